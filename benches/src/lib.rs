@@ -1,0 +1,1 @@
+//! kindom: benches.

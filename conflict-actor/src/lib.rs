@@ -1,0 +1,1 @@
+//! kindom: conflict-actor.

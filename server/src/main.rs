@@ -1,0 +1,2 @@
+//! The binary `kindom`.
+fn main() {}

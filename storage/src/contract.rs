@@ -1,0 +1,63 @@
+//! The contract that every engine keeps; `conformance` tests it line by line.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::{KeyRange, RangeRequest, RangeResult, Revision, StorageError, Txn, TxnOutcome, Watch};
+
+/// What a storage call returns: boxed, so that an engine can stand behind `dyn Storage`.
+pub type StorageFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;
+
+/// A revisioned key-value store.
+///
+/// # Cancel safety
+/// Dropping the future of a read has no effect. Dropping the future of [`Storage::txn`] does not take the transaction
+/// back: once it was queued it happens or fails all the same.
+pub trait Storage: Send + Sync + 'static {
+    /// Runs one transaction and answers once it is durable and [published](Storage::published).
+    ///
+    /// Transactions that wait at the same time share one durable batch, yet each is judged after all before it in the
+    /// batch and has its own revision; a failed one takes none.
+    ///
+    /// # Errors
+    /// By [`StorageError::applied`]: `No` (nothing happened, nothing will) or `Unknown`.
+    fn txn(&self, txn: Txn) -> StorageFuture<'_, TxnOutcome>;
+
+    /// Reads keys in order, as of one revision: all of them or none see any given transaction. The current state is
+    /// linearizable: it includes every transaction answered before the call.
+    ///
+    /// # Errors
+    /// [`StorageError::Compacted`] (a revision *at* the compacted one still works), [`StorageError::Future`].
+    fn range(&self, request: RangeRequest) -> StorageFuture<'_, RangeResult>;
+
+    /// Watches a range: every commit that touches it, from revision `from` on (`None`: after the current one), first
+    /// from history, then as it happens, without gap or duplicate between the two.
+    ///
+    /// # Errors
+    /// [`StorageError::Compacted`] if `from` is at or before the compacted revision (and not 0, which stands for
+    /// "everything", and fails likewise once anything was compacted). A `from` in the future waits for it and delivers
+    /// nothing before it.
+    fn watch(&self, range: KeyRange, from: Option<Revision>) -> StorageFuture<'_, Watch>;
+
+    /// The highest revision `S` such that every commit up to `S` is readable and has been put into the queue of every
+    /// watch it concerns. Lock-free on local engines, where every answered transaction is published.
+    fn published(&self) -> Revision;
+
+    /// A revision that is at least that of every transaction answered anywhere before the call, once this process has
+    /// published it. On local engines this is [`Storage::published`], at once.
+    fn fresh(&self) -> StorageFuture<'_, Revision>;
+
+    /// Forgets history at and before `revision`, but for each live key's newest record. Compacting at or before the
+    /// compacted revision does nothing.
+    ///
+    /// # Errors
+    /// [`StorageError::Future`].
+    fn compact(&self, revision: Revision) -> StorageFuture<'_, ()>;
+
+    /// The compacted revision: history starts after it; 0 while all of it is kept.
+    fn compacted(&self) -> Revision;
+
+    /// Ends the store in order: what was queued is written, the high-water mark and index are saved. Later calls fail
+    /// with [`StorageError::Unavailable`] (`No`).
+    fn close(&self) -> StorageFuture<'_, ()>;
+}

@@ -1,0 +1,80 @@
+//! What can go wrong, by what a caller does about it.
+
+use crate::Revision;
+
+/// Whether the write that an error belongs to may have happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// It certainly did not and never will; the caller may try again.
+    No,
+    /// It may have, or may still; only reading back something that proves it settles the question.
+    Unknown,
+}
+
+/// The errors of [`crate::Storage`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StorageError {
+    /// The revision asked for lies before the oldest one whose history is kept.
+    #[error("required revision {requested} has been compacted; the oldest available is {compacted}")]
+    Compacted {
+        /// What was asked for.
+        requested: Revision,
+        /// History starts after this revision: reads at it still work, watches start at the next.
+        compacted: Revision,
+    },
+    /// The revision asked for has not happened yet.
+    #[error("required revision {requested} is in the future; the current one is {current}")]
+    Future {
+        /// What was asked for.
+        requested: Revision,
+        /// The store's revision at that moment.
+        current: Revision,
+    },
+    /// The store's queue is full; nothing was done. Try again later.
+    #[error("the store's queue is full")]
+    Busy,
+    /// A key or value is larger than the engine takes; nothing was done.
+    #[error("{what} of {bytes} bytes is larger than the store's limit of {limit}")]
+    TooLarge {
+        /// `key`, `value` or `transaction`.
+        what: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// The engine's limit.
+        limit: usize,
+    },
+    /// The store accepts no more writes until it is reopened (a failed fsync, a full disk), but still serves reads.
+    #[error("the store is read-only: {reason}")]
+    ReadOnly {
+        /// What made it so, naming the file.
+        reason: String,
+        /// Whether *this* write may have reached the disk.
+        applied: Applied,
+    },
+    /// The store can't be reached, or is closing.
+    #[error("the store is unavailable: {reason}")]
+    Unavailable {
+        /// Why.
+        reason: String,
+        /// Whether *this* write may have happened.
+        applied: Applied,
+    },
+    /// The data on disk is damaged, or cannot be opened; the text names the file and the remedy.
+    #[error("{0}")]
+    Corrupt(String),
+}
+
+impl StorageError {
+    /// Whether the write that failed so may have happened all the same. Reads: always [`Applied::No`].
+    #[must_use]
+    pub fn applied(&self) -> Applied {
+        match self {
+            Self::ReadOnly { applied, .. } | Self::Unavailable { applied, .. } => *applied,
+            Self::Compacted { .. }
+            | Self::Future { .. }
+            | Self::Busy
+            | Self::TooLarge { .. }
+            | Self::Corrupt(_) => Applied::No,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Bytes at keys, with revisions: what kindom needs of a store, and two engines that give it.
+//!
+//! **Owns** the [`Storage`] contract, the `memory` and `embedded` engines, and
+//! the conformance suite that every engine passes.
+//!
+//! **Knows no Kubernetes word.** Keys are opaque bytes ordered lexicographically; values are opaque bytes.
+//!
+//! # Invariants
+//! - Every transaction that changes something has a revision of its own: one more than the one before, in every
+//!   engine, for ever. A transaction that fails its compares, or holds no operation, has none.
+//! - Nothing is readable, watchable or answered before it is durable.
+//! - A watch delivers all changes of one revision together, revisions in order, without gap or duplicate.
+//!
+//! # Sources
+//! The meaning of transactions, compares and revisions is etcd's (`etcdserverpb/rpc.proto`, 3.4).
+
+mod contract;
+mod error;
+mod model;
+
+pub use contract::{Storage, StorageFuture};
+pub use error::{Applied, StorageError};
+pub use model::{
+    Change, Commit, Compare, CompareTarget, Event, Key, KeyRange, KeyValue, Op, Progress, RangeRequest, RangeResult,
+    Revision, Txn, TxnOutcome, Watch,
+};

@@ -1,0 +1,326 @@
+//! The nouns of the contract.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+use crate::StorageError;
+
+/// A point in the store's history: 0 before anything happened, then one more for every transaction that changed
+/// something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Revision(pub u64);
+
+impl Revision {
+    /// Before anything happened; as the mod revision in a compare: "the key is absent".
+    pub const ZERO: Self = Self(0);
+
+    /// The revision after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A key: opaque bytes, ordered lexicographically. Cloning is cheap.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Bytes);
+
+impl Key {
+    /// A key of these bytes.
+    pub fn new(bytes: impl Into<Bytes>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Its bytes, shared.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        self.0.clone()
+    }
+}
+
+impl From<String> for Key {
+    fn from(s: String) -> Self {
+        Self(Bytes::from(s))
+    }
+}
+
+impl From<&str> for Key {
+    fn from(s: &str) -> Self {
+        Self(Bytes::copy_from_slice(s.as_bytes()))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.0.escape_ascii())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+/// The keys `start <= key < end`; without an end, every key from `start` on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The first key that may be in it.
+    pub start: Key,
+    /// The first key after it, or none for "to the last key".
+    pub end: Option<Key>,
+}
+
+impl KeyRange {
+    /// Every key that starts with these bytes: `prefix("/a/")` holds `/a/b` but not `/ab`.
+    #[must_use]
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let mut end = prefix.to_vec();
+        while let Some(last) = end.pop() {
+            if last < u8::MAX {
+                end.push(last + 1);
+                break;
+            }
+        }
+        Self {
+            start: Key::new(Bytes::copy_from_slice(prefix)),
+            end: (!end.is_empty()).then(|| Key::new(end)),
+        }
+    }
+
+    /// Just this key.
+    #[must_use]
+    pub fn single(key: &Key) -> Self {
+        let mut end = key.as_bytes().to_vec();
+        end.push(0);
+        Self { start: key.clone(), end: Some(Key::new(end)) }
+    }
+
+    /// Whether the key lies in it.
+    #[must_use]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.start.as_bytes() <= key && self.end.as_ref().is_none_or(|end| key < end.as_bytes())
+    }
+}
+
+/// A key with its value at some revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyValue {
+    /// The key.
+    pub key: Key,
+    /// The value; empty where only keys were asked for.
+    pub value: Bytes,
+    /// The revision that wrote this value.
+    pub mod_revision: Revision,
+    /// The revision that created the key, since it was last absent.
+    pub create_revision: Revision,
+}
+
+/// What a [`Compare`] looks at: the mod revision of each key, 0 where it is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompareTarget {
+    /// `mod_revision = R`; with [`Revision::ZERO`]: the key is absent.
+    ModEqual(Revision),
+    /// `mod_revision < R` (an absent key has 0).
+    ModLess(Revision),
+    /// `mod_revision > R`.
+    ModGreater(Revision),
+}
+
+/// A condition of a transaction. Over a range it holds if it holds for every key there; over a range without keys it
+/// is judged as for one absent key (etcd's meaning), so `ModEqual(0)` over a prefix says "no key under it".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compare {
+    /// The keys it speaks of.
+    pub range: KeyRange,
+    /// What must hold for each.
+    pub target: CompareTarget,
+}
+
+impl Compare {
+    /// The key was last written at `revision`; [`Revision::ZERO`]: it is absent.
+    #[must_use]
+    pub fn mod_is(key: &Key, revision: Revision) -> Self {
+        Self { range: KeyRange::single(key), target: CompareTarget::ModEqual(revision) }
+    }
+
+    /// The key is absent.
+    #[must_use]
+    pub fn absent(key: &Key) -> Self {
+        Self::mod_is(key, Revision::ZERO)
+    }
+
+    /// The key was last written before `revision`, or is absent.
+    #[must_use]
+    pub fn mod_before(key: &Key, revision: Revision) -> Self {
+        Self { range: KeyRange::single(key), target: CompareTarget::ModLess(revision) }
+    }
+
+    /// No key starts with these bytes.
+    #[must_use]
+    pub fn empty_prefix(prefix: &[u8]) -> Self {
+        Self { range: KeyRange::prefix(prefix), target: CompareTarget::ModEqual(Revision::ZERO) }
+    }
+}
+
+/// One change of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op {
+    /// Set the key to the value.
+    Put(Key, Bytes),
+    /// Remove the key. Removing an absent key changes nothing.
+    Delete(Key),
+}
+
+impl Op {
+    /// The key that it changes.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Put(key, _) | Self::Delete(key) => key,
+        }
+    }
+}
+
+/// A transaction: if every compare holds, all operations happen, atomically and in one revision; otherwise none. No
+/// key may stand in two operations (refused as [`StorageError::Corrupt`] would be a lie: engines assert it in debug
+/// builds and let the last one win).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Txn {
+    /// What must hold.
+    pub compares: Vec<Compare>,
+    /// What happens then.
+    pub ops: Vec<Op>,
+}
+
+/// What became of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TxnOutcome {
+    /// Done and durable. `revision` is its own; if nothing changed (no operation, or only deletes of absent keys) it is
+    /// the store's current one.
+    Committed {
+        /// The transaction's revision.
+        revision: Revision,
+    },
+    /// A compare did not hold; nothing happened.
+    Failed {
+        /// The index of the first compare that did not hold; etcd does not say, so `None` there.
+        compare: Option<usize>,
+        /// The store's revision when it was judged.
+        revision: Revision,
+    },
+}
+
+/// Which keys to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangeRequest {
+    /// The keys.
+    pub range: KeyRange,
+    /// At most so many, the first ones in key order.
+    pub limit: Option<usize>,
+    /// As of this revision; none: the current one.
+    pub revision: Option<Revision>,
+    /// Leave the values out.
+    pub keys_only: bool,
+}
+
+impl RangeRequest {
+    /// Everything under a prefix, now.
+    #[must_use]
+    pub fn prefix(prefix: &[u8]) -> Self {
+        Self { range: KeyRange::prefix(prefix), limit: None, revision: None, keys_only: false }
+    }
+}
+
+/// The answer to a [`RangeRequest`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangeResult {
+    /// In key order.
+    pub kvs: Vec<KeyValue>,
+    /// How many keys the range holds in all, whatever the limit.
+    pub count: usize,
+    /// The store's revision when it was read (not the one asked for).
+    pub revision: Revision,
+}
+
+/// What happened to a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It was set.
+    Put {
+        /// Its new value.
+        value: Bytes,
+        /// The revision that created it, since it was last absent.
+        create_revision: Revision,
+    },
+    /// It was removed.
+    Delete,
+}
+
+/// A change to one key at one revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The key.
+    pub key: Key,
+    /// What happened.
+    pub change: Change,
+    /// The value right before, where there was one. Engines whose history holds it always fill it in; where an event
+    /// is the first after the compacted revision it may be missing.
+    pub prev: Option<KeyValue>,
+}
+
+/// All changes that one revision made to the keys of a watch; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The revision.
+    pub revision: Revision,
+    /// In the order of the transaction's operations.
+    pub events: Vec<Event>,
+}
+
+/// How far a [`Watch`] has got, readable without entering it.
+///
+/// With `S` read from [`crate::Storage::published`] *before* it, every event of the watch's range at a revision `<= S`
+/// has been delivered once the receiver has folded the commit of revision [`Progress::last_sent`]. So a reader that
+/// has folded up to `last_sent` knows the range's state at `S`, even where nothing changed in it for hours.
+#[derive(Debug, Default)]
+pub struct Progress {
+    last_sent: AtomicU64,
+}
+
+impl Progress {
+    /// The revision of the last commit put into the watch's queue; the watch's start revision before the first.
+    #[must_use]
+    pub fn last_sent(&self) -> Revision {
+        Revision(self.last_sent.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn sent(&self, revision: Revision) {
+        self.last_sent.store(revision.0, Ordering::Release);
+    }
+}
+
+/// A running watch. Dropping it ends it.
+pub struct Watch {
+    /// Commits in revision order, without gap or duplicate. The last item is an error:
+    /// [`StorageError::Compacted`] if the receiver fell too far behind (its queue has a bound), or
+    /// [`StorageError::Unavailable`] when the store closes; then the stream ends.
+    pub commits: tokio::sync::mpsc::UnboundedReceiver<Result<Arc<Commit>, StorageError>>,
+    /// How far it has got.
+    pub progress: Arc<Progress>,
+}
