@@ -1,0 +1,307 @@
+//! Field errors: what is wrong with which field of an object (apimachinery `pkg/util/validation/field`, 1.37).
+
+use std::fmt;
+
+use crate::Value;
+
+/// A path to a field: `spec.versions[0].name`, `metadata.labels[app]`. Cheap to extend; nothing is built until it is
+/// printed.
+///
+/// ```
+/// use kindom_api::field::Path;
+/// let spec = Path::new("spec");
+/// let versions = spec.child("versions");
+/// assert_eq!(versions.index(0).child("name").to_string(), "spec.versions[0].name");
+/// assert_eq!(spec.key("a.b").to_string(), "spec[a.b]");
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Field(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> Path<'a> {
+    /// The path of the whole object; prints as `<nil>`, as upstream's nil path does.
+    #[must_use]
+    pub fn root() -> Self {
+        Self { parent: None, step: Step::Root }
+    }
+
+    /// A field of the object.
+    #[must_use]
+    pub fn new(field: &'a str) -> Self {
+        Self { parent: None, step: Step::Field(field) }
+    }
+
+    /// A field of what this path names.
+    #[must_use]
+    pub fn child(&'a self, field: &'a str) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Field(field) }
+    }
+
+    /// An item of the list that this path names.
+    #[must_use]
+    pub fn index(&'a self, index: usize) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Index(index) }
+    }
+
+    /// A value of the map that this path names.
+    #[must_use]
+    pub fn key(&'a self, key: &'a str) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Key(key) }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parent = self.parent.filter(|p| !matches!(p.step, Step::Root));
+        if let Some(parent) = parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            Step::Root => f.write_str("<nil>"),
+            Step::Field(field) if parent.is_some() => write!(f, ".{field}"),
+            Step::Field(field) => f.write_str(field),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+/// What kind of error it is; also the `reason` of the cause in a Status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ErrorType {
+    /// Something that had to be found was not.
+    NotFound,
+    /// A required value is missing.
+    Required,
+    /// A value that must be unique stands twice.
+    Duplicate,
+    /// A malformed or otherwise wrong value.
+    Invalid,
+    /// None of the known values.
+    NotSupported,
+    /// Not allowed here, whatever the value.
+    Forbidden,
+    /// More characters than allowed.
+    TooLong,
+    /// More items than allowed.
+    TooMany,
+    /// Fewer items than required.
+    TooFew,
+    /// Something failed that is not the user's doing.
+    Internal,
+    /// A value of the wrong type.
+    TypeInvalid,
+}
+
+impl ErrorType {
+    /// As the `reason` of a cause: `FieldValueInvalid`.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "FieldValueNotFound",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TooFew => "FieldValueTooFew",
+            Self::Internal => "InternalError",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+
+    /// As it begins a message: `Invalid value`.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NotFound => "Not found",
+            Self::Required => "Required value",
+            Self::Duplicate => "Duplicate value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::TooFew => "Too few",
+            Self::Internal => "Internal error",
+        }
+    }
+}
+
+/// How a bad value prints.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BadValue {
+    /// Not at all (required, forbidden, too long, internal).
+    Omitted,
+    /// A JSON value: strings quoted as Go's `%q`, maps and lists as JSON, `null` as `null`.
+    Value(Value),
+    /// Verbatim, unquoted: `0x0`, a Go struct, an `int32`.
+    Raw(String),
+}
+
+/// An error on a field.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Error {
+    /// Its kind.
+    pub kind: ErrorType,
+    /// The field's path, printed.
+    pub field: String,
+    /// The value that was refused.
+    pub bad_value: BadValue,
+    /// What is wrong with it; may be empty.
+    pub detail: String,
+}
+
+/// All that is wrong with an object.
+pub type ErrorList = Vec<Error>;
+
+impl Error {
+    fn new(kind: ErrorType, path: &Path<'_>, bad_value: BadValue, detail: impl Into<String>) -> Self {
+        Self { kind, field: path.to_string(), bad_value, detail: detail.into() }
+    }
+
+    /// A malformed or otherwise wrong value.
+    pub fn invalid(path: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorType::Invalid, path, BadValue::Value(value.into()), detail)
+    }
+
+    /// A malformed value that prints verbatim.
+    pub fn invalid_raw(path: &Path<'_>, value: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorType::Invalid, path, BadValue::Raw(value.into()), detail)
+    }
+
+    /// A value of the wrong type.
+    pub fn type_invalid(path: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorType::TypeInvalid, path, BadValue::Value(value.into()), detail)
+    }
+
+    /// A required value is missing.
+    pub fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorType::Required, path, BadValue::Omitted, detail)
+    }
+
+    /// A value that must be unique stands twice.
+    pub fn duplicate(path: &Path<'_>, value: impl Into<Value>) -> Self {
+        Self::new(ErrorType::Duplicate, path, BadValue::Value(value.into()), "")
+    }
+
+    /// Not allowed here.
+    pub fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorType::Forbidden, path, BadValue::Omitted, detail)
+    }
+
+    /// None of the known values, which are listed as given.
+    pub fn not_supported(path: &Path<'_>, value: impl Into<Value>, supported: &[&str]) -> Self {
+        let quoted: Vec<String> = supported.iter().map(|s| go_quote(s)).collect();
+        let detail = if quoted.is_empty() {
+            String::new()
+        } else {
+            format!("supported values: {}", quoted.join(", "))
+        };
+        Self::new(ErrorType::NotSupported, path, BadValue::Value(value.into()), detail)
+    }
+
+    /// More bytes than allowed.
+    pub fn too_long(path: &Path<'_>, max: usize) -> Self {
+        Self::new(ErrorType::TooLong, path, BadValue::Omitted, format!("may not be more than {max} bytes"))
+    }
+
+    /// More items than allowed.
+    pub fn too_many(path: &Path<'_>, actual: usize, max: usize) -> Self {
+        let detail = format!("must have at most {max} {}", if max == 1 { "item" } else { "items" });
+        Self::new(ErrorType::TooMany, path, BadValue::Raw(actual.to_string()), detail)
+    }
+
+    /// Something failed that is not the user's doing.
+    pub fn internal(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorType::Internal, path, BadValue::Omitted, detail)
+    }
+
+    /// The message without the field: `Invalid value: "x": must be y`.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let mut text = self.kind.text().to_owned();
+        match &self.bad_value {
+            BadValue::Omitted => {}
+            BadValue::Value(Value::String(s)) => {
+                text.push_str(": ");
+                text.push_str(&go_quote(s));
+            }
+            BadValue::Value(value) => {
+                text.push_str(": ");
+                text.push_str(&value.to_string());
+            }
+            BadValue::Raw(raw) => {
+                text.push_str(": ");
+                text.push_str(raw);
+            }
+        }
+        if !self.detail.is_empty() {
+            text.push_str(": ");
+            text.push_str(&self.detail);
+        }
+        text
+    }
+}
+
+/// The whole message: `spec.x: Invalid value: "x": must be y`.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+/// A string in quotes as Go's `%q` writes it.
+#[must_use]
+pub fn go_quote(s: &str) -> String {
+    let mut out = String::with_capacity(s.len() + 2);
+    out.push('"');
+    for c in s.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if c.is_control() || c == '\u{feff}' || c == '\u{2028}' || c == '\u{2029}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The messages of several errors as upstream's aggregate joins them: one bare, several as `[a, b]`, duplicates once.
+#[must_use]
+pub fn aggregate(errors: &[Error]) -> String {
+    let mut texts: Vec<String> = Vec::with_capacity(errors.len());
+    for error in errors {
+        let text = error.to_string();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}

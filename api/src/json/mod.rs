@@ -1,0 +1,328 @@
+//! The tree that objects are worked on as.
+//!
+//! It keeps what Go's decoder into `map[string]interface{}` keeps: whole numbers that fit 64 bits are integers, all
+//! other numbers are floats (`sigs.k8s.io/json`), the last of several equal keys wins, and output has its keys sorted
+//! and its numbers printed as Go prints them.
+
+mod number;
+mod parse;
+mod typed;
+mod write;
+
+use std::fmt;
+
+pub use parse::{MAX_DEPTH, ParseError, duplicate_fields, parse};
+pub use typed::{TypeError, from_value, to_value};
+
+/// A JSON value.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Value {
+    /// `null`
+    #[default]
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A whole number written without point or exponent that fits 64 bits.
+    Int(i64),
+    /// Any other number; never NaN or infinite.
+    Float(f64),
+    /// A string.
+    String(String),
+    /// A list.
+    Array(Vec<Value>),
+    /// A map.
+    Object(Map),
+}
+
+impl Value {
+    /// The value of a field, if this is a map that has it.
+    #[must_use]
+    pub fn get(&self, field: &str) -> Option<&Value> {
+        self.as_object()?.get(field)
+    }
+
+    /// The value at a path of fields: `["metadata", "name"]`.
+    #[must_use]
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(self, |value, field| value.get(field))
+    }
+
+    /// The value of a field, for changing it.
+    pub fn get_mut(&mut self, field: &str) -> Option<&mut Value> {
+        self.as_object_mut()?.get_mut(field)
+    }
+
+    /// The map, if it is one.
+    #[must_use]
+    pub fn as_object(&self) -> Option<&Map> {
+        if let Self::Object(map) = self { Some(map) } else { None }
+    }
+
+    /// The map, for changing it, if it is one.
+    pub fn as_object_mut(&mut self) -> Option<&mut Map> {
+        if let Self::Object(map) = self { Some(map) } else { None }
+    }
+
+    /// The list, if it is one.
+    #[must_use]
+    pub fn as_array(&self) -> Option<&[Value]> {
+        if let Self::Array(items) = self { Some(items) } else { None }
+    }
+
+    /// The list, for changing it, if it is one.
+    pub fn as_array_mut(&mut self) -> Option<&mut Vec<Value>> {
+        if let Self::Array(items) = self { Some(items) } else { None }
+    }
+
+    /// The string, if it is one.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        if let Self::String(s) = self { Some(s) } else { None }
+    }
+
+    /// The integer, if it is one.
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
+        if let Self::Int(n) = self { Some(*n) } else { None }
+    }
+
+    /// The number as a float, if it is a number.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "as Go's conversion does")]
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Int(n) => Some(*n as f64),
+            Self::Float(x) => Some(*x),
+            _ => None,
+        }
+    }
+
+    /// The truth value, if it is one.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(b) = self { Some(*b) } else { None }
+    }
+
+    /// Whether it is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// Compact JSON, keys sorted.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256);
+        self.write_to(&mut out);
+        out
+    }
+
+    /// Appends compact JSON, keys sorted.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        write::value(self, out);
+    }
+}
+
+/// Compact JSON.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.to_vec()))
+    }
+}
+
+impl From<&str> for Value {
+    fn from(s: &str) -> Self {
+        Self::String(s.to_owned())
+    }
+}
+impl From<String> for Value {
+    fn from(s: String) -> Self {
+        Self::String(s)
+    }
+}
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Self::Bool(b)
+    }
+}
+impl From<i64> for Value {
+    fn from(n: i64) -> Self {
+        Self::Int(n)
+    }
+}
+impl From<i32> for Value {
+    fn from(n: i32) -> Self {
+        Self::Int(n.into())
+    }
+}
+impl From<u32> for Value {
+    fn from(n: u32) -> Self {
+        Self::Int(n.into())
+    }
+}
+impl From<Map> for Value {
+    fn from(map: Map) -> Self {
+        Self::Object(map)
+    }
+}
+impl<T: Into<Value>> From<Vec<T>> for Value {
+    fn from(items: Vec<T>) -> Self {
+        Self::Array(items.into_iter().map(Into::into).collect())
+    }
+}
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(item: Option<T>) -> Self {
+        item.map_or(Self::Null, Into::into)
+    }
+}
+
+/// A map with its keys sorted, bytewise as Go sorts them. Objects are small: a sorted list is compact, and as fast to
+/// search as a tree.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Map(Vec<(Box<str>, Value)>);
+
+impl Map {
+    /// An empty map.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A map of these entries; of several with the same key the last one stays.
+    #[must_use]
+    pub fn from_entries(mut entries: Vec<(Box<str>, Value)>) -> Self {
+        if !entries.is_sorted_by(|a, b| a.0 < b.0) {
+            // A stable sort keeps equal keys in order, so the last of a run is the one that was last in the input.
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            entries.dedup_by(|later, earlier| {
+                let same = later.0 == earlier.0;
+                if same {
+                    std::mem::swap(later, earlier);
+                }
+                same
+            });
+        }
+        Self(entries)
+    }
+
+    fn find(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(k, _)| (**k).cmp(key))
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.find(key).ok().and_then(|i| self.0.get(i)).map(|(_, v)| v)
+    }
+
+    /// The value of a key, for changing it.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        let i = self.find(key).ok()?;
+        self.0.get_mut(i).map(|(_, v)| v)
+    }
+
+    /// Whether it has the key.
+    #[must_use]
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.find(key).is_ok()
+    }
+
+    /// Sets a key; gives back what it held.
+    pub fn insert(&mut self, key: impl Into<Box<str>>, value: impl Into<Value>) -> Option<Value> {
+        let (key, value) = (key.into(), value.into());
+        match self.find(&key) {
+            Ok(i) => self.0.get_mut(i).map(|(_, v)| std::mem::replace(v, value)),
+            Err(i) => {
+                self.0.insert(i, (key, value));
+                None
+            }
+        }
+    }
+
+    /// The value of a key, which is first set to what `default` gives if it is absent.
+    pub fn entry_or_insert_with(&mut self, key: &str, default: impl FnOnce() -> Value) -> &mut Value {
+        let i = match self.find(key) {
+            Ok(i) => i,
+            Err(i) => {
+                self.0.insert(i, (key.into(), default()));
+                i
+            }
+        };
+        match self.0.get_mut(i) {
+            Some((_, value)) => value,
+            None => unreachable!("invariant: the index was found or inserted just above"),
+        }
+    }
+
+    /// Removes a key; gives back what it held.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.find(key).ok().map(|i| self.0.remove(i).1)
+    }
+
+    /// Keeps the entries that the predicate likes.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
+        self.0.retain_mut(|(k, v)| keep(k, v));
+    }
+
+    /// The entries, by key.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Value)> + ExactSizeIterator {
+        self.0.iter().map(|(k, v)| (&**k, v))
+    }
+
+    /// The entries, by key, for changing the values.
+    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&str, &mut Value)> + ExactSizeIterator {
+        self.0.iter_mut().map(|(k, v)| (&**k, v))
+    }
+
+    /// The keys, in order.
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
+        self.0.iter().map(|(k, _)| &**k)
+    }
+
+    /// The values, by key.
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
+        self.0.iter().map(|(_, v)| v)
+    }
+
+    /// How many entries it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Box<str>, Value);
+    type IntoIter = std::vec::IntoIter<(Box<str>, Value)>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<K: Into<Box<str>>, V: Into<Value>> FromIterator<(K, V)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        Self::from_entries(entries.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
+    }
+}
+
+/// Builds a [`Value`] from JSON-like syntax: `object!{ "a": 1, "b": [true, null] }` has no need of commas' care.
+///
+/// ```
+/// let v = kindom_api::object! { "kind": "Status", "code": 404 };
+/// assert_eq!(v.to_string(), r#"{"code":404,"kind":"Status"}"#);
+/// ```
+#[macro_export]
+macro_rules! object {
+    ({ $($key:literal : $value:expr),* $(,)? }) => { $crate::object! { $($key : $value),* } };
+    ($($key:literal : $value:expr),* $(,)?) => {
+        $crate::Value::Object($crate::Map::from_entries(vec![
+            $((::std::boxed::Box::<str>::from($key), $crate::Value::from($value))),*
+        ]))
+    };
+}

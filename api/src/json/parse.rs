@@ -1,0 +1,190 @@
+//! Input: bytes to tree, with a bound on depth.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::{Map, Value};
+
+/// How deeply maps and lists may nest. Go allows 10,000; the walks over a tree are recursive here, and real objects and
+/// schemas stay far below this.
+pub const MAX_DEPTH: usize = 256;
+
+/// Why bytes are not a JSON value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(String);
+
+/// Parses one JSON value. Of several equal keys in a map the last one stays; [`duplicate_fields`] names them.
+///
+/// # Errors
+/// Malformed JSON, bad UTF-8, a number out of range, more than [`MAX_DEPTH`] levels, or anything after the value.
+pub fn parse(bytes: &[u8]) -> Result<Value, ParseError> {
+    run(bytes, Node { depth: 0, duplicates: None, path: "" })
+}
+
+/// The paths of fields that stand more than once in a map, as Kubernetes' strict decoder names them: `spec.a[0].b`, in
+/// the order met.
+///
+/// # Errors
+/// As for [`parse`].
+pub fn duplicate_fields(bytes: &[u8]) -> Result<Vec<String>, ParseError> {
+    let found = RefCell::new(Vec::new());
+    run(bytes, Node { depth: 0, duplicates: Some(&found), path: "" })?;
+    Ok(found.into_inner())
+}
+
+fn run(bytes: &[u8], node: Node<'_>) -> Result<Value, ParseError> {
+    let text = std::str::from_utf8(bytes).map_err(|e| ParseError(format!("invalid UTF-8: {e}")))?;
+    let mut input = serde_json::Deserializer::from_str(text);
+    // Depth is counted by `Node`, to one bound for every caller.
+    input.disable_recursion_limit();
+    let value = node.deserialize(&mut input).map_err(|e| ParseError(e.to_string()))?;
+    input.end().map_err(|e| ParseError(e.to_string()))?;
+    Ok(value)
+}
+
+/// The tree that any input gives.
+pub(super) fn any<'de, D: Deserializer<'de>>(input: D) -> Result<Value, D::Error> {
+    Node { depth: 0, duplicates: None, path: "" }.deserialize(input)
+}
+
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    depth: usize,
+    /// Where to note duplicates; `path` is kept up only if this is set.
+    duplicates: Option<&'a RefCell<Vec<String>>>,
+    path: &'a str,
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Value, D::Error> {
+        input.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+    fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
+        Ok(Value::Bool(b))
+    }
+    fn visit_i64<E>(self, n: i64) -> Result<Value, E> {
+        Ok(Value::Int(n))
+    }
+    #[allow(clippy::cast_precision_loss, reason = "as Go reads a whole number that does not fit 64 bits")]
+    fn visit_u64<E>(self, n: u64) -> Result<Value, E> {
+        Ok(i64::try_from(n).map_or(Value::Float(n as f64), Value::Int))
+    }
+    fn visit_f64<E>(self, x: f64) -> Result<Value, E> {
+        Ok(Value::Float(x))
+    }
+    fn visit_str<E>(self, s: &str) -> Result<Value, E> {
+        Ok(Value::String(s.to_owned()))
+    }
+    fn visit_string<E>(self, s: String) -> Result<Value, E> {
+        Ok(Value::String(s))
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let depth = self.deeper()?;
+        let mut items = Vec::new();
+        loop {
+            let path = if self.duplicates.is_some() {
+                format!("{}[{}]", self.path, items.len())
+            } else {
+                String::new()
+            };
+            match seq.next_element_seed(Node { depth, path: &path, ..self })? {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let depth = self.deeper()?;
+        let mut entries: Vec<(Box<str>, Value)> = Vec::new();
+        while let Some(key) = map.next_key::<Box<str>>()? {
+            let mut path = String::new();
+            if let Some(duplicates) = self.duplicates {
+                path = if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) };
+                if entries.iter().any(|(k, _)| *k == key) {
+                    let mut duplicates = duplicates.borrow_mut();
+                    if !duplicates.contains(&path) {
+                        duplicates.push(path.clone());
+                    }
+                }
+            }
+            let value = map.next_value_seed(Node { depth, path: &path, ..self })?;
+            entries.push((key, value));
+        }
+        Ok(Value::Object(Map::from_entries(entries)))
+    }
+}
+
+impl Node<'_> {
+    fn deeper<E: serde::de::Error>(&self) -> Result<usize, E> {
+        if self.depth >= MAX_DEPTH { Err(E::custom("exceeded max depth")) } else { Ok(self.depth + 1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_DEPTH, duplicate_fields, parse};
+
+    fn check(input: &str, want: &str) {
+        assert_eq!(parse(input.as_bytes()).unwrap().to_string(), want);
+    }
+
+    #[test]
+    fn keys_are_sorted_and_the_last_duplicate_stays() {
+        check(r#"{"b":1,"a":2,"b":3}"#, r#"{"a":2,"b":3}"#);
+        check(r#"{"a":1,"a":2,"a":3}"#, r#"{"a":3}"#);
+    }
+
+    #[test]
+    fn numbers_keep_their_kind() {
+        check(
+            "[1,1.0,9223372036854775807,9223372036854775808,1e3,-5]",
+            "[1,1,9223372036854775807,9223372036854776000,1000,-5]",
+        );
+    }
+
+    #[test]
+    fn strings_are_escaped() {
+        check(r#""a\"\\\n\u0001é<""#, r#""a\"\\\n\u0001é<""#);
+    }
+
+    #[test]
+    fn duplicates_are_named_by_path() {
+        let found = duplicate_fields(br#"{"spec":{"x":1,"x":2,"l":[{"y":1,"y":1}]},"spec":{}}"#).unwrap();
+        assert_eq!(found, ["spec.x", "spec.l[0].y", "spec"]);
+    }
+
+    #[test]
+    fn nesting_has_a_bound() {
+        let deep = |n: usize| "[".repeat(n) + &"]".repeat(n);
+        assert!(parse(deep(MAX_DEPTH).as_bytes()).is_ok());
+        assert_eq!(
+            parse(deep(100_000).as_bytes()).unwrap_err().to_string().split(" at ").next(),
+            Some("exceeded max depth")
+        );
+    }
+
+    #[test]
+    fn garbage_is_an_error() {
+        for bad in ["", "{", "{}x", "[1,]", "nul", "\"\u{1}\"", "1e999"] {
+            assert!(parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert!(parse(b"\"\xff\"").is_err());
+    }
+}
