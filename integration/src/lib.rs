@@ -1,1 +1,33 @@
-//! kindom: integration.
+//! The black-box harness: starts the real binary as a process and talks to it with real clients.
+//!
+//! **Owns** the life of a server process ([`Server`]), a plain HTTP client that can send what no well-behaved client
+//! would ([`Client`], [`Server::dial`]), the tools that tests need ([`tools`]) and the model that judges what writers
+//! and watchers saw ([`history`]).
+//!
+//! # Invariants
+//! - Nothing here links the server: what is tested is the file that users run.
+//! - A missing binary or tool is a failure that says what to do, never a skip.
+//! - Every wait is for an event; the timeouts are safety nets against hanging for ever and are far beyond what any
+//!   answer takes.
+
+mod client;
+mod error;
+pub mod history;
+mod server;
+pub mod tools;
+
+pub use client::{Answer, Client, Request, WatchStream};
+pub use error::HarnessError;
+pub use server::{Output, Server, ServerOptions};
+
+/// Whether the full counts were asked for (`./test --full`).
+#[must_use]
+pub fn full() -> bool {
+    std::env::var_os("KINDOM_TEST_FULL").is_some_and(|value| value == "1")
+}
+
+/// How often to do something: `short`, or `full` under `./test --full`.
+#[must_use]
+pub fn count(short: usize, full_count: usize) -> usize {
+    if full() { full_count } else { short }
+}

@@ -1,1 +1,1 @@
-//! Placeholder while the modules are being written.
+//! x

@@ -1,0 +1,71 @@
+//! Why a test could not be carried out.
+
+use std::time::Duration;
+
+/// What keeps the harness from doing its work. A test fails on any of these.
+#[derive(Debug, thiserror::Error)]
+pub enum HarnessError {
+    /// The binary or a tool is missing, or does not run; the text says what to do.
+    #[error("{0}")]
+    Missing(String),
+    /// The server ended before it was ready, or was not running when it had to be.
+    #[error("the server is not running: {reason}\n--- its log ends with ---\n{log}")]
+    NotRunning {
+        /// What was seen.
+        reason: String,
+        /// The last lines of its standard error.
+        log: String,
+    },
+    /// A file or a process could not be handled.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The connection failed, or what came over it is not HTTP.
+    #[error("{what}: {cause}")]
+    Transport {
+        /// The request.
+        what: String,
+        /// The cause, with its own causes.
+        cause: String,
+    },
+    /// The answer is not what its content type says.
+    #[error("{what}: {cause}: {text}")]
+    Malformed {
+        /// The request.
+        what: String,
+        /// What is wrong with it.
+        cause: String,
+        /// Its text.
+        text: String,
+    },
+    /// The safety net was reached.
+    #[error("{what}: nothing within {limit:?}")]
+    Hung {
+        /// What was being waited for.
+        what: String,
+        /// The safety net.
+        limit: Duration,
+    },
+}
+
+impl HarnessError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    pub(crate) fn transport(what: impl Into<String>, cause: &(dyn std::error::Error + 'static)) -> Self {
+        let mut text = cause.to_string();
+        let mut next = cause.source();
+        while let Some(inner) = next {
+            text.push_str(": ");
+            text.push_str(&inner.to_string());
+            next = inner.source();
+        }
+        Self::Transport { what: what.into(), cause: text }
+    }
+}

@@ -1,0 +1,488 @@
+//! One server process with a data folder of its own.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use rustix::process::{Pid, Signal, kill_process};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::{Client, HarnessError, tools};
+
+/// A process that has not said where it listens by then hangs.
+const READY_LIMIT: Duration = Duration::from_secs(120);
+const LOG_LINES: usize = 40;
+
+/// How to start a [`Server`].
+#[derive(Debug, Clone, Default)]
+pub struct ServerOptions {
+    args: Vec<String>,
+}
+
+impl ServerOptions {
+    /// Adds arguments to `kindom serve`.
+    #[must_use]
+    pub fn args(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(|&a| a.to_owned()));
+        self
+    }
+
+    /// Adds `/debug/actors`.
+    #[must_use]
+    pub fn chaos(self) -> Self {
+        self.args(&["--enable-chaos"])
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// No binary, or the process ended before it was ready.
+    pub async fn start(self) -> Result<Server, HarnessError> {
+        let dir =
+            tempfile::Builder::new().prefix("kindom-e2e-").tempdir().map_err(HarnessError::io("a folder"))?;
+        let home = dir.path().join("home");
+        std::fs::create_dir(&home).map_err(HarnessError::io("a folder"))?;
+        let mut server = Server { dir, args: self.args, running: None };
+        server.launch().await?;
+        Ok(server)
+    }
+}
+
+struct Running {
+    process: Child,
+    address: SocketAddr,
+    said: String,
+}
+
+/// A `kindom serve` on a free loopback port, with a folder of its own.
+///
+/// Dropping it kills the process and removes the folder.
+pub struct Server {
+    dir: TempDir,
+    args: Vec<String>,
+    running: Option<Running>,
+}
+
+/// Who a connection claims to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Identity {
+    Admin,
+    Nobody,
+}
+
+impl Server {
+    /// Starts one without further arguments.
+    ///
+    /// # Errors
+    /// As [`ServerOptions::start`].
+    pub async fn start() -> Result<Self, HarnessError> {
+        ServerOptions::default().start().await
+    }
+
+    async fn launch(&mut self) -> Result<(), HarnessError> {
+        let binary = tokio::task::spawn_blocking(tools::kindom)
+            .await
+            .map_err(|e| HarnessError::transport("looking for the binary", &e))??;
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+            .map_err(HarnessError::io("the server's log"))?;
+        let mut process = Command::new(&binary)
+            .args(["serve", "--secure-port", "0", "--data-dir"])
+            .arg(self.data_dir())
+            .args(&self.args)
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .map_err(HarnessError::io(format!("starting {}", binary.display())))?;
+        let (line, ready) = tokio::sync::oneshot::channel();
+        if let Some(stdout) = process.stdout.take() {
+            // Read on: a full pipe would block the server.
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+                if let Some(first) = lines.find(|l| l.contains("https://")) {
+                    let _ = line.send(first);
+                }
+                lines.for_each(drop);
+            });
+        }
+        let said = match tokio::time::timeout(READY_LIMIT, ready).await {
+            Ok(Ok(said)) => said,
+            failed => {
+                let _ = process.kill();
+                let status = process.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
+                let what = if failed.is_err() { "it said nothing" } else { "it ended before it was ready" };
+                return Err(self.not_running(&format!("{what} ({status})")));
+            }
+        };
+        let Some(address) = address_in(&said) else {
+            let _ = process.kill();
+            let _ = process.wait();
+            return Err(self.not_running(&format!("no address in the line it printed: {said}")));
+        };
+        self.running = Some(Running { process, address, said });
+        Ok(())
+    }
+
+    /// The line it printed when it was ready.
+    #[must_use]
+    pub fn said(&self) -> &str {
+        self.running.as_ref().map_or("", |r| &r.said)
+    }
+
+    /// The folder given as `--data-dir`.
+    #[must_use]
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// An empty home folder, so that no client's cache or settings are shared.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// A folder for a test's own files, removed with the server.
+    #[must_use]
+    pub fn scratch(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The admin kubeconfig that it wrote.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.data_dir().join("admin.kubeconfig")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("server.log")
+    }
+
+    /// The last lines of its log.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        let text = std::fs::read(self.log_path()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines.iter().skip(lines.len().saturating_sub(LOG_LINES)).copied().collect::<Vec<_>>().join("\n")
+    }
+
+    fn not_running(&self, reason: &str) -> HarnessError {
+        HarnessError::NotRunning { reason: reason.to_owned(), log: self.log_tail() }
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// [`HarnessError::NotRunning`].
+    pub fn address(&self) -> Result<SocketAddr, HarnessError> {
+        self.running.as_ref().map(|r| r.address).ok_or_else(|| self.not_running("it was stopped"))
+    }
+
+    /// Its process id.
+    ///
+    /// # Errors
+    /// [`HarnessError::NotRunning`].
+    pub fn pid(&self) -> Result<u32, HarnessError> {
+        self.running.as_ref().map(|r| r.process.id()).ok_or_else(|| self.not_running("it was stopped"))
+    }
+
+    /// The memory it holds, in bytes (`VmRSS`).
+    ///
+    /// # Errors
+    /// [`HarnessError::NotRunning`], or `/proc` cannot be read.
+    pub fn memory_bytes(&self) -> Result<u64, HarnessError> {
+        let path = format!("/proc/{}/status", self.pid()?);
+        let status = std::fs::read_to_string(&path).map_err(HarnessError::io(path))?;
+        let kib = status
+            .lines()
+            .find_map(|l| l.strip_prefix("VmRSS:"))
+            .and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+        kib.map(|k| k * 1024).ok_or_else(|| self.not_running("it holds no memory"))
+    }
+
+    /// Kills it as `kill -9` does and waits until it is gone.
+    ///
+    /// # Errors
+    /// [`HarnessError::NotRunning`], or the process could not be handled.
+    pub fn kill9(&mut self) -> Result<(), HarnessError> {
+        let mut running = self.running.take().ok_or_else(|| self.not_running("it was stopped"))?;
+        running.process.kill().map_err(HarnessError::io("kill -9"))?;
+        running.process.wait().map_err(HarnessError::io("waiting for the killed server"))?;
+        Ok(())
+    }
+
+    /// Sends SIGTERM and waits until it has ended.
+    ///
+    /// # Errors
+    /// [`HarnessError::NotRunning`], or the process could not be handled.
+    pub async fn terminate(&mut self) -> Result<ExitStatus, HarnessError> {
+        let mut running = self.running.take().ok_or_else(|| self.not_running("it was stopped"))?;
+        kill_process(Pid::from_child(&running.process), Signal::TERM)
+            .map_err(|e| HarnessError::Io { what: "SIGTERM".to_owned(), source: e.into() })?;
+        tokio::task::spawn_blocking(move || running.process.wait())
+            .await
+            .map_err(|e| HarnessError::transport("waiting for the end", &e))?
+            .map_err(HarnessError::io("waiting for the end"))
+    }
+
+    /// Starts it again on the same folder, after [`Server::kill9`] or [`Server::terminate`]. Its port is another one.
+    ///
+    /// # Errors
+    /// As [`ServerOptions::start`].
+    pub async fn restart(&mut self) -> Result<(), HarnessError> {
+        if self.running.is_some() {
+            self.kill9()?;
+        }
+        self.launch().await
+    }
+
+    /// A client with the admin certificate, over HTTP/1.1.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be read.
+    pub fn client(&self) -> Result<Client, HarnessError> {
+        Ok(Client::new(self.address()?, self.tls(Identity::Admin)?, false))
+    }
+
+    /// A client with the admin certificate, over HTTP/2.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be read.
+    pub fn client_http2(&self) -> Result<Client, HarnessError> {
+        Ok(Client::new(self.address()?, self.tls(Identity::Admin)?, true))
+    }
+
+    /// A client without credentials.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be read.
+    pub fn anonymous(&self) -> Result<Client, HarnessError> {
+        Ok(Client::new(self.address()?, self.tls(Identity::Nobody)?, false))
+    }
+
+    /// A client with a certificate of one's own, given in PEM.
+    ///
+    /// # Errors
+    /// The kubeconfig or the PEM cannot be read.
+    pub fn client_with_certificate(&self, certificate: &[u8], key: &[u8]) -> Result<Client, HarnessError> {
+        Ok(Client::new(self.address()?, self.tls_with(Some((certificate.to_vec(), key.to_vec())))?, false))
+    }
+
+    /// A bare TLS connection with the admin certificate, HTTP/1.1: what is sent over it is the test's business.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub async fn dial(&self) -> Result<TlsStream<TcpStream>, HarnessError> {
+        let mut config = self.tls(Identity::Admin)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let stream = self.dial_tcp().await?;
+        let name = ServerName::try_from("localhost").map_err(|e| HarnessError::transport("the name", &e))?;
+        TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .map_err(HarnessError::io("TLS handshake"))
+    }
+
+    /// A bare TCP connection.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub async fn dial_tcp(&self) -> Result<TcpStream, HarnessError> {
+        TcpStream::connect(self.address()?).await.map_err(HarnessError::io("connecting"))
+    }
+
+    fn tls(&self, identity: Identity) -> Result<rustls::ClientConfig, HarnessError> {
+        match identity {
+            Identity::Admin => {
+                let certificate = self.embedded("client-certificate-data")?;
+                let key = self.embedded("client-key-data")?;
+                self.tls_with(Some((certificate, key)))
+            }
+            Identity::Nobody => self.tls_with(None),
+        }
+    }
+
+    fn tls_with(&self, pair: Option<(Vec<u8>, Vec<u8>)>) -> Result<rustls::ClientConfig, HarnessError> {
+        let bad =
+            |what: &str, cause: &(dyn std::error::Error + 'static)| HarnessError::transport(what, cause);
+        let mut roots = rustls::RootCertStore::empty();
+        for der in CertificateDer::pem_slice_iter(&self.embedded("certificate-authority-data")?) {
+            roots.add(der.map_err(|e| bad("the CA", &e))?).map_err(|e| bad("the CA", &e))?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| bad("TLS versions", &e))?
+            .with_root_certificates(roots);
+        let Some((certificate, key)) = pair else { return Ok(builder.with_no_client_auth()) };
+        let chain = CertificateDer::pem_slice_iter(&certificate)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|e| bad("the client certificate", &e))?;
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|e| bad("the client key", &e))?;
+        builder.with_client_auth_cert(chain, key).map_err(|e| bad("the client certificate", &e))
+    }
+
+    /// The decoded value of a `…-data` field of the kubeconfig, which has one cluster and one user.
+    fn embedded(&self, field: &str) -> Result<Vec<u8>, HarnessError> {
+        let path = self.kubeconfig();
+        let text = std::fs::read_to_string(&path).map_err(HarnessError::io(path.display().to_string()))?;
+        let encoded = text
+            .split_once(&format!("{field}\":"))
+            .or_else(|| text.split_once(&format!("{field}:")))
+            .map(|(_, rest)| rest.trim_start().trim_start_matches('"'))
+            .map(|rest| rest.split(['"', '\n', ',', '}']).next().unwrap_or_default().trim());
+        encoded
+            .and_then(|e| base64::engine::general_purpose::STANDARD.decode(e).ok())
+            .ok_or_else(|| self.not_running(&format!("{} has no {field}", path.display())))
+    }
+
+    /// Runs kubectl with the admin kubeconfig, the server's own home folder and this standard input.
+    ///
+    /// # Errors
+    /// There is no kubectl. A kubectl that fails is an answer, not an error.
+    pub async fn kubectl_with(&self, args: &[&str], stdin: &str) -> Result<Output, HarnessError> {
+        let program = tokio::task::spawn_blocking(tools::kubectl)
+            .await
+            .map_err(|e| HarnessError::transport("looking for kubectl", &e))??;
+        let mut command = tokio::process::Command::new(program);
+        command.args(args);
+        self.run(command, stdin).await
+    }
+
+    /// [`Server::kubectl_with`] without input; a failure of kubectl is an error that holds all it said.
+    ///
+    /// # Errors
+    /// There is no kubectl, or it failed.
+    pub async fn kubectl(&self, args: &[&str]) -> Result<String, HarnessError> {
+        self.kubectl_with(args, "").await?.success()
+    }
+
+    /// Sets what makes a program use this server and nothing of the user's own.
+    pub fn environment(&self, command: &mut tokio::process::Command) {
+        for (name, _) in std::env::vars_os() {
+            if name
+                .to_str()
+                .is_some_and(|n| n.starts_with("KUBE") || n.to_ascii_lowercase().ends_with("_proxy"))
+            {
+                command.env_remove(name);
+            }
+        }
+        command.env("KUBECONFIG", self.kubeconfig()).env("HOME", self.home()).env("LC_ALL", "C.UTF-8");
+        command.current_dir(self.scratch());
+    }
+
+    /// Runs a program to its end in this server's [environment](Server::environment).
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn run(
+        &self,
+        mut command: tokio::process::Command,
+        stdin: &str,
+    ) -> Result<Output, HarnessError> {
+        use tokio::io::AsyncWriteExt as _;
+        self.environment(&mut command);
+        let what = format!("{:?}", command.as_std());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().map_err(HarnessError::io(what.clone()))?;
+        let input = child.stdin.take();
+        let fed = async {
+            if let Some(mut pipe) = input {
+                // A program that does not read its input closes it: no matter.
+                let _ = pipe.write_all(stdin.as_bytes()).await;
+            }
+        };
+        let ((), out) = tokio::join!(fed, child.wait_with_output());
+        let out = out.map_err(HarnessError::io(what.clone()))?;
+        Ok(Output {
+            what,
+            status: out.status,
+            stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("--- the server's log ends with ---\n{}\n", self.log_tail()).as_bytes(),
+            );
+        }
+        if self.running.is_some() {
+            let _ = self.kill9();
+        }
+    }
+}
+
+/// What a program did.
+#[derive(Debug)]
+pub struct Output {
+    /// The command line.
+    pub what: String,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+impl Output {
+    /// Its standard output if it succeeded.
+    ///
+    /// # Errors
+    /// It failed: all it said.
+    pub fn success(self) -> Result<String, HarnessError> {
+        if self.status.success() {
+            return Ok(self.stdout);
+        }
+        Err(HarnessError::Malformed {
+            what: self.what,
+            cause: self.status.to_string(),
+            text: format!("{}{}", self.stdout, self.stderr),
+        })
+    }
+}
+
+/// The address in `… https://127.0.0.1:6443 …`.
+fn address_in(line: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once("https://")?;
+    let end = rest
+        .find(|c: char| !(c.is_ascii_hexdigit() || matches!(c, '.' | ':' | '[' | ']')))
+        .unwrap_or(rest.len());
+    rest.get(..end)?.trim_end_matches(['.', ':']).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_found_in_the_printed_line() {
+        let of = |line| address_in(line).map(|a| a.to_string());
+        assert_eq!(
+            of("kindom serves https://127.0.0.1:6443; export KUBECONFIG=x").as_deref(),
+            Some("127.0.0.1:6443")
+        );
+        assert_eq!(of("at https://[::1]:9, export").as_deref(), Some("[::1]:9"));
+        assert_eq!(of("https://127.0.0.1:40000").as_deref(), Some("127.0.0.1:40000"));
+        assert_eq!(of("nothing"), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! The programs that tests run beside the server, and where the project's files are.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::HarnessError;
+
+/// The oldest kubectl whose requests the tests are written for: 1.30.
+const KUBECTL_MINOR_MIN: u32 = 30;
+
+/// The repository's root.
+#[must_use]
+pub fn root() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own)
+}
+
+/// The binary under test: `KINDOM_BIN`, else `cargo build -p kindom`, once a process.
+///
+/// # Errors
+/// [`HarnessError::Missing`]: no such file, or it does not build.
+pub fn kindom() -> Result<PathBuf, HarnessError> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    FOUND
+        .get_or_init(|| match std::env::var_os("KINDOM_BIN") {
+            Some(path) if Path::new(&path).is_file() => Ok(PathBuf::from(path)),
+            Some(path) => {
+                Err(format!("KINDOM_BIN names {}, which is not a file", Path::new(&path).display()))
+            }
+            None => build(),
+        })
+        .clone()
+        .map_err(HarnessError::Missing)
+}
+
+/// Builds into the folder that the running test came from, so that nothing is compiled twice.
+fn build() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|e| format!("where this test is: {e}"))?;
+    let profile = own.parent().and_then(Path::parent).ok_or("this test is not in a target folder")?;
+    let target = profile.parent().ok_or("this test is not in a target folder")?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()).args(["build", "--quiet", "-p", "kindom", "--target-dir"]).arg(target);
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let built = cargo.output().map_err(|e| format!("cargo does not run: {e}"))?;
+    let binary = profile.join("kindom");
+    if built.status.success() && binary.is_file() {
+        return Ok(binary);
+    }
+    Err(format!("`cargo build -p kindom` made no binary:\n{}", String::from_utf8_lossy(&built.stderr)))
+}
+
+/// A kubectl of at least 1.30: the one on PATH, else the one that `./test` builds.
+///
+/// # Errors
+/// [`HarnessError::Missing`] if there is none.
+pub fn kubectl() -> Result<PathBuf, HarnessError> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOUND
+        .get_or_init(|| {
+            [PathBuf::from("kubectl"), root().join(".test/bin/kubectl")]
+                .into_iter()
+                .find(|candidate| kubectl_minor(candidate).is_some_and(|minor| minor >= KUBECTL_MINOR_MIN))
+        })
+        .clone()
+        .ok_or_else(|| {
+            HarnessError::Missing(format!(
+                "no kubectl >= 1.{KUBECTL_MINOR_MIN}: put one on PATH, or install Go and run ./test, which builds one"
+            ))
+        })
+}
+
+fn kubectl_minor(program: &Path) -> Option<u32> {
+    let out = Command::new(program).args(["version", "--client"]).stderr(Stdio::null()).output().ok()?;
+    client_minor(&String::from_utf8_lossy(&out.stdout))
+}
+
+/// The minor version in what `kubectl version --client` prints.
+fn client_minor(text: &str) -> Option<u32> {
+    let version = text.lines().find_map(|line| line.strip_prefix("Client Version: v1."))?;
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// The Python of the virtual environment that `./test` makes.
+///
+/// # Errors
+/// [`HarnessError::Missing`] if there is none.
+pub fn python() -> Result<PathBuf, HarnessError> {
+    let path = root().join(".test/venv/bin/python");
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(HarnessError::Missing(
+        "no .test/venv with the Python client: run ./test once, which makes it".to_owned(),
+    ))
+}
+
+/// Raises this process's limit of open files as far as it may, and returns it. Child processes inherit it.
+#[must_use]
+pub fn raise_open_files() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let current = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    current.unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubectl_versions_are_read() {
+        assert_eq!(client_minor("Client Version: v1.32.4-dispatcher\nKustomize Version: v5.5.0\n"), Some(32));
+        assert_eq!(client_minor("Client Version: v1.37.2\n"), Some(37));
+        assert_eq!(client_minor("Client Version: v1.9\n"), Some(9));
+        assert_eq!(client_minor("error: unknown flag"), None);
+    }
+}
