@@ -1,11 +1,14 @@
 //! Wire types and names of the Kubernetes resource model.
 //!
 //! **Owns** the object tree ([`json`]), names of groups, versions, kinds and resources ([`names`]), field errors
-//! ([`field`]). **Deliberately absent:** I/O, async, and any knowledge of how objects are stored or served.
+//! ([`field`]), selectors ([`selector`]) and the answer to a failed request ([`status`]). **Deliberately absent:**
+//! I/O, async, and any knowledge of how objects are stored or served.
 
 pub mod field;
 pub mod json;
 pub mod names;
+pub mod selector;
+pub mod status;
 
 pub use json::{Map, Value};
 pub use names::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource};
