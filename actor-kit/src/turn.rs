@@ -1,0 +1,138 @@
+//! One turn of an actor, from which no panic escapes.
+
+use std::{
+    any::Any,
+    cell::RefCell,
+    convert::Infallible,
+    panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, panic_any, set_hook, take_hook},
+    sync::{Arc, Once},
+};
+
+/// A failure's text is kept for the list of actors; a longer one is cut.
+const TEXT_MAX: usize = 512;
+
+thread_local! {
+    /// Whose turn it is on this thread, for the panic hook.
+    static TURN: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// The payload of a panic that [`ActorTable::kill`](crate::ActorTable::kill) ordered.
+struct Killed;
+
+/// Why an incarnation ended without being asked to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fall {
+    /// By order.
+    Killed,
+    /// A panic, or a factory that could not load; with its text.
+    Failed(String),
+}
+
+impl Fall {
+    pub(crate) fn failed(text: &str) -> Self {
+        Self::Failed(text.chars().take(TEXT_MAX).collect())
+    }
+
+    fn from_payload(payload: Box<dyn Any + Send>) -> Self {
+        if payload.is::<Killed>() {
+            return Self::Killed;
+        }
+        Self::failed(&format!("panic: {}", payload_text(payload.as_ref())))
+    }
+}
+
+/// Runs `f` as a turn of the actor `name` and catches a panic in it.
+pub(crate) fn turn<T>(name: &Arc<str>, f: impl FnOnce() -> T) -> Result<T, Fall> {
+    let _inside = Inside::enter(name);
+    catch_unwind(AssertUnwindSafe(f)).map_err(Fall::from_payload)
+}
+
+/// A turn that a kill order ends.
+pub(crate) fn die(name: &Arc<str>) -> Fall {
+    match turn::<Infallible>(name, || panic_any(Killed)) {
+        Err(fall) => fall,
+        Ok(never) => match never {},
+    }
+}
+
+/// Sets the name for the panic hook while it lives.
+struct Inside(Option<Arc<str>>);
+
+impl Inside {
+    fn enter(name: &Arc<str>) -> Self {
+        Self(TURN.try_with(|turn| turn.replace(Some(name.clone()))).unwrap_or_default())
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        // A thread that is ending has no name to put back.
+        let _ = TURN.try_with(|turn| turn.replace(before));
+    }
+}
+
+fn payload_text(payload: &(dyn Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a value that is no text")
+}
+
+/// Makes panics in actors lines of the log, with the actor's name.
+///
+/// A kill that was ordered is logged as such, at `info` and without a location: it is no bug. Panics
+/// outside of actors go to the hook that was installed before. Installing it twice does nothing.
+pub fn install_panic_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |info| {
+            let actor = TURN.try_with(|turn| turn.try_borrow().ok()?.clone());
+            match actor.ok().flatten() {
+                Some(actor) => log(&actor, info),
+                None => before(info),
+            }
+        }));
+    });
+}
+
+fn log(actor: &str, info: &PanicHookInfo<'_>) {
+    if info.payload().is::<Killed>() {
+        tracing::info!(actor, chaos = true, "killed by order");
+        return;
+    }
+    let text = info.payload_as_str().unwrap_or("a value that is no text");
+    let location = info.location().map(ToString::to_string);
+    tracing::error!(
+        actor,
+        location = location.as_deref(),
+        backtrace = %std::backtrace::Backtrace::capture(),
+        "panic: {text}"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_tells_a_kill_from_a_panic() {
+        install_panic_hook();
+        let name: Arc<str> = "a".into();
+        assert_eq!(turn(&name, || 1), Ok(1));
+        assert_eq!(die(&name), Fall::Killed);
+        let fall = |f: fn()| turn(&name, f).unwrap_err();
+        assert_eq!(fall(|| panic!("one")), Fall::failed("panic: one"));
+        assert_eq!(fall(|| panic!("{}", 1)), Fall::failed("panic: 1"));
+        assert_eq!(fall(|| panic_any(1)), Fall::failed("panic: a value that is no text"));
+        TURN.with_borrow(|turn| assert!(turn.is_none()));
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let Fall::Failed(text) = Fall::failed(&"ü".repeat(10_000)) else { panic!("a failure stays one") };
+        assert_eq!(text, "ü".repeat(TEXT_MAX));
+    }
+}
