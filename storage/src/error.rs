@@ -65,6 +65,10 @@ pub enum StorageError {
 }
 
 impl StorageError {
+    pub(crate) fn closed() -> Self {
+        Self::Unavailable { reason: "the store is closed".to_owned(), applied: Applied::No }
+    }
+
     /// Whether the write that failed so may have happened all the same. Reads: always [`Applied::No`].
     #[must_use]
     pub fn applied(&self) -> Applied {

@@ -14,13 +14,24 @@
 //! # Sources
 //! The meaning of transactions, compares and revisions is etcd's (`etcdserverpb/rpc.proto`, 3.4).
 
+#[cfg(feature = "testing")]
+pub mod conformance;
 mod contract;
 mod error;
+mod hub;
+mod index;
+mod limits;
+mod local;
+mod memory;
 mod model;
+mod watch;
 
 pub use contract::{Storage, StorageFuture};
 pub use error::{Applied, StorageError};
+pub use limits::Limits;
+pub use memory::Memory;
 pub use model::{
-    Change, Commit, Compare, CompareTarget, Event, Key, KeyRange, KeyValue, Op, Progress, RangeRequest, RangeResult,
-    Revision, Txn, TxnOutcome, Watch,
+    Change, Commit, Compare, CompareTarget, Event, Key, KeyRange, KeyValue, Op, RangeRequest, RangeResult,
+    Revision, Txn, TxnOutcome,
 };
+pub use watch::{CommitStream, Progress, Watch};

@@ -1,12 +1,8 @@
 //! The nouns of the contract.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-
-use crate::StorageError;
 
 /// A point in the store's history: 0 before anything happened, then one more for every transaction that changed
 /// something.
@@ -111,6 +107,26 @@ impl KeyRange {
         Self { start: key.clone(), end: Some(Key::new(end)) }
     }
 
+    /// The longest bytes that every key in it starts with.
+    pub(crate) fn common_prefix(&self) -> &[u8] {
+        let start = self.start.as_bytes();
+        let Some(end) = &self.end else { return &[] };
+        // `[p, successor of p)` has prefix p although p and its end differ in their last byte; `[k, k\0)` has k.
+        let shared = start.iter().zip(end.as_bytes()).take_while(|(a, b)| a == b).count();
+        let holds_all = |len: &usize| {
+            let held = Self::prefix(start.get(..*len).unwrap_or_default());
+            held.end.is_none_or(|held| held >= *end)
+        };
+        let len = (shared..=start.len()).rev().find(holds_all).unwrap_or(0);
+        start.get(..len).unwrap_or_default()
+    }
+
+    /// The one key that it holds, where it was built as [`KeyRange::single`].
+    pub(crate) fn as_single(&self) -> Option<&Key> {
+        let end = self.end.as_ref()?.as_bytes();
+        (end.strip_prefix(self.start.as_bytes()) == Some(&[0])).then_some(&self.start)
+    }
+
     /// Whether the key lies in it.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
@@ -195,11 +211,19 @@ impl Op {
             Self::Put(key, _) | Self::Delete(key) => key,
         }
     }
+
+    /// The value that it sets, where it sets one.
+    #[must_use]
+    pub fn value(&self) -> Option<&Bytes> {
+        match self {
+            Self::Put(_, value) => Some(value),
+            Self::Delete(_) => None,
+        }
+    }
 }
 
 /// A transaction: if every compare holds, all operations happen, atomically and in one revision; otherwise none. No
-/// key may stand in two operations (refused as [`StorageError::Corrupt`] would be a lie: engines assert it in debug
-/// builds and let the last one win).
+/// key should stand in two operations; where one does, its last operation counts and the others are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Txn {
     /// What must hold.
@@ -293,34 +317,14 @@ pub struct Commit {
     pub events: Vec<Event>,
 }
 
-/// How far a [`Watch`] has got, readable without entering it.
-///
-/// With `S` read from [`crate::Storage::published`] *before* it, every event of the watch's range at a revision `<= S`
-/// has been delivered once the receiver has folded the commit of revision [`Progress::last_sent`]. So a reader that
-/// has folded up to `last_sent` knows the range's state at `S`, even where nothing changed in it for hours.
-#[derive(Debug, Default)]
-pub struct Progress {
-    last_sent: AtomicU64,
-}
-
-impl Progress {
-    /// The revision of the last commit put into the watch's queue; the watch's start revision before the first.
-    #[must_use]
-    pub fn last_sent(&self) -> Revision {
-        Revision(self.last_sent.load(Ordering::Acquire))
+impl Commit {
+    /// What it weighs in a queue.
+    pub(crate) fn bytes(&self) -> usize {
+        let prev = |event: &Event| event.prev.as_ref().map_or(0, |prev| prev.value.len());
+        let value = |event: &Event| match &event.change {
+            Change::Put { value, .. } => value.len(),
+            Change::Delete => 0,
+        };
+        self.events.iter().map(|event| event.key.as_bytes().len() + value(event) + prev(event)).sum()
     }
-
-    pub(crate) fn sent(&self, revision: Revision) {
-        self.last_sent.store(revision.0, Ordering::Release);
-    }
-}
-
-/// A running watch. Dropping it ends it.
-pub struct Watch {
-    /// Commits in revision order, without gap or duplicate. The last item is an error:
-    /// [`StorageError::Compacted`] if the receiver fell too far behind (its queue has a bound), or
-    /// [`StorageError::Unavailable`] when the store closes; then the stream ends.
-    pub commits: tokio::sync::mpsc::UnboundedReceiver<Result<Arc<Commit>, StorageError>>,
-    /// How far it has got.
-    pub progress: Arc<Progress>,
 }

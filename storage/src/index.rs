@@ -1,0 +1,460 @@
+//! The multi-version index: which keys there are, and were, at each revision.
+//!
+//! # A worked example
+//! Three transactions: 1 puts `a`, 2 puts `b` and overwrites `a`, 3 deletes `a`; 4 puts `a` again.
+//!
+//! ```text
+//! keys      a → [1 put, created 1] [2 put, created 1] [3 tombstone] [4 put, created 4]
+//!           b → [2 put, created 2]
+//! changes   1: a    2: b a    3: a    4: a
+//! ```
+//!
+//! - Reading at 2 takes each key's newest record at or before 2: `a` of 2 and `b` of 2. At 3 only `b`.
+//! - The events after 2 are those of `changes[3]` and `changes[4]`; the record of `a` before 3 is the previous value.
+//! - Compacting at 2 keeps, of the records at or before 2, each key's newest: `[1 put]` goes, the rest stays, and
+//!   changes start at 3, whose previous value is still there. Compacting at 3 keeps nothing of `a` before 4: its
+//!   newest record at or before 3 is a tombstone, which means the same as no record.
+//!
+//! The index may run ahead of what is published: a writer enters a transaction when it judges it, and readers, who
+//! name the published revision, do not see it yet. If it never gets durable, nobody has seen it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use crate::{Compare, CompareTarget, Key, KeyRange, Op, Revision};
+
+/// What one revision left of one key. `V` says where the value is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record<V> {
+    pub(crate) revision: Revision,
+    /// The revision that created the key, since it was last absent.
+    pub(crate) created: Revision,
+    /// None: a tombstone.
+    pub(crate) value: Option<V>,
+}
+
+/// A key's records in revision order. Most keys have one, which costs no allocation of its own.
+#[derive(Debug, Clone)]
+struct Records<V> {
+    newest: Record<V>,
+    older: Vec<Record<V>>,
+}
+
+impl<V> Records<V> {
+    fn push(&mut self, record: Record<V>) {
+        let before = std::mem::replace(&mut self.newest, record);
+        self.older.push(before);
+    }
+
+    /// The newest at or before `at`; tombstones too.
+    fn at(&self, at: Revision) -> Option<&Record<V>> {
+        if self.newest.revision <= at {
+            return Some(&self.newest);
+        }
+        self.before(at.next())
+    }
+
+    /// The newest of the older ones that is before `revision`.
+    fn before(&self, revision: Revision) -> Option<&Record<V>> {
+        let end = self.older.partition_point(|record| record.revision < revision);
+        self.older.get(end.checked_sub(1)?)
+    }
+}
+
+/// One change of a transaction, as the index saw it.
+#[derive(Debug, Clone)]
+pub(crate) struct Changed<V> {
+    pub(crate) key: Key,
+    pub(crate) record: Record<V>,
+    /// The live record right before.
+    pub(crate) prev: Option<Record<V>>,
+}
+
+/// The changes that one revision made within a range.
+#[derive(Debug, Clone)]
+pub(crate) struct Changes<V> {
+    pub(crate) revision: Revision,
+    pub(crate) changed: Vec<Changed<V>>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Index<V> {
+    keys: BTreeMap<Key, Records<V>>,
+    /// The keys that each revision from `changes_start` on changed, in the order of its operations.
+    changes: VecDeque<Box<[Key]>>,
+    changes_start: Revision,
+    head: Revision,
+    compacted: Revision,
+}
+
+impl<V: Clone> Index<V> {
+    pub(crate) fn new() -> Self {
+        Self {
+            keys: BTreeMap::new(),
+            changes: VecDeque::new(),
+            changes_start: Revision(1),
+            head: Revision::ZERO,
+            compacted: Revision::ZERO,
+        }
+    }
+
+    /// The revision of the last transaction entered.
+    pub(crate) fn head(&self) -> Revision {
+        self.head
+    }
+
+    pub(crate) fn compacted(&self) -> Revision {
+        self.compacted
+    }
+
+    /// How many keys have a record, tombstones included.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The first compare that does not hold now. O(keys in its range) for each compare.
+    pub(crate) fn first_failed(&self, compares: &[Compare]) -> Option<usize> {
+        compares.iter().position(|compare| !self.holds(compare))
+    }
+
+    fn holds(&self, compare: &Compare) -> bool {
+        let holds = |revision: Revision| match compare.target {
+            CompareTarget::ModEqual(wanted) => revision == wanted,
+            CompareTarget::ModLess(bound) => revision < bound,
+            CompareTarget::ModGreater(bound) => revision > bound,
+        };
+        if let Some(key) = compare.range.as_single() {
+            return holds(self.live(key).map_or(Revision::ZERO, |record| record.revision));
+        }
+        let mut any = false;
+        for (_, record) in self.range_at(&compare.range, self.head) {
+            any = true;
+            if !holds(record.revision) {
+                return false;
+            }
+        }
+        any || holds(Revision::ZERO)
+    }
+
+    /// The key's record now, where it is live.
+    pub(crate) fn live(&self, key: &Key) -> Option<&Record<V>> {
+        self.keys.get(key).map(|records| &records.newest).filter(|record| record.value.is_some())
+    }
+
+    /// Enters one transaction. `place` is called for each operation that changes something, with its revision and
+    /// the key's create revision, and says where the value of a put is. If nothing changes: `None`, and no revision is
+    /// taken.
+    pub(crate) fn commit(
+        &mut self,
+        ops: &[Op],
+        mut place: impl FnMut(Revision, Revision, &Op) -> Option<V>,
+    ) -> Option<Changes<V>> {
+        let revision = self.head.next();
+        let mut changed = Vec::with_capacity(ops.len());
+        for op in ops {
+            let prev = self.live(op.key());
+            if prev.is_none() && matches!(op, Op::Delete(_)) {
+                continue;
+            }
+            let created = prev.map_or(revision, |prev| prev.created);
+            let record = Record { revision, created, value: place(revision, created, op) };
+            changed.push(self.enter(op.key(), record));
+        }
+        if changed.is_empty() {
+            return None;
+        }
+        self.changes.push_back(changed.iter().map(|changed| changed.key.clone()).collect());
+        self.head = revision;
+        Some(Changes { revision, changed })
+    }
+
+    fn enter(&mut self, key: &Key, record: Record<V>) -> Changed<V> {
+        if let Some((key, records)) = self.keys.range_mut::<Key, _>(key..=key).next() {
+            let prev = Some(records.newest.clone()).filter(|prev| prev.value.is_some());
+            records.push(record.clone());
+            return Changed { key: key.clone(), record, prev };
+        }
+        // A copy: the caller's bytes may be a slice of something large.
+        let key = Key::new(Bytes::copy_from_slice(key.as_bytes()));
+        self.keys.insert(key.clone(), Records { newest: record.clone(), older: Vec::new() });
+        Changed { key, record, prev: None }
+    }
+
+    /// The live keys of a range as of a revision, in order.
+    pub(crate) fn range_at(
+        &self,
+        range: &KeyRange,
+        at: Revision,
+    ) -> impl Iterator<Item = (&Key, &Record<V>)> + use<'_, V> {
+        self.records_of(range).filter_map(move |(key, records)| {
+            let record = records.at(at)?;
+            record.value.is_some().then_some((key, record))
+        })
+    }
+
+    fn records_of(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Records<V>)> + use<'_, V> {
+        // BTreeMap::range panics on a start behind the end; such a range holds nothing.
+        let empty = range.end.as_ref().is_some_and(|end| *end <= range.start);
+        let end = range.end.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        let bounds = (!empty).then(|| (Bound::Included(range.start.clone()), end));
+        bounds.into_iter().flat_map(|bounds| self.keys.range(bounds))
+    }
+
+    /// What happened to the range after `after`, up to and including `upto`; looks at so many revisions and
+    /// finds so many at most, and says up to which one it got. `after` must not lie before the compacted revision.
+    pub(crate) fn changes(
+        &self,
+        range: &KeyRange,
+        after: Revision,
+        upto: Revision,
+        (scan_max, found_max): (u64, usize),
+    ) -> (Vec<Changes<V>>, Revision) {
+        let reached = Revision(upto.0.min(after.0.saturating_add(scan_max)));
+        let mut found = Vec::new();
+        for at in after.0 + 1..=reached.0 {
+            let revision = Revision(at);
+            let keys = self.keys_changed_at(revision).iter().filter(|key| range.contains(key.as_bytes()));
+            let changed: Vec<_> = keys.filter_map(|key| self.changed_at(key, revision)).collect();
+            if !changed.is_empty() {
+                found.push(Changes { revision, changed });
+                if found.len() >= found_max {
+                    return (found, revision);
+                }
+            }
+        }
+        (found, reached)
+    }
+
+    /// The last revision after `after`, up to and including `upto`, that changed the range.
+    pub(crate) fn last_change(&self, range: &KeyRange, after: Revision, upto: Revision) -> Option<Revision> {
+        let touches =
+            |at: &u64| self.keys_changed_at(Revision(*at)).iter().any(|key| range.contains(key.as_bytes()));
+        (after.0 + 1..=upto.0).rev().find(touches).map(Revision)
+    }
+
+    fn keys_changed_at(&self, revision: Revision) -> &[Key] {
+        let position = revision.0.checked_sub(self.changes_start.0).and_then(|at| usize::try_from(at).ok());
+        position.and_then(|at| self.changes.get(at)).map_or(&[], |keys| keys)
+    }
+
+    fn changed_at(&self, key: &Key, revision: Revision) -> Option<Changed<V>> {
+        let (key, records) = self.keys.get_key_value(key)?;
+        let record = records.at(revision).filter(|record| record.revision == revision)?.clone();
+        let prev = records.before(revision).filter(|prev| prev.value.is_some()).cloned();
+        Some(Changed { key: key.clone(), record, prev })
+    }
+
+    /// Makes `to` the compacted revision: from now on history starts after it. What that frees is freed by
+    /// [`Index::prune`]. Answers whether anything changes.
+    pub(crate) fn compact(&mut self, to: Revision) -> bool {
+        let later = to > self.compacted && to <= self.head;
+        if later {
+            self.compacted = to;
+        }
+        later
+    }
+
+    /// Frees records that compaction made unreachable, those of `revisions_max` revisions at most, and hands the
+    /// values that went to `dropped`. Answers whether it is done. O(changes compacted), not O(keys).
+    pub(crate) fn prune(&mut self, revisions_max: usize, mut dropped: impl FnMut(V)) -> bool {
+        for _ in 0..revisions_max {
+            if self.changes_start > self.compacted {
+                return true;
+            }
+            let Some(keys) = self.changes.pop_front() else { return true };
+            self.changes_start = self.changes_start.next();
+            for key in keys {
+                self.prune_key(&key, &mut dropped);
+            }
+        }
+        self.changes_start > self.compacted
+    }
+
+    fn prune_key(&mut self, key: &Key, dropped: &mut impl FnMut(V)) {
+        let compacted = self.compacted;
+        let Some(records) = self.keys.get_mut(key) else { return };
+        if records.newest.revision <= compacted {
+            records.older.drain(..).filter_map(|record| record.value).for_each(&mut *dropped);
+            records.older = Vec::new();
+            if records.newest.value.is_none() {
+                self.keys.remove(key);
+            }
+            return;
+        }
+        let past = records.older.partition_point(|record| record.revision <= compacted);
+        let Some(last) = past.checked_sub(1) else { return };
+        let keeps_last = records.older.get(last).is_some_and(|record| record.value.is_some());
+        let gone = if keeps_last { last } else { past };
+        records.older.drain(..gone).filter_map(|record| record.value).for_each(dropped);
+        if records.older.is_empty() {
+            records.older = Vec::new();
+        }
+    }
+}
+
+/// Leaves only the last operation of each key.
+pub(crate) fn last_op_of_each_key(ops: &mut Vec<Op>) {
+    if ops.len() < 2 {
+        return;
+    }
+    let mut seen = std::collections::HashSet::with_capacity(ops.len());
+    ops.reverse();
+    ops.retain(|op| seen.insert(op.key().clone()));
+    ops.reverse();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Every state there ever was, in full.
+    #[derive(Default)]
+    struct Model {
+        states: Vec<BTreeMap<u8, (u64, u64, u32)>>,
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Commit(Vec<(u8, Option<u32>)>),
+        Compact(u8),
+        Prune(usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let op = (0..6u8, prop::option::of(any::<u32>()));
+        let step = prop_oneof![
+            6 => prop::collection::vec(op, 0..4).prop_map(Step::Commit),
+            1 => any::<u8>().prop_map(Step::Compact),
+            1 => (0..4usize).prop_map(Step::Prune),
+        ];
+        prop::collection::vec(step, 0..60)
+    }
+
+    fn key(n: u8) -> Key {
+        Key::new(vec![b'a' + n])
+    }
+
+    fn apply(model: &mut Model, index: &mut Index<u32>, ops: &[(u8, Option<u32>)]) {
+        let mut ops: Vec<Op> = ops
+            .iter()
+            .map(|(k, v)| match v {
+                Some(v) => Op::Put(key(*k), Bytes::copy_from_slice(&v.to_le_bytes())),
+                None => Op::Delete(key(*k)),
+            })
+            .collect();
+        last_op_of_each_key(&mut ops);
+        let number = |value: &Bytes| u32::from_le_bytes(value[..].try_into().unwrap());
+        let revision = index.head().0 + 1;
+        let mut state = model.states.last().unwrap().clone();
+        let mut any = false;
+        for op in &ops {
+            let k = op.key().as_bytes()[0] - b'a';
+            match op.value() {
+                Some(value) => {
+                    let created = state.get(&k).map_or(revision, |(_, created, _)| *created);
+                    state.insert(k, (revision, created, number(value)));
+                    any = true;
+                }
+                None => any |= state.remove(&k).is_some(),
+            }
+        }
+        let changes = index.commit(&ops, |_, _, op| op.value().map(number));
+        assert_eq!(changes.is_some(), any);
+        if any {
+            model.states.push(state);
+        }
+    }
+
+    fn check(model: &Model, index: &Index<u32>) {
+        let head = index.head();
+        assert_eq!(head.0 + 1, model.states.len() as u64);
+        let range = KeyRange { start: key(1), end: Some(key(5)) };
+        let expected = |at: u64| -> Vec<(u8, (u64, u64, u32))> {
+            model.states[usize::try_from(at).unwrap()].range(1..5).map(|(k, v)| (*k, *v)).collect()
+        };
+        for at in index.compacted().0..=head.0 {
+            let found: Vec<_> = index
+                .range_at(&range, Revision(at))
+                .map(|(k, r)| (k.as_bytes()[0] - b'a', (r.revision.0, r.created.0, r.value.unwrap())))
+                .collect();
+            assert_eq!(found, expected(at), "at {at}");
+        }
+        // Folding the changes leads from each state to the next, with the right previous values.
+        let mut state: BTreeMap<_, _> = expected(index.compacted().0).into_iter().collect();
+        let mut after = index.compacted();
+        while after < head {
+            let (found, reached) = index.changes(&range, after, head, (3, 2));
+            for changes in found {
+                for changed in changes.changed {
+                    let k = changed.key.as_bytes()[0] - b'a';
+                    let prev = changed.prev.map(|r| (r.revision.0, r.created.0, r.value.unwrap()));
+                    assert_eq!(prev, state.get(&k).copied());
+                    match changed.record.value {
+                        Some(value) => {
+                            state.insert(k, (changed.record.revision.0, changed.record.created.0, value))
+                        }
+                        None => state.remove(&k),
+                    };
+                }
+            }
+            assert_eq!(state.clone().into_iter().collect::<Vec<_>>(), expected(reached.0));
+            after = reached;
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn equals_a_list_of_all_states(steps in steps()) {
+            let mut model = Model { states: vec![BTreeMap::new()] };
+            let mut index = Index::new();
+            for step in steps {
+                match step {
+                    Step::Commit(ops) => apply(&mut model, &mut index, &ops),
+                    Step::Compact(share) => {
+                        let to = index.head().0 * u64::from(share) / 255;
+                        index.compact(Revision(to));
+                    }
+                    Step::Prune(max) => { index.prune(max, |_| {}); }
+                }
+                check(&model, &index);
+            }
+            // Fully compacted, only the live keys are left, each with one record.
+            let head = index.head();
+            index.compact(head);
+            let mut dropped = 0;
+            while !index.prune(2, |_| dropped += 1) {}
+            check(&model, &index);
+            prop_assert_eq!(index.len(), model.states.last().unwrap().len());
+            prop_assert!(index.keys.values().all(|records| records.older.is_empty()));
+            prop_assert!(index.changes.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_example_of_the_module() {
+        let mut index = Index::new();
+        let put = |k: &str| Op::Put(Key::from(k), Bytes::new());
+        for ops in
+            [vec![put("a")], vec![put("b"), put("a")], vec![Op::Delete(Key::from("a"))], vec![put("a")]]
+        {
+            index.commit(&ops, |_, _, op| op.value().map(|_| ()));
+        }
+        let at = |index: &Index<()>, at| -> Vec<String> {
+            index
+                .range_at(&KeyRange::prefix(b""), Revision(at))
+                .map(|(key, record)| format!("{key}{}", record.revision))
+                .collect()
+        };
+        assert_eq!(at(&index, 2), ["a2", "b2"]);
+        assert_eq!(at(&index, 3), ["b2"]);
+        index.compact(Revision(3));
+        assert!(index.prune(100, |()| {}));
+        assert_eq!(at(&index, 3), ["b2"]);
+        assert_eq!(at(&index, 4), ["a4", "b2"]);
+        assert!(index.keys.values().all(|records| records.older.is_empty()));
+    }
+}
