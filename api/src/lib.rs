@@ -4,8 +4,11 @@
 //! ([`field`]), selectors ([`selector`]) and the answer to a failed request ([`status`]). **Deliberately absent:**
 //! I/O, async, and any knowledge of how objects are stored or served.
 
+pub mod crd;
+pub mod decode;
 pub mod field;
 pub mod json;
+pub mod meta;
 pub mod names;
 pub mod selector;
 pub mod status;

@@ -1,0 +1,421 @@
+//! Decoding a tree as Go's decoder fills a typed struct.
+//!
+//! kube-apiserver reads built-in types with `sigs.k8s.io/json` (v1.37's fork of `encoding/json`): unknown fields are
+//! dropped and, under strict validation, reported by path; a value of the wrong type fails the whole decode with a text
+//! that names Go's types; `null` leaves a field at its zero value; and what is written back omits what is empty. A
+//! [`Struct`] says what a Go struct looks like; [`Struct::decode`] does all of that at once and gives back the tree that
+//! Go would encode again.
+//!
+//! ```
+//! use kindom_api::{json, meta};
+//! let tree = json::parse(br#"{"name":"a","labels":{},"nmae":"b","generation":0}"#)?;
+//! let decoded = meta::OBJECT_META.decode(&tree)?;
+//! assert_eq!(decoded.value.to_string(), r#"{"name":"a"}"#);
+//! assert_eq!(decoded.unknown_fields, ["nmae"]);
+//!
+//! let wrong = json::parse(br#"{"labels":{"app":5}}"#)?;
+//! assert_eq!(
+//!     meta::OBJECT_META.decode(&wrong).unwrap_err().to_string(),
+//!     "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string",
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::fmt;
+
+use crate::field::go_quote;
+use crate::meta::time;
+use crate::{Map, Value};
+
+/// Unknown fields beyond this many are dropped without being named, as upstream bounds its strict errors.
+const UNKNOWN_FIELDS_MAX: usize = 100;
+
+/// The shape of a Go type, as its JSON decoder and encoder see it.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// A string; its Go type's name, `string` or for example `types.UID`.
+    String(&'static str),
+    /// A `bool`.
+    Bool,
+    /// An `int32`.
+    Int32,
+    /// An `int64`.
+    Int64,
+    /// A `float64`.
+    Float,
+    /// A `[]byte`, written in base64.
+    Bytes,
+    /// A `metav1.Time`: RFC 3339 or null.
+    Time,
+    /// Any JSON, kept as it is.
+    Json,
+    /// A slice.
+    List(&'static Shape),
+    /// A map from strings.
+    Map(&'static Shape),
+    /// A struct.
+    Struct(&'static Struct),
+    /// A pointer: null and absent are the same, and any other value is kept even if it is empty.
+    Pointer(&'static Shape),
+    /// A type with its own `UnmarshalJSON`, which sees neither strictness nor the path. The tree it gives is null if
+    /// it encodes as null.
+    Custom(fn(&Value) -> Result<Value, DecodeError>),
+}
+
+/// A Go struct.
+#[derive(Debug)]
+pub struct Struct {
+    /// With its package, as type errors print it: `v1.ObjectMeta`.
+    pub go_type: &'static str,
+    /// Its fields, in any order.
+    pub fields: &'static [Field],
+}
+
+/// A field of a Go struct.
+#[derive(Debug)]
+pub struct Field {
+    /// Its JSON name.
+    pub name: &'static str,
+    /// Its type.
+    pub shape: Shape,
+    /// Whether it is left out of the output while it is empty (`omitempty`).
+    pub omit_empty: bool,
+}
+
+impl Field {
+    /// A field with `omitempty`.
+    #[must_use]
+    pub const fn new(name: &'static str, shape: Shape) -> Self {
+        Self { name, shape, omit_empty: true }
+    }
+
+    /// A field that is always written.
+    #[must_use]
+    pub const fn always(name: &'static str, shape: Shape) -> Self {
+        Self { name, shape, omit_empty: false }
+    }
+}
+
+/// What a tree decodes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// The tree without what is unknown or empty.
+    pub value: Value,
+    /// The paths of unknown fields, in the order met, at most 100: `spec.versions[0].schema.openAPIV3Schema.properties.x.foo`.
+    pub unknown_fields: Vec<String>,
+}
+
+/// Why a tree is not of a Go type; prints Go's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct DecodeError(Reason);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reason {
+    /// `json.UnmarshalTypeError`
+    Type {
+        value: String,
+        go_type: String,
+        in_struct: String,
+        field: String,
+    },
+    Other(String),
+}
+
+impl DecodeError {
+    /// An error with a text of its own.
+    #[must_use]
+    pub fn other(text: impl Into<String>) -> Self {
+        Self(Reason::Other(text.into()))
+    }
+
+    fn mismatch(value: &Value, go_type: impl Into<String>) -> Self {
+        let value = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Int(_) | Value::Float(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        Self(Reason::Type {
+            value: value.to_owned(),
+            go_type: go_type.into(),
+            in_struct: String::new(),
+            field: String::new(),
+        })
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Reason::Other(text) => f.write_str(text),
+            Reason::Type { value, go_type, in_struct, field } if in_struct.is_empty() && field.is_empty() => {
+                write!(f, "json: cannot unmarshal {value} into Go value of type {go_type}")
+            }
+            Reason::Type { value, go_type, in_struct, field } => {
+                write!(
+                    f,
+                    "json: cannot unmarshal {value} into Go struct field {in_struct}.{field} of type {go_type}"
+                )
+            }
+        }
+    }
+}
+
+impl Shape {
+    /// As type errors print it: `map[string]string`.
+    fn go_type(&self) -> String {
+        match self {
+            Self::String(name) => (*name).to_owned(),
+            Self::Bool => "bool".to_owned(),
+            Self::Int32 => "int32".to_owned(),
+            Self::Int64 => "int64".to_owned(),
+            Self::Float => "float64".to_owned(),
+            Self::Bytes => "[]uint8".to_owned(),
+            Self::Time => "v1.Time".to_owned(),
+            Self::Json | Self::Custom(_) => "interface {}".to_owned(),
+            Self::List(item) => format!("[]{}", item.go_type()),
+            Self::Map(value) => format!("map[string]{}", value.go_type()),
+            Self::Struct(of) => of.go_type.to_owned(),
+            Self::Pointer(to) => to.go_type(),
+        }
+    }
+
+    /// The zero value, as it is written.
+    fn zero(&self) -> Value {
+        match self {
+            Self::String(_) => Value::String(String::new()),
+            Self::Bool => Value::Bool(false),
+            Self::Int32 | Self::Int64 | Self::Float => Value::Int(0),
+            Self::Struct(of) => {
+                let fields = of.fields.iter().filter(|f| !f.omit_empty);
+                fields.map(|f| (f.name, f.shape.zero())).collect::<Map>().into()
+            }
+            Self::Bytes
+            | Self::Time
+            | Self::Json
+            | Self::List(_)
+            | Self::Map(_)
+            | Self::Pointer(_)
+            | Self::Custom(_) => Value::Null,
+        }
+    }
+
+    /// Whether `omitempty` leaves out this decoded value.
+    fn omits(&self, value: &Value) -> bool {
+        match (self, value) {
+            // A struct is never empty to Go; a pointer only if it is nil, which was seen before.
+            (Self::Struct(_) | Self::Pointer(_) | Self::Custom(_) | Self::Json, _) => false,
+            (_, Value::Null | Value::Bool(false) | Value::Int(0)) => true,
+            (_, Value::Float(x)) => *x == 0.0,
+            (_, Value::String(s)) => s.is_empty(),
+            (_, Value::Array(items)) => items.is_empty(),
+            (_, Value::Object(map)) => map.is_empty(),
+            (_, Value::Bool(true) | Value::Int(_)) => false,
+        }
+    }
+}
+
+impl Struct {
+    /// Decodes a tree.
+    ///
+    /// # Errors
+    /// A value somewhere in the tree that does not fit its Go type: the first one in key order, unless a type that
+    /// decodes itself fails, whose error wins as in Go.
+    pub fn decode(&'static self, value: &Value) -> Result<Decoded, DecodeError> {
+        self.decode_at(value, "")
+    }
+
+    /// Decodes a tree whose unknown fields are named below a path: `metadata` gives `metadata.x`.
+    ///
+    /// # Errors
+    /// As for [`Struct::decode`].
+    pub fn decode_at(&'static self, value: &Value, path: &str) -> Result<Decoded, DecodeError> {
+        let mut state = State { path: path.to_owned(), ..State::default() };
+        let value = match state.any(&Shape::Struct(self), value) {
+            Ok(value) => value,
+            Err(error) => return Err(state.with_context(error)),
+        };
+        match state.saved {
+            Some(error) => Err(error),
+            None => Ok(Decoded { value, unknown_fields: state.unknown_fields }),
+        }
+    }
+
+    /// Its name without the package.
+    fn name(&self) -> &'static str {
+        self.go_type.rsplit('.').next().unwrap_or_default()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    path: String,
+    /// The struct whose field is being decoded, and the fields that led to it (not the keys of maps).
+    in_struct: &'static str,
+    fields: Vec<&'static str>,
+    saved: Option<DecodeError>,
+    unknown_fields: Vec<String>,
+}
+
+impl State {
+    fn with_context(&self, error: DecodeError) -> DecodeError {
+        let DecodeError(reason) = error;
+        DecodeError(match reason {
+            Reason::Type { value, go_type, field, .. } if !self.fields.is_empty() => {
+                let mut path = self.fields.join(".");
+                if !field.is_empty() {
+                    path.push('.');
+                    path.push_str(&field);
+                }
+                Reason::Type { value, go_type, in_struct: self.in_struct.to_owned(), field: path }
+            }
+            other => other,
+        })
+    }
+
+    /// Notes an error that lets decoding go on; the first one is reported at the end.
+    fn save(&mut self, error: DecodeError) {
+        if self.saved.is_none() {
+            self.saved = Some(self.with_context(error));
+        }
+    }
+
+    /// The value that a tree decodes to, as it is written back. An `Err` ends decoding; it has no context yet.
+    fn any(&mut self, shape: &Shape, value: &Value) -> Result<Value, DecodeError> {
+        match (shape, value) {
+            (Shape::Pointer(_), Value::Null) => Ok(Value::Null),
+            (Shape::Pointer(to), value) => self.any(to, value),
+            (Shape::Json, value) => Ok(value.clone()),
+            (Shape::Custom(decode), value) => decode(value),
+            (shape, Value::Null) => Ok(shape.zero()),
+            (Shape::String(_), Value::String(_)) | (Shape::Bool, Value::Bool(_)) => Ok(value.clone()),
+            (Shape::Int32, Value::Int(n)) if i32::try_from(*n).is_ok() => Ok(value.clone()),
+            (Shape::Int64, Value::Int(_)) => Ok(value.clone()),
+            (Shape::Int32 | Shape::Int64, Value::Int(_) | Value::Float(_)) => {
+                let mut error = DecodeError::mismatch(value, shape.go_type());
+                if let Reason::Type { value: text, .. } = &mut error.0 {
+                    *text = format!("number {value}");
+                }
+                self.save(error);
+                Ok(Value::Null)
+            }
+            (Shape::Float, Value::Int(_) | Value::Float(_)) => {
+                Ok(value.as_f64().map_or(Value::Null, Value::Float))
+            }
+            (Shape::Bytes, Value::String(text)) => {
+                match base64_error(text) {
+                    Some(at) => {
+                        self.save(DecodeError::other(format!("illegal base64 data at input byte {at}")))
+                    }
+                    None => return Ok(value.clone()),
+                }
+                Ok(Value::Null)
+            }
+            (Shape::Time, Value::String(text)) => match time::parse(text) {
+                Ok(time::ZERO) => Ok(Value::Null),
+                Ok(seconds) => Ok(Value::String(time::format(seconds))),
+                Err(error) => Err(DecodeError::other(error.to_string())),
+            },
+            // Time decodes itself, through a plain string.
+            (Shape::Time, value) => Err(DecodeError::mismatch(value, "string")),
+            (Shape::List(item), Value::Array(items)) => self.list(item, items),
+            (Shape::Map(of), Value::Object(map)) => self.map(of, map),
+            (Shape::Struct(of), Value::Object(map)) => self.fields_of(of, map),
+            (shape, value) => {
+                self.save(DecodeError::mismatch(value, shape.go_type()));
+                Ok(shape.zero())
+            }
+        }
+    }
+
+    fn list(&mut self, item: &Shape, items: &[Value]) -> Result<Value, DecodeError> {
+        let length = self.path.len();
+        let mut out = Vec::with_capacity(items.len());
+        for (i, value) in items.iter().enumerate() {
+            self.path.push_str(&format!("[{i}]"));
+            out.push(self.any(item, value)?);
+            self.path.truncate(length);
+        }
+        Ok(Value::Array(out))
+    }
+
+    fn map(&mut self, of: &Shape, map: &Map) -> Result<Value, DecodeError> {
+        let length = self.path.len();
+        let mut out = Vec::with_capacity(map.len());
+        for (key, value) in map.iter() {
+            self.step(key);
+            out.push((key.into(), self.any(of, value)?));
+            self.path.truncate(length);
+        }
+        Ok(Value::Object(Map::from_entries(out)))
+    }
+
+    fn fields_of(&mut self, of: &'static Struct, map: &Map) -> Result<Value, DecodeError> {
+        let (length, depth, outer) = (self.path.len(), self.fields.len(), self.in_struct);
+        let mut out: Vec<(Box<str>, Value)> = Vec::with_capacity(map.len());
+        for (key, value) in map.iter() {
+            let Some(field) = of.fields.iter().find(|f| f.name == key) else {
+                self.step(key);
+                if self.unknown_fields.len() < UNKNOWN_FIELDS_MAX {
+                    self.unknown_fields.push(self.path.clone());
+                }
+                self.path.truncate(length);
+                continue;
+            };
+            self.in_struct = of.name();
+            self.fields.push(field.name);
+            self.step(key);
+            let decoded = self.any(&field.shape, value)?;
+            self.path.truncate(length);
+            self.fields.truncate(depth);
+            self.in_struct = outer;
+            let absent = value.is_null() && matches!(field.shape, Shape::Pointer(_));
+            let omitted = absent || (field.omit_empty && field.shape.omits(&decoded));
+            if !omitted {
+                out.push((field.name.into(), decoded));
+            }
+        }
+        for field in of.fields.iter().filter(|f| !f.omit_empty && !map.contains_key(f.name)) {
+            out.push((field.name.into(), field.shape.zero()));
+        }
+        Ok(Value::Object(Map::from_entries(out)))
+    }
+
+    fn step(&mut self, key: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(key);
+    }
+}
+
+/// Where standard base64 with padding goes wrong, if it does (Go's `base64.StdEncoding`, which skips line ends).
+fn base64_error(text: &str) -> Option<usize> {
+    let digit = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+    let bytes: Vec<(usize, u8)> =
+        text.bytes().enumerate().filter(|(_, b)| !matches!(b, b'\n' | b'\r')).collect();
+    let digits = bytes.iter().take_while(|(_, b)| digit(b)).count();
+    let padding = bytes.len() - digits;
+    let end = |i: usize| bytes.get(i).map_or(text.len(), |(at, _)| *at);
+    match (digits % 4, padding) {
+        (0, 0) => None,
+        (2, 2) | (3, 1) if bytes.iter().skip(digits).all(|(_, b)| *b == b'=') => None,
+        // A quantum that ends too early is reported where it began.
+        (n, 0) => Some(end(digits - n)),
+        _ => Some(end(digits)),
+    }
+}
+
+/// The error of a value whose Go type wants something else, for types that decode themselves.
+#[must_use]
+pub fn type_error(value: &Value, go_type: &str) -> DecodeError {
+    DecodeError::mismatch(value, go_type)
+}
+
+/// An unknown field as strict decoding words it: `unknown field "spec.x"`.
+#[must_use]
+pub fn unknown_field(path: &str) -> String {
+    format!("unknown field {}", go_quote(path))
+}

@@ -1,0 +1,213 @@
+//! What names may look like. Each check gives upstream's texts of all that is wrong; none means valid
+//! (apimachinery `pkg/util/validation` and `pkg/api/validate/content`, 1.37).
+
+const SUBDOMAIN_FMT: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+const KEY_FMT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+
+fn too_long(text: &str, max: usize, unit: &str) -> Option<String> {
+    (text.len() > max).then(|| format!("must be no more than {max} {unit}"))
+}
+
+fn regex_text(message: &str, regex: &str, examples: &[&str]) -> String {
+    let examples = examples.iter().map(|e| format!("'{e}', ")).collect::<Vec<_>>().join(" or ");
+    format!("{message} (e.g. {examples}regex used for validation is '{regex}')")
+}
+
+/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+fn is_label(text: &str) -> bool {
+    let end = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let bytes = text.as_bytes();
+    end(bytes.first())
+        && end(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+}
+
+/// `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
+fn is_key_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+/// A DNS label that may start with a digit, at most 63 characters: a namespace's name.
+#[must_use]
+pub fn is_dns1123_label(text: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = too_long(text, 63, "characters").into_iter().collect();
+    if !is_label(text) {
+        wrong.push(if text.split('.').all(is_label) {
+            "must not contain dots".to_owned()
+        } else {
+            regex_text(
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
+                "[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+                &["my-name", "123-abc"],
+            )
+        });
+    }
+    wrong
+}
+
+/// DNS labels with dots between, at most 253 characters: most names, and API groups.
+#[must_use]
+pub fn is_dns1123_subdomain(text: &str) -> Vec<String> {
+    subdomain(text, "characters")
+}
+
+fn subdomain(text: &str, unit: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = too_long(text, 253, unit).into_iter().collect();
+    if !text.split('.').all(is_label) {
+        wrong.push(regex_text(SUBDOMAIN_TEXT, SUBDOMAIN_FMT, &["example.com"]));
+    }
+    wrong
+}
+
+/// A DNS label that starts with a letter, at most 63 characters: plural names, versions.
+#[must_use]
+pub fn is_dns1035_label(text: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = too_long(text, 63, "characters").into_iter().collect();
+    if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        wrong.push(regex_text(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
+            "[a-z]([-a-z0-9]*[a-z0-9])?",
+            &["my-name", "abc-123"],
+        ));
+    }
+    wrong
+}
+
+/// A label's key, an annotation's key or a finalizer: a name of at most 63 characters, with a DNS subdomain and `/`
+/// before it or not.
+#[must_use]
+pub fn is_qualified_name(text: &str) -> Vec<String> {
+    let key_text = || {
+        regex_text(
+            "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+            KEY_FMT,
+            &["MyName", "my.name", "123-abc"],
+        )
+    };
+    let mut wrong = Vec::new();
+    let name = match text.split_once('/') {
+        None => text,
+        Some((_, name)) if name.contains('/') => {
+            return vec![format!(
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                key_text()
+            )];
+        }
+        Some(("", name)) => {
+            wrong.push("prefix part must be non-empty".to_owned());
+            name
+        }
+        Some((prefix, name)) => {
+            wrong.extend(subdomain(prefix, "bytes").into_iter().map(|text| format!("prefix part {text}")));
+            name
+        }
+    };
+    if name.is_empty() {
+        wrong.push("name part must be non-empty".to_owned());
+    }
+    wrong.extend(too_long(name, 63, "bytes").map(|text| format!("name part {text}")));
+    if !is_key_name(name) {
+        wrong.push(format!("name part {}", key_text()));
+    }
+    wrong
+}
+
+/// A label's value: empty, or at most 63 characters.
+#[must_use]
+pub fn is_label_value(text: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = too_long(text, 63, "bytes").into_iter().collect();
+    if !text.is_empty() && !is_key_name(text) {
+        wrong.push(regex_text(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+            "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?",
+            &["MyValue", "my_value", "12345"],
+        ));
+    }
+    wrong
+}
+
+/// A name that can stand in a URL path; with `prefix`, the beginning of one.
+#[must_use]
+pub fn is_path_segment(name: &str, prefix: bool) -> Vec<String> {
+    if !prefix && matches!(name, "." | "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    ["/", "%"].into_iter().filter(|c| name.contains(c)).map(|c| format!("may not contain '{c}'")).collect()
+}
+
+/// A prefix stands for a name that goes on, so a dash at its end is fine. Upstream cuts two bytes and puts one letter.
+fn mask_trailing_dash(name: &str) -> std::borrow::Cow<'_, str> {
+    match name.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let kept = rest.as_bytes().split_last().map_or(&[][..], |(_, kept)| kept);
+            format!("{}a", String::from_utf8_lossy(kept)).into()
+        }
+        _ => name.into(),
+    }
+}
+
+/// A [`super::NameValidator`]: a DNS subdomain, as most types want it.
+#[must_use]
+pub fn name_is_dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
+    if prefix { is_dns1123_subdomain(&mask_trailing_dash(name)) } else { is_dns1123_subdomain(name) }
+}
+
+/// A [`super::NameValidator`]: a DNS label, as namespaces want it.
+#[must_use]
+pub fn name_is_dns_label(name: &str, prefix: bool) -> Vec<String> {
+    if prefix { is_dns1123_label(&mask_trailing_dash(name)) } else { is_dns1123_label(name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels() {
+        for good in ["a", "0", "a-b", "123-abc", &"x".repeat(63)] {
+            assert!(is_dns1123_label(good).is_empty(), "{good}");
+        }
+        assert_eq!(is_dns1123_label("a.b"), ["must not contain dots"]);
+        for bad in ["", "-a", "a-", "A", "a_b", "ä", "a..b", ".", "a b"] {
+            let wrong = is_dns1123_label(bad);
+            assert_eq!(wrong.len(), 1, "{bad}");
+            assert!(wrong[0].ends_with(
+                "(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+            ));
+        }
+        assert_eq!(is_dns1123_label(&"x".repeat(64)), ["must be no more than 63 characters"]);
+        assert!(is_dns1035_label("a1").is_empty());
+        assert_eq!(is_dns1035_label("1a").len(), 1);
+        assert_eq!(is_dns1035_label("").len(), 1);
+    }
+
+    #[test]
+    fn qualified_names() {
+        for good in ["a", "A_b.c", "example.com/x", "kubernetes.io/a-b"] {
+            assert!(is_qualified_name(good).is_empty(), "{good}");
+        }
+        assert!(is_qualified_name("a/b/c")[0].starts_with("a valid label key must consist of"));
+        assert_eq!(is_qualified_name("/a"), ["prefix part must be non-empty"]);
+        assert_eq!(is_qualified_name("a/")[0], "name part must be non-empty");
+        assert_eq!(is_qualified_name("a/").len(), 2);
+        assert!(is_qualified_name("A/b")[0].starts_with("prefix part a lowercase RFC 1123 subdomain"));
+        assert_eq!(is_qualified_name(&"x".repeat(64)), ["name part must be no more than 63 bytes"]);
+        assert!(is_label_value("").is_empty());
+        assert_eq!(is_label_value("-").len(), 1);
+    }
+
+    #[test]
+    fn prefixes_may_end_in_a_dash() {
+        assert!(name_is_dns_subdomain("abc-", true).is_empty());
+        assert_eq!(name_is_dns_subdomain("abc-", false).len(), 1);
+        assert_eq!(name_is_dns_subdomain("-", true).len(), 1);
+        assert_eq!(name_is_dns_label("é-", true).len(), 1);
+        assert_eq!(name_is_dns_label("éa-", true).len(), 1);
+        assert_eq!(is_path_segment("..", false), ["may not be '..'"]);
+        assert_eq!(is_path_segment("a/%", true), ["may not contain '/'", "may not contain '%'"]);
+    }
+}

@@ -1,0 +1,228 @@
+//! The types, and how malformed metadata is read.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Value;
+use crate::decode::{DecodeError, Field, Shape, Struct};
+
+const STRING: Shape = Shape::String("string");
+const UID: Shape = Shape::String("types.UID");
+
+/// The shape of `metav1.ObjectMeta`.
+pub static OBJECT_META: Struct = Struct {
+    go_type: "v1.ObjectMeta",
+    fields: &[
+        Field::new("name", STRING),
+        Field::new("generateName", STRING),
+        Field::new("namespace", STRING),
+        Field::new("selfLink", STRING),
+        Field::new("uid", UID),
+        Field::new("resourceVersion", STRING),
+        Field::new("generation", Shape::Int64),
+        Field::new("creationTimestamp", Shape::Time),
+        Field::new("deletionTimestamp", Shape::Pointer(&Shape::Time)),
+        Field::new("deletionGracePeriodSeconds", Shape::Pointer(&Shape::Int64)),
+        Field::new("labels", Shape::Map(&STRING)),
+        Field::new("annotations", Shape::Map(&STRING)),
+        Field::new("ownerReferences", Shape::List(&Shape::Struct(&OWNER_REFERENCE))),
+        Field::new("finalizers", Shape::List(&STRING)),
+        Field::new("managedFields", Shape::List(&Shape::Struct(&MANAGED_FIELDS_ENTRY))),
+    ],
+};
+
+/// The shape of `metav1.OwnerReference`.
+pub static OWNER_REFERENCE: Struct = Struct {
+    go_type: "v1.OwnerReference",
+    fields: &[
+        Field::always("apiVersion", STRING),
+        Field::always("kind", STRING),
+        Field::always("name", STRING),
+        Field::always("uid", UID),
+        Field::new("controller", Shape::Pointer(&Shape::Bool)),
+        Field::new("blockOwnerDeletion", Shape::Pointer(&Shape::Bool)),
+    ],
+};
+
+/// The shape of `metav1.ManagedFieldsEntry`.
+pub static MANAGED_FIELDS_ENTRY: Struct = Struct {
+    go_type: "v1.ManagedFieldsEntry",
+    fields: &[
+        Field::new("manager", STRING),
+        Field::new("operation", Shape::String("v1.ManagedFieldsOperationType")),
+        Field::new("apiVersion", STRING),
+        Field::new("time", Shape::Pointer(&Shape::Time)),
+        Field::new("fieldsType", STRING),
+        Field::new("fieldsV1", Shape::Pointer(&Shape::Json)),
+        Field::new("subresource", STRING),
+    ],
+};
+
+/// An object's metadata, typed. Custom objects stay trees; this is for the types that the server itself works on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMeta {
+    /// The name, unique among the objects of a type in a namespace.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// A prefix from which the server makes a name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub generate_name: String,
+    /// The namespace; empty for cluster-scoped objects.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// No longer filled in by anybody, but still a known field.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub self_link: String,
+    /// The server's identity for this object, never used again for another.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The store's revision of the last change.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Counts changes of what is desired.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub generation: i64,
+    /// RFC 3339, UTC, whole seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<String>,
+    /// Set once deletion was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<String>,
+    /// Seconds that the object had to end by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_grace_period_seconds: Option<i64>,
+    /// What selectors see.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Anything else.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// The objects that this one goes with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owner_references: Vec<OwnerReference>,
+    /// Who must be done before the object goes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// Who set which fields; kept as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_fields: Option<Value>,
+}
+
+/// A reference from an object to its owner.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// The owner's group and version.
+    pub api_version: String,
+    /// The owner's kind.
+    pub kind: String,
+    /// The owner's name.
+    pub name: String,
+    /// The owner's uid.
+    pub uid: String,
+    /// Whether it is the one controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    /// Whether the owner waits for this object under foreground deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
+}
+
+/// A list's metadata.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListMeta {
+    /// The revision that the list shows.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// The token for the next page; empty on the last.
+    #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
+    pub continue_token: String,
+    /// How many objects follow this page, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_item_count: Option<i64>,
+}
+
+/// A condition in a status.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// What it is about: `Established`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// When `status` last changed; RFC 3339, UTC, whole seconds.
+    pub last_transition_time: Option<String>,
+    /// Why, in one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Why, in a sentence.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The generation that it was computed for.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub observed_generation: i64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(n: &i64) -> bool {
+    *n == 0
+}
+
+impl Condition {
+    /// A condition that has not been set yet.
+    pub fn new(
+        kind: impl Into<String>,
+        status: impl Into<String>,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        let (kind, status, reason, message) = (kind.into(), status.into(), reason.into(), message.into());
+        Self { kind, status, reason, message, ..Self::default() }
+    }
+}
+
+/// The condition of a type.
+#[must_use]
+pub fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|c| c.kind == kind)
+}
+
+/// Whether there is a condition of a type and it is `True`.
+#[must_use]
+pub fn is_condition_true(conditions: &[Condition], kind: &str) -> bool {
+    find_condition(conditions, kind).is_some_and(|c| c.status == "True")
+}
+
+/// Sets a condition: adds it, or changes the one of its type in place. Its time becomes `now` only if its status
+/// changed or had no time yet (apiextensions-apiserver `pkg/apihelpers.SetCRDCondition`). Says whether anything changed.
+pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition, now: &str) -> bool {
+    let Some(old) = conditions.iter_mut().find(|c| c.kind == new.kind) else {
+        conditions.push(Condition { last_transition_time: Some(now.to_owned()), ..new });
+        return true;
+    };
+    let last_transition_time = match &old.last_transition_time {
+        Some(time) if old.status == new.status => Some(time.clone()),
+        _ => Some(now.to_owned()),
+    };
+    let new = Condition { last_transition_time, ..new };
+    let changed = *old != new;
+    *old = new;
+    changed
+}
+
+/// Brings the metadata of an object into the form that Go's `ObjectMeta` gives back: unknown fields, empty fields and
+/// nulls go. Gives the paths of the unknown fields (`metadata.x`). An object without metadata is left alone
+/// (apiextensions-apiserver `pkg/apiserver/schema/objectmeta.GetObjectMeta`).
+///
+/// # Errors
+/// A field of the wrong type; to be answered 400 with its text. The object is then unchanged.
+pub fn coerce_metadata(object: &mut Value) -> Result<Vec<String>, DecodeError> {
+    let Some(metadata) = object.get_mut("metadata") else { return Ok(Vec::new()) };
+    let decoded = OBJECT_META.decode_at(metadata, "metadata")?;
+    *metadata = decoded.value;
+    Ok(decoded.unknown_fields)
+}
