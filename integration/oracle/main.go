@@ -1,0 +1,134 @@
+// Oracle records what the real server answers.
+//
+// It starts a stand-alone apiextensions-apiserver on an etcd of its own, both
+// in this process, sends it the requests of every `<topic>.script.json` and
+// writes the answers, with everything masked that differs from run to run, to
+// `<topic>.expected.json`.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	scripts := flag.String("scripts", "../expectations", "folder with the scripts")
+	out := flag.String("out", "../expectations", "folder for the expectations")
+	only := flag.String("only", "", "comma-separated topics to record; all if empty")
+	verbose := flag.Bool("verbose", false, "print the server's log")
+	flag.Parse()
+	if err := record(*scripts, *out, *only, *verbose); err != nil {
+		fmt.Fprintln(os.Stderr, "oracle:", err)
+		os.Exit(1)
+	}
+}
+
+func record(scripts, out, only string, verbose bool) error {
+	if !verbose {
+		klog.SetLogger(logr.Discard())
+	}
+	paths, err := filepath.Glob(filepath.Join(scripts, "*.script.json"))
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "oracle-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	etcd, stopEtcd, err := startEtcd(dir)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	base, client, ended, err := startServer(ctx, etcd, dir)
+	if err != nil {
+		stop()
+		stopEtcd()
+		return err
+	}
+	defer func() {
+		client.CloseIdleConnections()
+		stop()
+		<-ended
+		stopEtcd()
+	}()
+	steps := 0
+	var failures []error
+	for _, path := range paths {
+		topic := strings.TrimSuffix(filepath.Base(path), ".script.json")
+		if only != "" && !strings.Contains(","+only+",", ","+topic+",") {
+			continue
+		}
+		script, err := readScript(path)
+		if err != nil {
+			return err
+		}
+		vars := maps.Clone(script.Vars)
+		if vars == nil {
+			vars = map[string]string{}
+		}
+		mask := newMasker(script.MaskManagedFields == nil || *script.MaskManagedFields)
+		run := runner{base: base, client: client, script: script, vars: vars, mask: mask}
+		answers, err := run.run()
+		if err != nil {
+			// The others are worth recording all the same.
+			failures = append(failures, fmt.Errorf("%s: %w", topic, err))
+			continue
+		}
+		if err := write(filepath.Join(out, topic+".expected.json"), topic, answers); err != nil {
+			return err
+		}
+		steps += len(answers)
+		fmt.Printf("%s: %d steps\n", topic, len(answers))
+	}
+	fmt.Printf("%d steps in all\n", steps)
+	return errors.Join(failures...)
+}
+
+// write lays an expectation file out by hand: the header first, one step after
+// the other, keys sorted.
+func write(path, topic string, answers []Answer) error {
+	var text strings.Builder
+	text.WriteString("{\n \"oracle\": ")
+	layout(&text, tree(header()), 1, 10)
+	fmt.Fprintf(&text, ",\n \"script\": %q,\n \"steps\": [\n  ", topic)
+	for i, answer := range answers {
+		if i > 0 {
+			text.WriteString(",\n  ")
+		}
+		layout(&text, tree(answer), 2, 2)
+	}
+	text.WriteString("\n ]\n}\n")
+	return os.WriteFile(path, []byte(text.String()), 0o644)
+}
+
+// header says what made the file, from what is linked into this binary.
+func header() map[string]string {
+	made := map[string]string{
+		"command": "go run . -scripts ../expectations -out ../expectations",
+		"go":      runtime.Version(),
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return made
+	}
+	for _, dependency := range info.Deps {
+		switch dependency.Path {
+		case "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "go.etcd.io/etcd/server/v3":
+			made[dependency.Path] = dependency.Version
+		}
+	}
+	return made
+}

@@ -1,0 +1,327 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"sort"
+	"strings"
+)
+
+// masker replaces what differs from run to run by symbols. Equal values get
+// equal symbols within one script, so that a comparer can still tell whether a
+// uid or a resourceVersion stayed or changed.
+type masker struct {
+	managedFields bool
+	numbers       map[string]map[string]int
+	generated     []rename
+}
+
+type rename struct{ from, to string }
+
+func newMasker(maskManagedFields bool) *masker {
+	return &masker{managedFields: maskManagedFields, numbers: map[string]map[string]int{}}
+}
+
+var (
+	digits      = regexp.MustCompile(`^[1-9][0-9]*$`)
+	uuid        = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	timestamp   = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$`)
+	messageRV   = regexp.MustCompile(`(ResourceVersion in precondition: |ResourceVersion in object meta: )(\d+)`)
+	recordRV    = regexp.MustCompile(`(the ResourceVersion in record )\(\d+\)`)
+	quotedObj   = regexp.MustCompile(`"\{\\"(?:apiVersion|kind|metadata)(?:[^"\\]|\\.)*\}"`)
+	singleObj   = regexp.MustCompile(`'\{"(?:apiVersion|kind|metadata).*\}'`)
+	messageNow  = regexp.MustCompile(`(, current: |too old resource version: \d+ \()(\d+)`)
+	hash        = regexp.MustCompile(`hash=[0-9A-F]+`)
+	age         = regexp.MustCompile(`^(\d+[smhdy])+$`)
+	textRV      = regexp.MustCompile(`(resourceVersion"?: ?")(\d+)"`)
+	textTime    = regexp.MustCompile(`((?:creationTimestamp|deletionTimestamp|lastTransitionTime)"?: ?"?)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	yamlManaged = regexp.MustCompile(`(?m)^( *)managedFields:\n`)
+	jsonManaged = regexp.MustCompile(`"managedFields": ?\[`)
+)
+
+// symbol numbers the distinct values of one kind by first appearance.
+func (m *masker) symbol(kind, value string) string {
+	known := m.numbers[kind]
+	if known == nil {
+		known = map[string]int{}
+		m.numbers[kind] = known
+	}
+	number, found := known[value]
+	if !found {
+		number = len(known) + 1
+		known[value] = number
+	}
+	return fmt.Sprintf("<%s-%d>", kind, number)
+}
+
+// body masks one JSON document.
+func (m *masker) body(value any) any {
+	m.learnNames(value)
+	return m.walk(value, false)
+}
+
+// learnNames finds names made from generateName, so that they are masked
+// wherever they appear, also in messages.
+func (m *masker) learnNames(value any) {
+	switch node := value.(type) {
+	case map[string]any:
+		prefix, _ := node["generateName"].(string)
+		name, _ := node["name"].(string)
+		if suffix, ok := strings.CutPrefix(name, prefix); ok && prefix != "" && len(suffix) == 5 {
+			symbol := prefix + m.symbol("suffix", suffix)
+			m.generated = append(m.generated, rename{name, symbol})
+		}
+		for _, key := range sortedKeys(node) {
+			m.learnNames(node[key])
+		}
+	case []any:
+		for _, item := range node {
+			m.learnNames(item)
+		}
+	}
+}
+
+func (m *masker) walk(value any, bookmark bool) any {
+	switch node := value.(type) {
+	case map[string]any:
+		return m.object(node, bookmark)
+	case []any:
+		out := make([]any, len(node))
+		for i, item := range node {
+			out[i] = m.walk(item, false)
+		}
+		return out
+	case string:
+		return m.text(node)
+	}
+	return value
+}
+
+func (m *masker) object(node map[string]any, bookmark bool) map[string]any {
+	kind, _ := node["kind"].(string)
+	_, list := node["items"].([]any)
+	// What background writes of the server move has no identity to compare.
+	loose := bookmark || list || kind == "Table" || kind == "CustomResourceDefinition"
+	out := map[string]any{}
+	for _, key := range sortedKeys(node) {
+		child := node[key]
+		switch key {
+		case "metadata":
+			if metadata, ok := child.(map[string]any); ok {
+				out[key] = m.metadata(metadata, loose)
+				continue
+			}
+		case "lastTransitionTime":
+			if text, ok := child.(string); ok && timestamp.MatchString(text) {
+				out[key] = "<time>"
+				continue
+			}
+		}
+		out[key] = m.walk(child, false)
+	}
+	if kind == "Table" {
+		maskAges(node, out)
+	}
+	if kind == "Status" {
+		sortCauses(out)
+	}
+	return out
+}
+
+func (m *masker) metadata(node map[string]any, loose bool) map[string]any {
+	out := map[string]any{}
+	for _, key := range sortedKeys(node) {
+		child := node[key]
+		text, _ := child.(string)
+		switch {
+		case key == "managedFields" && m.managedFields:
+			continue
+		case key == "resourceVersion" && digits.MatchString(text) && loose:
+			child = "<rv>"
+		case key == "resourceVersion" && digits.MatchString(text):
+			child = m.symbol("rv", text)
+		case key == "continue" && text != "":
+			child = "<continue>"
+		case (key == "creationTimestamp" || key == "deletionTimestamp") && timestamp.MatchString(text):
+			child = "<time>"
+		default:
+			child = m.walk(child, false)
+		}
+		out[key] = child
+	}
+	return out
+}
+
+// text masks what is recognisable in any string: a message, a name, a body.
+func (m *masker) text(text string) string {
+	// A message may quote the whole object, times, managedFields and all.
+	text = quotedObj.ReplaceAllString(text, `"<object>"`)
+	text = singleObj.ReplaceAllString(text, `'<object>'`)
+	text = uuid.ReplaceAllStringFunc(text, func(found string) string { return m.symbol("uid", found) })
+	text = messageRV.ReplaceAllStringFunc(text, func(found string) string {
+		parts := messageRV.FindStringSubmatch(found)
+		return parts[1] + m.symbol("rv", parts[2])
+	})
+	text = recordRV.ReplaceAllString(text, "${1}(<rv>)")
+	text = messageNow.ReplaceAllString(text, "${1}<rv>")
+	text = hash.ReplaceAllString(text, "hash=<hash>")
+	for _, generated := range m.generated {
+		text = strings.ReplaceAll(text, generated.from, generated.to)
+	}
+	return text
+}
+
+// document masks a body that is kept as text: YAML, or JSON compared to the byte.
+func (m *masker) document(text string) string {
+	if m.managedFields {
+		text = stripManagedFields(text)
+	}
+	text = textRV.ReplaceAllStringFunc(text, func(found string) string {
+		parts := textRV.FindStringSubmatch(found)
+		return parts[1] + m.symbol("rv", parts[2]) + `"`
+	})
+	text = textTime.ReplaceAllString(text, "${1}<time>")
+	return m.text(text)
+}
+
+// stripManagedFields cuts the member out of a JSON or YAML text without
+// touching a byte of the rest.
+func stripManagedFields(text string) string {
+	for {
+		at := yamlManaged.FindStringSubmatchIndex(text)
+		if at == nil {
+			break
+		}
+		indent, end := text[at[2]:at[3]], at[1]
+		for end < len(text) {
+			line, _, _ := strings.Cut(text[end:], "\n")
+			if !strings.HasPrefix(line, indent+"- ") && !strings.HasPrefix(line, indent+"  ") {
+				break
+			}
+			end = min(end+len(line)+1, len(text))
+		}
+		text = text[:at[0]] + text[end:]
+	}
+	for {
+		at := jsonManaged.FindStringIndex(text)
+		if at == nil {
+			return text
+		}
+		end, depth, quoted := at[1], 1, false
+		for ; end < len(text) && depth > 0; end++ {
+			switch c := text[end]; {
+			case quoted && c == '\\':
+				end++
+			case c == '"':
+				quoted = !quoted
+			case !quoted && c == '[':
+				depth++
+			case !quoted && c == ']':
+				depth--
+			}
+		}
+		// With a neighbour goes a comma: the one behind, or else the one before.
+		before, after := strings.TrimRight(text[:at[0]], " \n"), text[end:]
+		if rest, ok := strings.CutPrefix(after, ","); ok {
+			text = text[:at[0]] + strings.TrimLeft(rest, " \n")
+		} else {
+			text = strings.TrimSuffix(before, ",") + after
+		}
+	}
+}
+
+// maskAges hides the cells of date columns: they say how long ago.
+func maskAges(table, masked map[string]any) {
+	columns, _ := table["columnDefinitions"].([]any)
+	rows, _ := masked["rows"].([]any)
+	for i, column := range columns {
+		if kind, _ := lookup(column, []string{"type"}); kind != "date" {
+			continue
+		}
+		for _, row := range rows {
+			cells, _ := lookup(row, []string{"cells"})
+			list, _ := cells.([]any)
+			if i < len(list) {
+				if text, ok := list[i].(string); ok && age.MatchString(text) {
+					list[i] = "<age>"
+				}
+			}
+		}
+	}
+}
+
+// sortCauses gives a Status with several causes one order: upstream's own
+// differs from run to run, and with it the message that joins them.
+func sortCauses(status map[string]any) {
+	found, _ := lookup(status, []string{"details", "causes"})
+	causes, _ := found.([]any)
+	if len(causes) < 2 {
+		return
+	}
+	sort.SliceStable(causes, func(i, j int) bool { return string(encode(causes[i])) < string(encode(causes[j])) })
+	if message, ok := status["message"].(string); ok {
+		if head, _, found := strings.Cut(message, " is invalid: ["); found {
+			status["message"] = head + " is invalid: <causes>"
+		}
+	}
+}
+
+func sortedKeys[V any](node map[string]V) []string {
+	keys := make([]string, 0, len(node))
+	for key := range node {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// layout prints JSON with whatever fits on a line on one line, so that the
+// files stay short and their diffs readable.
+func layout(out *strings.Builder, value any, indent, used int) {
+	const width = 140
+	flat := encode(value)
+	if indent+used+len(flat) <= width {
+		out.Write(flat)
+		return
+	}
+	pad := strings.Repeat(" ", indent+1)
+	switch node := value.(type) {
+	case map[string]any:
+		out.WriteString("{\n")
+		for i, key := range sortedKeys(node) {
+			if i > 0 {
+				out.WriteString(",\n")
+			}
+			name := string(encode(key)) + ": "
+			out.WriteString(pad + name)
+			layout(out, node[key], indent+1, len(name)+1)
+		}
+		out.WriteString("\n" + pad[1:] + "}")
+	case []any:
+		out.WriteString("[\n")
+		for i, item := range node {
+			if i > 0 {
+				out.WriteString(",\n")
+			}
+			out.WriteString(pad)
+			layout(out, item, indent+1, 1)
+		}
+		out.WriteString("\n" + pad[1:] + "]")
+	default:
+		out.Write(flat)
+	}
+}
+
+// tree turns tagged structs into the maps that layout prints.
+func tree(value any) any {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // our own types only
+	}
+	out, err := decode(data)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
