@@ -27,6 +27,7 @@ const LOG_LINES: usize = 40;
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     args: Vec<String>,
+    data_dir: Option<PathBuf>,
 }
 
 impl ServerOptions {
@@ -34,6 +35,13 @@ impl ServerOptions {
     #[must_use]
     pub fn args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(|&a| a.to_owned()));
+        self
+    }
+
+    /// Serves this folder instead of one of its own.
+    #[must_use]
+    pub fn data_dir(mut self, folder: &Path) -> Self {
+        self.data_dir = Some(folder.to_owned());
         self
     }
 
@@ -52,7 +60,8 @@ impl ServerOptions {
             tempfile::Builder::new().prefix("kindom-e2e-").tempdir().map_err(HarnessError::io("a folder"))?;
         let home = dir.path().join("home");
         std::fs::create_dir(&home).map_err(HarnessError::io("a folder"))?;
-        let mut server = Server { dir, args: self.args, running: None };
+        let data_dir = self.data_dir.unwrap_or_else(|| dir.path().join("data"));
+        let mut server = Server { dir, data_dir, args: self.args, running: None };
         server.launch().await?;
         Ok(server)
     }
@@ -69,6 +78,7 @@ struct Running {
 /// Dropping it kills the process and removes the folder.
 pub struct Server {
     dir: TempDir,
+    data_dir: PathBuf,
     args: Vec<String>,
     running: Option<Running>,
 }
@@ -146,7 +156,7 @@ impl Server {
     /// The folder given as `--data-dir`.
     #[must_use]
     pub fn data_dir(&self) -> PathBuf {
-        self.dir.path().join("data")
+        self.data_dir.clone()
     }
 
     /// An empty home folder, so that no client's cache or settings are shared.

@@ -1,1 +1,25 @@
-//! x
+//! The real binary, started as a process, with real clients.
+//!
+//! Every test has a server of its own. See `kindom_integration` for the harness.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod builder_document;
+mod chaos;
+mod corpus;
+mod demo;
+mod hostile;
+mod kill9;
+mod kube_rs;
+mod layers;
+mod load;
+mod python_client;
+mod registration;
+mod requirements;
+mod support;

@@ -1,0 +1,179 @@
+//! Every actor is killed in turn under continuous writes and watches.
+
+use std::time::Duration;
+
+use kindom_integration::history::History;
+use kindom_integration::{Client, ServerOptions, count};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::load::{self, Type, Watcher, Writer};
+use crate::support::{crd, register};
+
+const WRITERS: usize = 4;
+/// Between two kills the writers get at least this much done.
+const WRITES_BETWEEN_KILLS: u64 = 10;
+/// Whoever makes no progress for so long never will.
+const STUCK: Duration = Duration::from_secs(60);
+
+struct Actor {
+    name: String,
+    incarnation: u64,
+}
+
+async fn actors(client: &Client) -> Vec<Actor> {
+    let answer = client.get("/debug/actors").await.unwrap().expect_status(200).unwrap().json();
+    let all = answer.as_array().or_else(|| answer["actors"].as_array()).expect("a list of actors").clone();
+    let read = |actor: &Value| Actor {
+        name: actor["name"].as_str().expect("a name").to_owned(),
+        incarnation: actor["incarnation"].as_u64().expect("an incarnation"),
+    };
+    all.iter().map(read).collect()
+}
+
+async fn kill(client: &Client, name: &str) -> u16 {
+    client.request("POST", &format!("/debug/actors/{name}/kill")).send().await.unwrap().status
+}
+
+struct UnderLoad {
+    of: Type,
+    writers: Vec<tokio::task::JoinHandle<Writer>>,
+    watchers: Vec<tokio::task::JoinHandle<(Result<(), String>, Watcher)>>,
+}
+
+async fn put_under_load(
+    clients: [Client; 2],
+    of: Type,
+    acknowledged: &watch::Sender<u64>,
+    stop: &watch::Receiver<bool>,
+) -> UnderLoad {
+    let (from, nothing) = load::list(&clients[0], &of).await;
+    assert!(nothing.is_empty());
+    let watchers = clients
+        .iter()
+        .map(|client| {
+            let (client, mut watcher) = (client.clone(), Watcher::new(&of, from));
+            tokio::spawn(async move { (watcher.run(&client).await, watcher) })
+        })
+        .collect();
+    let writers = (0..WRITERS)
+        .map(|i| {
+            let (client, acknowledged, stop) = (clients[i % 2].clone(), acknowledged.clone(), stop.clone());
+            let mut writer = Writer::new(&of, format!("key-{i}"));
+            tokio::spawn(async move {
+                writer.run(&client, &acknowledged, &stop).await.expect("a connection broke");
+                writer
+            })
+        })
+        .collect();
+    UnderLoad { of, writers, watchers }
+}
+
+/// Collects what one type's clients saw; fails on a stream that ended and on an answer worse than retriable.
+async fn settle(client: &Client, load: UnderLoad) -> (History, u64) {
+    let mut history = History::default();
+    let mut retriable = 0;
+    for writer in load.writers {
+        let writer = writer.await.unwrap();
+        assert!(writer.faults.is_empty(), "answers no client should see:\n{}", writer.faults.join("\n"));
+        history.attempts.extend(writer.attempts);
+        retriable += writer.retriable;
+    }
+    history.attempts.extend(load::sentinel(client, &load.of).await);
+    for watcher in load.watchers {
+        let (ended, watcher) =
+            tokio::time::timeout(STUCK, watcher).await.expect("a watcher misses the end").unwrap();
+        assert_eq!(ended, Ok(()), "a watch stream ended");
+        history.watchers.push(watcher.events);
+    }
+    history.last = load::list(client, &load.of).await.1;
+    (history, retriable)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killing_every_actor_loses_doubles_and_ends_nothing() {
+    let server = ServerOptions::default().chaos().start().await.unwrap();
+    let (client, other) = (server.client().unwrap(), server.client_http2().unwrap());
+    register(&client, &crd("chaos.example.com", "pawns", "Pawn", "Namespaced")).await;
+    register(&client, &crd("chaos.example.com", "kings", "King", "Cluster")).await;
+    let of = |kind: &str, collection: &str| Type {
+        api_version: "chaos.example.com/v1".to_owned(),
+        kind: kind.to_owned(),
+        collection: format!("/apis/chaos.example.com/v1/{collection}"),
+    };
+
+    let (acknowledged, mut progress) = watch::channel(0);
+    let (stop, stopped) = watch::channel(false);
+    let mut loads = Vec::new();
+    for of in [of("Pawn", "namespaces/default/pawns"), of("King", "kings")] {
+        loads.push(put_under_load([client.clone(), other.clone()], of, &acknowledged, &stopped).await);
+    }
+    drop(acknowledged);
+
+    let kills = count(20, 200);
+    let first = actors(&client).await;
+    assert!(!first.is_empty(), "no actor to kill");
+    for round in 0..kills {
+        let target = &first[round % first.len()].name;
+        let done = *progress.borrow();
+        assert_eq!(kill(&client, target).await / 100, 2, "kill {target}");
+        if round % 3 == 2 {
+            // Once more at once: in its own restart, or in its first turn after it.
+            kill(&client, target).await;
+        }
+        tokio::time::timeout(STUCK, progress.wait_for(|n| *n >= done + WRITES_BETWEEN_KILLS))
+            .await
+            .unwrap_or_else(|_| panic!("no progress after the kill of {target}"))
+            .expect("the writers have stopped");
+    }
+
+    stop.send_replace(true);
+    let mut total = (0, 0);
+    for load in loads {
+        let (history, retriable) = settle(&client, load).await;
+        history.check().unwrap();
+        prove_that_a_doubled_event_is_found(&history);
+        total = (total.0 + history.attempts.len(), total.1 + retriable);
+    }
+    println!(
+        "chaos: {kills} kills of {} actors, {} writes, {} retriable answers",
+        first.len(),
+        total.0,
+        total.1
+    );
+
+    for actor in actors(&client).await {
+        let before = first.iter().take(kills).find(|a| a.name == actor.name);
+        if let Some(before) = before {
+            assert!(actor.incarnation > before.incarnation, "{} was never replaced", actor.name);
+        }
+    }
+}
+
+/// The planted bug: had the server appended any one event twice, this very history would not have passed.
+fn prove_that_a_doubled_event_is_found(history: &History) {
+    let log = &history.watchers[0];
+    for position in [0, log.len() / 2, log.len() - 1] {
+        let mut doubled = history.clone();
+        for watcher in &mut doubled.watchers {
+            let event = watcher[position].clone();
+            watcher.insert(position + 1, event);
+        }
+        assert!(doubled.check().is_err(), "the checker is blind to a doubled event");
+    }
+}
+
+#[tokio::test]
+async fn actors_are_listed_and_killed_only_with_the_flag() {
+    let server = ServerOptions::default().start().await.unwrap();
+    let client = server.client().unwrap();
+    assert_eq!(client.get("/debug/actors").await.unwrap().status, 404);
+
+    let server = ServerOptions::default().chaos().start().await.unwrap();
+    let client = server.client().unwrap();
+    assert_eq!(server.anonymous().unwrap().get("/debug/actors").await.unwrap().status, 403);
+    for actor in actors(&client).await {
+        assert!(actor.incarnation >= 1, "{}", actor.name);
+    }
+    assert_eq!(kill(&client, "no-such-actor").await, 404);
+}

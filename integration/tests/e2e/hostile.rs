@@ -1,0 +1,586 @@
+//! Bad input gets exactly what Kubernetes gives, and loses nothing.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kindom_integration::{Client, Server, ServerOptions, count, tools};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::support::{CRDS, crd, names, namespace, object, refused, register, until, until_gone};
+
+const GROUP: &str = "hostile.example.com";
+const BUGS: &str = "/apis/hostile.example.com/v1/namespaces/default/bugs";
+const MIB: usize = 1024 * 1024;
+
+async fn server() -> (Server, Client) {
+    start(ServerOptions::default()).await
+}
+
+async fn start(options: ServerOptions) -> (Server, Client) {
+    let server = options.start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &crd(GROUP, "bugs", "Bug", "Namespaced")).await;
+    (server, client)
+}
+
+fn bug(name: &str) -> Value {
+    object(GROUP, "Bug", name, json!({"note": "kept"}))
+}
+
+async fn create(client: &Client, name: &str) -> Value {
+    client.post(BUGS, &bug(name)).await.unwrap().expect_status(201).unwrap().json()
+}
+
+fn at(name: &str) -> String {
+    format!("{BUGS}/{name}")
+}
+
+/// The server still does its work.
+async fn goes_on(client: &Client, name: &str) {
+    create(client, name).await;
+    client.delete(&at(name)).await.unwrap().expect_status(200).unwrap();
+}
+
+#[tokio::test]
+async fn malformed_bodies_are_400() {
+    let (_server, client) = server().await;
+    create(&client, "a").await;
+    for (kind, body) in [
+        ("application/json", "{\"spec\": "),
+        ("application/json", ""),
+        ("application/json", "[]"),
+        ("application/json", "{} {}"),
+        ("application/yaml", "a: [1,"),
+        ("application/yaml", "a: b: c"),
+    ] {
+        let post = client.request("POST", BUGS).body(kind, body).send().await;
+        let status = refused(post, 400, "BadRequest", "");
+        assert!(!status["message"].as_str().unwrap().is_empty(), "{kind} {body}");
+    }
+    for kind in ["application/merge-patch+json", "application/json-patch+json"] {
+        refused(
+            client.request("PATCH", &at("a")).body(kind, "{\"spec\": ").send().await,
+            400,
+            "BadRequest",
+            "",
+        );
+    }
+    goes_on(&client, "b").await;
+}
+
+#[tokio::test]
+async fn malformed_queries_are_400() {
+    let (_server, client) = server().await;
+    create(&client, "a").await;
+    for query in [
+        "limit=many",
+        "timeoutSeconds=soon",
+        "continue=%21%21",
+        "continue=bm90IGEgdG9rZW4",
+        "labelSelector=a%3D%3D%3D",
+        "labelSelector=a%20in%20b",
+        "labelSelector=%2Fx",
+        "fieldSelector=metadata.name",
+        "fieldSelector=spec.size%3D1",
+    ] {
+        refused(client.get(&format!("{BUGS}?{query}")).await, 400, "BadRequest", "");
+    }
+    goes_on(&client, "b").await;
+}
+
+#[tokio::test]
+async fn a_body_that_contradicts_its_url_is_400() {
+    let (_server, client) = server().await;
+    let kept = create(&client, "a").await;
+    let with = |pointer: &str, value: &str| {
+        let mut body = kept.clone();
+        *body.pointer_mut(pointer).unwrap() = json!(value);
+        body
+    };
+    for (pointer, value) in [
+        ("/metadata/name", "b"),
+        ("/metadata/namespace", "kube-public"),
+        ("/kind", "Bee"),
+        ("/apiVersion", "hostile.example.com/v2"),
+        ("/apiVersion", "other.example.com/v1"),
+    ] {
+        refused(client.put(&at("a"), &with(pointer, value)).await, 400, "BadRequest", "");
+    }
+    for (pointer, value) in [("/metadata/namespace", "kube-public"), ("/kind", "Bee"), ("/apiVersion", "v1")]
+    {
+        let mut body = with(pointer, value);
+        body["metadata"]["name"] = json!("new");
+        body["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        refused(client.post(BUGS, &body).await, 400, "BadRequest", "");
+    }
+    assert_eq!(client.get(&at("a")).await.unwrap().json(), kept);
+}
+
+#[tokio::test]
+async fn unknown_and_duplicate_fields_under_strict() {
+    let (_server, client) = server().await;
+    create(&client, "a").await;
+    let strict = format!("{BUGS}?fieldValidation=Strict");
+    let mut unknown = bug("b");
+    unknown["spec"]["x"] = json!(1);
+    let message =
+        "Bug in version \"v1\" cannot be handled as a Bug: strict decoding error: unknown field \"spec.x\"";
+    refused(client.post(&strict, &unknown).await, 400, "BadRequest", message);
+
+    let double = r#"{"apiVersion":"hostile.example.com/v1","kind":"Bug","metadata":{"name":"b"},"spec":{"note":"1","note":"2"}}"#;
+    let post = client.request("POST", &strict).body("application/json", double).send().await;
+    refused(post, 400, "BadRequest", "duplicate field \"spec.note\"");
+
+    let patch =
+        client.merge_patch(&format!("{}?fieldValidation=Strict", at("a")), &json!({"spec": {"x": 1}})).await;
+    let status = refused(patch, 422, "Invalid", "strict decoding error: unknown field \"spec.x\"");
+    assert_eq!(status["details"]["causes"][0]["field"], "patch");
+
+    let warned = client.post(&format!("{BUGS}?fieldValidation=Warn"), &unknown).await.unwrap();
+    assert_eq!((warned.status, warned.header("warning")), (201, "299 - \"unknown field \\\"spec.x\\\"\""));
+    assert_eq!(warned.at("/spec/x"), Value::Null);
+    unknown["metadata"]["name"] = json!("c");
+    let ignored = client.post(&format!("{BUGS}?fieldValidation=Ignore"), &unknown).await.unwrap();
+    assert_eq!((ignored.status, ignored.header("warning")), (201, ""));
+}
+
+#[tokio::test]
+async fn patches_that_fail_or_are_too_long() {
+    let (_server, client) = server().await;
+    let kept = create(&client, "a").await;
+    let failing = [
+        json!([{"op": "replace", "path": "/spec/absent/x", "value": 1}]),
+        json!([{"op": "test", "path": "/spec/note", "value": "other"}]),
+        json!([{"op": "remove", "path": "/spec/absent"}]),
+        json!([{"op": "frobnicate", "path": "/spec/note"}]),
+    ];
+    for operations in &failing[..3] {
+        let text = "the server rejected our request due to an error in our request";
+        refused(client.json_patch(&at("a"), operations).await, 422, "Invalid", text);
+    }
+    let unknown = client.json_patch(&at("a"), &failing[3]).await.unwrap();
+    assert!((400..500).contains(&unknown.status), "{}", unknown.text());
+    let many: Vec<Value> =
+        (0..=10_000).map(|_| json!({"op": "test", "path": "/spec/note", "value": "kept"})).collect();
+    refused(client.json_patch(&at("a"), &json!(many)).await, 413, "RequestEntityTooLarge", "10000");
+    let strategic =
+        client.request("PATCH", &at("a")).body("application/strategic-merge-patch+json", "{}").send().await;
+    let accepted = "accepted media types include: application/json-patch+json, application/merge-patch+json";
+    refused(strategic, 415, "UnsupportedMediaType", accepted);
+    assert_eq!(client.get(&at("a")).await.unwrap().json(), kept);
+}
+
+#[tokio::test]
+async fn preconditions_and_versions_that_do_not_hold() {
+    let (_server, client) = server().await;
+    let kept = create(&client, "a").await;
+    let mut versionless = kept.clone();
+    versionless["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    let message = "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update";
+    refused(client.put(&at("a"), &versionless).await, 422, "Invalid", message);
+    refused(
+        client.put(&at("none"), &bug("none")).await,
+        404,
+        "NotFound",
+        "bugs.hostile.example.com \"none\" not found",
+    );
+    refused(
+        client.merge_patch(&at("none"), &json!({"spec": {}})).await,
+        404,
+        "NotFound",
+        "\"none\" not found",
+    );
+
+    let delete = |preconditions: Value| {
+        let body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
+        let request = client.request("DELETE", &at("a")).json(&body);
+        async move { request.send().await }
+    };
+    refused(
+        delete(json!({"uid": "00000000-0000-4000-8000-000000000000"})).await,
+        409,
+        "Conflict",
+        "Precondition failed",
+    );
+    refused(delete(json!({"resourceVersion": "1"})).await, 409, "Conflict", "Precondition failed");
+
+    let mut versioned = bug("new");
+    versioned["metadata"]["resourceVersion"] = json!("7");
+    let message = "resourceVersion should not be set on objects to be created";
+    let status = client.post(BUGS, &versioned).await.unwrap();
+    assert_eq!(status.status, 500);
+    assert!(status.text().contains(message), "{}", status.text());
+
+    client
+        .merge_patch(&at("a"), &json!({"spec": {"note": "newer"}}))
+        .await
+        .unwrap()
+        .expect_status(200)
+        .unwrap();
+    let stale = "the object has been modified; please apply your changes to the latest version and try again";
+    refused(client.put(&at("a"), &kept).await, 409, "Conflict", stale);
+    refused(
+        client.post(BUGS, &bug("a")).await,
+        409,
+        "AlreadyExists",
+        "bugs.hostile.example.com \"a\" already exists",
+    );
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A Bug whose JSON has this many bytes.
+fn bug_of(name: &str, bytes: usize) -> String {
+    let mut body = bug(name);
+    body["spec"]["note"] = json!("");
+    let empty = body.to_string().len();
+    body["spec"]["note"] = json!("x".repeat(bytes - empty));
+    body.to_string()
+}
+
+#[tokio::test]
+async fn bodies_and_objects_that_are_too_large_are_413() {
+    let (server, client) = server().await;
+    let text = "Request entity too large: limit is 3145728";
+    let huge = bug_of("huge", 3 * MIB + 1);
+    let post = client.request("POST", BUGS).body("application/json", huge.clone()).send().await;
+    refused(post, 413, "RequestEntityTooLarge", text);
+    let post = client
+        .request("POST", BUGS)
+        .header("content-encoding", "gzip")
+        .body("application/json", gzipped(huge.as_bytes()))
+        .send()
+        .await;
+    refused(post, 413, "RequestEntityTooLarge", text);
+
+    // Chunked, so that no Content-Length gives it away.
+    let mut stream = server.dial().await.unwrap();
+    let head = format!(
+        "POST {BUGS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    for chunk in huge.as_bytes().chunks(64 * 1024) {
+        let frame = [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat();
+        // It may hang up before the end.
+        if stream.write_all(&frame).await.is_err() {
+            break;
+        }
+    }
+    let _ = stream.write_all(b"0\r\n\r\n").await;
+    let mut answer = vec![0; 16 * 1024];
+    let read = stream.read(&mut answer).await.unwrap_or(0);
+    let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+
+    let object = bug_of("large", 2 * MIB);
+    let post = client.request("POST", BUGS).body("application/json", object).send().await;
+    assert_eq!(post.unwrap().status, 413);
+    let fits =
+        client.request("POST", BUGS).body("application/json", bug_of("fits", MIB)).send().await.unwrap();
+    assert_eq!(fits.status, 201);
+    let small = gzipped(bug("small").to_string().as_bytes());
+    let post =
+        client.request("POST", BUGS).header("content-encoding", "gzip").body("application/json", small);
+    assert_eq!(post.send().await.unwrap().status, 201);
+    goes_on(&client, "b").await;
+}
+
+#[tokio::test]
+async fn media_types_nobody_speaks_are_415_and_406() {
+    let (_server, client) = server().await;
+    create(&client, "a").await;
+    let post = client.request("POST", BUGS).body("text/plain", bug("b").to_string()).send().await;
+    let text = "the body of the request was in an unknown format - accepted media types include: ";
+    refused(post, 415, "UnsupportedMediaType", text);
+    for accept in ["text/html", "application/vnd.kubernetes.protobuf", "application/cbor"] {
+        let get = client.request("GET", &at("a")).accept(accept).send().await;
+        refused(get, 406, "NotAcceptable", "only the following media types are accepted: ");
+    }
+    let get = client
+        .request("GET", &at("a"))
+        .accept("application/vnd.kubernetes.protobuf,application/json")
+        .send()
+        .await;
+    assert_eq!(get.unwrap().status, 200);
+    // The Python client sends neither header.
+    let post = client.request("POST", BUGS).bare_body(bug("b").to_string()).send().await;
+    assert_eq!(post.unwrap().status, 201);
+}
+
+#[tokio::test]
+async fn unknown_verbs_and_paths() {
+    let (_server, client) = server().await;
+    create(&client, "a").await;
+    for (method, path) in
+        [("POST", at("a")), ("PUT", BUGS.to_owned()), ("PATCH", BUGS.to_owned()), ("BREW", at("a"))]
+    {
+        let answer = client.request(method, &path).json(&bug("a")).send().await;
+        refused(
+            answer,
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        );
+    }
+    for path in
+        ["/nothing", "/apis/none.example.com/v1/things", "/apis/hostile.example.com/v2/bugs", "/api/v9"]
+    {
+        let answer = client.get(path).await.unwrap();
+        assert_eq!((answer.status, answer.text().trim_end()), (404, "404 page not found"), "{path}");
+        assert!(answer.header("content-type").starts_with("text/plain"), "{path}");
+    }
+    for path in [
+        format!("{BUGS}/a/b/c"),
+        "/apis/hostile.example.com/v1/bugs/%2e%2e/x".to_owned(),
+        format!("{BUGS}//"),
+    ] {
+        let status = client.get(&path).await.unwrap().status;
+        assert!((400..500).contains(&status), "{path} → {status}");
+    }
+    goes_on(&client, "b").await;
+}
+
+#[tokio::test]
+async fn namespaces_that_are_missing_or_terminating() {
+    let (_server, client) = server().await;
+    let inside = |name: &str| format!("/apis/{GROUP}/v1/namespaces/{name}/bugs");
+    // Before the object is validated: this one would not pass.
+    let bad = object(GROUP, "Bug", "bad", json!({"size": 0}));
+    refused(client.post(&inside("none"), &bad).await, 404, "NotFound", "namespaces \"none\" not found");
+
+    namespace(&client, "ending").await;
+    let mut held = bug("held");
+    held["metadata"]["finalizers"] = json!(["hostile.example.com/hold"]);
+    client.post(&inside("ending"), &held).await.unwrap().expect_status(201).unwrap();
+    client.delete("/api/v1/namespaces/ending").await.unwrap().expect_status(200).unwrap();
+    let message = "unable to create new content in namespace ending because it is being terminated";
+    let status = refused(client.post(&inside("ending"), &bad).await, 403, "Forbidden", message);
+    assert_eq!(status["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    let open = client
+        .merge_patch(&format!("{}/held", inside("ending")), &json!({"metadata": {"finalizers": null}}))
+        .await;
+    open.unwrap().expect_status(200).unwrap();
+    until_gone(&client, "/api/v1/namespaces", "ending").await;
+
+    let message = "this namespace may not be deleted";
+    for name in ["default", "kube-system", "kube-public"] {
+        refused(client.delete(&format!("/api/v1/namespaces/{name}")).await, 403, "Forbidden", message);
+    }
+}
+
+#[tokio::test]
+async fn credentials_that_are_missing_or_wrong() {
+    let (server, client) = server().await;
+    let anonymous = server.anonymous().unwrap();
+    refused(anonymous.clone().with_token("made-up").get(BUGS).await, 401, "Unauthorized", "Unauthorized");
+    refused(
+        anonymous.get(BUGS).await,
+        403,
+        "Forbidden",
+        "User \"system:anonymous\" cannot list resource \"bugs\"",
+    );
+    refused(
+        anonymous.get("/metrics").await,
+        403,
+        "Forbidden",
+        "User \"system:anonymous\" cannot get path \"/metrics\"",
+    );
+    for path in ["/healthz", "/livez", "/readyz", "/version"] {
+        assert_eq!(anonymous.get(path).await.unwrap().status, 200, "{path}");
+    }
+    // A certificate that our CA did not sign: the handshake succeeds, the request does not.
+    let own = rcgen::generate_simple_self_signed(vec!["stranger".to_owned()]).unwrap();
+    let stranger = server
+        .client_with_certificate(own.cert.pem().as_bytes(), own.signing_key.serialize_pem().as_bytes())
+        .unwrap();
+    refused(stranger.get(BUGS).await, 401, "Unauthorized", "Unauthorized");
+    goes_on(&client, "b").await;
+}
+
+#[tokio::test]
+async fn a_resource_version_from_the_future_is_504() {
+    let (_server, client) = server().await;
+    let status = refused(
+        client.get(&format!("{BUGS}?resourceVersion=999999999999&resourceVersionMatch=NotOlderThan")).await,
+        504,
+        "Timeout",
+        "Too large resource version: 999999999999",
+    );
+    assert_eq!(status["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    goes_on(&client, "b").await;
+}
+
+#[tokio::test]
+async fn nesting_bombs_and_bad_text_are_refused() {
+    let (server, client) = server().await;
+    let open = |levels: usize| {
+        let inner = format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        format!(
+            r#"{{"apiVersion":"{GROUP}/v1","kind":"Bug","metadata":{{"name":"deep"}},"status":{{"x":{inner}}}}}"#
+        )
+    };
+    let maps = |levels: usize| {
+        let inner = format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+        format!(r#"{{"apiVersion":"{GROUP}/v1","kind":"Bug","metadata":{{"name":"deep"}},"status":{inner}}}"#)
+    };
+    let mut laughs = format!(
+        "apiVersion: {GROUP}/v1\nkind: Bug\nmetadata: {{name: laughs}}\na0: &a0 [lol, lol, lol, lol]\n"
+    );
+    for i in 1..30 {
+        writeln!(laughs, "a{i}: &a{i} [*a{0}, *a{0}, *a{0}, *a{0}]", i - 1).unwrap();
+    }
+    let flow = format!("status: {}", "{a: ".repeat(100_000));
+    let indent: String = (0..5_000).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
+    let bodies: [(&str, Vec<u8>); 9] = [
+        ("application/json", open(200_000).into_bytes()),
+        ("application/json", open(1_000_000).into_bytes()),
+        ("application/json", "[".repeat(3 * MIB - 1).into_bytes()),
+        ("application/json", maps(100_000).into_bytes()),
+        ("application/yaml", laughs.into_bytes()),
+        ("application/yaml", flow.into_bytes()),
+        ("application/yaml", indent.into_bytes()),
+        ("application/json", b"{\"apiVersion\":\"\xff\xfe\"}".to_vec()),
+        ("application/yaml", b"a: \xc3\x28".to_vec()),
+    ];
+    for (number, (kind, body)) in bodies.into_iter().enumerate() {
+        let post = client.request("POST", BUGS).body(kind, body.clone()).send().await.unwrap();
+        assert!((400..500).contains(&post.status), "body {number}: {} {:.300}", post.status, post.text());
+        let patch = client
+            .request("PATCH", &at("a"))
+            .body("application/merge-patch+json", body)
+            .send()
+            .await
+            .unwrap();
+        assert!((400..500).contains(&patch.status), "patch {number}: {} {:.300}", patch.status, patch.text());
+    }
+    // In a registration's schema too.
+    let mut bomb = crd(GROUP, "bombs", "Bomb", "Namespaced");
+    let mut schema = json!({"type": "string"});
+    for _ in 0..2_000 {
+        schema = json!({"type": "object", "properties": {"a": schema}});
+    }
+    bomb["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
+    let text = bomb.to_string();
+    drop_deep(bomb);
+    let post = client.request("POST", CRDS).body("application/json", text).send().await.unwrap();
+    assert!(post.status < 500, "{}", post.status);
+    goes_on(&client, "b").await;
+    assert!(server.memory_bytes().unwrap() < 512 * 1024 * 1024);
+}
+
+/// Takes a deep value apart level by level: its own `Drop` would recurse.
+fn drop_deep(value: Value) {
+    let mut rest = vec![value];
+    while let Some(value) = rest.pop() {
+        match value {
+            Value::Object(map) => rest.extend(map.into_iter().map(|(_, v)| v)),
+            Value::Array(items) => rest.extend(items),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn half_sent_requests_and_junk_do_not_disturb_others() {
+    let (server, client) = server().await;
+    let head = format!(
+        "POST {BUGS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    );
+    let partial: [&[u8]; 5] = [
+        b"",
+        b"GET /apis HT",
+        b"GET /apis HTTP/1.1\r\nHost: x\r\nX: ",
+        head.as_bytes(),
+        b"\x00\x01\x02\xff\xff\r\n\r\n",
+    ];
+    let mut open = Vec::new();
+    for _ in 0..count(20, 200) {
+        for bytes in partial {
+            let mut stream = server.dial().await.unwrap();
+            stream.write_all(bytes).await.unwrap();
+            open.push(stream);
+        }
+        // Not even a handshake.
+        let mut plain = server.dial_tcp().await.unwrap();
+        plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    }
+    goes_on(&client, "meanwhile").await;
+    // Half of them hang up in the middle, the others stay.
+    open.truncate(open.len() / 2);
+    goes_on(&client, "after").await;
+    assert!(names(&client.get(BUGS).await.unwrap().json()).is_empty(), "a half-sent body was stored");
+}
+
+#[tokio::test]
+async fn a_watcher_that_does_not_read_holds_nobody_back() {
+    let (server, client) = server().await;
+    let mut stalled = Vec::new();
+    for _ in 0..8 {
+        let mut stream = server.dial().await.unwrap();
+        let head = format!("GET {BUGS}?watch=true HTTP/1.1\r\nHost: x\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stalled.push(stream);
+    }
+    let list = client.get(BUGS).await.unwrap().json();
+    let from = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut reader = client.watch(&format!("{BUGS}?watch=true&resourceVersion={from}")).await.unwrap();
+    create(&client, "busy").await;
+    let writes = count(200, 2_000);
+    let note = "x".repeat(100_000);
+    for i in 0..writes {
+        let patch = json!({"spec": {"note": format!("{i} {note}")}});
+        client.merge_patch(&at("busy"), &patch).await.unwrap().expect_status(200).unwrap();
+    }
+    // Whoever reads gets all of it.
+    for expected in 0..=writes {
+        let event = reader.event().await.unwrap();
+        assert_eq!(event["type"], if expected == 0 { "ADDED" } else { "MODIFIED" });
+    }
+    let held = server.memory_bytes().unwrap();
+    assert!(held < 512 * 1024 * 1024, "{held} bytes for stalled watchers");
+    drop(stalled);
+    goes_on(&client, "after").await;
+}
+
+#[tokio::test]
+async fn idle_connections_cost_little() {
+    let allowed = tools::raise_open_files();
+    let (server, client) = server().await;
+    let wanted = count(500, 10_000);
+    assert!(
+        allowed > wanted as u64 + 200,
+        "raise the limit of open files (ulimit -Hn) above {}",
+        wanted + 200
+    );
+    let before = server.memory_bytes().unwrap();
+    let mut idle = Vec::with_capacity(wanted);
+    while idle.len() < wanted {
+        idle.push(server.dial().await.unwrap());
+    }
+    goes_on(&client, "meanwhile").await;
+    let each = server.memory_bytes().unwrap().saturating_sub(before) / wanted as u64;
+    println!("idle connections: {wanted}, {each} bytes of the server's memory each");
+    assert!(each < 256 * 1024, "{each} bytes for one idle connection");
+    drop(idle);
+    goes_on(&client, "after").await;
+}
+
+#[tokio::test]
+async fn smaller_limits_can_be_set() {
+    let (_server, client) = start(ServerOptions::default().args(&["--max-object-bytes", "10000"])).await;
+    let post = client.request("POST", BUGS).body("application/json", bug_of("large", 20_000)).send().await;
+    assert_eq!(post.unwrap().status, 413);
+    let post = client.request("POST", BUGS).body("application/json", bug_of("fits", 5_000)).send().await;
+    assert_eq!(post.unwrap().status, 201);
+    let grown = json!({"spec": {"note": "x".repeat(20_000)}});
+    assert_eq!(client.merge_patch(&at("fits"), &grown).await.unwrap().status, 413);
+    let kept = until(&client, BUGS, "fits", |_| true).await;
+    assert_ne!(kept["spec"]["note"], grown["spec"]["note"]);
+}

@@ -1,0 +1,115 @@
+//! Who may depend on whom, and who may name the actor and HTTP runtimes. ARCHITECTURE.md has the table.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kindom_integration::tools::root;
+use serde_json::Value;
+
+const BELOW_REGISTRY: [&str; 5] = ["api", "schema", "storage", "actor-kit", "resource-actor"];
+
+/// The crates of the workspace that this one may depend on; none if it is not in the table.
+fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
+    let with_registry = || BELOW_REGISTRY.into_iter().chain(["registry-actor"]).collect();
+    let all =
+        || BELOW_REGISTRY.into_iter().chain(["registry-actor", "conflict-actor", "finalizer-actor", "http"]);
+    Some(match krate {
+        "api" | "storage" | "actor-kit" => BTreeSet::new(),
+        "schema" => BTreeSet::from(["api"]),
+        "resource-actor" => BTreeSet::from(["api", "schema", "storage", "actor-kit"]),
+        "registry-actor" => BTreeSet::from(BELOW_REGISTRY),
+        "conflict-actor" | "finalizer-actor" | "http" => with_registry(),
+        "server" | "integration" | "benches" => all().collect(),
+        _ => return None,
+    })
+}
+
+#[test]
+fn crates_depend_only_downwards() {
+    let out = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let metadata: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let folder = |name: &str| match name {
+        "kindom" => Some("server".to_owned()),
+        _ => name.strip_prefix("kindom-").map(str::to_owned),
+    };
+    let mut seen = BTreeSet::new();
+    for package in packages {
+        let name = folder(package["name"].as_str().unwrap()).expect("a package outside the naming scheme");
+        let Some(allowed) = allowed(&name) else { panic!("{name} is not in the table of crates") };
+        // Tests obey it too: a dev-dependency upwards would be a test in the wrong crate.
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let Some(target) = folder(dependency["name"].as_str().unwrap()) else { continue };
+            assert!(allowed.contains(target.as_str()), "{name} must not depend on {target}");
+        }
+        seen.insert(name);
+    }
+    assert_eq!(seen.len(), 12, "{seen:?}");
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The crates of a runtime that a line of code names: `actix`, `actix_rt`, `actix_web`, …
+fn runtimes(line: &str) -> impl Iterator<Item = &str> {
+    let code = line.split_once("//").map_or(line, |(code, _)| code);
+    code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| word.starts_with("actix"))
+}
+
+#[test]
+fn only_the_named_files_know_the_runtimes() {
+    let mut wrong = Vec::new();
+    for krate in BELOW_REGISTRY.into_iter().chain([
+        "registry-actor",
+        "conflict-actor",
+        "finalizer-actor",
+        "http",
+        "server",
+    ]) {
+        let mut files = Vec::new();
+        sources(&root().join(krate).join("src"), &mut files);
+        sources(&root().join(krate).join("tests"), &mut files);
+        assert!(!files.is_empty(), "{krate} has no sources");
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let glue = file.file_name().is_some_and(|n| n == "actor.rs" || n == "handle.rs");
+            for (number, line) in text.lines().enumerate() {
+                for runtime in runtimes(line) {
+                    let fine = match runtime {
+                        "actix_web" | "actix_http" => krate == "http" || krate == "server",
+                        _ => krate == "actor-kit" || glue,
+                    };
+                    if !fine {
+                        let file = file.strip_prefix(root()).unwrap();
+                        wrong.push(format!("{}:{}: {}", file.display(), number + 1, line.trim()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "a runtime is named outside its files:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn runtimes_are_found_in_code_and_not_in_comments() {
+    let of = |line| runtimes(line).collect::<Vec<_>>();
+    assert_eq!(of("use actix::prelude::*; // not actix_web"), ["actix"]);
+    assert_eq!(of("#[actix_rt::test]"), ["actix_rt"]);
+    assert_eq!(of("/// See actix."), Vec::<&str>::new());
+    assert_eq!(of("let practix = 1;"), Vec::<&str>::new());
+}

@@ -1,0 +1,126 @@
+//! What several modules need.
+
+use kindom_integration::{Answer, Client, HarnessError};
+use serde_json::{Value, json};
+
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A registration of `<plural>.<group>` at version v1, with a small schema:
+/// `spec.size` (1 to 100, default 1), `spec.colour` (an enum), `spec.note`, and an open `status`.
+pub(crate) fn crd(group: &str, plural: &str, kind: &str, scope: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"plural": plural, "kind": kind},
+            "versions": [version("v1", true)],
+        },
+    })
+}
+
+/// One served version with the small schema.
+pub(crate) fn version(name: &str, storage: bool) -> Value {
+    json!({
+        "name": name,
+        "served": true,
+        "storage": storage,
+        "schema": {"openAPIV3Schema": {
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "properties": {
+                        "size": {"type": "integer", "minimum": 1, "maximum": 100, "default": 1},
+                        "colour": {"type": "string", "enum": ["red", "green", "blue"]},
+                        "note": {"type": "string"},
+                    },
+                },
+                "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            },
+        }},
+    })
+}
+
+/// An object of a type made by [`crd`].
+pub(crate) fn object(group: &str, kind: &str, name: &str, spec: Value) -> Value {
+    json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+/// Registers a type and waits until its condition Established is True.
+pub(crate) async fn register(client: &Client, crd: &Value) {
+    client.post(CRDS, crd).await.unwrap().expect_status(201).unwrap();
+    condition(client, crd["metadata"]["name"].as_str().unwrap(), "Established", "True").await;
+}
+
+/// Waits, on a watch, until the registration's condition has this status; returns the registration.
+pub(crate) async fn condition(client: &Client, name: &str, condition: &str, status: &str) -> Value {
+    until(client, CRDS, name, |object| {
+        object["status"]["conditions"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|c| c["type"] == condition && c["status"] == status))
+    })
+    .await
+}
+
+/// Waits, on a watch, until the named object is as asked; returns it.
+pub(crate) async fn until(
+    client: &Client,
+    collection: &str,
+    name: &str,
+    ready: impl Fn(&Value) -> bool,
+) -> Value {
+    let path = format!("{collection}?watch=true&fieldSelector=metadata.name%3D{name}");
+    let mut watch = client.watch(&path).await.unwrap();
+    loop {
+        let event = watch.event().await.unwrap();
+        if event["type"] != "DELETED" && ready(&event["object"]) {
+            return event["object"].clone();
+        }
+    }
+}
+
+/// Waits until the named object is gone.
+pub(crate) async fn until_gone(client: &Client, collection: &str, name: &str) {
+    // The watch begins before the look, so that a deletion between the two is seen as an event.
+    let path = format!("{collection}?watch=true&fieldSelector=metadata.name%3D{name}");
+    let mut watch = client.watch(&path).await.unwrap();
+    if client.get(&format!("{collection}/{name}")).await.unwrap().status == 404 {
+        return;
+    }
+    while watch.event().await.unwrap()["type"] != "DELETED" {}
+}
+
+/// Creates a namespace.
+pub(crate) async fn namespace(client: &Client, name: &str) {
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    client.post("/api/v1/namespaces", &body).await.unwrap().expect_status(201).unwrap();
+}
+
+/// Asserts a failure Status of this code and reason whose message contains the text, and returns it.
+#[track_caller]
+pub(crate) fn refused(answer: Result<Answer, HarnessError>, code: u16, reason: &str, message: &str) -> Value {
+    let answer = answer.unwrap();
+    let status = answer.json();
+    let told = format!("{} → {} {}", answer.what, answer.status, answer.text());
+    assert_eq!(answer.status, code, "{told}");
+    assert_eq!(status["kind"], "Status", "{told}");
+    assert_eq!(status["status"], "Failure", "{told}");
+    assert_eq!(status["code"], code, "{told}");
+    assert_eq!(status["reason"], reason, "{told}");
+    assert!(status["message"].as_str().unwrap_or_default().contains(message), "no {message:?} in {told}");
+    status
+}
+
+/// The names in a list, in its order.
+pub(crate) fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    items.iter().map(|i| i["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// A resourceVersion as a number.
+pub(crate) fn revision(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default().parse().unwrap()
+}

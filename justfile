@@ -1,0 +1,17 @@
+# One line each; nothing in ./test or CI needs just.
+
+# format, lints, every test
+check:
+    .ci/run
+
+# every test of every crate
+test *args:
+    ./test {{args}}
+
+# the real binary with real clients
+e2e *args:
+    ./test -p kindom-integration --test e2e -- {{args}}
+
+# README's demo, printed as it runs
+demo:
+    ./test -p kindom-integration --test e2e demo:: -- --nocapture
