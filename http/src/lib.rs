@@ -1,1 +1,3 @@
 //! kindom: http.
+
+pub mod authn;

@@ -1,0 +1,443 @@
+//! Who asks, and whether they may: client certificates, bearer tokens, anonymous callers.
+//!
+//! Knows TLS but no HTTP framework: the caller hands in the connection's certificates and the value
+//! of the Authorization header.
+//!
+//! # Flow
+//!
+//! Once a connection: [`server_config`] asks the client for a certificate and takes whatever it proves
+//! to hold, so that a certificate which does not verify is answered 401 instead of breaking the
+//! handshake; [`Authenticator::peer`] verifies it. Once a request: [`Authenticator::authenticate`]
+//! puts the peer and the bearer token together, then [`authorize`] decides.
+//!
+//! # Sources
+//!
+//! apiserver `pkg/authentication/request/{x509,bearertoken,union,anonymous}`,
+//! `pkg/authentication/{group,token/tokenfile}`, `pkg/endpoints/handlers/responsewriters/errors.go`.
+
+mod authorize;
+#[cfg(test)]
+mod testing;
+mod tls;
+mod tokens;
+
+use std::sync::Arc;
+
+use rustls::{
+    pki_types::{CertificateDer, UnixTime},
+    server::danger::ClientCertVerifier,
+};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+pub use authorize::{Attributes, Denial, authorize, deny};
+pub use tls::{TlsError, server_config};
+pub use tokens::{TokenError, Tokens};
+
+/// The user of requests that carry no credentials.
+pub const ANONYMOUS: &str = "system:anonymous";
+/// The group of [`ANONYMOUS`].
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group of everyone else.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group that may do everything under any authorization mode.
+pub const MASTERS: &str = "system:masters";
+
+/// Who sends a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Its name, as in a certificate's CN.
+    pub name: String,
+    /// Its uid; empty unless it came by a token.
+    pub uid: String,
+    /// Its groups, the implied ones last.
+    pub groups: Vec<String>,
+}
+
+impl User {
+    /// The user of a request without credentials.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self { name: ANONYMOUS.to_owned(), uid: String::new(), groups: vec![UNAUTHENTICATED.to_owned()] }
+    }
+
+    /// Whether the user is in `group`.
+    #[must_use]
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g == group)
+    }
+
+    /// Adds the group that every authenticated user is in.
+    fn authenticated(mut self) -> Self {
+        if !self.is_in(AUTHENTICATED) && !self.is_in(UNAUTHENTICATED) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+}
+
+/// What a connection's client certificate says; see [`Authenticator::peer`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerIdentity {
+    /// No certificate was sent, or one that names nobody.
+    None,
+    /// One that does not verify. The text is for the log.
+    Invalid(String),
+    /// One that verifies.
+    Verified {
+        /// Shared by all requests of the connection.
+        user: Arc<User>,
+        /// Seconds since the Unix epoch. A connection may outlive its certificate.
+        not_after: u64,
+    },
+}
+
+/// The credentials do not hold: 401.
+///
+/// Never says why to the client; the text is for the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unauthorized: {0}")]
+pub struct Unauthorized(String);
+
+/// Decides who sends a request.
+#[derive(Debug)]
+pub struct Authenticator {
+    certificates: Arc<dyn ClientCertVerifier>,
+    tokens: Tokens,
+    anonymous: Arc<User>,
+}
+
+impl Authenticator {
+    /// `client_ca`: the authorities whose client certificates count.
+    ///
+    /// # Errors
+    /// [`TlsError`], if there is none or one cannot be used.
+    pub fn new(client_ca: &[CertificateDer<'_>], tokens: Tokens) -> Result<Self, TlsError> {
+        Ok(Self { certificates: tls::verifier(client_ca)?, tokens, anonymous: Arc::new(User::anonymous()) })
+    }
+
+    /// Verifies the certificates that a client sent, its own first. To be called once a connection:
+    /// it costs a signature check for each link of the chain.
+    #[must_use]
+    pub fn peer(&self, certificates: &[CertificateDer<'_>]) -> PeerIdentity {
+        self.peer_at(certificates, UnixTime::now())
+    }
+
+    fn peer_at(&self, certificates: &[CertificateDer<'_>], now: UnixTime) -> PeerIdentity {
+        let Some((own, intermediates)) = certificates.split_first() else {
+            return PeerIdentity::None;
+        };
+        if let Err(error) = self.certificates.verify_client_cert(own, intermediates, now) {
+            return PeerIdentity::Invalid(error.to_string());
+        }
+        let Ok((_, certificate)) = X509Certificate::from_der(own) else {
+            return PeerIdentity::Invalid("the certificate cannot be parsed".to_owned());
+        };
+        let subject = certificate.subject();
+        // Go's pkix.Name keeps the last of several common names and skips what is no string.
+        let Some(name) = subject.iter_common_name().filter_map(|cn| cn.as_str().ok()).last() else {
+            return PeerIdentity::None;
+        };
+        if name.is_empty() {
+            return PeerIdentity::None;
+        }
+        let groups = subject.iter_organization().filter_map(|o| o.as_str().ok()).map(str::to_owned).collect();
+        let user = User { name: name.to_owned(), uid: String::new(), groups }.authenticated();
+        let not_after = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
+        PeerIdentity::Verified { user: Arc::new(user), not_after }
+    }
+
+    /// Who sends a request: the certificate's user, else the token's, else anonymous.
+    ///
+    /// `authorization` is the value of the Authorization header; a scheme other than Bearer is no
+    /// credential. A credential that fails matters only if no other one succeeds, as in upstream's
+    /// union of authenticators.
+    ///
+    /// # Errors
+    /// There are credentials and none of them holds.
+    pub fn authenticate(
+        &self,
+        peer: &PeerIdentity,
+        authorization: Option<&str>,
+    ) -> Result<Arc<User>, Unauthorized> {
+        self.authenticate_at(peer, authorization, UnixTime::now())
+    }
+
+    fn authenticate_at(
+        &self,
+        peer: &PeerIdentity,
+        authorization: Option<&str>,
+        now: UnixTime,
+    ) -> Result<Arc<User>, Unauthorized> {
+        let mut refused = match peer {
+            PeerIdentity::None => None,
+            PeerIdentity::Verified { user, not_after } if now.as_secs() <= *not_after => {
+                return Ok(user.clone());
+            }
+            PeerIdentity::Verified { .. } => Some("the client certificate has expired"),
+            PeerIdentity::Invalid(why) => Some(why.as_str()),
+        };
+        if let Some(token) = authorization.and_then(bearer) {
+            match self.tokens.get(token) {
+                Some(user) => return Ok(user),
+                None => refused = refused.or(Some("invalid bearer token")),
+            }
+        }
+        match refused {
+            Some(why) => Err(Unauthorized(why.to_owned())),
+            None => Ok(self.anonymous.clone()),
+        }
+    }
+}
+
+/// The token of an Authorization header, if it is one of scheme Bearer and not empty.
+fn bearer(authorization: &str) -> Option<&str> {
+    let mut parts = authorization.trim().split(' ');
+    let scheme = parts.next()?;
+    let token = parts.next()?;
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::IpAddr, time::Duration};
+
+    use super::{
+        testing::{Authority, ClientCert, version_1},
+        *,
+    };
+
+    fn authenticator(ca: &Authority) -> Authenticator {
+        let tokens = Tokens::parse("abc,alice,42,\"dev,ops\"\n", "tokens.csv").unwrap();
+        Authenticator::new(&[ca.der()], tokens).unwrap()
+    }
+
+    fn user(name: &str, groups: &[&str]) -> User {
+        User {
+            name: name.to_owned(),
+            uid: String::new(),
+            groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+        }
+    }
+
+    fn verified(peer: &PeerIdentity) -> &User {
+        match peer {
+            PeerIdentity::Verified { user, .. } => user,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_certificate_names_user_and_groups() {
+        let ca = Authority::new("ca");
+        let authn = authenticator(&ca);
+        let admin = ca.issue(&ClientCert {
+            name: "kubernetes-admin",
+            groups: &[MASTERS, "team"],
+            ..ClientCert::default()
+        });
+        let peer = authn.peer(&[admin.der]);
+        assert_eq!(verified(&peer), &user("kubernetes-admin", &[MASTERS, "team", AUTHENTICATED]));
+        let found = authn.authenticate(&peer, None).unwrap();
+        assert!(found.is_in(MASTERS));
+        // The certificate wins over a token, and over one that fails.
+        for header in ["Bearer abc", "Bearer wrong"] {
+            assert_eq!(authn.authenticate(&peer, Some(header)).unwrap(), found);
+        }
+    }
+
+    #[test]
+    fn a_chain_through_an_intermediate_verifies() {
+        let ca = Authority::new("ca");
+        let authn = authenticator(&ca);
+        let middle = ca.intermediate("middle");
+        let leaf = middle.issue(&ClientCert { name: "bob", ..ClientCert::default() });
+        let peer = authn.peer(&[leaf.der.clone(), middle.der()]);
+        assert_eq!(verified(&peer).name, "bob");
+        assert!(matches!(authn.peer(&[leaf.der]), PeerIdentity::Invalid(_)), "the link is missing");
+    }
+
+    #[test]
+    fn certificates_that_do_not_verify_are_unauthorized() {
+        let ca = Authority::new("ca");
+        let authn = authenticator(&ca);
+        let stranger = Authority::new("ca").issue(&ClientCert::default());
+        let expired = ca.issue(&ClientCert { days: -30..-1, ..ClientCert::default() });
+        let future = ca.issue(&ClientCert { days: 1..30, ..ClientCert::default() });
+        let server = ca.issue(&ClientCert { for_servers: true, ..ClientCert::default() });
+        let garbage = CertificateDer::from(vec![0x30, 0x03, 1, 2, 3]);
+        for der in [stranger.der, expired.der, future.der, server.der, garbage] {
+            let peer = authn.peer(&[der]);
+            assert!(matches!(peer, PeerIdentity::Invalid(_)), "{peer:?}");
+            authn.authenticate(&peer, None).unwrap_err();
+            authn.authenticate(&peer, Some("Bearer wrong")).unwrap_err();
+            // A token that holds is enough.
+            assert_eq!(authn.authenticate(&peer, Some("Bearer abc")).unwrap().name, "alice");
+        }
+    }
+
+    #[test]
+    fn a_certificate_may_leave_its_usage_open_but_not_its_name() {
+        let ca = Authority::new("ca");
+        let authn = authenticator(&ca);
+        let any_usage = ca.issue(&ClientCert { no_usage: true, ..ClientCert::default() });
+        assert_eq!(verified(&authn.peer(&[any_usage.der])).name, "client");
+        let nameless = ca.issue(&ClientCert { name: "", groups: &[MASTERS], ..ClientCert::default() });
+        let peer = authn.peer(&[nameless.der]);
+        assert_eq!(peer, PeerIdentity::None);
+        assert_eq!(*authn.authenticate(&peer, None).unwrap(), User::anonymous());
+    }
+
+    #[test]
+    fn a_connection_does_not_outlive_its_certificate() {
+        let ca = Authority::new("ca");
+        let authn = authenticator(&ca);
+        let peer = authn.peer(&[ca.issue(&ClientCert { days: -1..2, ..ClientCert::default() }).der]);
+        let at = |days: u64| {
+            let now = UnixTime::now().as_secs() + days * 24 * 3600;
+            authn.authenticate_at(&peer, None, UnixTime::since_unix_epoch(Duration::from_secs(now)))
+        };
+        assert_eq!(at(0).unwrap().name, "client");
+        assert_eq!(at(3).unwrap_err().to_string(), "unauthorized: the client certificate has expired");
+    }
+
+    #[test]
+    fn tokens_and_anonymous_callers() {
+        let ca = Authority::new("ca");
+        let authn = authenticator(&ca);
+        let ask = |header: Option<&str>| authn.authenticate(&PeerIdentity::None, header);
+        let alice = User { uid: "42".to_owned(), ..user("alice", &["dev", "ops", AUTHENTICATED]) };
+        for header in ["Bearer abc", "bearer abc", "BEARER abc", "  Bearer abc  ", "Bearer abc trailing"] {
+            assert_eq!(*ask(Some(header)).unwrap(), alice, "{header:?}");
+        }
+        for header in ["Bearer abcd", "Bearer ab", "Bearer ABC", "Bearer \"abc\""] {
+            assert_eq!(ask(Some(header)).unwrap_err().to_string(), "unauthorized: invalid bearer token");
+        }
+        // Upstream takes these as no credentials at all.
+        for header in ["", "Bearer", "Bearer ", "Bearer  abc", "Basic YTpi", "abc"] {
+            assert_eq!(*ask(Some(header)).unwrap(), User::anonymous(), "{header:?}");
+        }
+        assert_eq!(*ask(None).unwrap(), user(ANONYMOUS, &[UNAUTHENTICATED]));
+    }
+
+    #[test]
+    fn an_authority_is_needed() {
+        assert!(matches!(Authenticator::new(&[], Tokens::default()), Err(TlsError::NoClientAuthority)));
+        let garbage = CertificateDer::from(vec![1, 2, 3]);
+        assert!(matches!(
+            Authenticator::new(&[garbage], Tokens::default()),
+            Err(TlsError::ClientAuthority(_))
+        ));
+    }
+
+    mod handshakes {
+        use rustls::{
+            ClientConfig, ClientConnection, RootCertStore, ServerConnection, SignatureScheme,
+            client::ResolvesClientCert,
+            pki_types::{PrivateKeyDer, ServerName},
+            sign::CertifiedKey,
+        };
+
+        use super::*;
+
+        type Client = Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>;
+
+        /// Offers whatever certificate it holds, also one whose key it does not have.
+        #[derive(Debug)]
+        struct Offer(Option<Arc<CertifiedKey>>);
+
+        impl ResolvesClientCert for Offer {
+            fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+                self.0.clone()
+            }
+
+            fn has_certs(&self) -> bool {
+                self.0.is_some()
+            }
+        }
+
+        /// Shakes hands in memory. Returns the server's side, or the error of the side that failed.
+        fn shake(
+            ca: &Authority,
+            client: Client,
+            version: &'static rustls::SupportedProtocolVersion,
+        ) -> Result<ServerConnection, rustls::Error> {
+            let local = IpAddr::from([127, 0, 0, 1]);
+            let serving =
+                ca.issue(&ClientCert { for_servers: true, addresses: &[local], ..ClientCert::default() });
+            let config = server_config(vec![serving.der], serving.key, &[ca.der()]).unwrap();
+            let mut roots = RootCertStore::empty();
+            roots.add(ca.der()).unwrap();
+            let offer = Offer(client.map(|(chain, key)| {
+                let key = rustls::crypto::ring::sign::any_supported_type(&key).unwrap();
+                Arc::new(CertifiedKey::new(chain, key))
+            }));
+            let mut offered =
+                ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                    .with_protocol_versions(&[version])
+                    .unwrap()
+                    .with_root_certificates(roots)
+                    .with_client_cert_resolver(Arc::new(offer));
+            offered.alpn_protocols = vec![b"h2".to_vec()];
+            let mut client = ClientConnection::new(Arc::new(offered), ServerName::from(local)).unwrap();
+            let mut server = ServerConnection::new(config).unwrap();
+            while client.is_handshaking() || server.is_handshaking() {
+                let mut wire = Vec::new();
+                client.write_tls(&mut wire).unwrap();
+                server.read_tls(&mut wire.as_slice()).unwrap();
+                server.process_new_packets()?;
+                wire.clear();
+                server.write_tls(&mut wire).unwrap();
+                client.read_tls(&mut wire.as_slice()).unwrap();
+                client.process_new_packets()?;
+            }
+            Ok(server)
+        }
+
+        const VERSIONS: [&rustls::SupportedProtocolVersion; 2] =
+            [&rustls::version::TLS12, &rustls::version::TLS13];
+
+        #[test]
+        fn any_certificate_is_taken_if_its_key_is_held() {
+            let ca = Authority::new("ca");
+            let authn = authenticator(&ca);
+            for version in VERSIONS {
+                let peer = |client| {
+                    let server = shake(&ca, client, version).unwrap();
+                    assert_eq!(server.alpn_protocol(), Some(b"h2".as_slice()));
+                    authn.peer(server.peer_certificates().unwrap_or_default())
+                };
+                assert_eq!(peer(None), PeerIdentity::None);
+                let own = ca.issue(&ClientCert::default());
+                assert_eq!(verified(&peer(Some((vec![own.der], own.key)))).name, "client");
+                let stranger = Authority::new("other").issue(&ClientCert::default());
+                assert!(matches!(peer(Some((vec![stranger.der], stranger.key))), PeerIdentity::Invalid(_)));
+                let expired = ca.issue(&ClientCert { days: -30..-1, ..ClientCert::default() });
+                assert!(matches!(peer(Some((vec![expired.der], expired.key))), PeerIdentity::Invalid(_)));
+            }
+        }
+
+        #[test]
+        fn a_certificate_of_version_1_shakes_hands_and_is_refused_later() {
+            let ca = Authority::new("ca");
+            let authn = authenticator(&ca);
+            let old = version_1("old");
+            let (_, parsed) = X509Certificate::from_der(&old.der).unwrap();
+            parsed.verify_signature(None).unwrap();
+            let server = shake(&ca, Some((vec![old.der.clone()], old.key)), &rustls::version::TLS13).unwrap();
+            let peer = authn.peer(server.peer_certificates().unwrap_or_default());
+            assert!(matches!(peer, PeerIdentity::Invalid(_)), "{peer:?}");
+        }
+
+        #[test]
+        fn a_certificate_without_its_key_breaks_the_handshake() {
+            let ca = Authority::new("ca");
+            for version in VERSIONS {
+                for victim in [ca.issue(&ClientCert::default()), version_1("old")] {
+                    let thief = ca.issue(&ClientCert::default());
+                    let error = shake(&ca, Some((vec![victim.der], thief.key)), version).unwrap_err();
+                    assert!(matches!(error, rustls::Error::InvalidCertificate(_)), "{error}");
+                }
+            }
+        }
+    }
+}
