@@ -1,1 +1,121 @@
-//! kindom: schema.
+//! Structural schemas: compiled once, then used to prune, default and validate objects, to print columns and to publish
+//! OpenAPI.
+//!
+//! **Owns** what a registration's schema means: [`Schema`] (pruning, defaulting, validation), [`columns`] (printer
+//! columns), [`openapi`] (the published document), [`crd`] (whether a registration is valid).
+//! **Deliberately absent:** I/O, async, and any knowledge of how objects are stored or served.
+//!
+//! ```
+//! use kindom_schema::Schema;
+//! let schema = kindom_api::json::parse(br#"{"type":"object","properties":{"spec":{"type":"object","properties":{
+//!     "replicas":{"type":"integer","default":1}}}}}"#).unwrap();
+//! let schema = Schema::compile(Some(&schema), false).unwrap();
+//!
+//! let mut object = kindom_api::json::parse(br#"{"spec":{"extra":true}}"#).unwrap();
+//! let mut unknown = Vec::new();
+//! schema.prune(&mut object, Some(&mut unknown));
+//! schema.default(&mut object);
+//! assert_eq!(unknown, ["spec.extra"]);
+//! assert_eq!(object.to_string(), r#"{"spec":{"replicas":1}}"#);
+//! assert!(schema.validate(&object).is_empty());
+//! ```
+//!
+//! Sources: `apiextensions-apiserver/pkg/apiserver/{schema,validation}` and `kube-openapi/pkg/validation`, 1.37.
+
+mod compile;
+pub mod crd;
+mod default;
+mod formats;
+mod gofmt;
+mod node;
+pub mod pattern;
+mod prune;
+mod unsupported;
+mod validate;
+
+use kindom_api::Value;
+use kindom_api::field::ErrorList;
+
+use node::Node;
+
+/// The compiled form of one version's `openAPIV3Schema`. Immutable; meant to be shared behind an `Arc`.
+///
+/// Walks over an object recurse as deeply as the object and the schema nest, which `kindom_api::json::MAX_DEPTH` bounds
+/// for both. Each walk is linear in the object, but for lists that must be unique, whose items are hashed.
+#[derive(Debug)]
+pub struct Schema {
+    root: Option<Node>,
+    preserve_unknown_fields: bool,
+    /// Whether any part of the structural spine carries `x-kubernetes-validations`.
+    has_rules: bool,
+    not_enforced: Vec<String>,
+}
+
+impl Schema {
+    /// Compiles a schema. `schema` is the `openAPIV3Schema`; `None` stands for a version without one, which knows no
+    /// field but `apiVersion`, `kind` and `metadata`. `preserve_unknown_fields` is v1beta1's
+    /// `spec.preserveUnknownFields`: nothing is pruned then.
+    ///
+    /// Defaults are pruned here, as upstream does when it starts to serve a version (`defaulting.PruneDefaults`).
+    ///
+    /// # Errors
+    /// Only what makes a schema unusable: a keyword whose value has the wrong shape, an unknown type, or nesting beyond
+    /// `kindom_api::json::MAX_DEPTH`. Whether a registration may carry the schema is [`crd`]'s to say.
+    pub fn compile(schema: Option<&Value>, preserve_unknown_fields: bool) -> Result<Self, ErrorList> {
+        let mut root = schema.map(compile::compile).transpose()?;
+        if let Some(root) = &mut root {
+            prune::prune_defaults(root);
+        }
+        Ok(Self {
+            has_rules: schema.is_some_and(unsupported::has_rules),
+            not_enforced: schema.map(unsupported::not_enforced).unwrap_or_default(),
+            root,
+            preserve_unknown_fields,
+        })
+    }
+
+    /// Drops the fields that the schema does not know. `apiVersion`, `kind` and `metadata` of the object, and of
+    /// embedded resources, always stay and are not looked into. If asked, adds the paths of what was dropped, sorted, as
+    /// Kubernetes' strict decoding names them: `spec.x`, `spec.items[0].y`.
+    pub fn prune(&self, object: &mut Value, unknown: Option<&mut Vec<String>>) {
+        if !self.preserve_unknown_fields {
+            prune::prune(object, self.root.as_ref(), unknown);
+        }
+    }
+
+    /// Drops nulls where the schema allows none and has no default, then fills defaults. Idempotent.
+    pub fn default(&self, object: &mut Value) {
+        let Some(root) = &self.root else { return };
+        if !self.preserve_unknown_fields {
+            default::drop_nulls(object, root);
+        }
+        default::fill(object, root);
+    }
+
+    /// What is wrong with an object, as Kubernetes says it. Metadata of the object itself is not looked at; that of
+    /// embedded resources is. The order of the errors is that of the schema's fields.
+    #[must_use]
+    pub fn validate(&self, object: &Value) -> ErrorList {
+        validate::create(self, object)
+    }
+
+    /// What is wrong with an object that replaces `old`. What was wrong before and has not changed is let through
+    /// (KEP-4008), where upstream can tell which old value belongs to a new one: fields of maps and items of
+    /// `x-kubernetes-list-type: map`.
+    #[must_use]
+    pub fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
+        validate::update(self, object, old)
+    }
+
+    /// As [`Self::validate_update`] for a write to the status subresource: only `status` is held against the schema.
+    #[must_use]
+    pub fn validate_status_update(&self, object: &Value, old: &Value) -> ErrorList {
+        validate::status_update(self, object, old)
+    }
+
+    /// What the schema says and this server does not hold objects to, as short sentences with a few paths each.
+    #[must_use]
+    pub fn not_enforced(&self) -> Vec<String> {
+        self.not_enforced.clone()
+    }
+}

@@ -1,0 +1,293 @@
+//! JSON to tree.
+
+use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::json::MAX_DEPTH;
+use kindom_api::{Map, Value};
+
+use crate::formats::Format;
+use crate::node::{Additional, Below, Junctors, ListKind, Node, Numbers, Rules, Sizes, Text, Types};
+use crate::pattern::Pattern;
+
+/// Compiles a schema document.
+pub(crate) fn compile(schema: &Value) -> Result<Node, ErrorList> {
+    let mut compiler = Compiler { errors: ErrorList::new() };
+    let node = compiler.node(schema, &Path::new("openAPIV3Schema"), 0);
+    if compiler.errors.is_empty() { Ok(node) } else { Err(compiler.errors) }
+}
+
+struct Compiler {
+    errors: ErrorList,
+}
+
+impl Compiler {
+    fn node(&mut self, schema: &Value, path: &Path<'_>, depth: usize) -> Node {
+        let Some(map) = schema.as_object() else {
+            self.errors.push(Error::type_invalid(path, schema.clone(), "must be an object"));
+            return Node::default();
+        };
+        if depth > MAX_DEPTH {
+            self.errors.push(Error::forbidden(path, format!("must not nest deeper than {MAX_DEPTH} levels")));
+            return Node::default();
+        }
+        let mut node = Node {
+            nullable: self.bool(map, "nullable", path),
+            preserve: self.bool(map, "x-kubernetes-preserve-unknown-fields", path),
+            embedded: self.bool(map, "x-kubernetes-embedded-resource", path),
+            required: self.strings(map, "required", path),
+            default: map.get("default").filter(|v| !v.is_null()).cloned().map(Box::new),
+            ..Node::default()
+        };
+        self.types(map, path, &mut node);
+        self.children(map, path, depth, &mut node);
+        node.rules = self.rules(map, path, depth);
+        match self.str(map, "x-kubernetes-list-type", path) {
+            Some("set") => node.list = ListKind::Set,
+            Some("map") => node.list = ListKind::Map,
+            // `atomic`, or a word that the registration's validation refuses.
+            _ => {}
+        }
+        node.below = below(&node);
+        node
+    }
+
+    fn types(&mut self, map: &Map, path: &Path<'_>, node: &mut Node) {
+        if let Some(text) = self.str(map, "type", path).filter(|text| !text.is_empty()) {
+            match Types::parse(text) {
+                Some(types) => node.types = types,
+                None => self.errors.push(Error::not_supported(
+                    &path.child("type"),
+                    text,
+                    &["array", "boolean", "integer", "number", "object", "string"],
+                )),
+            }
+        }
+        if self.bool(map, "x-kubernetes-int-or-string", path) {
+            node.types = Types::INT_OR_STRING;
+        }
+        if let Some(text) = self.str(map, "format", path) {
+            node.format = Format::parse(text, node.types);
+        }
+    }
+
+    fn children(&mut self, map: &Map, path: &Path<'_>, depth: usize, node: &mut Node) {
+        match map.get("properties") {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(properties)) => {
+                let at = path.child("properties");
+                node.properties = properties
+                    .iter()
+                    .map(|(name, schema)| (name.into(), self.node(schema, &at.key(name), depth + 1)))
+                    .collect();
+            }
+            Some(other) => {
+                self.errors.push(Error::type_invalid(
+                    &path.child("properties"),
+                    other.clone(),
+                    "must be a map",
+                ));
+            }
+        }
+        if let Some(items) = map.get("items").filter(|v| !v.is_null()) {
+            node.items = Some(Box::new(self.node(items, &path.child("items"), depth + 1)));
+        }
+        node.additional = match map.get("additionalProperties") {
+            None | Some(Value::Null) => Additional::Unset,
+            Some(Value::Bool(true)) => Additional::Any,
+            Some(Value::Bool(false)) => Additional::No,
+            Some(schema) => Additional::Schema(Box::new(self.node(
+                schema,
+                &path.child("additionalProperties"),
+                depth + 1,
+            ))),
+        };
+    }
+
+    fn rules(&mut self, map: &Map, path: &Path<'_>, depth: usize) -> Option<Box<Rules>> {
+        let numbers = Numbers {
+            multiple_of: self.float(map, "multipleOf", path),
+            maximum: self.float(map, "maximum", path),
+            exclusive_maximum: self.bool(map, "exclusiveMaximum", path),
+            minimum: self.float(map, "minimum", path),
+            exclusive_minimum: self.bool(map, "exclusiveMinimum", path),
+        };
+        let text = Text {
+            max_length: self.int(map, "maxLength", path),
+            min_length: self.int(map, "minLength", path),
+            pattern: self.str(map, "pattern", path).filter(|p| !p.is_empty()).map(Pattern::shared),
+        };
+        let sizes = Sizes {
+            max_items: self.int(map, "maxItems", path),
+            min_items: self.int(map, "minItems", path),
+            unique_items: self.bool(map, "uniqueItems", path),
+            max_properties: self.int(map, "maxProperties", path),
+            min_properties: self.int(map, "minProperties", path),
+        };
+        let junctors = Junctors {
+            all_of: self.branches(map, "allOf", path, depth),
+            any_of: self.branches(map, "anyOf", path, depth),
+            one_of: self.branches(map, "oneOf", path, depth),
+            not: map
+                .get("not")
+                .filter(|v| !v.is_null())
+                .map(|schema| Box::new(self.node(schema, &path.child("not"), depth + 1))),
+        };
+        let has_numbers =
+            numbers.multiple_of.is_some() || numbers.maximum.is_some() || numbers.minimum.is_some();
+        let has_text = text.max_length.is_some() || text.min_length.is_some() || text.pattern.is_some();
+        let has_sizes = sizes.unique_items
+            || [sizes.max_items, sizes.min_items, sizes.max_properties, sizes.min_properties]
+                .iter()
+                .any(Option::is_some);
+        let has_junctors = junctors.not.is_some()
+            || [&junctors.all_of, &junctors.any_of, &junctors.one_of].iter().any(|list| !list.is_empty());
+        let rules = Rules {
+            choices: self.list(map, "enum", path).into(),
+            numbers: has_numbers.then(|| Box::new(numbers)),
+            text: has_text.then(|| Box::new(text)),
+            sizes: has_sizes.then(|| Box::new(sizes)),
+            junctors: has_junctors.then(|| Box::new(junctors)),
+            map_keys: self.strings(map, "x-kubernetes-list-map-keys", path),
+        };
+        let any = has_numbers
+            || has_text
+            || has_sizes
+            || has_junctors
+            || !rules.choices.is_empty()
+            || !rules.map_keys.is_empty();
+        any.then(|| Box::new(rules))
+    }
+
+    fn branches(&mut self, map: &Map, keyword: &str, path: &Path<'_>, depth: usize) -> Box<[Node]> {
+        let at = path.child(keyword);
+        self.list(map, keyword, path)
+            .iter()
+            .enumerate()
+            .map(|(i, schema)| self.node(schema, &at.index(i), depth + 1))
+            .collect()
+    }
+
+    fn list<'m>(&mut self, map: &'m Map, keyword: &str, path: &Path<'_>) -> &'m [Value] {
+        match map.get(keyword) {
+            None | Some(Value::Null) => &[],
+            Some(Value::Array(items)) => items,
+            Some(other) => {
+                self.errors.push(Error::type_invalid(&path.child(keyword), other.clone(), "must be a list"));
+                &[]
+            }
+        }
+    }
+
+    fn strings(&mut self, map: &Map, keyword: &str, path: &Path<'_>) -> Box<[Box<str>]> {
+        let mut texts: Vec<Box<str>> = Vec::new();
+        for item in self.list(map, keyword, path) {
+            match item.as_str() {
+                Some(text) if texts.iter().any(|t| **t == *text) => {}
+                Some(text) => texts.push(text.into()),
+                None => self.wrong(path, keyword, item, "must be a list of strings"),
+            }
+        }
+        texts.into()
+    }
+
+    fn str<'m>(&mut self, map: &'m Map, keyword: &str, path: &Path<'_>) -> Option<&'m str> {
+        match map.get(keyword) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(text),
+            Some(other) => {
+                self.wrong(path, keyword, other, "must be a string");
+                None
+            }
+        }
+    }
+
+    fn bool(&mut self, map: &Map, keyword: &str, path: &Path<'_>) -> bool {
+        match map.get(keyword) {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(b)) => *b,
+            Some(other) => {
+                self.wrong(path, keyword, other, "must be a boolean");
+                false
+            }
+        }
+    }
+
+    fn int(&mut self, map: &Map, keyword: &str, path: &Path<'_>) -> Option<i64> {
+        match map.get(keyword) {
+            None | Some(Value::Null) => None,
+            Some(Value::Int(n)) => Some(*n),
+            Some(other) => {
+                self.wrong(path, keyword, other, "must be an integer");
+                None
+            }
+        }
+    }
+
+    fn float(&mut self, map: &Map, keyword: &str, path: &Path<'_>) -> Option<f64> {
+        match map.get(keyword) {
+            None | Some(Value::Null) => None,
+            Some(other) => {
+                let number = other.as_f64();
+                if number.is_none() {
+                    self.wrong(path, keyword, other, "must be a number");
+                }
+                number
+            }
+        }
+    }
+
+    fn wrong(&mut self, path: &Path<'_>, keyword: &str, value: &Value, detail: &str) {
+        self.errors.push(Error::type_invalid(&path.child(keyword), value.clone(), detail));
+    }
+}
+
+/// What a node and its children hold; junctors carry none of it.
+fn below(node: &Node) -> Below {
+    let own = Below {
+        defaults: node.default.is_some(),
+        lists: node.list != ListKind::Atomic,
+        embedded: node.embedded,
+    };
+    let additional = match &node.additional {
+        Additional::Schema(child) => Some(&**child),
+        _ => None,
+    };
+    node.properties
+        .iter()
+        .map(|(_, child)| child)
+        .chain(node.items.as_deref())
+        .chain(additional)
+        .fold(own, |all, child| all.or(child.below))
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json::parse;
+
+    use super::compile;
+
+    fn check(schema: &str, want: &[&str]) {
+        let got: Vec<String> = match compile(&parse(schema.as_bytes()).unwrap()) {
+            Ok(_) => Vec::new(),
+            Err(errors) => errors.iter().map(ToString::to_string).collect(),
+        };
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn what_is_unusable_is_named() {
+        check(r#"{"type":"object"}"#, &[]);
+        check(r#"{"properties":null,"items":null,"enum":null,"maxLength":null,"default":null}"#, &[]);
+        check(r#"[]"#, &["openAPIV3Schema: Invalid value: []: must be an object"]);
+        check(
+            r#"{"properties":{"a":{"maxLength":"x"}}}"#,
+            &[r#"openAPIV3Schema.properties[a].maxLength: Invalid value: "x": must be an integer"#],
+        );
+        check(
+            r#"{"allOf":[{},{"not":{"type":"thing"}}]}"#,
+            &[concat!(
+                r#"openAPIV3Schema.allOf[1].not.type: Unsupported value: "thing": "#,
+                r#"supported values: "array", "boolean", "integer", "number", "object", "string""#
+            )],
+        );
+    }
+}

@@ -1,0 +1,1 @@
+//! Whether a registration is valid.

@@ -1,0 +1,619 @@
+//! String formats (`validation/formats.go` and `kube-openapi/pkg/validation/strfmt`, 1.37).
+//!
+//! Each check accepts what Go's accepts, oddities included, since stored objects passed it. A format that is unknown, or
+//! on a type that does not carry it, is ignored, as upstream ignores it.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::node::Types;
+use crate::pattern::Pattern;
+
+macro_rules! formats {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
+        /// A format that means something on its type.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Format { $($(#[$doc])* $variant),* }
+
+        impl Format {
+            const ALL: &[(&str, Format)] = &[$(($name, Format::$variant)),*];
+
+            /// As messages name it.
+            pub(crate) fn text(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+        }
+    };
+}
+
+formats! {
+    BsonObjectId = "bsonobjectid", Uri = "uri", Email = "email", Hostname = "hostname", Ipv4 = "ipv4", Ipv6 = "ipv6",
+    Cidr = "cidr", Mac = "mac", Uuid = "uuid", Uuid3 = "uuid3", Uuid4 = "uuid4", Uuid5 = "uuid5", Isbn = "isbn",
+    Isbn10 = "isbn10", Isbn13 = "isbn13", CreditCard = "creditcard", Ssn = "ssn", HexColor = "hexcolor",
+    RgbColor = "rgbcolor", Byte = "byte", Password = "password", Date = "date", Duration = "duration",
+    DateTime = "date-time", DateTimePlain = "datetime", ShortName = "k8s-short-name", LongName = "k8s-long-name",
+    Int32 = "int32", Int64 = "int64", Float = "float", Double = "double",
+}
+
+impl Format {
+    /// The format of this name, if a schema of these types may carry it. Hyphens do not matter.
+    pub(crate) fn parse(text: &str, types: Types) -> Option<Self> {
+        let plain = text.replace('-', "");
+        let (_, format) = Self::ALL
+            .iter()
+            .find(|(name, _)| *name == text)
+            .or_else(|| Self::ALL.iter().find(|(name, _)| name.replace('-', "") == plain))?;
+        let fits = match format {
+            Self::Int32 | Self::Int64 => types == Types::INTEGER && plain == text,
+            Self::Float | Self::Double => types == Types::NUMBER && plain == text,
+            // Several types count as none.
+            _ => types.is_empty() || types == Types::STRING || types == Types::INT_OR_STRING,
+        };
+        fits.then_some(*format)
+    }
+
+    /// Whether a string has the format; true for those of numbers.
+    pub(crate) fn accepts(self, s: &str) -> bool {
+        match self {
+            Self::Password | Self::Int32 | Self::Int64 | Self::Float | Self::Double => true,
+            Self::BsonObjectId => s.len() == 24 && s.bytes().all(|b| b.is_ascii_hexdigit()),
+            Self::Uri => request_uri(s),
+            Self::Email => email(s),
+            Self::Hostname => hostname(s),
+            Self::Ipv4 => s.contains('.') && sloppy_ip(s).is_some(),
+            Self::Ipv6 => s.contains(':') && ipv6(s),
+            Self::Cidr => cidr(s),
+            Self::Mac => mac(s),
+            Self::Uuid => uuid(s, |_, _| true),
+            Self::Uuid3 => uuid(s, |i, b| i != 12 || b == b'3'),
+            Self::Uuid4 => uuid(s, |i, b| versioned(i, b, b'4')),
+            Self::Uuid5 => uuid(s, |i, b| versioned(i, b, b'5')),
+            Self::Isbn => isbn10(s) || isbn13(s),
+            Self::Isbn10 => isbn10(s),
+            Self::Isbn13 => isbn13(s),
+            Self::CreditCard => credit_card(s),
+            Self::Ssn => s.len() == 11 && matches(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$", s),
+            Self::HexColor => hex_color(s),
+            Self::RgbColor => rgb_color(s),
+            Self::Byte => base64(s),
+            Self::Date => date(s),
+            Self::Duration => duration(s),
+            Self::DateTime | Self::DateTimePlain => date_time(s),
+            Self::ShortName => s.len() <= 63 && segment(s),
+            Self::LongName => s.len() <= 253 && s.split('.').all(segment),
+        }
+    }
+}
+
+fn matches(pattern: &str, s: &str) -> bool {
+    Pattern::shared(pattern).matches(s).unwrap_or(false)
+}
+
+fn segment(s: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let (Some(first), Some(last)) = (s.bytes().next(), s.bytes().last()) else { return false };
+    inner(first) && inner(last) && s.bytes().all(|b| inner(b) || b == b'-')
+}
+
+/// `url.ParseRequestURI`: an absolute URI or an absolute path.
+fn request_uri(s: &str) -> bool {
+    if s.is_empty() || s.bytes().any(|b| b < 0x20 || b == 0x7f) {
+        return false;
+    }
+    if s == "*" {
+        return true;
+    }
+    let Some((scheme, rest)) = split_scheme(s) else { return false };
+    let rest = rest.split_once('?').map_or(rest, |(path, _)| path);
+    if !rest.starts_with('/') {
+        // With a scheme it is opaque; without one it is relative.
+        return scheme;
+    }
+    let path = match rest.strip_prefix("//") {
+        // Without a scheme, `//` begins a path only if a third follows; Go takes an authority either way.
+        Some(after) if scheme || !rest.starts_with("///") => {
+            let end = after.find('/').unwrap_or(after.len());
+            let (authority, path) = after.split_at(end);
+            if !self::authority(authority) {
+                return false;
+            }
+            path
+        }
+        _ => rest,
+    };
+    percent_escapes(path, false)
+}
+
+/// Whether a scheme stands in front, and what follows it; `None` if what is there is malformed.
+fn split_scheme(s: &str) -> Option<(bool, &str)> {
+    for (i, b) in s.bytes().enumerate() {
+        match b {
+            b'a'..=b'z' | b'A'..=b'Z' => {}
+            b'0'..=b'9' | b'+' | b'-' | b'.' if i > 0 => {}
+            b':' if i == 0 => return None,
+            b':' => return s.get(i + 1..).map(|rest| (true, rest)),
+            _ => break,
+        }
+    }
+    Some((false, s))
+}
+
+fn authority(s: &str) -> bool {
+    let (user, host) = match s.rsplit_once('@') {
+        Some((user, host)) => (user, host),
+        None => ("", s),
+    };
+    let user_ok = user.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&b))
+        && percent_escapes(user, false);
+    user_ok && host_ok(host)
+}
+
+fn host_ok(host: &str) -> bool {
+    let port =
+        |s: &str| s.is_empty() || s.strip_prefix(':').is_some_and(|p| p.bytes().all(|b| b.is_ascii_digit()));
+    if let Some(inside) = host.strip_prefix('[') {
+        let Some((address, after)) = inside.rsplit_once(']') else { return false };
+        return port(after) && ipv6(address.split("%25").next().unwrap_or(address));
+    }
+    if let Some(at) = host.rfind(':')
+        && !port(host.get(at..).unwrap_or(""))
+    {
+        return false;
+    }
+    !host.bytes().any(|b| b.is_ascii() && b" \\^`{|}".contains(&b)) && percent_escapes(host, true)
+}
+
+/// Whether each `%` begins an escape; in a host only of bytes that are not ASCII.
+fn percent_escapes(s: &str, host: bool) -> bool {
+    let mut bytes = s.bytes();
+    while let Some(b) = bytes.next() {
+        if b != b'%' {
+            continue;
+        }
+        match (bytes.next(), bytes.next()) {
+            (Some(high), Some(low)) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                if host && high < b'8' && !(high == b'2' && low == b'5') {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// `mail.ParseAddress`, for addresses without comments: `a@b`, `Name <a@b>`.
+fn email(s: &str) -> bool {
+    let s = s.trim_matches([' ', '\t']);
+    let address = match (s.find('<'), s.strip_suffix('>')) {
+        (Some(open), Some(inside)) => {
+            let name = s.get(..open).unwrap_or("").trim();
+            if !display_name(name) {
+                return false;
+            }
+            inside.get(open + 1..).unwrap_or("")
+        }
+        (None, None) => s,
+        _ => return false,
+    };
+    let Some((local, domain)) = address.rsplit_once('@') else { return false };
+    let atoms = |s: &str, strict_end: bool| {
+        !s.is_empty()
+            && !s.starts_with('.')
+            && (!strict_end || !s.ends_with('.'))
+            && !s.contains("..")
+            && s.chars().all(|c| c == '.' || atom_char(c))
+    };
+    let literal = |s: &str| {
+        s.strip_prefix('[').and_then(|s| s.strip_suffix(']')).is_some_and(|s| {
+            s.parse::<Ipv4Addr>().is_ok()
+                || s.strip_prefix("IPv6:").is_some_and(|s| s.parse::<Ipv6Addr>().is_ok())
+        })
+    };
+    (atoms(local, true) || quoted(local)) && (atoms(domain, true) || literal(domain))
+}
+
+fn atom_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii()
+}
+
+fn quoted(s: &str) -> bool {
+    let Some(inside) = s.strip_prefix('"').and_then(|s| s.strip_suffix('"')) else { return false };
+    let mut escaped = false;
+    for c in inside.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return false,
+            c if c.is_ascii_control() && c != '\t' => return false,
+            _ => {}
+        }
+    }
+    !escaped && s.len() > 1
+}
+
+fn display_name(s: &str) -> bool {
+    quoted(s) || s.chars().all(|c| atom_char(c) || c == ' ' || c == '.' || c == '\t')
+}
+
+/// `IsHostname`: Go's pattern, whose one unanchored half lets much through.
+fn hostname(s: &str) -> bool {
+    const PATTERN: &str = concat!(
+        r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)",
+        r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}",
+        r"([a-zA-Z\p{L}]){2,63})$"
+    );
+    s.len() <= 255 && s.split('.').all(|part| part.len() <= 63) && matches(PATTERN, s)
+}
+
+enum Ip {
+    V4,
+    V6,
+}
+
+/// `netutils.ParseIPSloppy`: as before Go 1.17, with leading zeros in IPv4.
+fn sloppy_ip(s: &str) -> Option<Ip> {
+    if s.contains(':') {
+        return ipv6(s).then_some(Ip::V6);
+    }
+    sloppy_ipv4(s).then_some(Ip::V4)
+}
+
+fn sloppy_ipv4(s: &str) -> bool {
+    s.split('.').count() == 4
+        && s.split('.').all(|part| {
+            !part.is_empty()
+                && part.bytes().all(|b| b.is_ascii_digit())
+                && part.trim_start_matches('0').len() <= 3
+                && part.trim_start_matches('0').parse::<u16>().unwrap_or(0) <= 255
+        })
+}
+
+fn ipv6(s: &str) -> bool {
+    s.parse::<Ipv6Addr>().is_ok()
+}
+
+fn cidr(s: &str) -> bool {
+    let Some((address, prefix)) = s.split_once('/') else { return false };
+    let bits = match sloppy_ip(address) {
+        Some(Ip::V4) => 32,
+        Some(Ip::V6) => 128,
+        None => return false,
+    };
+    !prefix.is_empty()
+        && prefix.bytes().all(|b| b.is_ascii_digit())
+        && prefix.trim_start_matches('0').len() <= 3
+        && prefix.trim_start_matches('0').parse::<u16>().unwrap_or(0) <= bits
+}
+
+/// `net.ParseMAC`: 6, 8 or 20 bytes by `:`, `-` or, two together, by `.`.
+fn mac(s: &str) -> bool {
+    let by = |separator: char, digits: usize, counts: [usize; 3]| {
+        counts.contains(&s.split(separator).count())
+            && s.split(separator).all(|p| p.len() == digits && p.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    by(':', 2, [6, 8, 20]) || by('-', 2, [6, 8, 20]) || by('.', 4, [3, 4, 10])
+}
+
+/// 32 hexadecimal digits, a hyphen allowed after the 8th, 12th, 16th and 20th; `digit` may refuse one by its index.
+fn uuid(s: &str, digit: impl Fn(usize, u8) -> bool) -> bool {
+    let mut count = 0;
+    let mut hyphen = false;
+    for b in s.bytes() {
+        if b == b'-' {
+            if hyphen || ![8, 12, 16, 20].contains(&count) {
+                return false;
+            }
+            hyphen = true;
+            continue;
+        }
+        hyphen = false;
+        if !b.is_ascii_hexdigit() || !digit(count, b) {
+            return false;
+        }
+        count += 1;
+    }
+    count == 32
+}
+
+fn versioned(index: usize, b: u8, version: u8) -> bool {
+    match index {
+        12 => b == version,
+        16 => b"89abAB".contains(&b),
+        _ => true,
+    }
+}
+
+fn without_separators(s: &str) -> Vec<u8> {
+    s.bytes().filter(|b| !b"\t\n\x0c\r -".contains(b)).collect()
+}
+
+fn isbn10(s: &str) -> bool {
+    let digits = without_separators(s);
+    let Some((last, body)) = digits.split_last() else { return false };
+    if body.len() != 9 || !body.iter().all(u8::is_ascii_digit) || !(last.is_ascii_digit() || *last == b'X') {
+        return false;
+    }
+    let value = |b: u8| if b == b'X' { 10 } else { u32::from(b - b'0') };
+    let sum: u32 = body.iter().zip(1..).map(|(b, i)| i * value(*b)).sum::<u32>() + 10 * value(*last);
+    sum.is_multiple_of(11)
+}
+
+fn isbn13(s: &str) -> bool {
+    let digits = without_separators(s);
+    if digits.len() != 13 || !digits.iter().all(u8::is_ascii_digit) {
+        return false;
+    }
+    let sum: u32 =
+        digits.iter().zip([1, 3].into_iter().cycle()).map(|(b, factor)| factor * u32::from(b - b'0')).sum();
+    sum.is_multiple_of(10)
+}
+
+fn credit_card(s: &str) -> bool {
+    const PATTERN: &str = concat!(
+        r"^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}",
+        r"|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11})$"
+    );
+    let digits: String = s.chars().filter(char::is_ascii_digit).collect();
+    let sum: u32 = digits
+        .bytes()
+        .rev()
+        .zip([1, 2].into_iter().cycle())
+        .map(|(b, factor)| {
+            let n = u32::from(b - b'0') * factor;
+            if n >= 10 { n % 10 + 1 } else { n }
+        })
+        .sum();
+    sum.is_multiple_of(10) && matches(PATTERN, &digits)
+}
+
+fn hex_color(s: &str) -> bool {
+    let digits = s.strip_prefix('#').unwrap_or(s);
+    matches!(digits.len(), 3 | 6) && digits.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn rgb_color(s: &str) -> bool {
+    const PART: &str = r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*";
+    matches(&format!(r"^rgb\({PART},{PART},{PART}\)$"), s)
+}
+
+/// The standard alphabet with its padding; not empty.
+fn base64(s: &str) -> bool {
+    let body = s.strip_suffix("==").or_else(|| s.strip_suffix('=')).unwrap_or(s);
+    !s.is_empty()
+        && s.len().is_multiple_of(4)
+        && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
+}
+
+/// `YYYY-MM-DD` of a day that exists.
+fn date(s: &str) -> bool {
+    let (Some(year), Some(month), Some(day)) =
+        (digits(s, 0, 4, None), digits(s, 5, 2, Some(b'-')), digits(s, 8, 2, Some(b'-')))
+    else {
+        return false;
+    };
+    let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    let days = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 if leap => 29,
+        2 => 28,
+        _ => return false,
+    };
+    s.len() == 10 && (1..=days).contains(&day)
+}
+
+/// The number of `len` digits at `at`, if `before` stands in front of it.
+fn digits(s: &str, at: usize, len: usize, before: Option<u8>) -> Option<u32> {
+    let text = s.get(at..at + len)?;
+    let separated = before.is_none_or(|b| s.as_bytes().get(at.wrapping_sub(1)) == Some(&b));
+    (separated && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+}
+
+/// A date, `t`, and a time with its zone; seconds up to 59.
+fn date_time(s: &str) -> bool {
+    let lower = s.to_lowercase();
+    let mut parts = lower.split('t');
+    let (Some(day), Some(time)) = (parts.next(), parts.next()) else { return false };
+    let in_range = || {
+        time.get(0..2).is_some_and(|hour| hour <= "23")
+            && time.get(3..5).is_some_and(|minute| minute <= "59")
+            && time.get(6..8).is_some_and(|second| second <= "59")
+    };
+    // Any character may stand before the fraction: Go's pattern does not escape the point.
+    date(day)
+        && matches(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$", time)
+        && in_range()
+}
+
+/// `time.ParseDuration`, or Scala's: whole numbers with a unit, anywhere in the text.
+fn duration(s: &str) -> bool {
+    go_duration(s) || scala_duration(s)
+}
+
+fn go_duration(s: &str) -> bool {
+    let mut rest = s.strip_prefix(['-', '+']).unwrap_or(s);
+    if rest == "0" {
+        return true;
+    }
+    if rest.is_empty() {
+        return false;
+    }
+    let mut nanoseconds = 0_f64;
+    while !rest.is_empty() {
+        let len = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+        let (number, after) = rest.split_at(len);
+        if number.matches('.').count() > 1 || !number.bytes().any(|b| b.is_ascii_digit()) {
+            return false;
+        }
+        let end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, next) = after.split_at(end);
+        let scale = match unit {
+            "ns" => 1e0,
+            "us" | "µs" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 6e10,
+            "h" => 3.6e12,
+            _ => return false,
+        };
+        nanoseconds += number.parse::<f64>().unwrap_or(f64::INFINITY) * scale;
+        rest = next;
+    }
+    // What a 64-bit count of nanoseconds holds.
+    nanoseconds < 2_f64.powi(63)
+}
+
+fn scala_duration(s: &str) -> bool {
+    /// A unit begins with the last of its names, or is one of the others.
+    const UNITS: [&[&str]; 8] = [
+        &["ns", "nano"],
+        &["us", "µs", "micro"],
+        &["ms", "milli"],
+        &["s", "sec"],
+        &["m", "min"],
+        &["h", "hr", "hour"],
+        &["d", "day"],
+        &["w", "wk", "week"],
+    ];
+    let mut found = false;
+    let mut rest = s;
+    while let Some(begin) = rest.find(|c: char| c.is_ascii_digit()) {
+        let after = rest.get(begin..).unwrap_or("");
+        let number_len = after.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, after) = after.split_at(number_len);
+        let trimmed = after.trim_start_matches([' ', '\t', '\n', '\r', '\u{c}']);
+        let unit_len =
+            trimmed.find(|c: char| !(c.is_ascii_alphabetic() || c == 'µ')).unwrap_or(trimmed.len());
+        let (unit, next) = trimmed.split_at(unit_len);
+        if !unit.is_empty() {
+            if number.parse::<i64>().is_err() {
+                return false;
+            }
+            let unit = unit.to_lowercase();
+            found |= UNITS.iter().any(|names| {
+                names.contains(&unit.as_str()) || names.last().is_some_and(|last| unit.starts_with(last))
+            });
+        }
+        rest = next;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format;
+    use crate::node::Types;
+
+    fn check(format: &str, good: &[&str], bad: &[&str]) {
+        let format = Format::parse(format, Types::STRING).unwrap();
+        for s in good {
+            assert!(format.accepts(s), "{format:?} should accept {s:?}");
+        }
+        for s in bad {
+            assert!(!format.accepts(s), "{format:?} should refuse {s:?}");
+        }
+    }
+
+    #[test]
+    fn a_format_belongs_to_its_type() {
+        assert_eq!(Format::parse("int32", Types::INTEGER), Some(Format::Int32));
+        assert_eq!(Format::parse("int32", Types::STRING), None);
+        assert_eq!(Format::parse("uint8", Types::INTEGER), None);
+        assert_eq!(Format::parse("date", Types::INTEGER), None);
+        assert_eq!(Format::parse("date", Types::INT_OR_STRING), Some(Format::Date));
+        assert_eq!(Format::parse("date-time", Types::STRING).map(Format::text), Some("date-time"));
+        assert_eq!(Format::parse("datetime", Types::default()).map(Format::text), Some("datetime"));
+        assert_eq!(Format::parse("k8s-short-name", Types::STRING), Some(Format::ShortName));
+        assert_eq!(Format::parse("int64-or-so", Types::STRING), None);
+    }
+
+    #[test]
+    fn addresses() {
+        check(
+            "ipv4",
+            &["1.2.3.4", "010.0.0.1", "255.255.255.255"],
+            &["1.2.3", "256.1.1.1", "::1", "", "1.2.3.4 "],
+        );
+        check("ipv6", &["::1", "2001:db8::", "::ffff:1.2.3.4"], &["1.2.3.4", "::g", "fe80::1%eth0", ""]);
+        check(
+            "cidr",
+            &["10.0.0.0/8", "2001:db8::/32", "1.2.3.4/032"],
+            &["10.0.0.0", "10.0.0.0/33", "::/129", "x/1"],
+        );
+        check(
+            "mac",
+            &["01:23:45:67:89:ab", "01-23-45-67-89-AB", "0123.4567.89ab", "01:23:45:67:89:ab:cd:ef"],
+            &["01:23:45:67:89", "0123:4567:89ab", "g1:23:45:67:89:ab"],
+        );
+        check(
+            "hostname",
+            &["a", "example.com", "1.example.org", "a-b.cd"],
+            &["", "-a", "a_b", "exa mple.com"],
+        );
+        check(
+            "uri",
+            &["http://a.b/c?d", "/path", "mailto:x", "https://u:p@h:80/", "http://[::1]:80/x", "urn:a:b"],
+            &["", "relative", "http://a b/", "http://[::1/", "http://h:port/", "/%zz", ":x", "a\n"],
+        );
+        check(
+            "email",
+            &["a@b", "a.b@c.de", "Name Surname <a@b.c>", "\"q u\"@x.y"],
+            &["a", "@b", "a@", "a..b@c", "<a@b", "a@b c"],
+        );
+    }
+
+    #[test]
+    fn times() {
+        check(
+            "date",
+            &["2024-02-29", "0001-01-01"],
+            &["2023-02-29", "2024-13-01", "2024-1-1", "2024-01-01T", ""],
+        );
+        check(
+            "date-time",
+            &["2024-01-01T00:00:00Z", "2024-01-01t23:59:59.123+01:00"],
+            &["2024-01-01", "2024-01-01T24:00:00Z", "2024-01-01T00:00:00", "2024-01-01T00:00:60Z", "T", ""],
+        );
+        check(
+            "duration",
+            &["1h30m", "-1.5s", "0", "22 ns", "3 days", "1 week", "5µs", "10 seconds"],
+            &["", "1", "h", "1x", "one day", "99999999999999999999 days"],
+        );
+    }
+
+    #[test]
+    fn identifiers_and_numbers() {
+        check(
+            "uuid",
+            &["a8098c1a-f86e-11da-bd1a-00112444be1e", "A8098C1AF86E11DABD1A00112444BE1E"],
+            &["a8098c1a-f86e-11da-bd1a-00112444be1", "a8098c1-af86e-11da-bd1a-00112444be1e", ""],
+        );
+        check("uuid3", &["bcd02e22-68f0-3046-a512-327cca9def8f"], &["025b0d74-00a2-4048-bf57-227c5111bb34"]);
+        check("uuid4", &["025b0d74-00a2-4048-bf57-227c5111bb34"], &["025b0d74-00a2-4048-7f57-227c5111bb34"]);
+        check("uuid5", &["886313e1-3b8a-5372-9b90-0c9aee199e5d"], &["025b0d74-00a2-4048-bf57-227c5111bb34"]);
+        check("bsonobjectid", &["507f1f77bcf86cd799439011"], &["507f1f77bcf86cd79943901", ""]);
+        check(
+            "isbn",
+            &["0321751043", "978-0321751041", "0-8044-2957-X"],
+            &["0321751044", "978-0321751042", ""],
+        );
+        check("isbn10", &["0321751043"], &["978-0321751041"]);
+        check("isbn13", &["978 0321751041"], &["0321751043"]);
+        check("creditcard", &["4111-1111-1111-1111", "4012888888881881"], &["4111111111111112", "1234", ""]);
+        check("ssn", &["111-11-1111", "111 11 1111"], &["111111111", "111-11-111a"]);
+        check("k8s-short-name", &["a", "a-b-9"], &["", "A", "-a", "a.b", "a-"]);
+        check("k8s-long-name", &["a.b-c.9", "x"], &["", "a..b", "a.", "A.b"]);
+    }
+
+    #[test]
+    fn colours_and_bytes() {
+        check("hexcolor", &["#fff", "FFFFFF"], &["#ff", "fffff", "#ggg"]);
+        check(
+            "rgbcolor",
+            &["rgb(0,12,255)", "rgb( 1 , 2 , 3 )"],
+            &["rgb(256,1,1)", "rgb(1,1)", "RGB(1,1,1)"],
+        );
+        check("byte", &["aGVsbG8=", "YQ==", "YWJj"], &["", "a", "aGVsbG8", "a-_=", "=aaa", "a=a="]);
+        check("password", &["", "anything"], &[]);
+    }
+}

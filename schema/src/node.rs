@@ -1,0 +1,199 @@
+//! The compiled tree.
+//!
+//! One node for each subschema, small because most have only a type: what few have sits behind a box. The tree serves
+//! both of upstream's: the structural one (pruning, defaulting, lists) and the validator's. In a node below a junctor
+//! only the validator's part means anything.
+
+use std::sync::Arc;
+
+use kindom_api::Value;
+
+use crate::formats::Format;
+use crate::pattern::Pattern;
+
+/// A set of JSON types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Types(u8);
+
+impl Types {
+    pub(crate) const OBJECT: Self = Self(1);
+    pub(crate) const ARRAY: Self = Self(2);
+    pub(crate) const STRING: Self = Self(4);
+    pub(crate) const INTEGER: Self = Self(8);
+    pub(crate) const NUMBER: Self = Self(16);
+    pub(crate) const BOOLEAN: Self = Self(32);
+    /// What `x-kubernetes-int-or-string` stands for, whatever `type` says.
+    pub(crate) const INT_OR_STRING: Self = Self(8 | 4);
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "object" => Some(Self::OBJECT),
+            "array" => Some(Self::ARRAY),
+            "string" => Some(Self::STRING),
+            "integer" => Some(Self::INTEGER),
+            "number" => Some(Self::NUMBER),
+            "boolean" => Some(Self::BOOLEAN),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// As messages name it.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::OBJECT => "object",
+            Self::ARRAY => "array",
+            Self::STRING => "string",
+            Self::INTEGER => "integer",
+            Self::NUMBER => "number",
+            Self::BOOLEAN => "boolean",
+            Self::INT_OR_STRING => "integer,string",
+            _ => "",
+        }
+    }
+}
+
+/// A subschema.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) types: Types,
+    pub(crate) format: Option<Format>,
+    pub(crate) list: ListKind,
+    pub(crate) nullable: bool,
+    pub(crate) preserve: bool,
+    pub(crate) embedded: bool,
+    /// What the walks may skip.
+    pub(crate) below: Below,
+    /// By name, bytewise, as objects are: see [`Node::property`].
+    pub(crate) properties: Box<[(Box<str>, Node)]>,
+    pub(crate) required: Box<[Box<str>]>,
+    pub(crate) items: Option<Box<Node>>,
+    pub(crate) additional: Additional,
+    pub(crate) default: Option<Box<Value>>,
+    pub(crate) rules: Option<Box<Rules>>,
+}
+
+/// What stands in a node or anywhere in its items, properties and additional properties.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Below {
+    /// A default.
+    pub(crate) defaults: bool,
+    /// A list type of set or map.
+    pub(crate) lists: bool,
+    /// An embedded resource.
+    pub(crate) embedded: bool,
+}
+
+impl Below {
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            defaults: self.defaults || other.defaults,
+            lists: self.lists || other.lists,
+            embedded: self.embedded || other.embedded,
+        }
+    }
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ListKind {
+    /// None, or atomic.
+    #[default]
+    Atomic,
+    Set,
+    /// By the keys in [`Rules::map_keys`].
+    Map,
+}
+
+/// `additionalProperties`.
+#[derive(Debug, Default)]
+pub(crate) enum Additional {
+    /// Not said: any for the validator, none for pruning.
+    #[default]
+    Unset,
+    /// `false`: none for the validator; for pruning, fields stay and lose what they hold.
+    No,
+    /// `true`: any for the validator; for pruning as for `No`.
+    Any,
+    Schema(Box<Node>),
+}
+
+/// What only some nodes say.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) choices: Box<[Value]>,
+    pub(crate) numbers: Option<Box<Numbers>>,
+    pub(crate) text: Option<Box<Text>>,
+    pub(crate) sizes: Option<Box<Sizes>>,
+    pub(crate) junctors: Option<Box<Junctors>>,
+    pub(crate) map_keys: Box<[Box<str>]>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    pub(crate) multiple_of: Option<f64>,
+    pub(crate) maximum: Option<f64>,
+    pub(crate) exclusive_maximum: bool,
+    pub(crate) minimum: Option<f64>,
+    pub(crate) exclusive_minimum: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    pub(crate) max_length: Option<i64>,
+    pub(crate) min_length: Option<i64>,
+    pub(crate) pattern: Option<Arc<Pattern>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Sizes {
+    pub(crate) max_items: Option<i64>,
+    pub(crate) min_items: Option<i64>,
+    pub(crate) unique_items: bool,
+    pub(crate) max_properties: Option<i64>,
+    pub(crate) min_properties: Option<i64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Junctors {
+    pub(crate) all_of: Box<[Node]>,
+    pub(crate) any_of: Box<[Node]>,
+    pub(crate) one_of: Box<[Node]>,
+    pub(crate) not: Option<Box<Node>>,
+}
+
+impl Node {
+    pub(crate) fn property(&self, name: &str) -> Option<&Node> {
+        let at = self.properties.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
+        self.properties.get(at).map(|(_, node)| node)
+    }
+
+    /// The schema of a field: that of its name, else that of additional properties (`getSchemaForField`).
+    pub(crate) fn field(&self, name: &str) -> Option<&Node> {
+        self.property(name).or(match &self.additional {
+            Additional::Schema(node) => Some(node),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn map_keys(&self) -> &[Box<str>] {
+        self.rules.as_deref().map_or(&[], |rules| &rules.map_keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Node;
+
+    #[test]
+    fn a_plain_node_stays_small() {
+        assert!(size_of::<Node>() <= 88, "{}", size_of::<Node>());
+    }
+}

@@ -1,0 +1,172 @@
+//! Regular expressions with Go's meaning, shared by their text.
+//!
+//! The engine is the `regex` crate, which like Go's never backtracks: a match takes time linear in the text. Go's
+//! syntax is translated to its own (see [`check`]); an expression is compiled when it is first matched, since a compiled
+//! one is far larger than its text and most are never needed.
+
+mod go;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
+
+use regex::Regex;
+
+/// How large a compiled expression may get, in bytes.
+const COMPILED_BYTES_MAX: usize = 16 << 20;
+
+/// Whether Go accepts an expression.
+///
+/// # Errors
+/// Go's text: ``error parsing regexp: missing closing ): `(a` ``.
+pub fn check(text: &str) -> Result<(), String> {
+    go::translate(text).map(drop)
+}
+
+/// An expression of a schema.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    text: Box<str>,
+    compiled: OnceLock<Result<Regex, String>>,
+}
+
+impl Pattern {
+    /// The expression of this text that all schemas share.
+    pub(crate) fn shared(text: &str) -> Arc<Self> {
+        static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+        // A panic while the lock is held cannot leave the map half changed.
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(text)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the expression matches anywhere in `value`.
+    ///
+    /// # Errors
+    /// Go's text if the expression is not one.
+    pub(crate) fn matches(&self, value: &str) -> Result<bool, &str> {
+        match self.compiled.get_or_init(|| compile(&self.text)) {
+            Ok(regex) => Ok(regex.is_match(value)),
+            Err(text) => Err(text),
+        }
+    }
+}
+
+fn compile(text: &str) -> Result<Regex, String> {
+    let translated = go::translate(text)?;
+    regex::RegexBuilder::new(&translated)
+        .size_limit(COMPILED_BYTES_MAX)
+        .build()
+        .map_err(|_| go::error("expression too large", text))
+}
+
+/// Weak, so that an expression goes with the last schema that has it.
+#[derive(Default)]
+struct Known {
+    patterns: HashMap<Box<str>, Weak<Pattern>>,
+    /// At how many entries to look for dead ones: twice what was alive the last time.
+    sweep_at: usize,
+}
+
+impl Known {
+    fn get(&mut self, text: &str) -> Arc<Pattern> {
+        if let Some(pattern) = self.patterns.get(text).and_then(Weak::upgrade) {
+            return pattern;
+        }
+        if self.patterns.len() >= self.sweep_at.max(64) {
+            self.patterns.retain(|_, pattern| pattern.strong_count() > 0);
+            self.sweep_at = self.patterns.len() * 2;
+        }
+        let pattern = Arc::new(Pattern { text: text.into(), compiled: OnceLock::new() });
+        self.patterns.insert(text.into(), Arc::downgrade(&pattern));
+        pattern
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Pattern, check};
+
+    fn matches(pattern: &str, value: &str, want: bool) {
+        let got = Pattern::shared(pattern).matches(value).map_err(str::to_owned);
+        assert_eq!(got, Ok(want), "{pattern} on {value}");
+    }
+
+    #[test]
+    fn classes_are_ascii_as_in_go() {
+        matches(r"^\d+$", "123", true);
+        matches(r"^\d+$", "١٢٣", false);
+        matches(r"^\w+$", "é", false);
+        matches(r"^[\w-]+$", "a-b_9", true);
+        matches(r"^\s$", "\u{a0}", false);
+        matches(r"^\s$", "\u{b}", false);
+        matches(r"^[^\D]$", "7", true);
+        matches(r"^\W$", "é", true);
+        matches(r"\bfoo\b", "éfoo", true);
+        matches(r"\Bo", "fo", true);
+        matches(r"^[[:alpha:]]+$", "abc", true);
+        matches(r"^\pL+$", "é", true);
+        matches(r"^\p{^Lu}+$", "a", true);
+        matches(r"^\P{Greek}$", "α", false);
+    }
+
+    #[test]
+    fn what_only_go_takes_literally_is_literal() {
+        matches(r"^a{$", "a{", true);
+        matches(r"^a{,2}$", "a{,2}", true);
+        matches(r"^{}$", "{}", true);
+        matches(r"^\_\<\-\/$", "_<-/", true);
+        matches(r"^\Qa.b*\E+$", "a.b**", true);
+        matches(r"^[]a]+$", "]a", true);
+        matches(r"^[a-]+$", "-a", true);
+        matches(r"^[a&&b~~[]+$", "&~[", true);
+        matches(r"^\x41\x{42}\103$", "ABC", true);
+        matches(r"^(?P<n>a)(?<m>b)(?i:C)$", "abc", true);
+        matches(r"(?s)^a.b$", "a\nb", true);
+        matches(r"^a.b$", "a\nb", false);
+        matches(r"^a$", "a\n", false);
+        matches("", "anything", true);
+    }
+
+    #[test]
+    fn errors_are_gos() {
+        for (pattern, want) in [
+            ("(a", "missing closing ): `(a`"),
+            ("a)", "unexpected ): `a)`"),
+            ("[a", "missing closing ]: `[a`"),
+            ("x[a", "missing closing ]: `[a`"),
+            ("*a", "missing argument to repetition operator: `*`"),
+            ("a|*", "missing argument to repetition operator: `*`"),
+            ("(+)", "missing argument to repetition operator: `+`"),
+            ("a**", "invalid nested repetition operator: `**`"),
+            ("a{2}{3}", "invalid nested repetition operator: `{2}{3}`"),
+            ("a{1001}", "invalid repeat count: `{1001}`"),
+            ("a{2,1}", "invalid repeat count: `{2,1}`"),
+            ("(a{100}){100}", "invalid repeat count: `{100}`"),
+            (r"\8", r"invalid escape sequence: `\8`"),
+            (r"\Z", r"invalid escape sequence: `\Z`"),
+            (r"a\", "trailing backslash at end of expression: ``"),
+            ("[z-a]", "invalid character class range: `z-a`"),
+            ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
+            (r"\p{Nope}", r"invalid character class range: `\p{Nope}`"),
+            ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+            ("(?!a)", "invalid or unsupported Perl syntax: `(?!`"),
+            ("(?<=a)b", "invalid named capture: `(?<=a)b`"),
+            ("(?P<n!>a)", "invalid named capture: `(?P<n!>`"),
+        ] {
+            assert_eq!(check(pattern), Err(format!("error parsing regexp: {want}")), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn equal_texts_share_and_go_with_their_last_user() {
+        let one = Pattern::shared("^only-here$");
+        assert!(Arc::ptr_eq(&one, &Pattern::shared("^only-here$")));
+        let weak = Arc::downgrade(&one);
+        drop(one);
+        assert!(weak.upgrade().is_none());
+    }
+}

@@ -1,0 +1,276 @@
+//! Pruning: fields that the schema does not name go (`schema/pruning/algorithm.go`).
+//!
+//! A preserving node keeps unknown fields, but looks into the known ones; below a field that no schema describes
+//! everything goes, unless a preserving node stands above it.
+
+use std::fmt::Write as _;
+
+use kindom_api::{Map, Value};
+
+use crate::node::{Additional, Node};
+
+/// Fields of an embedded resource, and of the object itself, that no schema has to name.
+const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// Prunes an object; `unknown` gets the sorted paths of what went.
+pub(crate) fn prune(object: &mut Value, root: Option<&Node>, unknown: Option<&mut Vec<String>>) {
+    let empty = Node::default();
+    let root = root.unwrap_or(&empty);
+    let mut pruner = Pruner { path: String::new(), found: unknown.is_some().then(Vec::new) };
+    match object {
+        Value::Object(map) => pruner.map(map, root, true),
+        other => pruner.value(other, Some(root)),
+    }
+    if let (Some(unknown), Some(mut found)) = (unknown, pruner.found) {
+        found.sort_unstable();
+        unknown.append(&mut found);
+    }
+}
+
+/// Prunes every default against the schema it stands in (`schema/defaulting/prune.go`).
+pub(crate) fn prune_defaults(node: &mut Node) {
+    if !node.below.defaults {
+        return;
+    }
+    if let Some(mut default) = node.default.take() {
+        Pruner { path: String::new(), found: None }.value(&mut default, Some(node));
+        node.default = Some(default);
+    }
+    for (_, child) in &mut node.properties {
+        prune_defaults(child);
+    }
+    if let Some(items) = &mut node.items {
+        prune_defaults(items);
+    }
+    if let Additional::Schema(child) = &mut node.additional {
+        prune_defaults(child);
+    }
+}
+
+struct Pruner {
+    /// Of the value at hand; kept up only if paths are asked for.
+    path: String,
+    found: Option<Vec<String>>,
+}
+
+impl Pruner {
+    /// Prunes a value that no preserving node covers, or whose own node says whether it preserves.
+    fn value(&mut self, value: &mut Value, node: Option<&Node>) {
+        match (value, node) {
+            (Value::Object(map), Some(node)) => self.map(map, node, node.embedded),
+            (Value::Object(map), None) => {
+                if self.found.is_some() {
+                    for key in map.keys() {
+                        self.record(key);
+                    }
+                }
+                *map = Map::new();
+            }
+            (Value::Array(items), _) => {
+                let of_items = node.and_then(|node| node.items.as_deref());
+                let preserve = node.is_some_and(|node| node.preserve);
+                for (i, item) in items.iter_mut().enumerate() {
+                    let mark = self.enter_index(i);
+                    match of_items {
+                        Some(of_items) if preserve => self.preserved(item, of_items),
+                        None if preserve => {}
+                        _ => self.value(item, of_items),
+                    }
+                    self.path.truncate(mark);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Looks into the known parts of a value below a preserving list: its unknown fields stay (`skipPrune`).
+    fn preserved(&mut self, value: &mut Value, node: &Node) {
+        match value {
+            Value::Object(map) => self.known_fields(map, node, node.embedded),
+            Value::Array(items) => {
+                let Some(of_items) = node.items.as_deref() else { return };
+                for (i, item) in items.iter_mut().enumerate() {
+                    let mark = self.enter_index(i);
+                    self.preserved(item, of_items);
+                    self.path.truncate(mark);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn map(&mut self, map: &mut Map, node: &Node, embedded: bool) {
+        if node.preserve {
+            self.known_fields(map, node, embedded);
+            return;
+        }
+        map.retain(|key, value| {
+            if embedded && META_FIELDS.contains(&key) {
+                return true;
+            }
+            let child = match (node.property(key), &node.additional) {
+                (Some(child), _) => Some(child),
+                (None, Additional::Unset) => {
+                    // At the root a schema-less meta field is no news to the client.
+                    if !self.path.is_empty() || !META_FIELDS.contains(&key) {
+                        self.record(key);
+                    }
+                    return false;
+                }
+                (None, Additional::Schema(child)) => Some(&**child),
+                (None, Additional::Any | Additional::No) => None,
+            };
+            let mark = self.enter(key);
+            self.value(value, child);
+            self.path.truncate(mark);
+            true
+        });
+    }
+
+    fn known_fields(&mut self, map: &mut Map, node: &Node, embedded: bool) {
+        for (key, value) in map.iter_mut() {
+            if embedded && META_FIELDS.contains(&key) {
+                continue;
+            }
+            let child = match (node.property(key), &node.additional) {
+                (Some(child), _) => Some(child),
+                (None, Additional::Unset) => continue,
+                (None, Additional::Schema(child)) => Some(&**child),
+                (None, Additional::Any | Additional::No) => None,
+            };
+            let mark = self.enter(key);
+            self.value(value, child);
+            self.path.truncate(mark);
+        }
+    }
+
+    fn enter(&mut self, key: &str) -> usize {
+        let mark = self.path.len();
+        if self.found.is_some() {
+            if mark > 0 {
+                self.path.push('.');
+            }
+            self.path.push_str(key);
+        }
+        mark
+    }
+
+    fn enter_index(&mut self, index: usize) -> usize {
+        let mark = self.path.len();
+        if self.found.is_some() {
+            // Writing to a String cannot fail.
+            let _ = write!(self.path, "[{index}]");
+        }
+        mark
+    }
+
+    fn record(&mut self, key: &str) {
+        let mark = self.enter(key);
+        let path = self.path.clone();
+        self.path.truncate(mark);
+        if let Some(found) = &mut self.found {
+            found.push(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json::parse;
+
+    use crate::Schema;
+
+    fn check(schema: &str, object: &str, want: &str, want_unknown: &[&str]) {
+        let schema = Schema::compile(Some(&parse(schema.as_bytes()).unwrap()), false).unwrap();
+        let mut object = parse(object.as_bytes()).unwrap();
+        let mut unknown = Vec::new();
+        let mut quiet = object.clone();
+        schema.prune(&mut quiet, None);
+        schema.prune(&mut object, Some(&mut unknown));
+        assert_eq!(object.to_string(), parse(want.as_bytes()).unwrap().to_string());
+        assert_eq!(object, quiet);
+        assert_eq!(unknown, want_unknown);
+    }
+
+    const PLAIN: &str = r#"{"type":"object","properties":{"spec":{"type":"object","properties":{
+        "known":{"type":"string"},
+        "list":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"}}}},
+        "map":{"type":"object","additionalProperties":{"type":"object","properties":{"a":{"type":"string"}}}},
+        "open":{"type":"object","additionalProperties":true},
+        "free":{"type":"object","x-kubernetes-preserve-unknown-fields":true,
+                "properties":{"tight":{"type":"object","properties":{"a":{"type":"string"}}}}}}}}}"#;
+
+    #[test]
+    fn unknown_fields_go_and_are_named() {
+        check(
+            PLAIN,
+            r#"{"apiVersion":"v1","kind":"K","metadata":{"x":1},"spec":{"known":"a","other":1,"b":{"c":2}},"status":{}}"#,
+            r#"{"apiVersion":"v1","kind":"K","metadata":{"x":1},"spec":{"known":"a"}}"#,
+            &["spec.b", "spec.other", "status"],
+        );
+        check(
+            PLAIN,
+            r#"{"spec":{"list":[{"a":"x"},{"b":1,"a":"y"},5],"map":{"k":{"a":"x","z":1}}}}"#,
+            r#"{"spec":{"list":[{"a":"x"},{"a":"y"},5],"map":{"k":{"a":"x"}}}}"#,
+            &["spec.list[1].b", "spec.map.k.z"],
+        );
+    }
+
+    #[test]
+    fn what_no_schema_describes_is_emptied_unless_preserved() {
+        check(
+            PLAIN,
+            r#"{"spec":{"open":{"k":{"inner":1},"s":"text","l":[{"x":1}]}}}"#,
+            r#"{"spec":{"open":{"k":{},"s":"text","l":[{}]}}}"#,
+            &["spec.open.k.inner", "spec.open.l[0].x"],
+        );
+        check(
+            PLAIN,
+            r#"{"spec":{"free":{"any":{"thing":[{"x":1}]},"tight":{"a":"x","b":1}}}}"#,
+            r#"{"spec":{"free":{"any":{"thing":[{"x":1}]},"tight":{"a":"x"}}}}"#,
+            &["spec.free.tight.b"],
+        );
+    }
+
+    #[test]
+    fn a_preserving_list_keeps_its_items() {
+        let schema = r#"{"type":"object","properties":{"l":{"type":"array","x-kubernetes-preserve-unknown-fields":true,
+            "items":{"type":"object","properties":{"t":{"type":"object"}}}}}}"#;
+        check(schema, r#"{"l":[{"x":1,"t":{"y":1}}]}"#, r#"{"l":[{"x":1,"t":{}}]}"#, &["l[0].t.y"]);
+    }
+
+    #[test]
+    fn an_embedded_resource_keeps_its_metadata() {
+        let schema = r#"{"type":"object","properties":{"template":{"type":"object","x-kubernetes-embedded-resource":true,
+            "properties":{"spec":{"type":"object"}}}}}"#;
+        check(
+            schema,
+            r#"{"template":{"apiVersion":"v1","kind":"K","metadata":{"name":"x"},"spec":{"a":1},"status":{}}}"#,
+            r#"{"template":{"apiVersion":"v1","kind":"K","metadata":{"name":"x"},"spec":{}}}"#,
+            &["template.spec.a", "template.status"],
+        );
+    }
+
+    #[test]
+    fn without_a_schema_only_metadata_stays() {
+        let schema = Schema::compile(None, false).unwrap();
+        let mut object = parse(br#"{"apiVersion":"v1","kind":"K","metadata":{},"spec":{}}"#).unwrap();
+        schema.prune(&mut object, None);
+        assert_eq!(object.to_string(), r#"{"apiVersion":"v1","kind":"K","metadata":{}}"#);
+
+        let schema = Schema::compile(None, true).unwrap();
+        let mut object = parse(br#"{"spec":{"x":1}}"#).unwrap();
+        schema.prune(&mut object, None);
+        assert_eq!(object.to_string(), r#"{"spec":{"x":1}}"#);
+    }
+
+    #[test]
+    fn defaults_are_pruned_too() {
+        let schema = r#"{"type":"object","properties":{"spec":{"type":"object","default":{"a":"x","b":1},
+            "properties":{"a":{"type":"string"}}}}}"#;
+        let schema = Schema::compile(Some(&parse(schema.as_bytes()).unwrap()), false).unwrap();
+        let mut object = parse(b"{}").unwrap();
+        schema.default(&mut object);
+        assert_eq!(object.to_string(), r#"{"spec":{"a":"x"}}"#);
+    }
+}

@@ -1,0 +1,133 @@
+//! Lists that must be unique (`schema/listtype/validation.go`).
+
+use std::collections::HashMap;
+
+use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::{Map, Value};
+
+use crate::node::{Additional, ListKind, Node};
+
+/// Up to how many items are compared with each other rather than hashed.
+const PAIRWISE_MAX: usize = 16;
+
+/// Adds an error for each item of a set or map that stands before already.
+pub(super) fn check(root: &Node, object: &Value, errors: &mut ErrorList) {
+    if root.below.lists
+        && let Value::Object(map) = object
+    {
+        fields(root, map, &Path::root(), errors);
+    }
+}
+
+/// Whether two items are the same.
+pub(super) fn has_duplicates(items: &[Value]) -> bool {
+    let items: Vec<Option<&Value>> = items.iter().map(Some).collect();
+    !second_ones(&items).is_empty()
+}
+
+fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    if !node.below.lists {
+        return;
+    }
+    match value {
+        Value::Object(map) => fields(node, map, at, errors),
+        Value::Array(items) => {
+            match node.list {
+                ListKind::Atomic => {}
+                ListKind::Set => {
+                    let all: Vec<Option<&Value>> = items.iter().map(Some).collect();
+                    for i in second_ones(&all) {
+                        errors.extend(items.get(i).map(|item| Error::duplicate(&at.index(i), item.clone())));
+                    }
+                }
+                ListKind::Map => by_key(node, items, at, errors),
+            }
+            if let Some(of_items) = node.items.as_deref() {
+                for (i, item) in items.iter().enumerate() {
+                    self::value(of_items, item, &at.index(i), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn fields(node: &Node, map: &Map, at: &Path<'_>, errors: &mut ErrorList) {
+    for (key, item) in map.iter() {
+        if let Additional::Schema(child) = &node.additional {
+            value(child, item, &at.key(key), errors);
+        }
+        if let Some(child) = node.property(key) {
+            value(child, item, &at.child(key), errors);
+        }
+    }
+}
+
+fn by_key(node: &Node, items: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
+    for (i, item) in items.iter().enumerate() {
+        if !matches!(item, Value::Null | Value::Object(_)) {
+            let detail = "must be an object for an array of list-type map";
+            errors.push(Error::invalid(&at.index(i), item.clone(), detail));
+            return;
+        }
+    }
+    if items.len() < 2 {
+        return;
+    }
+    if let [key] = node.map_keys() {
+        // Without copies: the commonest case. An absent key equals another absent one.
+        let keys: Vec<Option<&Value>> = items.iter().map(|item| item.get(key)).collect();
+        for i in second_ones(&keys) {
+            errors.push(Error::duplicate(&at.index(i), keys_of(items.get(i), node.map_keys())));
+        }
+        return;
+    }
+    let keys: Vec<Value> = items.iter().map(|item| keys_of(Some(item), node.map_keys())).collect();
+    let keys: Vec<Option<&Value>> = keys.iter().map(Some).collect();
+    for i in second_ones(&keys) {
+        errors.push(Error::duplicate(&at.index(i), keys_of(items.get(i), node.map_keys())));
+    }
+}
+
+fn keys_of(item: Option<&Value>, keys: &[Box<str>]) -> Value {
+    let entries = keys.iter().filter_map(|key| Some((key.clone(), item?.get(key)?.clone())));
+    Value::Object(entries.collect())
+}
+
+/// The indexes of the items that stand for the second time; later ones are not told.
+fn second_ones(items: &[Option<&Value>]) -> Vec<usize> {
+    if items.len() <= PAIRWISE_MAX {
+        let before =
+            |i: usize, item: &Option<&Value>| items.iter().take(i).filter(|other| same(other, item)).count();
+        return items.iter().enumerate().filter(|(i, item)| before(*i, item) == 1).map(|(i, _)| i).collect();
+    }
+    let mut seen: HashMap<Vec<u8>, usize> = HashMap::with_capacity(items.len());
+    let mut second = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let times = seen.entry(hash_key(item)).or_default();
+        *times += 1;
+        if *times == 2 {
+            second.push(i);
+        }
+    }
+    second
+}
+
+/// Numbers in maps and lists are compared as they print, others with their type, as upstream's two maps do.
+fn hash_key(item: &Option<&Value>) -> Vec<u8> {
+    let Some(value) = item else { return Vec::new() };
+    let mut key = vec![match value {
+        Value::Int(_) => b'i',
+        Value::Float(_) => b'f',
+        _ => b'v',
+    }];
+    value.write_to(&mut key);
+    key
+}
+
+fn same(a: &Option<&Value>, b: &Option<&Value>) -> bool {
+    match (a, b) {
+        (Some(a @ (Value::Object(_) | Value::Array(_))), Some(b)) => *a == *b || a.to_vec() == b.to_vec(),
+        (a, b) => a == b,
+    }
+}

@@ -1,0 +1,245 @@
+//! Real registrations and objects, and what a real API server answered to them.
+//!
+//! The corpus is not part of the repository: `KINDOM_CORPUS` names it, by default `../shared/corpus` beside the
+//! checkout. Without it the tests say that they skip.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use kindom_api::{Map, Value, json};
+use kindom_schema::Schema;
+
+pub(crate) fn corpus() -> Option<PathBuf> {
+    let named = std::env::var_os("KINDOM_CORPUS").map(PathBuf::from);
+    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus"));
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: there is no corpus at {}", folder.display());
+    None
+}
+
+/// The documents of a file, numbered as a YAML stream numbers them.
+pub(crate) fn documents(path: &Path) -> Vec<Option<Value>> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut parts = vec![String::new()];
+    for line in text.lines() {
+        let marker = line == "---" || line.starts_with("--- ") || line.starts_with("---\t");
+        if marker {
+            let rest = line.strip_prefix("---").unwrap_or_default();
+            parts.push(format!("{rest}\n"));
+        } else {
+            let part = parts.last_mut().unwrap();
+            part.push_str(line);
+            part.push('\n');
+        }
+    }
+    let blank =
+        |part: &String| part.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+    if blank(&parts[0]) {
+        parts.remove(0);
+    }
+    parts.iter().map(|part| if blank(part) { None } else { serde_saphyr::from_str(part).ok() }).collect()
+}
+
+struct Version {
+    schema: Result<Schema, String>,
+    has_status: bool,
+}
+
+struct Crd {
+    versions: HashMap<String, Version>,
+}
+
+fn crd(document: &Value) -> Crd {
+    let spec = document.get("spec").unwrap();
+    let versions = spec.get("versions").and_then(Value::as_array).unwrap_or(&[]);
+    let versions = versions.iter().map(|version| {
+        let schema = version.at(&["schema", "openAPIV3Schema"]);
+        let preserve = spec.get("preserveUnknownFields").and_then(Value::as_bool).unwrap_or(false);
+        let schema = Schema::compile(schema, preserve).map_err(|errors| format!("{errors:?}"));
+        let has_status = version.at(&["subresources", "status"]).is_some();
+        (version.get("name").and_then(Value::as_str).unwrap().to_owned(), Version { schema, has_status })
+    });
+    Crd { versions: versions.collect() }
+}
+
+struct Sample {
+    key: String,
+    file: String,
+    doc: usize,
+    group: String,
+    version: String,
+    kind: String,
+    answer: Value,
+}
+
+/// The samples that the reference judged, by the file of their registration.
+fn samples(corpus: &Path) -> BTreeMap<String, Vec<Sample>> {
+    let answers = std::fs::read_to_string(corpus.join("reference/samples-1.37.jsonl")).unwrap();
+    let mut answers: HashMap<String, Value> = answers
+        .lines()
+        .map(|line| json::parse(line.as_bytes()).unwrap())
+        .map(|answer| (answer.get("key").and_then(Value::as_str).unwrap().to_owned(), answer))
+        .collect();
+    let rows = json::parse(&std::fs::read(corpus.join("SAMPLES.json")).unwrap()).unwrap();
+    let mut by_crd: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
+    for row in rows.as_array().unwrap() {
+        let text = |field: &str| row.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let doc = row.get("doc").and_then(Value::as_i64).unwrap();
+        let key = format!("{}#{doc}", text("file"));
+        let Some(answer) = answers.remove(&key) else { continue };
+        let api_version = text("apiVersion");
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        by_crd.entry(text("crd")).or_default().push(Sample {
+            key,
+            file: text("file"),
+            doc: usize::try_from(doc).unwrap(),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: text("kind"),
+            answer,
+        });
+    }
+    by_crd
+}
+
+/// A cause as the reference tells it: reason, field, message.
+type Cause = (String, String, String);
+
+fn reference_causes(answer: &Value) -> BTreeSet<Cause> {
+    let text =
+        |cause: &Value, field: &str| cause.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let causes = answer.get("causes").and_then(Value::as_array).unwrap_or(&[]);
+    causes.iter().map(|c| (text(c, "reason"), text(c, "field"), text(c, "message"))).collect()
+}
+
+/// Whether a cause is none of the schema's without its rules: those are CEL's, and metadata's.
+fn is_foreign((_, field, message): &Cause, own: &BTreeSet<Cause>) -> bool {
+    let told = [" in body ", "must validate", "some validation rules were not checked", "supported values"];
+    field.starts_with("metadata.")
+        || (message.starts_with("Invalid value") && !told.iter().any(|text| message.contains(text)))
+            && !own.iter().any(|(_, own_field, own_message)| own_field == field && own_message == message)
+}
+
+#[derive(Default, Debug)]
+struct Counts {
+    accepted: usize,
+    accepted_and_stored_equal: usize,
+    refused: usize,
+    refused_with_equal_causes: usize,
+    refused_by_rules_alone: usize,
+    disagreements: Vec<String>,
+}
+
+fn judge(sample: &Sample, version: &Version, document: &Value, counts: &mut Counts) {
+    let code = sample.answer.get("code").and_then(Value::as_i64);
+    let schema = match &version.schema {
+        Ok(schema) => schema,
+        Err(errors) => {
+            counts.disagreements.push(format!("{}: the schema does not compile: {errors}", sample.key));
+            return;
+        }
+    };
+    let mut object = document.clone();
+    object.as_object_mut().unwrap().remove("status");
+    schema.prune(&mut object, None);
+    schema.default(&mut object);
+    if version.has_status {
+        object.as_object_mut().unwrap().remove("status");
+    }
+    let mut read = object.clone();
+    schema.default(&mut read);
+    let own: BTreeSet<Cause> = schema
+        .validate(&object)
+        .iter()
+        .map(|error| (error.kind.reason().to_owned(), error.field.clone(), error.body()))
+        .collect();
+    match code {
+        Some(201) => {
+            counts.accepted += 1;
+            let without_metadata = |value: &Value| -> Map {
+                let map = value.as_object().unwrap().clone();
+                map.into_iter().filter(|(key, _)| &**key != "metadata").collect()
+            };
+            let stored = without_metadata(sample.answer.get("stored").unwrap());
+            if !own.is_empty() {
+                counts.disagreements.push(format!("{}: wrongly refused: {own:?}", sample.key));
+            } else if stored == without_metadata(&read) {
+                counts.accepted_and_stored_equal += 1;
+            } else {
+                let (ours, theirs) =
+                    (Value::Object(without_metadata(&read)).to_string(), Value::Object(stored).to_string());
+                let at = ours.bytes().zip(theirs.bytes()).position(|(a, b)| a != b).unwrap_or(0);
+                let part = |s: &str| s.chars().skip(at.saturating_sub(30)).take(90).collect::<String>();
+                counts.disagreements.push(format!(
+                    "{}: stored {} not {}",
+                    sample.key,
+                    part(&ours),
+                    part(&theirs)
+                ));
+            }
+        }
+        Some(422) => {
+            let theirs = reference_causes(&sample.answer);
+            let of_schema: BTreeSet<Cause> =
+                theirs.iter().filter(|c| !is_foreign(c, &own)).cloned().collect();
+            if of_schema.is_empty() && own.is_empty() {
+                counts.refused_by_rules_alone += 1;
+                return;
+            }
+            counts.refused += 1;
+            if of_schema == own {
+                counts.refused_with_equal_causes += 1;
+            } else {
+                let missing: Vec<&Cause> = of_schema.difference(&own).collect();
+                let extra: Vec<&Cause> = own.difference(&of_schema).collect();
+                counts.disagreements.push(format!("{}: missing {missing:?}, extra {extra:?}", sample.key));
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn samples_get_the_references_verdict() {
+    let Some(corpus) = corpus() else { return };
+    let mut counts = Counts::default();
+    for (crd_file, samples) in samples(&corpus) {
+        let mut crds: HashMap<(String, String), Crd> = HashMap::new();
+        for document in documents(&corpus.join(&crd_file)).iter().flatten() {
+            if document.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition") {
+                let text =
+                    |path: &[&str]| document.at(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+                let name = (text(&["spec", "group"]), text(&["spec", "names", "kind"]));
+                crds.entry(name).or_insert_with(|| crd(document));
+            }
+        }
+        let mut files: HashMap<&str, Vec<Option<Value>>> = HashMap::new();
+        for sample in &samples {
+            let documents =
+                files.entry(&sample.file).or_insert_with(|| documents(&corpus.join(&sample.file)));
+            let Some(document) = documents.get(sample.doc).and_then(Option::as_ref) else {
+                counts.disagreements.push(format!("{}: not readable", sample.key));
+                continue;
+            };
+            let version = crds
+                .get(&(sample.group.clone(), sample.kind.clone()))
+                .and_then(|crd| crd.versions.get(&sample.version));
+            if let Some(version) = version {
+                judge(sample, version, document, &mut counts);
+            }
+        }
+    }
+    for line in &counts.disagreements {
+        println!("{line}");
+    }
+    println!(
+        "accepted: {} of {} stored equal; refused: {} of {} with equal causes; {} by rules alone",
+        counts.accepted_and_stored_equal,
+        counts.accepted,
+        counts.refused_with_equal_causes,
+        counts.refused,
+        counts.refused_by_rules_alone
+    );
+}

@@ -1,0 +1,4 @@
+//! Black-box tests of the crate.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, missing_docs, reason = "tests")]
+
+mod corpus;
