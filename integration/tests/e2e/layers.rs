@@ -46,6 +46,10 @@ fn crates_depend_only_downwards() {
         // Tests obey it too: a dev-dependency upwards would be a test in the wrong crate.
         for dependency in package["dependencies"].as_array().unwrap() {
             let Some(target) = folder(dependency["name"].as_str().unwrap()) else { continue };
+            // A crate names itself to turn on a feature for its own tests.
+            if target == name {
+                continue;
+            }
             assert!(allowed.contains(target.as_str()), "{name} must not depend on {target}");
         }
         seen.insert(name);

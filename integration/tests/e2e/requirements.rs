@@ -1,4 +1,5 @@
-//! `docs/requirements.md` names every requirement, and every test that it names exists and runs.
+//! `docs/requirements.md` names every requirement, ARCHITECTURE.md every invariant, and every test that they name exists
+//! and runs.
 
 use std::collections::BTreeSet;
 
@@ -78,10 +79,27 @@ fn test_fault(source: &str, name: &str) -> Option<String> {
     attributes.iter().any(|a| a.starts_with("#[ignore")).then(|| format!("`{name}` is ignored"))
 }
 
+fn source(file: &str) -> Option<String> {
+    std::fs::read_to_string(root().join(file)).ok()
+}
+
+#[test]
+fn every_invariant_names_tests_that_run() {
+    let document = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(document.lines().count() <= 200, "ARCHITECTURE.md is a map: at most 200 lines");
+    let rows = rows(&document, |cell| cell.parse::<u8>().is_ok());
+    let numbers: Vec<&str> = rows.iter().map(|r| r.id.as_str()).collect();
+    assert_eq!(numbers, ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]);
+    let named = rows.iter().filter(|r| r.held != "(not yet)");
+    let faults: Vec<String> =
+        named.filter_map(|r| fault(&r.held, &source).map(|f| format!("invariant {}: {f}", r.id))).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 #[test]
 fn every_requirement_has_its_row_and_every_named_test_runs() {
     let document = std::fs::read_to_string(root().join("docs/requirements.md")).unwrap();
-    let rows = rows(&document);
+    let rows = rows(&document, is_requirement);
     let mut faults = Vec::new();
     let mut seen = BTreeSet::new();
     for row in &rows {
@@ -91,7 +109,6 @@ fn every_requirement_has_its_row_and_every_named_test_runs() {
         if row.text.is_empty() {
             faults.push(format!("{}: no text", row.id));
         }
-        let source = |file: &str| std::fs::read_to_string(root().join(file)).ok();
         faults.extend(fault(&row.held, &source).map(|f| format!("{}: {f}", row.id)));
     }
     for (group, count) in GROUPS {
