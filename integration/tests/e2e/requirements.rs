@@ -14,14 +14,16 @@ struct Row {
     held: String,
 }
 
-fn rows(document: &str) -> Vec<Row> {
-    let is_id = |cell: &str| {
-        cell.split_once('-').is_some_and(|(group, number)| {
-            GROUPS.iter().any(|(g, _)| *g == group)
-                && number.len() == 2
-                && number.bytes().all(|b| b.is_ascii_digit())
-        })
-    };
+fn is_requirement(cell: &str) -> bool {
+    cell.split_once('-').is_some_and(|(group, number)| {
+        GROUPS.iter().any(|(g, _)| *g == group)
+            && number.len() == 2
+            && number.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
+/// The rows of three cells whose first is an id.
+fn rows(document: &str, is_id: impl Fn(&str) -> bool) -> Vec<Row> {
     document
         .lines()
         .filter_map(|line| {
