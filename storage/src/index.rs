@@ -171,6 +171,82 @@ impl<V: Clone> Index<V> {
         Some(Changes { revision, changed })
     }
 
+    /// Starts an index that will be restored, of a store that was compacted at `compacted`.
+    pub(crate) fn restoring(compacted: Revision) -> Self {
+        Self { changes_start: compacted.next(), compacted, ..Self::new() }
+    }
+
+    /// Enters what a log says of one revision, later than all before; every revision after the compacted one must
+    /// come. Values that are superseded and not needed go to `dropped`.
+    pub(crate) fn restore(
+        &mut self,
+        revision: Revision,
+        ops: impl IntoIterator<Item = (Bytes, Revision, Option<V>)>,
+        mut dropped: impl FnMut(V),
+    ) {
+        let history = revision > self.compacted;
+        let mut keys = Vec::new();
+        for (key, created, value) in ops {
+            let (key, record) = (Key::new(key), Record { revision, created, value });
+            if history {
+                keys.push(self.enter(&key, record).key);
+            } else {
+                self.restore_newest(&key, record, &mut dropped);
+            }
+        }
+        if history {
+            self.changes.push_back(keys.into());
+        }
+        self.head = revision;
+    }
+
+    fn restore_newest(&mut self, key: &Key, record: Record<V>, dropped: &mut impl FnMut(V)) {
+        let gone = if record.value.is_none() {
+            self.keys.remove(key).map(|records| records.newest)
+        } else if let Some(records) = self.keys.get_mut(key) {
+            Some(std::mem::replace(&mut records.newest, record))
+        } else {
+            self.enter(key, record);
+            None
+        };
+        if let Some(value) = gone.and_then(|record| record.value) {
+            dropped(value);
+        }
+    }
+
+    /// Ends a part of the log that may say nothing of its last revisions, because they are compacted.
+    pub(crate) fn restored_to(&mut self, revision: Revision) {
+        self.head = self.head.max(revision);
+    }
+
+    /// The record that this revision left of the key.
+    pub(crate) fn find(&self, key: &Key, revision: Revision) -> Option<&Record<V>> {
+        self.keys.get(key)?.at(revision).filter(|record| record.revision == revision)
+    }
+
+    /// The key's last record at or before the compacted revision; tombstones too.
+    pub(crate) fn last_compacted(&self, key: &Key) -> Option<&Record<V>> {
+        self.keys.get(key)?.at(self.compacted)
+    }
+
+    /// Whether [`Index::prune`] has nothing left to do.
+    pub(crate) fn is_pruned(&self) -> bool {
+        self.changes_start > self.compacted
+    }
+
+    /// Says that the value of this record is elsewhere now. Answers whether there is such a record.
+    pub(crate) fn relocate(&mut self, key: &Key, revision: Revision, value: V) -> bool {
+        let Some(records) = self.keys.get_mut(key) else { return false };
+        let all = std::iter::once(&mut records.newest).chain(&mut records.older);
+        for record in all {
+            if record.revision == revision && record.value.is_some() {
+                record.value = Some(value);
+                return true;
+            }
+        }
+        false
+    }
+
     fn enter(&mut self, key: &Key, record: Record<V>) -> Changed<V> {
         if let Some((key, records)) = self.keys.range_mut::<Key, _>(key..=key).next() {
             let prev = Some(records.newest.clone()).filter(|prev| prev.value.is_some());

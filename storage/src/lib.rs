@@ -17,6 +17,7 @@
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod contract;
+mod embedded;
 mod error;
 mod hub;
 mod index;
@@ -24,9 +25,11 @@ mod limits;
 mod local;
 mod memory;
 mod model;
+pub mod vfs;
 mod watch;
 
 pub use contract::{Storage, StorageFuture};
+pub use embedded::{Embedded, EmbeddedOptions};
 pub use error::{Applied, StorageError};
 pub use limits::Limits;
 pub use memory::Memory;

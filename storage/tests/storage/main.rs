@@ -12,3 +12,31 @@ mod memory_conforms {
 
     kindom_storage::conformance!(open);
 }
+
+mod embedded_conforms {
+    use kindom_storage::conformance::Subject;
+    use kindom_storage::{Embedded, EmbeddedOptions, Limits};
+
+    async fn open(limits: Limits) -> Subject {
+        let dir = tempfile::tempdir().unwrap();
+        let options = EmbeddedOptions { limits, ..EmbeddedOptions::default() };
+        Subject::new(Embedded::open(dir.path(), options).unwrap(), dir)
+    }
+
+    kindom_storage::conformance!(open);
+}
+
+/// Segments so small that every case rolls, packs and reads across many.
+mod embedded_conforms_in_small_segments {
+    use kindom_storage::conformance::Subject;
+    use kindom_storage::{Embedded, EmbeddedOptions, Limits};
+
+    async fn open(limits: Limits) -> Subject {
+        let dir = tempfile::tempdir().unwrap();
+        let options =
+            EmbeddedOptions { limits, segment_bytes: 2048, batch_txns_max: 3, ..EmbeddedOptions::default() };
+        Subject::new(Embedded::open(dir.path(), options).unwrap(), dir)
+    }
+
+    kindom_storage::conformance!(open);
+}

@@ -1,0 +1,90 @@
+//! The high-water mark: up to where the log was durable for certain, kept in a file of its own.
+//!
+//! Without it, damage to the last durable batch cannot be told from the torn end of one that nobody was told of. Two
+//! slots are written in turn, so that a torn write leaves the other.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::frame::Fields;
+use super::segment::unusable;
+use crate::vfs::{Vfs, VfsFile};
+use crate::{Revision, StorageError};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"kindomHW");
+/// Far enough apart for any sector size.
+const SLOTS: [u64; 2] = [0, 4096];
+const SLOT_BYTES: usize = 36;
+
+/// What was durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Mark {
+    pub(super) batch: u64,
+    pub(super) revision: Revision,
+}
+
+/// The file that holds it.
+#[derive(Debug)]
+pub(super) struct MarkFile {
+    path: PathBuf,
+    file: Arc<dyn VfsFile>,
+    sequence: u64,
+    pub(super) mark: Mark,
+}
+
+impl MarkFile {
+    /// Makes the file of an empty store; durable once its folder is synced.
+    pub(super) fn create(vfs: &dyn Vfs, path: PathBuf) -> Result<Self, StorageError> {
+        let make = || {
+            let file = vfs.create(&path)?;
+            file.set_len(8192)?;
+            Ok(file)
+        };
+        let file = make().map_err(|error| unusable(&path, "create", &error))?;
+        let mut mark = Self { path, file, sequence: 0, mark: Mark::default() };
+        mark.write(Mark::default()).map_err(|error| unusable(&mark.path, "write", &error))?;
+        Ok(mark)
+    }
+
+    /// `None` if neither slot can be trusted.
+    pub(super) fn open(vfs: &dyn Vfs, path: &Path) -> Result<Option<Self>, StorageError> {
+        let file = vfs.open(path).map_err(|error| unusable(path, "open", &error))?;
+        let slots = SLOTS.iter().filter_map(|offset| {
+            let mut slot = [0; SLOT_BYTES];
+            file.read_at(*offset, &mut slot).ok()?;
+            decode(&slot)
+        });
+        let newest = slots.max_by_key(|(sequence, _)| *sequence);
+        let path = path.to_owned();
+        Ok(newest.map(|(sequence, mark)| Self { path, file, sequence, mark }))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes and syncs a new mark.
+    pub(super) fn write(&mut self, mark: Mark) -> io::Result<()> {
+        self.sequence += 1;
+        let mut slot = Vec::with_capacity(SLOT_BYTES);
+        for field in [MAGIC, self.sequence, mark.batch, mark.revision.0] {
+            slot.extend_from_slice(&field.to_le_bytes());
+        }
+        let crc = crc32c::crc32c(&slot);
+        slot.extend_from_slice(&crc.to_le_bytes());
+        let [even, odd] = SLOTS;
+        self.file.write_at(if self.sequence.is_multiple_of(2) { even } else { odd }, &slot)?;
+        self.file.sync()?;
+        self.mark = mark;
+        Ok(())
+    }
+}
+
+fn decode(slot: &[u8; SLOT_BYTES]) -> Option<(u64, Mark)> {
+    let (covered, _) = slot.split_last_chunk::<4>()?;
+    let mut fields = Fields(slot);
+    let magic = fields.u64()?;
+    let (sequence, mark) = (fields.u64()?, Mark { batch: fields.u64()?, revision: Revision(fields.u64()?) });
+    (magic == MAGIC && fields.u32()? == crc32c::crc32c(covered)).then_some((sequence, mark))
+}

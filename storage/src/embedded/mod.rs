@@ -1,0 +1,330 @@
+//! The engine of one process: a segmented, append-only log, and an index of it in memory.
+//!
+//! ```text
+//! lock            held while the store is open
+//! mark            up to where the log was durable, at least once a second            mark.rs
+//! 00000001.log    batches of transactions, in order                        frame.rs, segment.rs
+//! 00000004.pack   what is still needed of segments that it replaced                  pack.rs
+//! 00000001.hint   a segment without its values, to open quickly                      hint.rs
+//! ```
+//!
+//! A transaction goes through [`queue`] to the one [`writer`]; [`recover`] opens a folder. Values stay on disk: the
+//! index holds keys and places, about 200 bytes for a key.
+//!
+//! # What it stands on
+//! - After a successful fsync, what was written before it survives a power cut; a sector of 512 bytes is written whole
+//!   or not at all.
+//! - A rename replaces a file's name atomically, and is durable once its folder is synced.
+//! - The disk may return wrong bytes at any time. Every batch and every value has a CRC-32C.
+//!
+//! Damage to the last batches, those of the last second before a crash without a mark behind them, looks like the
+//! torn end of an unacknowledged write and is cut. All other damage is found: at open or, for values in segments that
+//! have a hint, when they are read.
+
+mod frame;
+mod hint;
+mod mark;
+mod pack;
+mod queue;
+mod recover;
+mod segment;
+mod writer;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use self::frame::FrameBuilder;
+use self::pack::{Packer, Packing};
+use self::queue::{Queue, Request};
+use self::segment::{Segments, unusable};
+use self::writer::{ALLOCATE_BYTES, Writer};
+use crate::local::Local;
+use crate::vfs::{Disk, Vfs};
+use crate::{
+    Applied, KeyRange, Limits, RangeRequest, RangeResult, Revision, Storage, StorageError, StorageFuture,
+    Txn, TxnOutcome, Watch,
+};
+
+/// How an [`Embedded`] store works; the defaults are for production.
+#[derive(Debug, Clone)]
+pub struct EmbeddedOptions {
+    /// The bounds on sizes and queues.
+    pub limits: Limits,
+    /// A segment is full at this size; at most 1 GiB.
+    pub segment_bytes: u64,
+    /// At most so many transactions go into one batch.
+    pub batch_txns_max: usize,
+    /// At most so many bytes of keys and values go into one batch, but at least one transaction.
+    pub batch_bytes_max: usize,
+    /// How soon after a write the high-water mark says so.
+    pub mark_every: Duration,
+    /// A planted bug, for tests that must find it: answer, then sync.
+    #[cfg(feature = "testing")]
+    pub answer_before_sync: bool,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            segment_bytes: 64 << 20,
+            batch_txns_max: 1024,
+            batch_bytes_max: 4 << 20,
+            mark_every: Duration::from_secs(1),
+            #[cfg(feature = "testing")]
+            answer_before_sync: false,
+        }
+    }
+}
+
+impl EmbeddedOptions {
+    fn allocate_bytes(&self) -> u64 {
+        ALLOCATE_BYTES.min(self.segment_bytes)
+    }
+
+    #[cfg(feature = "testing")]
+    fn answers_before_sync(&self) -> bool {
+        self.answer_before_sync
+    }
+
+    #[cfg(not(feature = "testing"))]
+    #[expect(clippy::unused_self, reason = "the twin of the one for tests")]
+    fn answers_before_sync(&self) -> bool {
+        false
+    }
+}
+
+/// A store in a folder of this machine. Cloning gives another handle to the same store.
+///
+/// Dropping the last handle closes it, and waits for that; [`Storage::close`] does it without blocking. A folder is
+/// open at most once: other openings fail, in this process and in others.
+///
+/// # Errors
+/// If a write or an fsync fails, or the disk is full, the store is [`StorageError::ReadOnly`] until it is opened
+/// again. A panic in its writer ends the process: what was acknowledged is on the disk, what was not is in doubt.
+#[derive(Clone)]
+pub struct Embedded {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    core: Arc<Core>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the threads share.
+struct Core {
+    local: Arc<Local<Segments>>,
+    queue: Queue,
+    packer: Packer,
+    next_id: AtomicU32,
+    failed: OnceLock<String>,
+}
+
+impl Core {
+    fn failed(&self) -> Option<&str> {
+        self.failed.get().map(String::as_str)
+    }
+
+    /// The first reason stays.
+    fn set_failed(&self, reason: &str) {
+        let _ = self.failed.set(reason.to_owned());
+    }
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Embedded").field("published", &self.published()).finish_non_exhaustive()
+    }
+}
+
+impl Embedded {
+    /// Opens the store in this folder, making it if it is not there. Blocks for as long as reading the index takes:
+    /// a few milliseconds for a small store.
+    ///
+    /// # Errors
+    /// [`StorageError::Unavailable`] if another opening holds the folder, or the system refuses;
+    /// [`StorageError::Corrupt`] if durable data is damaged or missing.
+    pub fn open(dir: impl AsRef<Path>, options: EmbeddedOptions) -> Result<Self, StorageError> {
+        Self::open_on(Arc::new(Disk), dir, options)
+    }
+
+    /// As [`Embedded::open`], on another disk.
+    ///
+    /// # Errors
+    /// As [`Embedded::open`].
+    pub fn open_on(
+        vfs: Arc<dyn Vfs>,
+        dir: impl AsRef<Path>,
+        options: EmbeddedOptions,
+    ) -> Result<Self, StorageError> {
+        let dir = dir.as_ref().to_owned();
+        let options = EmbeddedOptions { segment_bytes: options.segment_bytes.min(1 << 30), ..options };
+        vfs.create_dir(&dir).map_err(|error| unusable(&dir, "make", &error))?;
+        let lock = lock(&*vfs, &dir)?;
+        let recovered = recover::recover(&*vfs, &dir, options.allocate_bytes())?;
+        let allocated = recovered.active.file.len();
+        let allocated = allocated.map_err(|error| unusable(&recovered.active.path, "read", &error))?;
+        let core = Arc::new(Core {
+            local: Local::new(recovered.index, recovered.segments, options.limits.clone()),
+            queue: Queue::default(),
+            packer: Packer::default(),
+            next_id: AtomicU32::new(recovered.next_id),
+            failed: OnceLock::new(),
+        });
+        let packing = Packing {
+            core: Arc::downgrade(&core),
+            vfs: Arc::clone(&vfs),
+            dir: dir.clone(),
+            segment_bytes: options.segment_bytes,
+        };
+        let writer = Writer {
+            core: Arc::clone(&core),
+            vfs,
+            dir: dir.clone(),
+            options,
+            mark: recovered.mark,
+            marked_at: Instant::now(),
+            active: recovered.active,
+            position: recovered.position,
+            allocated,
+            batch: recovered.batch,
+            frame: FrameBuilder::default(),
+            lock,
+        };
+        let failed = |error| unusable(&dir, "start a thread for", &error);
+        Packing::starting(&core);
+        spawn("kindom-store-pack", move || packing.run()).map_err(failed)?;
+        core.packer.wake();
+        let writer = spawn("kindom-store", move || {
+            if catch_unwind(AssertUnwindSafe(|| writer.run())).is_err() {
+                tracing::error!("the store's writer panicked; ending the process");
+                std::process::abort();
+            }
+        });
+        let writer = writer.map_err(failed).inspect_err(|_| core.packer.stop())?;
+        Ok(Self { inner: Arc::new(Inner { core, writer: Mutex::new(Some(writer)) }) })
+    }
+
+    fn core(&self) -> &Core {
+        &self.inner.core
+    }
+
+    fn queue<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(queue::Reply<T>) -> Request,
+    ) -> StorageFuture<'static, T> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.core().queue.push(request(reply), &self.core().local.limits);
+        Box::pin(async move {
+            queued?;
+            answer.await.unwrap_or_else(|_| {
+                let reason = "the store's writer is gone".to_owned();
+                Err(StorageError::Unavailable { reason, applied: Applied::Unknown })
+            })
+        })
+    }
+
+    fn read_only(&self) -> Result<(), StorageError> {
+        match self.core().failed() {
+            None => Ok(()),
+            Some(reason) => Err(StorageError::ReadOnly { reason: reason.to_owned(), applied: Applied::No }),
+        }
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+fn lock(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn Send + Sync>, StorageError> {
+    let path: PathBuf = dir.join("lock");
+    match vfs.lock(&path) {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(StorageError::Unavailable {
+            reason: format!(
+                "{} is in use: another process (or another store in this one) holds its lock; end that one, or use \
+                 another folder",
+                dir.display()
+            ),
+            applied: Applied::No,
+        }),
+        Err(error) => Err(unusable(&path, "lock", &error)),
+    }
+}
+
+fn failed<'a, T: Send + 'a>(error: StorageError) -> StorageFuture<'a, T> {
+    Box::pin(std::future::ready(Err(error)))
+}
+
+impl Storage for Embedded {
+    fn txn(&self, txn: Txn) -> StorageFuture<'_, TxnOutcome> {
+        let checked = self.read_only().and_then(|()| self.core().local.limits.check(&txn));
+        match checked {
+            Ok(bytes) => self.queue(|reply| Request::Txn { txn, bytes, reply }),
+            Err(error) => failed(error),
+        }
+    }
+
+    fn range(&self, request: RangeRequest) -> StorageFuture<'_, RangeResult> {
+        Box::pin(std::future::ready(self.core().local.range(&request)))
+    }
+
+    fn watch(&self, range: KeyRange, from: Option<Revision>) -> StorageFuture<'_, Watch> {
+        Box::pin(std::future::ready(self.core().local.watch(range, from)))
+    }
+
+    fn published(&self) -> Revision {
+        self.core().local.hub.published()
+    }
+
+    fn fresh(&self) -> StorageFuture<'_, Revision> {
+        let hub = &self.core().local.hub;
+        Box::pin(std::future::ready(hub.check_open().map(|()| hub.published())))
+    }
+
+    fn compact(&self, revision: Revision) -> StorageFuture<'_, ()> {
+        match self.read_only() {
+            Ok(()) => self.queue(|reply| Request::Compact { revision, reply }),
+            Err(error) => failed(error),
+        }
+    }
+
+    fn compacted(&self) -> Revision {
+        self.core().local.compacted()
+    }
+
+    fn close(&self) -> StorageFuture<'_, ()> {
+        let closed = self.queue(|reply| Request::Close { reply });
+        let hub = Arc::clone(&self.core().local.hub);
+        Box::pin(async move {
+            match closed.await {
+                // It was closed before.
+                Err(StorageError::Unavailable { applied: Applied::No, .. }) if hub.check_open().is_err() => {
+                    Ok(())
+                }
+                result => result,
+            }
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let (reply, _answer) = oneshot::channel();
+        // It may be closed already.
+        let _ = self.core.queue.push(Request::Close { reply }, &self.core.local.limits);
+        if let Some(writer) = self.writer.lock().take() {
+            // It does not panic: that would have ended the process.
+            let _ = writer.join();
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! Opening a folder: which files count, what they hold, and where the log ends.
+//!
+//! Everything that could have been acknowledged must be there, or the folder is refused. What may be cut is only what
+//! lies behind the last whole batch, if the high-water mark does not reach there and no later batch proves that it was
+//! durable.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::frame::Record;
+use super::hint;
+use super::mark::MarkFile;
+use super::segment::{
+    Extent, FIRST_FRAME, Frame, Rest, Segment, SegmentHeader, SegmentId, Segments, create_log, damaged,
+    new_salt, search, unusable,
+};
+use crate::index::Index;
+use crate::vfs::Vfs;
+use crate::{Revision, StorageError};
+
+use super::segment::Location;
+
+/// A folder that was opened.
+pub(super) struct Recovered {
+    pub(super) index: Index<Location>,
+    pub(super) segments: Segments,
+    pub(super) active: Arc<Segment>,
+    /// Where the next batch goes, and the last one's number.
+    pub(super) position: u64,
+    pub(super) batch: u64,
+    pub(super) mark: MarkFile,
+    pub(super) next_id: u32,
+}
+
+/// Opens the folder, which the caller has locked. `allocate`: the bytes to reserve in a new segment.
+pub(super) fn recover(vfs: &dyn Vfs, dir: &Path, allocate: u64) -> Result<Recovered, StorageError> {
+    let names = vfs.list(dir).map_err(|error| unusable(dir, "list", &error))?;
+    let files = Files::of(vfs, dir, &names)?;
+    let mut mark = open_mark(vfs, dir, &names, !files.segments.is_empty())?;
+    let compacted = files.segments.iter().map(|(segment, hint)| {
+        let hinted = hint.as_ref().map_or(Revision::ZERO, |hint| hint.compacted);
+        hinted.max(segment.header.compacted)
+    });
+    let mut load = Load {
+        index: Index::restoring(compacted.max().unwrap_or_default()),
+        segments: Segments::from_iter(files.segments.iter().map(|(segment, _)| Arc::clone(segment))),
+        batch: 0,
+        revision: Revision::ZERO,
+        last_frame: None,
+    };
+    let mut position = FIRST_FRAME;
+    let mut rest = files.segments.iter().peekable();
+    while let Some((segment, hint)) = rest.next() {
+        load.check_start(segment)?;
+        position = load.segment(segment, hint.as_ref())?;
+        match rest.peek() {
+            Some((next, _)) => load.check_end(segment, position, next)?,
+            None if !segment.is_pack() => load.check_tail(segment, position, mark.mark.batch)?,
+            None => {}
+        }
+    }
+    let reached = (load.batch, load.revision);
+    if reached.0 < mark.mark.batch || reached.1 < mark.mark.revision {
+        let path = files.segments.last().map_or(mark.path(), |(segment, _)| &segment.path);
+        let what = format!(
+            "the log ends at revision {} (batch {}), but {} says that revision {} (batch {}) was durable",
+            reached.1,
+            reached.0,
+            mark.path().display(),
+            mark.mark.revision,
+            mark.mark.batch
+        );
+        return Err(damaged(path, position, &what));
+    }
+    let Load { mut index, segments, batch, .. } = load;
+    while !index.prune(usize::MAX, |location| segments.lost(&location)) {}
+    let newest = files.segments.last().map(|(segment, _)| segment).filter(|segment| !segment.is_pack());
+    let mut next_id = files.next_id;
+    let (segments, active) = match newest {
+        Some(active) => (segments, Arc::clone(active)),
+        None => {
+            let id = SegmentId(NonZeroU32::MIN.saturating_add(next_id - 1));
+            next_id += 1;
+            let header = SegmentHeader {
+                id,
+                first_batch: batch + 1,
+                first_revision: index.head().next(),
+                extent: None,
+                compacted: index.compacted(),
+                salt: new_salt(),
+            };
+            position = FIRST_FRAME;
+            let active = Arc::new(create_log(vfs, dir, header, allocate)?);
+            (segments.with(&active), active)
+        }
+    };
+    if mark.mark.batch < batch {
+        let reached = super::mark::Mark { batch, revision: index.head() };
+        mark.write(reached).map_err(|error| unusable(mark.path(), "write", &error))?;
+    }
+    Ok(Recovered { index, segments, active, position, batch, mark, next_id })
+}
+
+fn open_mark(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    names: &[String],
+    any_segment: bool,
+) -> Result<MarkFile, StorageError> {
+    let path = dir.join("mark");
+    let found = if names.iter().any(|name| name == "mark") { MarkFile::open(vfs, &path)? } else { None };
+    match found {
+        Some(mark) => Ok(mark),
+        // It is durable before the first segment is made.
+        None if any_segment => Err(damaged(&path, 0, "the high-water mark is missing or unreadable")),
+        None => {
+            let mark = MarkFile::create(vfs, path)?;
+            vfs.sync_dir(dir).map_err(|error| unusable(dir, "sync", &error))?;
+            if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                vfs.sync_dir(parent).map_err(|error| unusable(parent, "sync", &error))?;
+            }
+            Ok(mark)
+        }
+    }
+}
+
+/// The files that count, the oldest batch first.
+struct Files {
+    segments: Vec<(Arc<Segment>, Option<hint::Hint>)>,
+    next_id: u32,
+}
+
+impl Files {
+    fn of(vfs: &dyn Vfs, dir: &Path, names: &[String]) -> Result<Self, StorageError> {
+        let mut segments = Vec::new();
+        let (mut logs, mut next_id) = (Vec::new(), 1);
+        for name in names {
+            let path = dir.join(name);
+            if name.ends_with(".tmp") {
+                remove(vfs, &path)?;
+                continue;
+            }
+            let Some((id, kind)) = parse_name(name) else { continue };
+            next_id = next_id.max(id.0.get() + 1);
+            match kind {
+                "log" => logs.push((id, path)),
+                "pack" => segments.push(read_header(vfs, &path, id)?.ok_or_else(|| bad_header(&path))?),
+                _ => {}
+            }
+        }
+        logs.sort_by_key(|(id, _)| *id);
+        let newest = logs.last().map(|(id, _)| *id);
+        for (id, path) in logs {
+            match read_header(vfs, &path, id)? {
+                Some(segment) => segments.push(segment),
+                None if Some(id) == newest => discard_unfinished(vfs, &path)?,
+                None => return Err(bad_header(&path)),
+            }
+        }
+        drop_replaced(vfs, dir, &mut segments)?;
+        segments.sort_by_key(|segment| segment.header.first_batch);
+        let with_hint = |segment| {
+            let hint = hint::read(vfs, dir, &segment);
+            (Arc::new(segment), hint)
+        };
+        let segments: Vec<_> = segments.into_iter().map(with_hint).collect();
+        for name in names {
+            if let Some((id, "hint")) = parse_name(name)
+                && !segments.iter().any(|(segment, _)| segment.id() == id)
+            {
+                remove(vfs, &dir.join(name))?;
+            }
+        }
+        Ok(Self { segments, next_id })
+    }
+}
+
+fn parse_name(name: &str) -> Option<(SegmentId, &str)> {
+    let (id, kind) = name.split_once('.')?;
+    Some((SegmentId(u32::from_str_radix(id, 16).ok().and_then(NonZeroU32::new)?), kind))
+}
+
+fn remove(vfs: &dyn Vfs, path: &Path) -> Result<(), StorageError> {
+    vfs.remove(path).map_err(|error| unusable(path, "remove", &error))
+}
+
+fn bad_header(path: &Path) -> StorageError {
+    damaged(path, 0, "the segment's header is unreadable")
+}
+
+fn read_header(vfs: &dyn Vfs, path: &Path, id: SegmentId) -> Result<Option<Segment>, StorageError> {
+    let file = vfs.open(path).map_err(|error| unusable(path, "open", &error))?;
+    let mut bytes = [0; 128];
+    if file.len().map_err(|error| unusable(path, "read", &error))? < FIRST_FRAME {
+        return Ok(None);
+    }
+    file.read_at(0, &mut bytes).map_err(|error| unusable(path, "read", &error))?;
+    let header = SegmentHeader::decode(&bytes).filter(|header| header.id == id);
+    Ok(header.map(|header| Segment::new(header, path.to_owned(), file)))
+}
+
+/// The newest log's header is synced before a batch goes into it. If it is not whole and nothing follows it, the
+/// creation of the file was interrupted.
+fn discard_unfinished(vfs: &dyn Vfs, path: &PathBuf) -> Result<(), StorageError> {
+    let file = vfs.open(path).map_err(|error| unusable(path, "open", &error))?;
+    let read = || {
+        let bytes = file.len()?.min(FIRST_FRAME + 4096).saturating_sub(FIRST_FRAME);
+        let mut rest = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        file.read_at(FIRST_FRAME, &mut rest).or_else(|error| if bytes == 0 { Ok(()) } else { Err(error) })?;
+        Ok(rest)
+    };
+    let rest: Vec<u8> = read().map_err(|error| unusable(path, "read", &error))?;
+    if rest.iter().any(|byte| *byte != 0) {
+        return Err(bad_header(path));
+    }
+    tracing::warn!(file = %path.display(), "removing a segment whose creation was interrupted");
+    remove(vfs, path)
+}
+
+/// A pack that is there is whole, so what it replaces may go; a crash can have kept that from happening.
+fn drop_replaced(vfs: &dyn Vfs, dir: &Path, segments: &mut Vec<Segment>) -> Result<(), StorageError> {
+    let packs: Vec<_> =
+        segments.iter().filter_map(|segment| Some((segment.header, segment.header.extent?))).collect();
+    let (kept, replaced): (Vec<_>, Vec<_>) = std::mem::take(segments).into_iter().partition(|segment| {
+        !packs.iter().any(|(pack, extent)| {
+            segment.id() < pack.id
+                && (pack.first_batch..=extent.last_batch).contains(&segment.header.first_batch)
+        })
+    });
+    *segments = kept;
+    if !replaced.is_empty() {
+        // The rename must be durable before what it replaces goes.
+        vfs.sync_dir(dir).map_err(|error| unusable(dir, "sync", &error))?;
+    }
+    replaced.iter().try_for_each(|segment| remove(vfs, &segment.path))
+}
+
+/// An index in the making, and up to where the log was read.
+struct Load {
+    index: Index<Location>,
+    segments: Segments,
+    batch: u64,
+    revision: Revision,
+    /// Where the last frame that was read starts, in the segment read last; none if its hint said all.
+    last_frame: Option<u64>,
+}
+
+impl Load {
+    fn check_start(&self, segment: &Segment) -> Result<(), StorageError> {
+        let header = &segment.header;
+        if header.first_batch == self.batch + 1 && header.first_revision == self.revision.next() {
+            return Ok(());
+        }
+        let what = format!(
+            "it starts at revision {} (batch {}), but revision {} (batch {}) comes next: a segment before it is missing",
+            header.first_revision,
+            header.first_batch,
+            self.revision.next(),
+            self.batch + 1
+        );
+        Err(segment.damaged(0, &what))
+    }
+
+    /// Reads a segment as far as it is whole; answers where that ends.
+    fn segment(&mut self, segment: &Arc<Segment>, hint: Option<&hint::Hint>) -> Result<u64, StorageError> {
+        let failed = |error: &std::io::Error| unusable(&segment.path, "read", error);
+        let file_bytes = segment.file.len().map_err(|error| failed(&error))?;
+        let mut position = FIRST_FRAME;
+        self.last_frame = None;
+        if let Some(hint) = hint {
+            if hint.covers.end > file_bytes {
+                let what = format!("the file ends here, but held {} bytes", hint.covers.end);
+                return Err(segment.damaged(file_bytes, &what));
+            }
+            let restored = hint.each(segment.id(), |revision, ops| self.restore(segment, revision, ops));
+            restored.ok_or_else(|| segment.damaged(0, "its hint makes no sense"))?;
+            position = hint.covers.end;
+            (self.batch, self.revision) = (hint.covers.last_batch, hint.covers.last_revision);
+            self.index.restored_to(self.revision);
+        }
+        match segment.header.extent {
+            Some(extent) => {
+                while position < extent.end {
+                    let frame = segment.frame_at(position, file_bytes).map_err(|error| failed(&error))?;
+                    let frame = frame.ok_or_else(|| segment.damaged(position, "a batch is unreadable"))?;
+                    position = frame.end;
+                    self.frame(segment, frame);
+                }
+                (self.batch, self.revision) = (extent.last_batch, extent.last_revision);
+                self.index.restored_to(self.revision);
+            }
+            None => {
+                while let Some(frame) =
+                    segment.frame_at(position, file_bytes).map_err(|error| failed(&error))?
+                {
+                    if frame.batch != self.batch + 1 || !self.continues(&frame) {
+                        break;
+                    }
+                    self.last_frame = Some(position);
+                    (self.batch, position) = (frame.batch, frame.end);
+                    self.frame(segment, frame);
+                }
+            }
+        }
+        Ok(position)
+    }
+
+    /// Whether the revisions of a frame are those that come next.
+    fn continues(&self, frame: &Frame) -> bool {
+        let mut last = self.revision;
+        let mut is_next = |revision: Revision| {
+            last = last.next();
+            revision == last
+        };
+        frame.first == self.revision.next()
+            && frame.records.iter().all(|record| match record {
+                Record::Compact(_) => true,
+                Record::Txn { revision, .. } => is_next(*revision),
+            })
+    }
+
+    fn frame(&mut self, segment: &Arc<Segment>, frame: Frame) {
+        for record in frame.records {
+            match record {
+                Record::Compact(revision) => {
+                    self.index.compact(revision);
+                }
+                Record::Txn { revision, ops } => {
+                    let op = |op: super::frame::LoggedOp| {
+                        (op.key, op.created, op.value.map(|(placed, _)| Location::new(segment.id(), placed)))
+                    };
+                    self.restore(segment, revision, ops.into_iter().map(op).collect());
+                    self.revision = revision;
+                }
+            }
+        }
+    }
+
+    fn restore(
+        &mut self,
+        segment: &Segment,
+        revision: Revision,
+        ops: Vec<(bytes::Bytes, Revision, Option<Location>)>,
+    ) {
+        for (_, _, location) in &ops {
+            segment.gained(location.map(|location| location.bytes));
+        }
+        self.index.restore(revision, ops, |location| self.segments.lost(&location));
+    }
+
+    /// A segment that is followed by another was complete before that was made.
+    fn check_end(&mut self, segment: &Segment, position: u64, next: &Segment) -> Result<(), StorageError> {
+        let wanted = (next.header.first_batch - 1, Revision(next.header.first_revision.0.saturating_sub(1)));
+        if (self.batch, self.revision) != wanted {
+            let what = format!(
+                "the batch here is unreadable: revisions {} to {} are missing",
+                self.revision.next(),
+                wanted.1
+            );
+            return Err(segment.damaged(position, &what));
+        }
+        let extent = Extent { last_batch: self.batch, last_revision: self.revision, end: position };
+        // A pack has the same already.
+        let _ = segment.sealed.set(extent);
+        Ok(())
+    }
+
+    /// The newest log: decides whether what lies behind its last whole batch is the end of an interrupted write, and
+    /// cuts it.
+    fn check_tail(&self, segment: &Segment, position: u64, marked: u64) -> Result<(), StorageError> {
+        let failed = |doing: &str| {
+            let doing = doing.to_owned();
+            move |error: std::io::Error| unusable(&segment.path, &doing, &error)
+        };
+        let file_bytes = segment.file.len().map_err(failed("read"))?;
+        match search(segment, position).map_err(failed("read"))? {
+            Rest::Empty => {}
+            Rest::Batch { batch, offset } => {
+                let what = format!(
+                    "batch {} is unreadable, but batch {batch} lies behind it, at offset {offset}",
+                    self.batch + 1
+                );
+                return Err(segment.damaged(position, &what));
+            }
+            Rest::Torn if self.batch < marked => {}
+            Rest::Torn => tracing::warn!(
+                file = %segment.path.display(),
+                offset = position,
+                revision = %self.revision,
+                "cutting the torn end of a write that was never acknowledged"
+            ),
+        }
+        if self.batch < marked {
+            // Refused by the caller: nothing may be cut.
+            return Ok(());
+        }
+        if position < file_bytes {
+            segment.file.set_len(position).map_err(failed("cut"))?;
+        }
+        self.rewrite_last(segment, position).map_err(failed("write"))?;
+        segment.file.sync().map_err(failed("sync"))
+    }
+
+    /// If the last process saw an fsync fail, the system may think that the last batch is on the disk although it is
+    /// not. Writing it once more makes the next fsync count.
+    fn rewrite_last(&self, segment: &Segment, end: u64) -> std::io::Result<()> {
+        const PIECE: u64 = 1 << 20;
+        let mut at = self.last_frame.unwrap_or(end);
+        while at < end {
+            let mut piece = vec![0; usize::try_from(PIECE.min(end - at)).unwrap_or(0)];
+            segment.file.read_at(at, &mut piece)?;
+            segment.file.write_at(at, &piece)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+}

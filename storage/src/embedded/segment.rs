@@ -1,0 +1,349 @@
+//! A file of the log: its header, its frames, its values.
+//!
+//! A *log* segment (`0000002a.log`) holds every batch from its first on, in order; batches are only ever appended to
+//! the newest. A *pack* (`0000002b.pack`) replaces a run of older segments: of their records it holds those that are
+//! still needed, all at or before the compacted revision. It appears by a rename, complete or not at all.
+
+use std::fmt;
+use std::io;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use super::frame::{self, Fields, HEADER_BYTES, Header, Record};
+use crate::local::Loader;
+use crate::vfs::{Vfs, VfsFile};
+use crate::{Key, Revision, StorageError};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"kindomSG");
+const FORMAT: u32 = 1;
+/// A header has a sector of its own, which no later write touches.
+pub(super) const FIRST_FRAME: u64 = 512;
+
+/// Names a file for ever: no number is used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct SegmentId(pub(super) NonZeroU32);
+
+impl fmt::Display for SegmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+/// Where a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(super) segment: SegmentId,
+    pub(super) offset: u32,
+    pub(super) bytes: u32,
+}
+
+impl Location {
+    pub(super) fn new(segment: SegmentId, placed: frame::Placed) -> Self {
+        // A segment is at most 1 GiB, plus one batch.
+        Self { segment, offset: u32::try_from(placed.offset).unwrap_or(u32::MAX), bytes: placed.bytes }
+    }
+}
+
+/// Which batches and revisions a complete segment covers, and where its frames end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) last_batch: u64,
+    pub(super) last_revision: Revision,
+    pub(super) end: u64,
+}
+
+/// A segment's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    pub(super) id: SegmentId,
+    pub(super) first_batch: u64,
+    pub(super) first_revision: Revision,
+    /// Only packs have it; a log's is known once it is sealed.
+    pub(super) extent: Option<Extent>,
+    /// The compacted revision when it was written.
+    pub(super) compacted: Revision,
+    /// What the CRCs of its frames start from.
+    pub(super) salt: u64,
+}
+
+impl SegmentHeader {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let extent = self.extent.unwrap_or(Extent { last_batch: 0, last_revision: Revision::ZERO, end: 0 });
+        let mut bytes = Vec::with_capacity(512);
+        bytes.extend_from_slice(&MAGIC.to_le_bytes());
+        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        bytes.extend_from_slice(&self.id.0.get().to_le_bytes());
+        for field in [
+            self.first_batch,
+            self.first_revision.0,
+            extent.last_batch,
+            extent.last_revision.0,
+            extent.end,
+            self.compacted.0,
+            self.salt,
+        ] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes.resize(512, 0);
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        let covered = bytes.get(..72)?;
+        if fields.u64()? != MAGIC || fields.u32()? != FORMAT {
+            return None;
+        }
+        let id = SegmentId(NonZeroU32::new(fields.u32()?)?);
+        let (first_batch, first_revision) = (fields.u64()?, Revision(fields.u64()?));
+        let extent =
+            Extent { last_batch: fields.u64()?, last_revision: Revision(fields.u64()?), end: fields.u64()? };
+        let compacted = Revision(fields.u64()?);
+        let salt = fields.u64()?;
+        let extent = (extent.end > 0).then_some(extent);
+        let header = Self { id, first_batch, first_revision, extent, compacted, salt };
+        (fields.u32()? == crc32c::crc32c(covered)).then_some(header)
+    }
+}
+
+/// An open segment.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) header: SegmentHeader,
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<dyn VfsFile>,
+    /// Set once nothing is appended any more.
+    pub(super) sealed: OnceLock<Extent>,
+    /// What its operations weigh, and those of them that the index still refers to; see [`weight`].
+    pub(super) weight: AtomicU64,
+    pub(super) live: AtomicU64,
+}
+
+/// What an operation counts when the share of a segment that is still needed is judged: the value, and about what goes
+/// with it.
+pub(super) fn weight(value_bytes: u32) -> u64 {
+    u64::from(value_bytes) + 100
+}
+
+impl Segment {
+    pub(super) fn new(header: SegmentHeader, path: PathBuf, file: Arc<dyn VfsFile>) -> Self {
+        let sealed = OnceLock::new();
+        if let Some(extent) = header.extent {
+            // A fresh cell: it cannot be full.
+            let _ = sealed.set(extent);
+        }
+        Self { header, path, file, sealed, weight: AtomicU64::new(0), live: AtomicU64::new(0) }
+    }
+
+    pub(super) fn id(&self) -> SegmentId {
+        self.header.id
+    }
+
+    pub(super) fn is_pack(&self) -> bool {
+        self.header.extent.is_some()
+    }
+
+    /// An operation was written here.
+    pub(super) fn gained(&self, value_bytes: Option<u32>) {
+        self.weight.fetch_add(weight(value_bytes.unwrap_or(0)), Ordering::Relaxed);
+        if let Some(bytes) = value_bytes {
+            self.live.fetch_add(weight(bytes), Ordering::Relaxed);
+        }
+    }
+
+    /// The index no longer refers to a value that is here.
+    pub(super) fn lost(&self, value_bytes: u32) {
+        self.live.fetch_sub(weight(value_bytes), Ordering::Relaxed);
+    }
+
+    /// The frame at an offset; `None` if there is no whole one.
+    pub(super) fn frame_at(&self, offset: u64, file_bytes: u64) -> io::Result<Option<Frame>> {
+        frame_at(&*self.file, self.header.salt, offset, file_bytes)
+    }
+
+    pub(super) fn damaged(&self, offset: u64, what: &str) -> StorageError {
+        damaged(&self.path, offset, what)
+    }
+}
+
+/// A whole frame, its CRC checked.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) batch: u64,
+    pub(super) first: Revision,
+    pub(super) records: Vec<Record>,
+    /// Where the next one starts.
+    pub(super) end: u64,
+}
+
+fn frame_at(file: &dyn VfsFile, salt: u64, offset: u64, file_bytes: u64) -> io::Result<Option<Frame>> {
+    let payload_at = offset + HEADER_BYTES as u64;
+    if payload_at > file_bytes {
+        return Ok(None);
+    }
+    let mut header = [0; HEADER_BYTES];
+    file.read_at(offset, &mut header)?;
+    let Some(header) = Header::parse(&header) else { return Ok(None) };
+    if payload_at + header.payload_bytes as u64 > file_bytes {
+        return Ok(None);
+    }
+    let mut payload = vec![0; header.payload_bytes];
+    file.read_at(payload_at, &mut payload)?;
+    if !header.fits(salt, &payload) {
+        return Ok(None);
+    }
+    let records = frame::records(&header, &Bytes::from(payload), payload_at);
+    let frame = |records| Frame {
+        batch: header.batch,
+        first: header.first,
+        records,
+        end: offset + header.frame_bytes(),
+    };
+    Ok(records.map(frame))
+}
+
+/// What lies from an offset to the end of a file that should hold nothing more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Zeros, or nothing.
+    Empty,
+    /// No whole frame, but not zeros either.
+    Torn,
+    /// A whole frame of this batch, here.
+    Batch { batch: u64, offset: u64 },
+}
+
+/// Looks for frames at every multiple of 8 from `offset` on.
+pub(super) fn search(segment: &Segment, offset: u64) -> io::Result<Rest> {
+    const PIECE: u64 = 1 << 20;
+    let file = &segment.file;
+    let file_bytes = file.len()?;
+    let mut rest = Rest::Empty;
+    let mut at = offset.next_multiple_of(8);
+    if offset < file_bytes && at > offset {
+        rest = Rest::Torn;
+    }
+    while at < file_bytes {
+        let mut piece = vec![0; usize::try_from(PIECE.min(file_bytes - at)).unwrap_or(0)];
+        file.read_at(at, &mut piece)?;
+        for (start, bytes) in (at..).step_by(8).zip(piece.chunks(8)) {
+            if bytes.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            rest = Rest::Torn;
+            if Header::starts(bytes)
+                && let Some(frame) = segment.frame_at(start, file_bytes)?
+            {
+                return Ok(Rest::Batch { batch: frame.batch, offset: start });
+            }
+        }
+        at += PIECE;
+    }
+    Ok(rest)
+}
+
+/// Every segment by its id. Cloning is cheap; a clone reads all values that the index held when it was made, because
+/// an open file outlives its name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Segments(pub(super) Arc<std::collections::BTreeMap<SegmentId, Arc<Segment>>>);
+
+impl FromIterator<Arc<Segment>> for Segments {
+    fn from_iter<I: IntoIterator<Item = Arc<Segment>>>(segments: I) -> Self {
+        Self(Arc::new(segments.into_iter().map(|segment| (segment.id(), segment)).collect()))
+    }
+}
+
+impl Segments {
+    /// These, and one more.
+    pub(super) fn with(&self, segment: &Arc<Segment>) -> Self {
+        self.0.values().chain([segment]).cloned().collect()
+    }
+
+    /// These, without some.
+    pub(super) fn without(&self, gone: &[Arc<Segment>]) -> Self {
+        let kept = |segment: &&Arc<Segment>| !gone.iter().any(|gone| gone.id() == segment.id());
+        self.0.values().filter(kept).cloned().collect()
+    }
+
+    pub(super) fn get(&self, id: SegmentId) -> Option<&Arc<Segment>> {
+        self.0.get(&id)
+    }
+
+    /// Oldest batch first.
+    pub(super) fn in_order(&self) -> Vec<Arc<Segment>> {
+        let mut segments: Vec<_> = self.0.values().cloned().collect();
+        segments.sort_by_key(|segment| segment.header.first_batch);
+        segments
+    }
+
+    pub(super) fn lost(&self, location: &Location) {
+        if let Some(segment) = self.get(location.segment) {
+            segment.lost(location.bytes);
+        }
+    }
+}
+
+impl Loader for Segments {
+    type Value = Location;
+
+    fn load(&self, key: &Key, location: &Location) -> Result<Bytes, StorageError> {
+        let Some(segment) = self.get(location.segment) else {
+            return Err(StorageError::Corrupt(format!("segment {} of key {key} is gone", location.segment)));
+        };
+        let offset = u64::from(location.offset);
+        let mut stored = vec![0; location.bytes as usize + 4];
+        if let Err(error) = segment.file.read_at(offset, &mut stored) {
+            return Err(segment.damaged(offset, &format!("the value of {key} cannot be read ({error})")));
+        }
+        frame::checked_value(key, stored)
+            .ok_or_else(|| segment.damaged(offset, &format!("the value of {key} has a wrong checksum")))
+    }
+}
+
+/// The error for data that is not what was written.
+pub(super) fn damaged(path: &Path, offset: u64, what: &str) -> StorageError {
+    StorageError::Corrupt(format!(
+        "{} at offset {offset}: {what}; data that was durable is damaged or missing: restore the whole folder from a \
+         backup, or move it away to start empty",
+        path.display()
+    ))
+}
+
+/// The error for a file that cannot be worked with.
+pub(super) fn unusable(path: &Path, doing: &str, error: &io::Error) -> StorageError {
+    StorageError::Unavailable {
+        reason: format!("cannot {doing} {}: {error}", path.display()),
+        applied: crate::Applied::No,
+    }
+}
+
+/// A salt that nobody can guess: the standard library seeds its hash maps from the system's randomness.
+pub(super) fn new_salt() -> u64 {
+    std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0)
+}
+
+/// Creates a log segment, durably, before any batch may go into it.
+pub(super) fn create_log(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    header: SegmentHeader,
+    allocate: u64,
+) -> Result<Segment, StorageError> {
+    let path = dir.join(format!("{}.log", header.id));
+    let make = || {
+        let file = vfs.create(&path)?;
+        file.allocate(allocate)?;
+        file.write_at(0, &header.encode())?;
+        file.sync()?;
+        vfs.sync_dir(dir)?;
+        Ok(file)
+    };
+    let file = make().map_err(|error| unusable(&path, "create", &error))?;
+    Ok(Segment::new(header, path, file))
+}

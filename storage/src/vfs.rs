@@ -1,0 +1,191 @@
+//! The file work of the embedded engine, behind a trait: a test swaps the disk for one that loses, tears and reorders
+//! what was not synced (`testing::SimDisk`).
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Folders and names. All calls block.
+pub trait Vfs: Send + Sync + fmt::Debug + 'static {
+    /// Makes the folder and what is missing above it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Takes the lock file, creating it; it is held until the answer is dropped or the process ends. `None`: somebody
+    /// else holds it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>>;
+
+    /// Creates an empty file, replacing what was there.
+    ///
+    /// # Errors
+    /// The system's.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>>;
+
+    /// Opens a file to read and write.
+    ///
+    /// # Errors
+    /// The system's.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>>;
+
+    /// Renames a file, replacing what was there; atomic, durable after [`Vfs::sync_dir`].
+    ///
+    /// # Errors
+    /// The system's.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file; whoever has it open can still read it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a folder, in any order.
+    ///
+    /// # Errors
+    /// The system's.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// Makes creations, renames and removals in the folder durable.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// An open file.
+pub trait VfsFile: Send + Sync + fmt::Debug {
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether it is empty.
+    ///
+    /// # Errors
+    /// The system's.
+    fn is_empty(&self) -> io::Result<bool> {
+        self.len().map(|len| len == 0)
+    }
+
+    /// Fills the buffer from an offset.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file ends before; the system's.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all bytes at an offset. On an error any of them may have been written.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes contents and length durable.
+    ///
+    /// # Errors
+    /// The system's. After one, what was not synced may be lost even if a later call succeeds.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Cuts the file, or fills it up with zeros.
+    ///
+    /// # Errors
+    /// The system's.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Reserves space for the first `len` bytes and makes the file at least so long, with zeros.
+    ///
+    /// # Errors
+    /// `StorageFull`; the system's.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+}
+
+/// The real disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disk;
+
+impl Vfs for Disk {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
+        let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)?;
+        Ok(Arc::new(DiskFile(file)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
+        Ok(Arc::new(DiskFile(OpenOptions::new().read(true).write(true).open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+}
+
+#[derive(Debug)]
+struct DiskFile(File);
+
+impl VfsFile for DiskFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, len) {
+            // A file system that cannot reserve space: then a full disk is seen when writing.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                if self.len()? < len {
+                    self.set_len(len)
+                } else {
+                    Ok(())
+                }
+            }
+            result => Ok(result?),
+        }
+    }
+}
