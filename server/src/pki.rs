@@ -1,0 +1,632 @@
+//! The certificates that a server makes for itself on its first start.
+//!
+//! `DATA_DIR/pki` holds three pairs, each `NAME.crt` and `NAME.key` (PEM, ECDSA P-256): the authority
+//! `ca`, the serving certificate `apiserver` and the administrator's client certificate `admin` (user
+//! `kubernetes-admin`, group `system:masters`, as kubeadm has it).
+//!
+//! - What is there and holds is used; the serving and the client certificate are made anew when their
+//!   end comes near, the names to serve have changed or the authority is another one.
+//! - A key is written before its certificate and the certificate is removed before its key is replaced,
+//!   so a start that was cut off leaves a key alone and the next one makes both anew.
+//! - What is there and cannot be used is never overwritten: the start ends with an error that names the
+//!   file.
+//!
+//! The caller holds the data directory's lock, so nobody else writes here.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, ErrorKind, Write as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PublicKeyData as _,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use time::{Duration, OffsetDateTime};
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+const AUTHORITY: &str = "ca";
+const SERVING: &str = "apiserver";
+const ADMIN: &str = "admin";
+
+/// Ten years, as kubeadm's.
+const AUTHORITY_LIFE: Duration = Duration::days(3650);
+/// Below the 825 days that some platforms take for a server's certificate.
+const LIFE: Duration = Duration::days(800);
+/// Half of a life: it is only looked at when the server starts.
+const RENEWED_BEFORE_END: Duration = Duration::days(400);
+/// For clients whose clocks are behind.
+const BACKDATED: Duration = Duration::hours(1);
+
+const KEY_MODE: u32 = 0o600;
+const CERTIFICATE_MODE: u32 = 0o644;
+
+/// Why there are no certificates to serve with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PkiError {
+    /// A file, or the directory, cannot be read.
+    #[error("cannot read {}: {error}", file.display())]
+    Read { file: PathBuf, error: io::Error },
+    /// A file, or the directory, cannot be written.
+    #[error("cannot write {}: {error}", file.display())]
+    Write { file: PathBuf, error: io::Error },
+    /// A file is not what it should be.
+    #[error("{} cannot be used: {reason}", file.display())]
+    Unusable { file: PathBuf, reason: String },
+    /// The certificate library refuses.
+    #[error("cannot make a certificate: {0}")]
+    Make(#[from] rcgen::Error),
+}
+
+/// The certificates of a server.
+pub(crate) struct Pki {
+    authority: Pair,
+    serving: Pair,
+    admin: Pair,
+}
+
+impl Pki {
+    /// Loads the certificates from `dir`, making what is missing or due. `names` are the names and
+    /// addresses that the serving certificate is for; see [`serving_names`].
+    pub(crate) fn load_or_create(dir: &Path, names: &BTreeSet<String>) -> Result<Self, PkiError> {
+        Self::load_or_create_at(dir, names, OffsetDateTime::now_utc())
+    }
+
+    fn load_or_create_at(
+        dir: &Path,
+        names: &BTreeSet<String>,
+        now: OffsetDateTime,
+    ) -> Result<Self, PkiError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.map_err(|error| PkiError::Write { file: dir.to_owned(), error })?;
+        let authority = match Pair::load(dir, AUTHORITY)? {
+            Some(pair) if pair.ends_after(now) => pair,
+            _ => Pair::make(dir, AUTHORITY, |key| authority_params(now).self_signed(key))?,
+        };
+        let issuer = Issuer::from_ca_cert_der(&authority.certificate, &authority.key)?;
+        let or_make =
+            |name, names: &BTreeSet<String>, params: &dyn Fn() -> Result<CertificateParams, rcgen::Error>| {
+                match Pair::load(dir, name)? {
+                    Some(pair) if pair.holds(&authority, names, now) => Ok(pair),
+                    _ => Pair::make(dir, name, |key| params()?.signed_by(key, &issuer)),
+                }
+            };
+        let serving = or_make(SERVING, names, &|| serving_params(names, now))?;
+        let admin = or_make(ADMIN, &BTreeSet::new(), &|| Ok(admin_params(now)))?;
+        Ok(Self { authority, serving, admin })
+    }
+
+    /// The authority that client certificates are verified with.
+    pub(crate) fn authority(&self) -> CertificateDer<'static> {
+        self.authority.certificate.clone()
+    }
+
+    /// What to serve with.
+    pub(crate) fn serving(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        (
+            vec![self.serving.certificate.clone()],
+            PrivateKeyDer::Pkcs8(self.serving.key.serialize_der().into()),
+        )
+    }
+
+    /// Writes the administrator's kubeconfig for the server at `url` (see [`server_url`]), unless it is
+    /// there already. Mode 0600: it holds a key.
+    pub(crate) fn write_kubeconfig(&self, file: &Path, url: &str) -> Result<(), PkiError> {
+        self.write_kubeconfig_trusting(file, url, &self.authority.certificate_pem)
+    }
+
+    /// The same for a server whose certificate came from elsewhere: `authority_pem` vouches for it.
+    pub(crate) fn write_kubeconfig_trusting(
+        &self,
+        file: &Path,
+        url: &str,
+        authority_pem: &str,
+    ) -> Result<(), PkiError> {
+        let text = kubeconfig(url, authority_pem, &self.admin.certificate_pem, &self.admin.key_pem);
+        if fs::read_to_string(file).is_ok_and(|there| there == text) {
+            return Ok(());
+        }
+        write(file, &text, KEY_MODE)
+    }
+}
+
+/// The names and addresses by which clients may call a server bound to `bind` on the machine `host`:
+/// those of the local machine, of the service that a cluster would reach it by, and these two.
+pub(crate) fn serving_names(bind: IpAddr, host: Option<&str>) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> =
+        ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+            .map(str::to_owned)
+            .into();
+    if !bind.is_unspecified() {
+        names.insert(bind.to_string());
+    }
+    let is_name = |host: &&str| {
+        (1..=253).contains(&host.len())
+            && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
+    };
+    names.extend(host.filter(is_name).map(str::to_ascii_lowercase));
+    names
+}
+
+/// The machine's name, where it can be told without asking a network.
+pub(crate) fn host_name() -> Option<String> {
+    let name =
+        fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| fs::read_to_string("/etc/hostname"));
+    Some(name.ok()?.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Where clients on this machine find a server bound to `address`.
+pub(crate) fn server_url(address: SocketAddr) -> String {
+    let reachable = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    format!("https://{}", SocketAddr::new(reachable, address.port()))
+}
+
+/// The certificates of a PEM file, for `--tls-cert-file` (the server's own first) and
+/// `--client-ca-file`; at least one.
+pub(crate) fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, PkiError> {
+    let text = fs::read(file).map_err(|error| PkiError::Read { file: file.to_owned(), error })?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let certificates = found.map_err(|error| unusable(file, error))?;
+    if certificates.is_empty() {
+        return Err(unusable(file, "it holds no certificate"));
+    }
+    for certificate in &certificates {
+        parse(file, certificate)?;
+    }
+    Ok(certificates)
+}
+
+/// The first private key of a PEM file (PKCS #8, PKCS #1 or SEC 1), for `--tls-private-key-file`.
+pub(crate) fn read_private_key(file: &Path) -> Result<PrivateKeyDer<'static>, PkiError> {
+    let text = fs::read(file).map_err(|error| PkiError::Read { file: file.to_owned(), error })?;
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| unusable(file, error))
+}
+
+/// A certificate and its key.
+struct Pair {
+    certificate: CertificateDer<'static>,
+    certificate_pem: String,
+    key: KeyPair,
+    key_pem: String,
+}
+
+impl Pair {
+    /// Nothing if there is no certificate; whether it still holds is for the caller to judge.
+    fn load(dir: &Path, name: &str) -> Result<Option<Self>, PkiError> {
+        let (certificate_file, key_file) = files(dir, name);
+        let certificate_pem = match fs::read_to_string(&certificate_file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(PkiError::Read { file: certificate_file, error }),
+        };
+        let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
+            .map_err(|error| unusable(&certificate_file, error))?;
+        let parsed = parse(&certificate_file, &certificate)?;
+        let key_pem = fs::read_to_string(&key_file).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                unusable(&key_file, format!("it is missing; without it, remove {name}.crt as well"))
+            }
+            _ => PkiError::Read { file: key_file.clone(), error },
+        })?;
+        let key = KeyPair::from_pem(&key_pem).map_err(|error| unusable(&key_file, error))?;
+        if key.subject_public_key_info() != parsed.public_key().raw {
+            return Err(unusable(&key_file, format!("it is not the key of {name}.crt")));
+        }
+        Ok(Some(Self { certificate, certificate_pem, key, key_pem }))
+    }
+
+    fn make(
+        dir: &Path,
+        name: &str,
+        sign: impl FnOnce(&KeyPair) -> Result<rcgen::Certificate, rcgen::Error>,
+    ) -> Result<Self, PkiError> {
+        let key = KeyPair::generate()?;
+        let certificate = sign(&key)?;
+        let (certificate_pem, key_pem) = (certificate.pem(), key.serialize_pem());
+        let (certificate_file, key_file) = files(dir, name);
+        match fs::remove_file(&certificate_file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(PkiError::Write { file: certificate_file, error });
+            }
+            _ => {}
+        }
+        write(&key_file, &key_pem, KEY_MODE)?;
+        write(&certificate_file, &certificate_pem, CERTIFICATE_MODE)?;
+        tracing::info!(file = %certificate_file.display(), "made a certificate");
+        Ok(Self { certificate: certificate.into(), certificate_pem, key, key_pem })
+    }
+
+    fn ends_after(&self, time: OffsetDateTime) -> bool {
+        self.x509().is_some_and(|x509| x509.validity().not_after.timestamp() > time.unix_timestamp())
+    }
+
+    /// Whether it can go on serving: signed by `authority`, for exactly these names, and with enough of
+    /// its life left.
+    fn holds(&self, authority: &Self, names: &BTreeSet<String>, now: OffsetDateTime) -> bool {
+        let (Some(own), Some(authority)) = (self.x509(), authority.x509()) else { return false };
+        let begun = own.validity().not_before.timestamp() <= now.unix_timestamp();
+        let signed =
+            own.issuer() == authority.subject() && own.verify_signature(Some(authority.public_key())).is_ok();
+        begun && self.ends_after(now + RENEWED_BEFORE_END) && signed && names_of(&own) == *names
+    }
+
+    /// It was parsed when it was loaded, or made here.
+    fn x509(&self) -> Option<X509Certificate<'_>> {
+        X509Certificate::from_der(&self.certificate).ok().map(|(_, x509)| x509)
+    }
+}
+
+fn files(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
+    (dir.join(format!("{name}.crt")), dir.join(format!("{name}.key")))
+}
+
+fn unusable(file: &Path, reason: impl ToString) -> PkiError {
+    PkiError::Unusable { file: file.to_owned(), reason: reason.to_string() }
+}
+
+fn parse<'a>(file: &Path, certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, PkiError> {
+    X509Certificate::from_der(certificate).map(|(_, x509)| x509).map_err(|error| unusable(file, error))
+}
+
+fn names_of(certificate: &X509Certificate<'_>) -> BTreeSet<String> {
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return BTreeSet::new() };
+    let text = |name: &GeneralName<'_>| match name {
+        GeneralName::IPAddress(bytes) => match (<[u8; 4]>::try_from(*bytes), <[u8; 16]>::try_from(*bytes)) {
+            (Ok(v4), _) => IpAddr::from(v4).to_string(),
+            (_, Ok(v6)) => IpAddr::from(v6).to_string(),
+            _ => format!("{name:?}"),
+        },
+        GeneralName::DNSName(name) => (*name).to_owned(),
+        // Never asked for, so it differs from every wanted set.
+        other => format!("{other:?}"),
+    };
+    names.value.general_names.iter().map(text).collect()
+}
+
+fn authority_params(now: OffsetDateTime) -> CertificateParams {
+    let mut params = params("kindom-ca", now, AUTHORITY_LIFE);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages =
+        vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+fn serving_params(names: &BTreeSet<String>, now: OffsetDateTime) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = params("kube-apiserver", now, LIFE);
+    let names: Vec<String> = names.iter().cloned().collect();
+    params.subject_alt_names = CertificateParams::new(names)?.subject_alt_names;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    Ok(params)
+}
+
+fn admin_params(now: OffsetDateTime) -> CertificateParams {
+    let mut params = params("kubernetes-admin", now, LIFE);
+    params.distinguished_name.push(DnType::OrganizationName, kindom_http::authn::MASTERS);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params
+}
+
+fn params(common_name: &str, now: OffsetDateTime, life: Duration) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    params.not_before = now - BACKDATED;
+    params.not_after = now + life;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.use_authority_key_identifier_extension = true;
+    params
+}
+
+fn kubeconfig(url: &str, authority_pem: &str, certificate_pem: &str, key_pem: &str) -> String {
+    let [authority, certificate, key] =
+        [authority_pem, certificate_pem, key_pem].map(|pem| BASE64.encode(pem));
+    let mut text = String::new();
+    let _ = write!(
+        text,
+        "\
+apiVersion: v1
+kind: Config
+clusters:
+- name: kindom
+  cluster:
+    server: {url}
+    certificate-authority-data: {authority}
+users:
+- name: kubernetes-admin
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: kubernetes-admin@kindom
+  context:
+    cluster: kindom
+    user: kubernetes-admin
+current-context: kubernetes-admin@kindom
+preferences: {{}}
+"
+    );
+    text
+}
+
+/// Writes a file so that it is there in full or not at all, also after a power cut.
+fn write(file: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
+    let wrong = |error| PkiError::Write { file: file.to_owned(), error };
+    let mut unfinished = file.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
+    // One left by an earlier start could have another mode.
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(wrong(error)),
+        _ => {}
+    }
+    let create = || {
+        let mut out = OpenOptions::new().write(true).create_new(true).mode(mode).open(&unfinished)?;
+        out.write_all(text.as_bytes())?;
+        out.sync_all()?;
+        fs::rename(&unfinished, file)?;
+        match file.parent() {
+            Some(dir) if dir != Path::new("") => File::open(dir)?.sync_all(),
+            _ => File::open(".")?.sync_all(),
+        }
+    };
+    create().map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt as _, sync::Arc};
+
+    use rustls::{
+        RootCertStore,
+        client::{WebPkiServerVerifier, danger::ServerCertVerifier as _},
+        crypto::ring::default_provider,
+        pki_types::{ServerName, UnixTime},
+        server::WebPkiClientVerifier,
+    };
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const FILES: [&str; 6] = ["admin.crt", "admin.key", "apiserver.crt", "apiserver.key", "ca.crt", "ca.key"];
+
+    fn names() -> BTreeSet<String> {
+        serving_names(IpAddr::from([192, 0, 2, 7]), Some("Box-1"))
+    }
+
+    fn load(dir: &TempDir) -> Result<Pki, PkiError> {
+        Pki::load_or_create(&dir.path().join("pki"), &names())
+    }
+
+    fn load_in(dir: &TempDir, days: i64) -> Pki {
+        let now = OffsetDateTime::now_utc() + Duration::days(days);
+        Pki::load_or_create_at(&dir.path().join("pki"), &names(), now).unwrap()
+    }
+
+    fn contents(dir: &TempDir) -> Vec<String> {
+        FILES.map(|file| fs::read_to_string(dir.path().join("pki").join(file)).unwrap()).into()
+    }
+
+    /// Which of the files differ.
+    fn changed(before: &[String], dir: &TempDir) -> Vec<&'static str> {
+        let after = contents(dir);
+        FILES
+            .into_iter()
+            .zip(before.iter().zip(&after))
+            .filter(|(_, (a, b))| a != b)
+            .map(|(file, _)| file)
+            .collect()
+    }
+
+    fn roots(pki: &Pki) -> Arc<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        roots.add(pki.authority()).unwrap();
+        Arc::new(roots)
+    }
+
+    fn serves(pki: &Pki, name: &str) -> bool {
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots(pki), Arc::new(default_provider()))
+            .build()
+            .unwrap();
+        let name = ServerName::try_from(name).unwrap();
+        verifier.verify_server_cert(&pki.serving().0[0], &[], &name, &[], UnixTime::now()).is_ok()
+    }
+
+    #[test]
+    fn a_first_start_makes_what_a_client_and_a_server_need() {
+        let dir = TempDir::new().unwrap();
+        let pki = load(&dir).unwrap();
+        for name in [
+            "localhost",
+            "127.0.0.1",
+            "::1",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "192.0.2.7",
+            "box-1",
+        ] {
+            assert!(serves(&pki, name), "{name}");
+        }
+        assert!(!serves(&pki, "example.com"));
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots(&pki), Arc::new(default_provider()))
+            .build()
+            .unwrap();
+        verifier.verify_client_cert(&pki.admin.certificate, &[], UnixTime::now()).unwrap();
+        let admin = pki.admin.x509().unwrap();
+        assert_eq!(admin.subject().to_string(), "CN=kubernetes-admin, O=system:masters");
+        assert!(default_provider().key_provider.load_private_key(pki.serving().1).is_ok());
+
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let folder = dir.path().join("pki");
+        assert_eq!(mode(&folder), 0o700);
+        let mut there: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        there.sort();
+        assert_eq!(there, FILES);
+        for file in FILES.iter().filter(|file| file.ends_with(".key")) {
+            assert_eq!(mode(&folder.join(file)), 0o600, "{file}");
+        }
+    }
+
+    #[test]
+    fn later_starts_find_what_the_first_made() {
+        let dir = TempDir::new().unwrap();
+        load(&dir).unwrap();
+        let first = contents(&dir);
+        let pki = load(&dir).unwrap();
+        assert_eq!(changed(&first, &dir), [""; 0]);
+        assert!(serves(&pki, "localhost"));
+    }
+
+    #[test]
+    fn other_names_make_only_the_serving_certificate_anew() {
+        let dir = TempDir::new().unwrap();
+        load(&dir).unwrap();
+        let first = contents(&dir);
+        let other = serving_names(IpAddr::from([192, 0, 2, 8]), None);
+        let pki = Pki::load_or_create(&dir.path().join("pki"), &other).unwrap();
+        assert_eq!(changed(&first, &dir), ["apiserver.crt", "apiserver.key"]);
+        assert!(serves(&pki, "192.0.2.8") && !serves(&pki, "192.0.2.7"));
+    }
+
+    #[test]
+    fn certificates_are_made_anew_before_they_end() {
+        let dir = TempDir::new().unwrap();
+        load(&dir).unwrap();
+        let first = contents(&dir);
+        load_in(&dir, 399);
+        assert_eq!(changed(&first, &dir), [""; 0]);
+        load_in(&dir, 401);
+        assert_eq!(changed(&first, &dir), ["admin.crt", "admin.key", "apiserver.crt", "apiserver.key"]);
+        load_in(&dir, 3649);
+        assert_eq!(changed(&first, &dir), ["admin.crt", "admin.key", "apiserver.crt", "apiserver.key"]);
+        load_in(&dir, 3651);
+        assert_eq!(changed(&first, &dir), FILES);
+        // And when a clock that was far ahead is set right again.
+        let ahead = contents(&dir);
+        load_in(&dir, 0);
+        assert_eq!(changed(&ahead, &dir), ["admin.crt", "admin.key", "apiserver.crt", "apiserver.key"]);
+    }
+
+    #[test]
+    fn another_authority_signs_everything_anew() {
+        let dir = TempDir::new().unwrap();
+        load(&dir).unwrap();
+        let first = contents(&dir);
+        fs::remove_file(dir.path().join("pki/ca.crt")).unwrap();
+        let pki = load(&dir).unwrap();
+        assert_eq!(changed(&first, &dir), FILES);
+        assert!(serves(&pki, "localhost"));
+    }
+
+    #[test]
+    fn a_start_that_was_cut_off_is_made_good() {
+        let dir = TempDir::new().unwrap();
+        load(&dir).unwrap();
+        for left in [&["ca.key"][..], &["ca.key", "ca.crt", "apiserver.key"], &["ca.key", "ca.crt"]] {
+            for file in FILES.into_iter().filter(|file| !left.contains(file)) {
+                fs::remove_file(dir.path().join("pki").join(file)).unwrap();
+            }
+            fs::write(dir.path().join("pki/apiserver.key.unfinished"), "half a k").unwrap();
+            assert!(serves(&load(&dir).unwrap(), "localhost"), "{left:?}");
+        }
+    }
+
+    #[test]
+    fn unusable_files_are_named_and_kept() {
+        let dir = TempDir::new().unwrap();
+        load(&dir).unwrap();
+        let folder = dir.path().join("pki");
+        for file in FILES {
+            let path = folder.join(file);
+            let good = fs::read(&path).unwrap();
+            let half = good.split_at(good.len() / 2).0.to_vec();
+            let other = if file.ends_with(".key") {
+                KeyPair::generate().unwrap().serialize_pem()
+            } else {
+                String::new()
+            };
+            for bad in [b"".to_vec(), b"\xff\xfe".to_vec(), half, other.into_bytes()] {
+                fs::write(&path, &bad).unwrap();
+                let error = load(&dir).err().unwrap().to_string();
+                assert!(error.contains(&*path.to_string_lossy()), "{file}: {error}");
+                assert_eq!(fs::read(&path).unwrap(), bad, "{file}");
+            }
+            fs::write(&path, good).unwrap();
+        }
+        fs::remove_file(folder.join("ca.key")).unwrap();
+        let error = load(&dir).err().unwrap().to_string();
+        assert!(
+            error.ends_with("ca.key cannot be used: it is missing; without it, remove ca.crt as well"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_named() {
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join("pki"), "in the way").unwrap();
+        let error = load(&dir).err().unwrap().to_string();
+        assert!(error.starts_with("cannot write ") && error.contains("/pki: "), "{error}");
+    }
+
+    #[test]
+    fn the_kubeconfig_carries_everything_and_is_private() {
+        let dir = TempDir::new().unwrap();
+        let pki = load(&dir).unwrap();
+        let file = dir.path().join("admin.kubeconfig");
+        for port in [6443, 6444] {
+            pki.write_kubeconfig(&file, &server_url(SocketAddr::from(([0, 0, 0, 0], port)))).unwrap();
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(text.contains(&format!("    server: https://127.0.0.1:{port}\n")), "{text}");
+            let data = |key: &str| {
+                let line = text.lines().find_map(|line| line.trim().strip_prefix(key)).unwrap();
+                String::from_utf8(BASE64.decode(line.trim_start_matches(": ")).unwrap()).unwrap()
+            };
+            let made = contents(&dir);
+            assert_eq!(data("client-certificate-data"), made[0]);
+            assert_eq!(data("client-key-data"), made[1]);
+            assert_eq!(data("certificate-authority-data"), made[4]);
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn urls_and_names_are_those_that_clients_can_use() {
+        let url = |text: &str| server_url(text.parse().unwrap());
+        assert_eq!(url("127.0.0.1:1"), "https://127.0.0.1:1");
+        assert_eq!(url("[::]:6443"), "https://[::1]:6443");
+        assert_eq!(url("192.0.2.1:6443"), "https://192.0.2.1:6443");
+        let any = serving_names(IpAddr::from([0, 0, 0, 0]), Some("not a name"));
+        assert_eq!(any.len(), 6, "{any:?}");
+        assert_eq!(serving_names(Ipv6Addr::LOCALHOST.into(), Some("")), any);
+    }
+
+    #[test]
+    fn files_of_ones_own_are_read_and_named() {
+        let dir = TempDir::new().unwrap();
+        let pki = load(&dir).unwrap();
+        let bundle = dir.path().join("bundle.pem");
+        let text = format!("{}\n# a comment\n{}", pki.authority.certificate_pem, pki.admin.certificate_pem);
+        fs::write(&bundle, text).unwrap();
+        assert_eq!(read_certificates(&bundle).unwrap(), [pki.authority(), pki.admin.certificate.clone()]);
+        assert!(read_private_key(&dir.path().join("pki/admin.key")).is_ok());
+        assert!(read_private_key(&bundle).unwrap_err().to_string().contains("bundle.pem cannot be used"));
+        fs::write(&bundle, &pki.admin.key_pem).unwrap();
+        let empty = read_certificates(&bundle).unwrap_err().to_string();
+        assert!(empty.ends_with("bundle.pem cannot be used: it holds no certificate"), "{empty}");
+        let missing = read_certificates(&dir.path().join("none.pem")).unwrap_err().to_string();
+        assert!(missing.starts_with("cannot read ") && missing.contains("none.pem"), "{missing}");
+    }
+}
