@@ -1,1 +1,291 @@
-//! Whether a registration is valid.
+//! Whether a registration is valid (apiextensions-apiserver `pkg/apis/apiextensions/validation`, 1.37).
+//!
+//! Upstream checks its internal type, where a schema, subresources, columns or selectable fields that are the same in all
+//! versions stand once, beside the versions. Errors name fields of that type: `spec.validation.openAPIV3Schema` where
+//! the user wrote `spec.versions[0].schema.openAPIV3Schema`.
+//!
+//! CEL rules are looked at but not compiled; their cost is not estimated.
+//!
+//! ```
+//! let tree = kindom_api::json::parse(br#"{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
+//!     "names":{"plural":"widgets","kind":"Widget"},"scope":"Namespaced","versions":[{"name":"v1","served":true,
+//!     "storage":true,"schema":{"openAPIV3Schema":{"type":"string"}}}]}}"#)?;
+//! let (mut crd, _) = kindom_api::crd::decode_crd(&tree)?;
+//! kindom_api::crd::default_crd(&mut crd);
+//! let errors: Vec<String> = kindom_schema::crd::validate_create(&crd).iter().map(ToString::to_string).collect();
+//! assert_eq!(errors, [r#"spec.validation.openAPIV3Schema.type: Invalid value: "string": must be object at the root"#]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod conversion;
+mod defaults;
+mod field_path;
+mod openapi;
+mod pem;
+mod props;
+mod spec;
+mod structural;
+mod url;
+mod view;
+mod warnings;
+
+use std::collections::HashSet;
+
+use kindom_api::Value;
+use kindom_api::crd::{API_APPROVED_ANNOTATION, CustomResourceDefinition, condition};
+use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::meta::names::name_is_dns_subdomain;
+use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
+
+pub use warnings::{warnings_on_create, warnings_on_update};
+
+use props::any_schema;
+use view::View;
+
+/// Which rules hold. An update may keep what older servers let through, but not bring in more of it.
+#[derive(Debug)]
+struct Options {
+    require_recognized_review_version: bool,
+    require_immutable_names: bool,
+    require_schema: bool,
+    require_valid_type: bool,
+    require_structural: bool,
+    require_pruned_defaults: bool,
+    require_atomic_set: bool,
+    require_map_list_keys: bool,
+    allow_invalid_ca_bundle: bool,
+    /// The versions whose selectable fields were already too many, and are unchanged; the empty name is all of them.
+    allow_too_many_selectable_fields: HashSet<String>,
+}
+
+impl Options {
+    fn create() -> Self {
+        Self {
+            require_recognized_review_version: true,
+            require_immutable_names: false,
+            require_schema: true,
+            require_valid_type: true,
+            require_structural: true,
+            require_pruned_defaults: true,
+            require_atomic_set: true,
+            require_map_list_keys: true,
+            // It only has to be valid once the registration is Established.
+            allow_invalid_ca_bundle: true,
+            allow_too_many_selectable_fields: HashSet::new(),
+        }
+    }
+
+    fn update(new: &CustomResourceDefinition, old: &CustomResourceDefinition) -> Self {
+        let established = old.is_condition_true(condition::ESTABLISHED);
+        let schemas: Vec<&Value> = old.spec.versions.iter().filter_map(|v| v.open_api_v3_schema()).collect();
+        let none = |holds: &mut dyn FnMut(&Value) -> bool| !schemas.iter().any(|s| any_schema(s, holds));
+        Self {
+            require_recognized_review_version: conversion::review_versions(old).is_none_or(|versions| {
+                versions.is_empty() || versions.iter().any(|v| conversion::is_recognized(v))
+            }),
+            require_immutable_names: established,
+            require_schema: schemas.len() == old.spec.versions.len(),
+            require_valid_type: none(&mut openapi::has_invalid_type),
+            require_structural: schemas.iter().all(|s| is_structural(s)),
+            require_pruned_defaults: !schemas.iter().any(|s| defaults::has_unpruned(s)),
+            require_atomic_set: none(&mut openapi::is_non_atomic_set),
+            require_map_list_keys: none(&mut |s| {
+                !openapi::map_list_keys_and_sets(s, &Path::root()).is_empty()
+            }),
+            allow_invalid_ca_bundle: !established || conversion::has_invalid_ca_bundle(old),
+            allow_too_many_selectable_fields: spec::too_many_selectable_fields_before(new, old),
+        }
+    }
+}
+
+fn is_structural(schema: &Value) -> bool {
+    structural::unsupported(schema).is_ok() && structural::validate(schema, &Path::root()).is_empty()
+}
+
+/// All that is wrong with a registration that is to be created. It has been decoded by `kindom_api::crd::decode_crd`,
+/// defaulted by `default_crd` and prepared by `prepare_for_create`.
+#[must_use]
+pub fn validate_create(crd: &CustomResourceDefinition) -> ErrorList {
+    let required = format!("{}.{}", crd.spec.names.plural, crd.spec.group);
+    let name = |name: &str, prefix: bool| {
+        let mut wrong = name_is_dns_subdomain(name, prefix);
+        if name != required {
+            wrong.push("must be spec.names.plural+\".\"+spec.group".to_owned());
+        }
+        wrong
+    };
+    let meta = kindom_api::json::to_value(&crd.metadata);
+    let mut errors = validate_object_meta(&meta, false, &name, &Path::new("metadata"));
+    spec::validate(&View::of(&crd.spec), &Options::create(), &Path::new("spec"), &mut errors);
+    status_rules(crd, &mut errors);
+    stored_versions(crd, &mut errors);
+    api_approval(crd, None, &mut errors);
+    preserve_unknown_fields(crd, None, &mut errors);
+    errors
+}
+
+/// All that is wrong with a registration that replaces `old`, after `prepare_for_update`. Both were defaulted.
+#[must_use]
+pub fn validate_update(new: &CustomResourceDefinition, old: &CustomResourceDefinition) -> ErrorList {
+    let options = Options::update(new, old);
+    let mut errors = meta_update(new, old);
+    let path = Path::new("spec");
+    let (view, old_view) = (View::of(&new.spec), View::of(&old.spec));
+    spec::validate(&view, &options, &path, &mut errors);
+    spec::immutable(&view, &old_view, &options, &path, &mut errors);
+    status_rules(new, &mut errors);
+    stored_versions(new, &mut errors);
+    api_approval(new, Some(old), &mut errors);
+    preserve_unknown_fields(new, Some(old), &mut errors);
+    errors
+}
+
+/// All that is wrong with a write to `/status`, after `prepare_for_status_update`. Upstream looks at no stored versions
+/// here; the caller who must keep them honest uses [`validate_stored_versions`] too.
+#[must_use]
+pub fn validate_status_update(new: &CustomResourceDefinition, old: &CustomResourceDefinition) -> ErrorList {
+    let mut errors = meta_update(new, old);
+    status_rules(new, &mut errors);
+    errors
+}
+
+/// What is wrong with `status.storedVersions`: the storage version must be there, and all must be among the versions.
+#[must_use]
+pub fn validate_stored_versions(crd: &CustomResourceDefinition) -> ErrorList {
+    let mut errors = ErrorList::new();
+    stored_versions(crd, &mut errors);
+    errors
+}
+
+/// What keeps the schemas of a registration from being structural, for the NonStructuralSchema condition: only old data
+/// can have such (`pkg/controller/nonstructuralschema`).
+#[must_use]
+pub fn structural_violations(crd: &CustomResourceDefinition) -> ErrorList {
+    let view = View::of(&crd.spec);
+    let spec = Path::new("spec");
+    let mut errors = ErrorList::new();
+    let mut check = |schema: &Value, path: &Path<'_>| match structural::unsupported(schema) {
+        Err(text) => errors.push(Error::invalid(path, "", text)),
+        Ok(()) => errors.extend(structural::validate(schema, path)),
+    };
+    if let Some(schema) = view.top_schema() {
+        check(schema, &spec.child("validation").child("openAPIV3Schema"));
+    }
+    let versions = spec.child("versions");
+    for (i, version) in view.versions().iter().enumerate() {
+        if let Some(schema) = version.schema() {
+            check(schema, &versions.index(i).child("schema").child("openAPIV3Schema"));
+        }
+    }
+    errors
+}
+
+fn meta_update(new: &CustomResourceDefinition, old: &CustomResourceDefinition) -> ErrorList {
+    let (new, old) = (kindom_api::json::to_value(&new.metadata), kindom_api::json::to_value(&old.metadata));
+    validate_object_meta_update(&new, &old, &Path::new("metadata"))
+}
+
+fn status_rules(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
+    let status = Path::new("status");
+    spec::names(&crd.status.accepted_names, &status.child("acceptedNames"), errors);
+}
+
+fn stored_versions(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
+    let status = Path::new("status");
+    let path = status.child("storedVersions");
+    let stored = &crd.status.stored_versions;
+    if stored.is_empty() {
+        errors.push(Error::invalid(&path, Value::Null, "must have at least one stored version"));
+        return;
+    }
+    if let Some(version) = crd.spec.versions.iter().find(|v| v.storage && !stored.contains(&v.name)) {
+        let detail = format!("must have the storage version {}", version.name);
+        errors.push(Error::invalid(&path, stored.clone(), detail));
+    }
+    for (i, name) in stored.iter().enumerate().filter(|(_, name)| crd.version(name).is_none()) {
+        let detail = format!(
+            "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+        );
+        errors.push(Error::invalid(&path.index(i), name.as_str(), detail));
+    }
+}
+
+/// What the annotation on registrations in the Kubernetes project's groups says (KEP-1111,
+/// apiextensions-apiserver `pkg/apihelpers`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApiApproval {
+    /// The group needs no approval.
+    NotNeeded,
+    /// There is no annotation.
+    Missing(String),
+    /// It holds neither a URL nor a reason that begins with `unapproved`.
+    Invalid(String),
+    /// It holds the URL of the approval.
+    Approved(String),
+    /// It begins with `unapproved`.
+    Bypassed(String),
+}
+
+/// What the `api-approved.kubernetes.io` annotation says, and upstream's text for it.
+#[must_use]
+pub fn api_approval_state(crd: &CustomResourceDefinition) -> ApiApproval {
+    let protected = ["k8s.io", "kubernetes.io"].into_iter().any(|domain| {
+        crd.spec.group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    });
+    if !protected {
+        return ApiApproval::NotNeeded;
+    }
+    const REFERENCE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let must = format!("protected groups must have approval annotation \"{API_APPROVED_ANNOTATION}\"");
+    match crd.metadata.annotations.get(API_APPROVED_ANNOTATION).map_or("", String::as_str) {
+        "" => ApiApproval::Missing(format!("{must}, {REFERENCE}")),
+        text if text.starts_with("unapproved") => {
+            ApiApproval::Bypassed(format!("not approved: {}", kindom_api::field::go_quote(text)))
+        }
+        text if url::is_absolute(text) => ApiApproval::Approved(format!("approved in {text}")),
+        _ => ApiApproval::Invalid(format!(
+            "{must} with either a URL or a reason starting with \"unapproved\", {REFERENCE}"
+        )),
+    }
+}
+
+fn api_approval(
+    new: &CustomResourceDefinition,
+    old: Option<&CustomResourceDefinition>,
+    errors: &mut ErrorList,
+) {
+    let state = api_approval_state(new);
+    // Who only updates another part need not mend this.
+    let unchanged = old.is_some_and(|old| {
+        std::mem::discriminant(&api_approval_state(old)) == std::mem::discriminant(&state)
+    });
+    if unchanged {
+        return;
+    }
+    let metadata = Path::new("metadata");
+    let annotations = metadata.child("annotations");
+    let path = annotations.key(API_APPROVED_ANNOTATION);
+    match state {
+        ApiApproval::NotNeeded | ApiApproval::Approved(_) | ApiApproval::Bypassed(_) => {}
+        ApiApproval::Missing(text) => errors.push(Error::required(&path, text)),
+        ApiApproval::Invalid(text) => {
+            let value = new.metadata.annotations.get(API_APPROVED_ANNOTATION).cloned().unwrap_or_default();
+            errors.push(Error::invalid(&path, value, text));
+        }
+    }
+}
+
+fn preserve_unknown_fields(
+    new: &CustomResourceDefinition,
+    old: Option<&CustomResourceDefinition>,
+    errors: &mut ErrorList,
+) {
+    if new.spec.preserve_unknown_fields && !old.is_some_and(|old| old.spec.preserve_unknown_fields) {
+        let spec = Path::new("spec");
+        errors.push(Error::invalid(
+            &spec.child("preserveUnknownFields"),
+            true,
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+        ));
+    }
+}
