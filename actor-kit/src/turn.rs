@@ -135,4 +135,45 @@ mod tests {
         let Fall::Failed(text) = Fall::failed(&"ü".repeat(10_000)) else { panic!("a failure stays one") };
         assert_eq!(text, "ü".repeat(TEXT_MAX));
     }
+
+    #[test]
+    fn the_hook_logs_with_the_actors_name_and_a_kill_as_no_error() {
+        install_panic_hook();
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .without_time()
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let name: Arc<str> = "resource/a".into();
+            let _ = die(&name);
+            let _ = turn(&name, || panic!("out of luck"));
+        });
+        let text = String::from_utf8(log.0.lock().clone()).unwrap();
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("actor=")).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(
+            lines[0].trim_start(),
+            r#"INFO kindom_actor_kit::turn: killed by order actor="resource/a" chaos=true"#
+        );
+        let panic = r#"ERROR kindom_actor_kit::turn: panic: out of luck actor="resource/a" location="#;
+        assert!(lines[1].starts_with(panic), "{text}");
+        assert!(lines[1].contains("turn.rs:"), "{text}");
+    }
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<parking_lot::Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
 }
