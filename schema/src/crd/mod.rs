@@ -25,6 +25,8 @@ mod pem;
 mod props;
 mod spec;
 mod structural;
+#[cfg(test)]
+mod tests;
 mod url;
 mod view;
 mod warnings;

@@ -1,0 +1,3 @@
+//! Registrations that break one rule each, and what is said about them.
+
+mod corpus;
