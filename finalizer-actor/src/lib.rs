@@ -1,1 +1,23 @@
-//! kindom: finalizer-actor.
+//! Empties what is being deleted: the objects of a registration, the content of a namespace.
+//!
+//! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, the rules of
+//! namespaces as objects, and the removal of both.
+//!
+//! **Messages:** none; it is woken by the registry, by namespaces, and by what it drains.
+//!
+//! # Invariants
+//! - A reconciler: it takes no input, and whatever it was told before a fall does not matter.
+//! - A registration goes in one transaction with "it has not changed" and "no key is left under its prefix".
+//! - A namespace goes after its content: what is created in it is guarded by its revision, so nothing lands once it is
+//!   marked.
+//! - A drain holds one page of objects in memory.
+
+mod actor;
+mod drain;
+mod handle;
+mod namespace;
+mod registration;
+mod rules;
+
+pub use handle::FinalizerHandle;
+pub use rules::{STANDARD_NAMESPACES, namespaces, standard_namespace};

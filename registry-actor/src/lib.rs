@@ -1,1 +1,27 @@
-//! kindom: registry-actor.
+//! Who holds which name, and which types are served.
+//!
+//! **Owns** the claims on names, the routes, the types' handles, and the rules of registrations as objects.
+//!
+//! **Messages:** `JudgeNames` from the conflict actor; `ListTerminating` and `ListRegistered` from the finalizer actor.
+//! Upward there are only wake-ups ([`RegistryHandle::changes`]).
+//!
+//! # Invariants
+//! - Claims and routes are a fold of the commit stream of registrations; the registry writes nothing.
+//! - A name has at most one holder (T-12, T-13, T-20): a verdict carries the revision up to which claims were folded, and
+//!   is written only if no claim of the group was accepted since (`conflict-actor`).
+//! - Handles outlive the registry's incarnations, so that watches do; a successor checks each against the store.
+//!
+//! # Sources
+//! apiextensions `pkg/controller/status`, `pkg/registry/customresourcedefinition` (1.37), for behaviour.
+
+mod actor;
+pub mod claims;
+mod crd;
+mod handle;
+mod messages;
+mod routes;
+
+pub use crd::{Registrations, custom_resource_definitions};
+pub use handle::RegistryHandle;
+pub use messages::{Judgement, Registered};
+pub use routes::{GroupRoutes, RouteTable, Routes};

@@ -1,1 +1,48 @@
-//! kindom: resource-actor.
+//! One registered type: its objects, their changes, and the only way to write them.
+//!
+//! **Owns** a type's storage prefix, its snapshot, its event log and its watches' cursors, and the rules by which an
+//! object is created, updated and deleted.
+//!
+//! **Messages:** `CommitObject`, from [`ResourceHandle`]: a planned transaction, admitted in one turn.
+//!
+//! # Invariants
+//! - Snapshot and log change only by folding the commit stream, in revision order; no request writes them.
+//! - A read enters no mailbox, and sees every write that was answered before it.
+//! - An admitted commit outlives its client and its actor; a commit that was not admitted may be sent again.
+//! - A successor trusts nothing that its predecessor left: it loads the type from storage, and watches that were behind
+//!   go on through the store's history.
+//!
+//! # Sources
+//! apiserver `pkg/registry/generic/registry/store.go`, `pkg/registry/rest`, `pkg/storage/cacher` (1.37), for behaviour.
+
+mod actor;
+mod custom;
+pub mod error;
+mod event_log;
+mod feed;
+mod handle;
+mod limits;
+mod live;
+mod messages;
+mod object;
+mod plan;
+pub mod render;
+mod snapshot;
+pub mod spec;
+mod strategy;
+mod watch;
+mod write;
+
+pub use custom::CustomObjects;
+pub use error::{ReadError, WatchError, WriteError};
+pub(crate) use event_log::EventLog;
+pub use event_log::ObjectEvent;
+pub use feed::Feed;
+pub use handle::{Deps, Freshness, ResourceHandle};
+pub use object::StoredObject;
+pub use plan::{Preconditions, mark_deleted};
+pub use snapshot::Snapshot;
+pub use spec::{Names, Scope, TypeSpec, VersionSpec};
+pub use strategy::{Deletion, RuleContext, Strategy};
+pub use watch::WatchCursor;
+pub use write::{Drained, Target, Wanted, WriteOptions, Written};

@@ -1,0 +1,115 @@
+//! The actor: woken by the registry, it writes the verdicts that are due.
+
+use std::time::Duration;
+
+use actix::{Actor, AsyncContext as _, Context, WrapFuture as _};
+use bytes::Bytes;
+use kindom_actor_kit::{AskError, Deadline};
+use kindom_api::meta;
+use kindom_registry_actor::{Judgement, RegistryHandle};
+use kindom_resource_actor::{ReadError, ResourceHandle, WriteError};
+use kindom_storage::{Compare, Key, Op, Revision, Txn, TxnOutcome};
+
+use crate::conditions;
+
+/// How many verdicts are asked for at once; they belong to as many groups.
+const VERDICTS_AT_ONCE: usize = 16;
+/// How long one step may take before the world is read again.
+const STEP: Duration = Duration::from_secs(10);
+/// How long to wait after a failure before trying again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Debug, thiserror::Error)]
+enum ReconcileError {
+    #[error("the registry: {0}")]
+    Ask(#[from] AskError),
+    #[error("the registry: {0}")]
+    Fold(#[from] ReadError),
+    #[error("the store: {0}")]
+    Write(#[from] WriteError),
+}
+
+/// One incarnation; it knows nothing of its own.
+pub(crate) struct ConflictActor {
+    pub(crate) registry: RegistryHandle,
+    pub(crate) registrations: ResourceHandle,
+    /// `/kindom/registry/claims/`: what ledger keys start with.
+    pub(crate) ledger: String,
+}
+
+impl Actor for ConflictActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let reconciler = Reconciler {
+            registry: self.registry.clone(),
+            registrations: self.registrations.clone(),
+            ledger: self.ledger.clone(),
+        };
+        ctx.spawn(reconciler.run().into_actor(self));
+    }
+}
+
+struct Reconciler {
+    registry: RegistryHandle,
+    registrations: ResourceHandle,
+    ledger: String,
+}
+
+impl Reconciler {
+    async fn run(self) {
+        let mut changes = self.registry.changes();
+        loop {
+            match self.reconcile().await {
+                Ok(()) => changes.woken().await,
+                Err(error) => {
+                    tracing::warn!(%error, "names could not be judged; trying again");
+                    self.registry.deps().clock.sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Until nothing is due.
+    async fn reconcile(&self) -> Result<(), ReconcileError> {
+        loop {
+            let due = self.registry.due(VERDICTS_AT_ONCE, Deadline::after(STEP)).await?;
+            if due.is_empty() {
+                return Ok(());
+            }
+            // They are of different groups, so none depends on another.
+            let written =
+                futures::future::join_all(due.into_iter().map(|judgement| self.write(judgement))).await;
+            let mut last = Revision::ZERO;
+            for revision in written {
+                last = last.max(revision?);
+            }
+            self.registry.folded(last, Deadline::after(STEP)).await?;
+        }
+    }
+
+    /// Writes one verdict; gives back a revision after which it, or what came in between, is folded.
+    async fn write(&self, judgement: Judgement) -> Result<Revision, ReconcileError> {
+        let Judgement { name, object, mut crd, verdict, folded } = judgement;
+        let seconds = i64::try_from(self.registry.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+        conditions::apply(&mut crd, &verdict, &meta::time::format(seconds));
+        crd.metadata.resource_version = String::new();
+        let Some(spec) = self.registrations.spec() else { return Ok(folded) };
+        let key = spec.storage_key(&name);
+        let mut txn = Txn {
+            compares: vec![Compare::mod_is(&key, object.revision())],
+            ops: vec![Op::Put(key, Bytes::from(crd.to_value().to_vec()))],
+        };
+        if verdict.claims {
+            let ledger = Key::from(format!("{}{}", self.ledger, crd.spec.group));
+            txn.compares.push(Compare::mod_before(&ledger, folded.next()));
+            txn.ops.push(Op::Put(ledger, Bytes::copy_from_slice(name.as_bytes())));
+        }
+        match self.registrations.commit(txn, Deadline::after(STEP)).await? {
+            TxnOutcome::Committed { revision } => Ok(revision),
+            // Somebody was faster. What they wrote is a registration of this group, which the registry will fold; only
+            // then is asking again of use.
+            TxnOutcome::Failed { .. } => Ok(folded.next()),
+        }
+    }
+}

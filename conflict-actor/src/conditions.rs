@@ -1,0 +1,80 @@
+//! What a verdict on names means for a registration's status. Pure.
+//!
+//! Sources: apiextensions `pkg/controller/status/naming_controller.go`, `pkg/controller/establish`,
+//! `pkg/controller/apiapproval` (1.37).
+
+use kindom_api::crd::{CustomResourceDefinition, Names, condition};
+use kindom_api::meta::{Condition, set_condition};
+use kindom_registry_actor::claims::Verdict;
+
+/// Writes a verdict into a registration's status: the accepted names, `NamesAccepted` and `Established`. Other
+/// conditions are not touched. Established, once True, stays: a registration whose change of names is in conflict goes
+/// on serving under those it holds.
+pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: &str) {
+    let accepted = &verdict.accepted;
+    crd.status.accepted_names = Names {
+        plural: accepted.plural.clone(),
+        singular: accepted.singular.clone(),
+        kind: accepted.kind.clone(),
+        list_kind: accepted.list_kind.clone(),
+        short_names: accepted.short_names.clone(),
+        categories: accepted.categories.clone(),
+    };
+    let generation = crd.metadata.generation;
+    let mut set = |kind: &str, status: &str, reason: &str, message: &str| {
+        let condition = Condition::new(kind, status, reason, message);
+        let condition = Condition { observed_generation: generation, ..condition };
+        set_condition(&mut crd.status.conditions, condition, now);
+    };
+    match &verdict.conflict {
+        None => set(condition::NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found"),
+        Some(conflict) => set(condition::NAMES_ACCEPTED, "False", conflict.reason, &conflict.message),
+    }
+    if crd.is_condition_true(condition::ESTABLISHED) {
+        return;
+    }
+    let (status, reason, message) = match &verdict.conflict {
+        None => ("True", "InitialNamesAccepted", "the initial names have been accepted"),
+        Some(_) => ("False", "NotAccepted", "not all names are accepted"),
+    };
+    let condition = Condition::new(condition::ESTABLISHED, status, reason, message);
+    let condition = Condition { observed_generation: generation, ..condition };
+    set_condition(&mut crd.status.conditions, condition, now);
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_registry_actor::claims::Conflict;
+
+    use super::*;
+
+    fn shown(crd: &CustomResourceDefinition) -> Vec<String> {
+        let show = |c: &Condition| format!("{}={} {}", c.kind, c.status, c.reason);
+        crd.status.conditions.iter().map(show).collect()
+    }
+
+    fn verdict(conflict: Option<&'static str>) -> Verdict {
+        let conflict = conflict.map(|reason| Conflict { reason, message: "x is already in use".into() });
+        Verdict { accepted: kindom_resource_actor::Names::default(), conflict, claims: false }
+    }
+
+    #[test]
+    fn accepted_names_establish_at_once() {
+        let mut crd = CustomResourceDefinition::default();
+        apply(&mut crd, &verdict(None), "2026-01-01T00:00:00Z");
+        assert_eq!(shown(&crd), ["NamesAccepted=True NoConflicts", "Established=True InitialNamesAccepted"]);
+    }
+
+    #[test]
+    fn a_conflict_keeps_a_newcomer_out_and_an_established_type_in() {
+        let mut crd = CustomResourceDefinition::default();
+        apply(&mut crd, &verdict(Some("PluralConflict")), "2026-01-01T00:00:00Z");
+        assert_eq!(shown(&crd), ["NamesAccepted=False PluralConflict", "Established=False NotAccepted"]);
+        apply(&mut crd, &verdict(None), "2026-01-01T00:00:01Z");
+        apply(&mut crd, &verdict(Some("KindConflict")), "2026-01-01T00:00:02Z");
+        assert_eq!(
+            shown(&crd),
+            ["NamesAccepted=False KindConflict", "Established=True InitialNamesAccepted"]
+        );
+    }
+}

@@ -1,0 +1,320 @@
+//! The registry's actor: folds registrations into claims and routes, and answers what is due.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use actix::{Actor, AsyncContext as _, Context, Handler, Message, MessageResult, StreamHandler};
+use futures::StreamExt as _;
+use futures::stream::poll_fn;
+use kindom_actor_kit::BoxError;
+use kindom_api::crd::decode_crd;
+use kindom_api::{Value, json};
+use kindom_resource_actor::{CustomObjects, Names, ResourceHandle, StoredObject, TypeSpec};
+use kindom_storage::{Change, Commit, KeyRange, RangeRequest, Revision, StorageError, Watch};
+
+use crate::claims::{ClaimTable, Claimant, Settled};
+use crate::handle::Shared;
+use crate::messages::{JudgeNames, Judgement, ListRegistered, ListTerminating, Registered};
+use crate::routes::RouteTable;
+
+/// How many commits one turn folds: each costs a parse of a registration.
+const FOLD_PER_TURN_MAX: usize = 4;
+/// How many registrations are read from the store at once.
+const LOAD_PAGE: usize = 256;
+
+type Folded = Vec<Result<Arc<Commit>, StorageError>>;
+
+/// One incarnation: the fold of all registrations up to `folded`.
+pub(crate) struct RegistryActor {
+    shared: Arc<Shared>,
+    claims: ClaimTable,
+    registrations: BTreeMap<String, Entry>,
+    folded: Revision,
+    watch: Option<Watch>,
+}
+
+struct Entry {
+    object: Arc<StoredObject>,
+    terminating: bool,
+    /// Where it is routed: group and plural.
+    route: Option<(String, String)>,
+}
+
+/// What is read out of a registration's tree.
+struct Facts {
+    claimant: Claimant,
+    plural: String,
+    served: bool,
+}
+
+impl RegistryActor {
+    pub(crate) async fn load(shared: Arc<Shared>) -> Result<Self, BoxError> {
+        let storage = Arc::clone(&shared.deps.storage);
+        let prefix = shared.prefix.as_bytes();
+        let mut request = RangeRequest { limit: Some(LOAD_PAGE), ..RangeRequest::prefix(prefix) };
+        let mut actor = Self {
+            claims: ClaimTable::default(),
+            registrations: BTreeMap::new(),
+            folded: Revision::ZERO,
+            watch: None,
+            shared,
+        };
+        let mut table = actor.shared.built_in.clone();
+        loop {
+            let page = storage.range(request.clone()).await?;
+            let at = request.revision.unwrap_or(page.revision);
+            request.revision = Some(at);
+            actor.folded = at;
+            let full = page.kvs.len() == LOAD_PAGE;
+            for kv in page.kvs {
+                request.range.start = KeyRange::single(&kv.key).end.unwrap_or_else(|| kv.key.clone());
+                actor.put(&mut table, kv.key.as_bytes(), kv.value, kv.mod_revision, kv.create_revision);
+            }
+            if !full {
+                break;
+            }
+        }
+        actor.retire_missing();
+        let watch = storage
+            .watch(KeyRange::prefix(actor.shared.prefix.as_bytes()), Some(actor.folded.next()))
+            .await?;
+        actor.shared.routes.publish(table);
+        actor.shared.feed.begin(actor.folded, Arc::clone(&watch.progress));
+        actor.shared.changed.wake();
+        actor.watch = Some(watch);
+        Ok(actor)
+    }
+
+    /// Types that an earlier incarnation knew and whose registration is gone.
+    fn retire_missing(&mut self) {
+        let mut handles = self.shared.handles.lock();
+        let gone: Vec<String> =
+            handles.keys().filter(|n| !self.registrations.contains_key(*n)).cloned().collect();
+        for name in gone {
+            if let Some(handle) = handles.remove(&name) {
+                handle.retire();
+            }
+        }
+    }
+
+    fn put(
+        &mut self,
+        table: &mut RouteTable,
+        key: &[u8],
+        value: bytes::Bytes,
+        revision: Revision,
+        created: Revision,
+    ) {
+        let Some(name) =
+            key.strip_prefix(self.shared.prefix.as_bytes()).and_then(|n| std::str::from_utf8(n).ok())
+        else {
+            return;
+        };
+        let object = Arc::new(StoredObject::new(name, value, revision));
+        let tree = json::parse(object.json()).unwrap_or_default();
+        let facts = facts(&tree, created);
+        let handle = facts.as_ref().and_then(|facts| self.type_of(name, facts, &object, &tree));
+        if let Some(facts) = &facts {
+            self.claims.put(name, facts.claimant.clone());
+        }
+        let route = match (&facts, &handle) {
+            (Some(facts), Some(_)) if facts.served => {
+                Some((facts.claimant.group.clone(), facts.claimant.accepted.plural.clone()))
+            }
+            _ => None,
+        };
+        let terminating = object.deleting();
+        let before =
+            self.registrations.insert(name.to_owned(), Entry { object, terminating, route: route.clone() });
+        if let Some((group, plural)) = before.and_then(|b| b.route).filter(|r| Some(r) != route.as_ref()) {
+            table.remove(&group, &plural);
+        }
+        if let (Some((group, plural)), Some(handle)) = (route, handle) {
+            table.insert(&group, &plural, handle);
+        }
+    }
+
+    /// The type's handle with its spec as of this registration. It outlives incarnations, so that watches do.
+    fn type_of(
+        &self,
+        name: &str,
+        facts: &Facts,
+        object: &Arc<StoredObject>,
+        tree: &Value,
+    ) -> Option<ResourceHandle> {
+        // A registration whose group and plural are built in never serves (OverlappingBuiltInResource).
+        if self.shared.built_in.get(&facts.claimant.group, &facts.plural).is_some() {
+            return None;
+        }
+        let mut handles = self.shared.handles.lock();
+        let known = handles.get(name).cloned();
+        let before = known.as_ref().and_then(ResourceHandle::spec);
+        let seen = |spec: &TypeSpec| spec.registration.as_ref().map(|r| r.object.revision());
+        if before.as_deref().and_then(seen) == Some(object.revision()) {
+            return known;
+        }
+        let key = kindom_storage::Key::from(format!("{}{name}", self.shared.prefix));
+        let spec = TypeSpec::from_registration(key, object, tree, Arc::new(CustomObjects), before.as_deref());
+        let spec = match spec {
+            Ok(spec) => Arc::new(spec),
+            Err(error) => {
+                tracing::error!(registration = name, error, "a stored registration can't be served");
+                return None;
+            }
+        };
+        let handle = match known {
+            Some(known) => {
+                known.set_spec(spec);
+                known
+            }
+            None => ResourceHandle::new(Arc::clone(&self.shared.deps), spec),
+        };
+        handles.insert(name.to_owned(), handle.clone());
+        Some(handle)
+    }
+
+    fn remove(&mut self, table: &mut RouteTable, key: &[u8]) {
+        let Some(name) =
+            key.strip_prefix(self.shared.prefix.as_bytes()).and_then(|n| std::str::from_utf8(n).ok())
+        else {
+            return;
+        };
+        self.claims.remove(name);
+        if let Some((group, plural)) = self.registrations.remove(name).and_then(|e| e.route) {
+            table.remove(&group, &plural);
+        }
+        if let Some(handle) = self.shared.handles.lock().remove(name) {
+            handle.retire();
+        }
+    }
+
+    fn registered(&self, only: impl Fn(&Entry) -> bool) -> Vec<Registered> {
+        let handles = self.shared.handles.lock();
+        let chosen = self.registrations.iter().filter(|(_, entry)| only(entry));
+        chosen
+            .map(|(name, entry)| Registered {
+                name: name.clone(),
+                handle: handles.get(name).cloned(),
+                object: Arc::clone(&entry.object),
+            })
+            .collect()
+    }
+}
+
+/// Reads what the registry needs; none if the tree is no registration.
+fn facts(tree: &Value, created: Revision) -> Option<Facts> {
+    let group = tree.at(&["spec", "group"])?.as_str()?.to_owned();
+    let wanted = Names::from_value(Some(tree.at(&["spec", "names"])?));
+    let accepted = Names::from_value(tree.at(&["status", "acceptedNames"]));
+    let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
+    let condition = |kind: &str| {
+        let found = conditions.iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind))?;
+        Some(found.get("status").and_then(Value::as_str) == Some("True"))
+    };
+    let (names_accepted, established) = (condition("NamesAccepted"), condition("Established") == Some(true));
+    let deleting = tree.at(&["metadata", "deletionTimestamp"]).is_some();
+    Some(Facts {
+        plural: wanted.plural.clone(),
+        // ServeHTTP (T-43): accepted or established, under the plural that it holds.
+        served: (names_accepted == Some(true) || established) && accepted.plural == wanted.plural,
+        claimant: Claimant {
+            group,
+            created,
+            wanted,
+            accepted,
+            settled: Settled { names_accepted, established, deleting },
+        },
+    })
+}
+
+impl Drop for RegistryActor {
+    fn drop(&mut self) {
+        self.shared.feed.end();
+    }
+}
+
+impl Actor for RegistryActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if let Some(Watch { mut commits, .. }) = self.watch.take() {
+            let commits = poll_fn(move |cx| Pin::new(&mut commits).poll_recv(cx));
+            ctx.add_stream(commits.ready_chunks(FOLD_PER_TURN_MAX));
+        }
+    }
+}
+
+impl StreamHandler<Folded> for RegistryActor {
+    fn handle(&mut self, commits: Folded, _: &mut Self::Context) {
+        let mut table = RouteTable::clone(&self.shared.routes.table());
+        for commit in commits {
+            let commit = commit.unwrap_or_else(|error| panic!("the stream of registrations ended: {error}"));
+            for event in &commit.events {
+                match &event.change {
+                    Change::Put { value, create_revision } => {
+                        self.put(
+                            &mut table,
+                            event.key.as_bytes(),
+                            value.clone(),
+                            commit.revision,
+                            *create_revision,
+                        );
+                    }
+                    Change::Delete => self.remove(&mut table, event.key.as_bytes()),
+                }
+            }
+            self.folded = commit.revision;
+        }
+        self.shared.publish(table, self.folded);
+    }
+
+    fn finished(&mut self, _: &mut Self::Context) {
+        panic!("the stream of registrations ended");
+    }
+}
+
+impl Message for JudgeNames {
+    type Result = Vec<Judgement>;
+}
+
+impl Handler<JudgeNames> for RegistryActor {
+    type Result = MessageResult<JudgeNames>;
+
+    fn handle(&mut self, JudgeNames { max }: JudgeNames, _: &mut Self::Context) -> Self::Result {
+        let due = self.claims.due(max);
+        let judgements = due
+            .into_iter()
+            .filter_map(|(name, verdict)| {
+                let object = Arc::clone(&self.registrations.get(&name)?.object);
+                let crd = decode_crd(&json::parse(object.json()).ok()?).ok()?.0;
+                Some(Judgement { name, object, crd: Box::new(crd), verdict, folded: self.folded })
+            })
+            .collect();
+        MessageResult(judgements)
+    }
+}
+
+impl Message for ListTerminating {
+    type Result = Vec<Registered>;
+}
+
+impl Handler<ListTerminating> for RegistryActor {
+    type Result = MessageResult<ListTerminating>;
+
+    fn handle(&mut self, _: ListTerminating, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.registered(|entry| entry.terminating))
+    }
+}
+
+impl Message for ListRegistered {
+    type Result = Vec<Registered>;
+}
+
+impl Handler<ListRegistered> for RegistryActor {
+    type Result = MessageResult<ListRegistered>;
+
+    fn handle(&mut self, _: ListRegistered, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.registered(|_| true))
+    }
+}

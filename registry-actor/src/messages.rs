@@ -1,0 +1,46 @@
+//! What is said to the registry.
+
+use std::sync::Arc;
+
+use kindom_api::crd::CustomResourceDefinition;
+use kindom_resource_actor::{ResourceHandle, StoredObject};
+use kindom_storage::Revision;
+
+use crate::claims::Verdict;
+
+/// From the conflict actor: which verdicts on names change what is stored?
+pub(crate) struct JudgeNames {
+    /// At most so many.
+    pub(crate) max: usize,
+}
+
+/// From the finalizer actor: which registrations are being deleted?
+pub(crate) struct ListTerminating;
+
+/// From the finalizer actor: every registration, served or not.
+pub(crate) struct ListRegistered;
+
+/// A verdict on the names of a registration, and what it was judged on.
+pub struct Judgement {
+    /// The registration's name.
+    pub name: String,
+    /// The registration as it was seen.
+    pub object: Arc<StoredObject>,
+    /// The same, decoded.
+    pub crd: Box<CustomResourceDefinition>,
+    /// What is decided.
+    pub verdict: Verdict,
+    /// Everything up to this revision was taken into account.
+    pub folded: Revision,
+}
+
+/// A registration with the type that it registers.
+#[derive(Clone)]
+pub struct Registered {
+    /// The registration's name.
+    pub name: String,
+    /// The type; none if the stored bytes describe none, or one that is built in.
+    pub handle: Option<ResourceHandle>,
+    /// The registration as it was seen.
+    pub object: Arc<StoredObject>,
+}

@@ -1,0 +1,141 @@
+//! The actor of one type: folds the type's commits into snapshot and log, and admits its writes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use actix::{Actor, AsyncContext as _, Context, Handler, Message, StreamHandler};
+use futures::StreamExt as _;
+use futures::stream::poll_fn;
+use kindom_actor_kit::BoxError;
+use kindom_storage::{Change, Commit, KeyRange, RangeRequest, Storage, StorageError, Watch};
+
+use crate::limits::{FOLD_PER_TURN_MAX, LOAD_PAGE};
+use crate::live::Live;
+use crate::messages::CommitObject;
+use crate::{ObjectEvent, Snapshot, StoredObject};
+
+type Folded = Vec<Result<Arc<Commit>, StorageError>>;
+
+/// One incarnation. What it knows beyond `live` is only where it got it from.
+pub(crate) struct ResourceActor {
+    storage: Arc<dyn Storage>,
+    live: Arc<Live>,
+    prefix: Arc<str>,
+    watch: Option<Watch>,
+}
+
+impl ResourceActor {
+    /// Loads the type from storage and watches what follows.
+    pub(crate) async fn load(
+        storage: Arc<dyn Storage>,
+        live: Arc<Live>,
+        prefix: Arc<str>,
+    ) -> Result<Self, BoxError> {
+        let range = KeyRange::prefix(prefix.as_bytes());
+        let mut request = RangeRequest { limit: Some(LOAD_PAGE), ..RangeRequest::prefix(prefix.as_bytes()) };
+        let mut objects = Vec::new();
+        let at = loop {
+            let page = storage.range(request.clone()).await?;
+            let at = request.revision.unwrap_or(page.revision);
+            // All pages are read as of the first one.
+            request.revision = Some(at);
+            let Some(last) = page.kvs.last() else { break at };
+            request.range.start = KeyRange::single(&last.key).end.unwrap_or_else(|| last.key.clone());
+            let full = page.kvs.len() == LOAD_PAGE;
+            objects.extend(page.kvs.into_iter().filter_map(|kv| {
+                let key = suffix(&prefix, kv.key.as_bytes())?;
+                Some(Arc::new(StoredObject::new(key, kv.value, kv.mod_revision)))
+            }));
+            if !full {
+                break at;
+            }
+        };
+        let watch = storage.watch(range, Some(at.next())).await?;
+        live.install(Snapshot::from_sorted(objects, at), Arc::clone(&watch.progress));
+        Ok(Self { storage, live, prefix, watch: Some(watch) })
+    }
+
+    fn fold(&self, commits: &Folded) -> Result<(), StorageError> {
+        let mut snapshot = Snapshot::clone(&self.live.snapshot());
+        let mut events = Vec::with_capacity(commits.len());
+        let mut end = Ok(());
+        for commit in commits {
+            let commit = match commit {
+                Ok(commit) => commit,
+                Err(error) => {
+                    end = Err(error.clone());
+                    break;
+                }
+            };
+            for event in &commit.events {
+                let Some(key) = suffix(&self.prefix, event.key.as_bytes()) else { continue };
+                let (object, previous) = match &event.change {
+                    Change::Put { value, .. } => {
+                        let object = Arc::new(StoredObject::new(key, value.clone(), commit.revision));
+                        (Some(Arc::clone(&object)), snapshot.put(object))
+                    }
+                    Change::Delete => (None, snapshot.remove(key)),
+                };
+                events.push(Arc::new(ObjectEvent { revision: commit.revision, object, previous }));
+            }
+            snapshot.advance(commit.revision);
+        }
+        // The log first: who sees the snapshot's revision finds its events.
+        self.live.log.append(events);
+        self.live.publish(snapshot);
+        end
+    }
+}
+
+/// What follows the type's prefix in a key. Keys that are no text are nobody's objects.
+fn suffix<'a>(prefix: &str, key: &'a [u8]) -> Option<&'a str> {
+    std::str::from_utf8(key.strip_prefix(prefix.as_bytes())?).ok()
+}
+
+impl Actor for ResourceActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if let Some(Watch { mut commits, .. }) = self.watch.take() {
+            let commits = poll_fn(move |cx| Pin::new(&mut commits).poll_recv(cx));
+            ctx.add_stream(commits.ready_chunks(FOLD_PER_TURN_MAX));
+        }
+    }
+}
+
+impl StreamHandler<Folded> for ResourceActor {
+    fn handle(&mut self, commits: Folded, _: &mut Self::Context) {
+        if let Err(error) = self.fold(&commits) {
+            panic!("the commit stream of {} ended: {error}", self.prefix);
+        }
+    }
+
+    fn finished(&mut self, _: &mut Self::Context) {
+        panic!("the commit stream of {} ended", self.prefix);
+    }
+}
+
+impl Message for CommitObject {
+    type Result = ();
+}
+
+impl Handler<CommitObject> for ResourceActor {
+    type Result = ();
+
+    fn handle(&mut self, CommitObject { txn, reply }: CommitObject, _: &mut Self::Context) {
+        let storage = Arc::clone(&self.storage);
+        // Detached: an admitted commit outlives its client and its actor.
+        actix::spawn(async move {
+            let outcome = storage.txn(txn).await;
+            if reply.send(outcome).is_err() {
+                tracing::debug!("a commit outlived its client");
+            }
+        });
+    }
+}
+
+impl Drop for ResourceActor {
+    fn drop(&mut self) {
+        self.live.feed.end();
+    }
+}

@@ -1,0 +1,66 @@
+//! The rules of the objects of registered types (apiextensions `pkg/registry/customresource/strategy.go`, 1.37).
+
+use kindom_api::Value;
+use kindom_api::field::{ErrorList, Path};
+use kindom_api::meta::names::name_is_dns_subdomain;
+use kindom_api::meta::{coerce_metadata, validate_object_meta};
+
+use crate::render::metadata_mut;
+use crate::{RuleContext, Strategy};
+
+/// Objects of registered types: validated by their version's schema; `generation` counts changes outside metadata.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CustomObjects;
+
+impl Strategy for CustomObjects {
+    fn decode(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &mut Value,
+        unknown: Option<&mut Vec<String>>,
+    ) -> Result<(), String> {
+        let in_metadata = coerce_metadata(object).map_err(|e| e.to_string())?;
+        let Some(schema) = &cx.version.schema else { return Ok(()) };
+        match unknown {
+            Some(unknown) => {
+                schema.prune(object, Some(unknown));
+                unknown.extend(in_metadata);
+            }
+            None => schema.prune(object, None),
+        }
+        schema.default(object);
+        Ok(())
+    }
+
+    fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
+        metadata_mut(object).insert("generation", 1);
+    }
+
+    fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
+        let path = Path::new("metadata");
+        let metadata = object.get("metadata").unwrap_or(&Value::Null);
+        let mut errors = validate_object_meta(metadata, cx.spec.namespaced(), &name_is_dns_subdomain, &path);
+        if let Some(schema) = &cx.version.schema {
+            errors.extend(schema.validate(object));
+        }
+        errors
+    }
+
+    fn prepare_for_update(&self, _: &RuleContext<'_>, object: &mut Value, old: &Value) {
+        let fields = |o: &'_ Value| {
+            o.as_object().map_or(0, |map| map.len() - usize::from(map.contains_key("metadata")))
+        };
+        let same = fields(object) == fields(old)
+            && object.as_object().is_some_and(|map| {
+                map.iter().all(|(field, value)| field == "metadata" || old.get(field) == Some(value))
+            });
+        if !same {
+            let before = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+            metadata_mut(object).insert("generation", before.saturating_add(1));
+        }
+    }
+
+    fn validate_update(&self, cx: &RuleContext<'_>, object: &Value, old: &Value) -> ErrorList {
+        cx.version.schema.as_ref().map(|schema| schema.validate_update(object, old)).unwrap_or_default()
+    }
+}

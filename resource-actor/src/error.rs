@@ -1,0 +1,160 @@
+//! What can become of a read or a write of an object, by what the caller does about it.
+
+use kindom_api::field::ErrorList;
+use kindom_storage::{Applied, Revision, StorageError};
+
+/// Why an object, or a list, could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The deadline passed before a fresh enough state was at hand.
+    #[error("timed out waiting for a fresh state")]
+    Timeout,
+    /// The type is not registered any more.
+    #[error("the type is not registered any more")]
+    Gone,
+    /// The store could not say.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The stored bytes can't be served in the version asked for.
+    #[error("{0}")]
+    Undecodable(String),
+}
+
+/// Why an object was not written. Unless the variant says otherwise, it certainly was not.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum WriteError {
+    /// There is no such object.
+    #[error("{name:?} not found")]
+    NotFound {
+        /// Its name.
+        name: String,
+    },
+    /// The namespace does not exist.
+    #[error("namespace {name:?} not found")]
+    NamespaceNotFound {
+        /// Its name.
+        name: String,
+    },
+    /// The namespace is being deleted, so nothing is created in it.
+    #[error("namespace {namespace:?} is being terminated")]
+    NamespaceTerminating {
+        /// The namespace.
+        namespace: String,
+        /// The name of the object.
+        name: String,
+    },
+    /// There is an object of that name already.
+    #[error("{name:?} already exists")]
+    AlreadyExists {
+        /// Its name.
+        name: String,
+        /// The name was made from generateName: the client may just try again.
+        generated: bool,
+    },
+    /// The object is not as the client thinks: changed since, or a precondition does not hold.
+    #[error("{name:?}: {message}")]
+    Conflict {
+        /// Its name.
+        name: String,
+        /// What does not hold.
+        message: String,
+    },
+    /// The object breaks rules.
+    #[error("{name:?} is invalid")]
+    Invalid {
+        /// Its name.
+        name: String,
+        /// What is wrong with which field.
+        errors: ErrorList,
+    },
+    /// The request makes no sense.
+    #[error("{0}")]
+    BadRequest(String),
+    /// Not allowed, whatever the object.
+    #[error("{message}")]
+    Forbidden {
+        /// The object's name; may be empty.
+        name: String,
+        /// Why.
+        message: String,
+    },
+    /// The type does not take this verb now.
+    #[error("{0}")]
+    MethodNotSupported(String),
+    /// The object, encoded, is larger than the store takes.
+    #[error("an object of {bytes} bytes is larger than the limit of {limit}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A patch can't be applied; the caller's own error, carried through.
+    #[error("the patch does not apply")]
+    Patch(Box<kindom_api::status::Status>),
+    /// What should not happen.
+    #[error("{0}")]
+    Internal(String),
+    /// The type, or the store, has too much to do; try again.
+    #[error("too many requests")]
+    Busy,
+    /// The deadline passed; the write may have happened, or may still.
+    #[error("timed out; the write may have happened")]
+    Unknown,
+    /// The store takes no writes now.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The type is not registered any more.
+    #[error("the type is not registered any more")]
+    Gone,
+}
+
+impl From<StorageError> for WriteError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            error if error.applied() == Applied::Unknown => {
+                tracing::error!(%error, "the outcome of a write is unknown");
+                Self::Unknown
+            }
+            StorageError::Busy => Self::Busy,
+            StorageError::TooLarge { bytes, limit, .. } => Self::TooLarge { bytes, limit },
+            StorageError::ReadOnly { .. } | StorageError::Unavailable { .. } => {
+                Self::Unavailable(error.to_string())
+            }
+            StorageError::Compacted { .. } | StorageError::Future { .. } | StorageError::Corrupt(_) => {
+                Self::Internal(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<ReadError> for WriteError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            // Nothing was sent to the store yet when a plan reads.
+            ReadError::Timeout => Self::Unavailable("timed out waiting for a fresh state".into()),
+            ReadError::Gone => Self::Gone,
+            ReadError::Storage(error) => error.into(),
+            ReadError::Undecodable(message) => Self::Internal(message),
+        }
+    }
+}
+
+/// Why a watch ends.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WatchError {
+    /// The revision to start from, or to go on from, has left the history: the client lists again.
+    #[error("too old resource version: {requested} ({oldest})")]
+    Expired {
+        /// Where the watch wanted to go on.
+        requested: Revision,
+        /// The oldest revision it could have.
+        oldest: Revision,
+    },
+    /// The type or its version is not served any more.
+    #[error("the type is not served any more")]
+    Gone,
+    /// The store could not say.
+    #[error(transparent)]
+    Storage(StorageError),
+}

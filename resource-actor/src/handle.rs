@@ -1,0 +1,295 @@
+//! The public face of a type's actor.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindom_actor_kit::{Arbiters, AskError, Clock, Deadline, Entropy, Policy, Supervised, Supervisor};
+use kindom_storage::{KeyRange, RangeRequest, Revision, Storage, StorageError, Txn, TxnOutcome};
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout_at;
+
+use crate::actor::ResourceActor;
+use crate::error::{ReadError, WriteError};
+use crate::limits::{COMMITS_IN_FLIGHT_MAX, READ_YOUR_WRITE_MAX};
+use crate::live::Live;
+use crate::messages::CommitObject;
+use crate::{Snapshot, StoredObject, TypeSpec, WatchCursor};
+
+/// What every type's actor is made with.
+pub struct Deps {
+    /// The store.
+    pub storage: Arc<dyn Storage>,
+    /// Who keeps the actors alive.
+    pub supervisor: Supervisor,
+    /// The threads they live on.
+    pub arbiters: Arbiters,
+    /// The time of day, for timestamps.
+    pub clock: Clock,
+    /// For uids and generated names.
+    pub entropy: Entropy,
+}
+
+/// How fresh a read has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// It includes every write answered anywhere before the read.
+    Latest,
+    /// Whatever is in memory.
+    Any,
+    /// It includes everything up to this revision.
+    AtLeast(Revision),
+}
+
+/// A registered type: its objects, their changes, and the way to write them. Cheap to clone; usable from any thread.
+///
+/// # Guarantees
+/// Reads enter no mailbox. The actor is started when the type is first used. A type that is gone from the registry
+/// answers [`ReadError::Gone`] and [`WriteError::Gone`].
+#[derive(Clone)]
+pub struct ResourceHandle {
+    cell: Arc<Cell>,
+}
+
+struct Cell {
+    deps: Arc<Deps>,
+    name: String,
+    prefix: Arc<str>,
+    spec: watch::Sender<Option<Arc<TypeSpec>>>,
+    awake: Mutex<Option<Awake>>,
+}
+
+#[derive(Clone)]
+struct Awake {
+    live: Arc<Live>,
+    actor: Supervised<ResourceActor>,
+}
+
+impl ResourceHandle {
+    /// A type that is asleep until it is used.
+    #[must_use]
+    pub fn new(deps: Arc<Deps>, spec: Arc<TypeSpec>) -> Self {
+        let gr = kindom_api::GroupResource::new(spec.group.clone(), prefix_plural(&spec.prefix));
+        Self {
+            cell: Arc::new(Cell {
+                deps,
+                name: format!("resource/{gr}"),
+                prefix: Arc::clone(&spec.prefix),
+                spec: watch::Sender::new(Some(spec)),
+                awake: Mutex::new(None),
+            }),
+        }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub fn deps(&self) -> &Arc<Deps> {
+        &self.cell.deps
+    }
+
+    /// The type as it is registered now; none if it is gone.
+    #[must_use]
+    pub fn spec(&self) -> Option<Arc<TypeSpec>> {
+        self.cell.spec.borrow().clone()
+    }
+
+    /// To be told when the type's registration changes.
+    #[must_use]
+    pub fn spec_changes(&self) -> watch::Receiver<Option<Arc<TypeSpec>>> {
+        self.cell.spec.subscribe()
+    }
+
+    /// The registry's word on what the type is now. Cuts no watch.
+    pub fn set_spec(&self, spec: Arc<TypeSpec>) {
+        self.cell.spec.send_replace(Some(spec));
+    }
+
+    /// The registry's word that the type is gone: watches end, the actor stops.
+    pub fn retire(&self) {
+        self.cell.spec.send_replace(None);
+        self.sleep();
+    }
+
+    /// Stops the actor and forgets what it held; it starts again on the next use.
+    pub fn sleep(&self) {
+        let Some(awake) = self.cell.awake.lock().take() else { return };
+        let stopping = self.cell.deps.arbiters.place(&self.cell.name);
+        stopping.spawn(async move { awake.actor.stop().await });
+    }
+
+    /// Whether its actor is running.
+    #[must_use]
+    pub fn is_awake(&self) -> bool {
+        self.cell.awake.lock().is_some()
+    }
+
+    fn awake(&self) -> Result<Awake, ReadError> {
+        let mut awake = self.cell.awake.lock();
+        if let Some(awake) = &*awake {
+            return Ok(awake.clone());
+        }
+        let deps = &self.cell.deps;
+        let live = Arc::new(Live::new(Arc::clone(&deps.storage)));
+        let factory = {
+            let (storage, live, prefix) =
+                (Arc::clone(&deps.storage), Arc::clone(&live), Arc::clone(&self.cell.prefix));
+            move |_| ResourceActor::load(Arc::clone(&storage), Arc::clone(&live), Arc::clone(&prefix))
+        };
+        let policy = Policy { mailbox: COMMITS_IN_FLIGHT_MAX, ..Policy::default() };
+        let arbiter = deps.arbiters.place(&self.cell.name);
+        let mut started = deps.supervisor.start(self.cell.name.as_str(), &arbiter, policy, factory.clone());
+        if started.is_err() {
+            // The actor of an earlier registration of the name is still on its way out.
+            let name = format!("{}~{}", self.cell.name, deps.entropy.name_suffix());
+            started = deps.supervisor.start(name.as_str(), &arbiter, policy, factory);
+        }
+        let actor = started.map_err(|e| {
+            ReadError::Storage(StorageError::Unavailable {
+                reason: e.to_string(),
+                applied: kindom_storage::Applied::No,
+            })
+        })?;
+        let new = Awake { live, actor };
+        *awake = Some(new.clone());
+        Ok(new)
+    }
+
+    /// The type's objects, and the revision at which they are its state.
+    ///
+    /// # Errors
+    /// [`ReadError::Timeout`], also for a revision that has not happened by the deadline.
+    pub async fn snapshot(
+        &self,
+        freshness: Freshness,
+        deadline: Deadline,
+    ) -> Result<(Arc<Snapshot>, Revision), ReadError> {
+        let live = self.awake()?.live;
+        match freshness {
+            Freshness::Latest => live.fresh(deadline).await,
+            Freshness::Any => {
+                let snapshot = live.cached(deadline).await?;
+                let revision = snapshot.revision();
+                Ok((snapshot, revision))
+            }
+            Freshness::AtLeast(revision) => {
+                // The store's revision is what clients saw; the type's own may be older, and complete all the same.
+                let (snapshot, at) = live.fresh(deadline).await?;
+                if at >= revision {
+                    return Ok((snapshot, at));
+                }
+                Err(ReadError::Storage(StorageError::Future { requested: revision, current: at }))
+            }
+        }
+    }
+
+    /// The object of a key, as of every write answered before the call.
+    ///
+    /// # Errors
+    /// As for [`ResourceHandle::snapshot`].
+    pub async fn get(&self, key: &str, deadline: Deadline) -> Result<Option<Arc<StoredObject>>, ReadError> {
+        let (snapshot, _) = self.snapshot(Freshness::Latest, deadline).await?;
+        Ok(snapshot.get(key).cloned())
+    }
+
+    /// The objects whose key starts with `prefix` and is at or after `start`, as of one revision of the store's
+    /// history; and how many there are in all from `start` on.
+    ///
+    /// # Errors
+    /// [`StorageError::Compacted`] and [`StorageError::Future`].
+    pub async fn list_at(
+        &self,
+        revision: Revision,
+        prefix: &str,
+        start: &str,
+        limit: Option<usize>,
+    ) -> Result<(Vec<Arc<StoredObject>>, usize), ReadError> {
+        let whole = format!("{}{prefix}", self.cell.prefix);
+        let mut range = KeyRange::prefix(whole.as_bytes());
+        if start > prefix {
+            range.start = format!("{}{start}", self.cell.prefix).into();
+        }
+        let request = RangeRequest { range, limit, revision: Some(revision), keys_only: false };
+        let found = self.cell.deps.storage.range(request).await?;
+        let object = |kv: kindom_storage::KeyValue| {
+            let key = std::str::from_utf8(kv.key.as_bytes()).ok()?.strip_prefix(&*self.cell.prefix)?;
+            Some(Arc::new(StoredObject::new(key, kv.value, kv.mod_revision)))
+        };
+        Ok((found.kvs.into_iter().filter_map(object).collect(), found.count))
+    }
+
+    /// What the type's keys start with.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.cell.prefix
+    }
+
+    pub(crate) fn storage_key(&self, object_key: &str) -> kindom_storage::Key {
+        format!("{}{object_key}", self.cell.prefix).into()
+    }
+
+    /// A watch of the type's changes after `cursor`.
+    ///
+    /// # Errors
+    /// Where the actor can't be started.
+    pub fn watch(&self, cursor: Revision) -> Result<WatchCursor, ReadError> {
+        let live = self.awake()?.live;
+        Ok(WatchCursor::new(Arc::clone(&self.cell.deps.storage), live, Arc::clone(&self.cell.prefix), cursor))
+    }
+
+    /// Commits a planned write through the actor. An admitted commit outlives this call.
+    ///
+    /// # Errors
+    /// [`WriteError::Busy`], [`WriteError::Unknown`] and [`WriteError::Unavailable`].
+    pub async fn commit(&self, txn: Txn, deadline: Deadline) -> Result<TxnOutcome, WriteError> {
+        let Awake { live, actor } = self.awake()?;
+        let handle = actor.handle();
+        let outcome = loop {
+            let (reply, outcome) = oneshot::channel();
+            match handle.ask(CommitObject { txn: txn.clone(), reply }, deadline).await {
+                Ok(()) | Err(AskError::Lost) => {}
+                Err(AskError::Busy) => return Err(WriteError::Busy),
+                Err(AskError::Gone) => return Err(WriteError::Gone),
+                Err(AskError::DeadlineExceeded { delivered: true }) => return Err(WriteError::Unknown),
+                Err(AskError::DeadlineExceeded { delivered: false }) => {
+                    return Err(WriteError::Unavailable("timed out before the write was admitted".into()));
+                }
+            }
+            match timeout_at(deadline.instant(), outcome).await {
+                Ok(Ok(outcome)) => break outcome?,
+                // The reply was dropped: the actor fell before it admitted the commit. Its successor may.
+                Ok(Err(_)) if !deadline.passed() => {}
+                Ok(Err(_)) => {
+                    return Err(WriteError::Unavailable("timed out before the write was admitted".into()));
+                }
+                Err(_) => return Err(WriteError::Unknown),
+            }
+        };
+        if let TxnOutcome::Committed { revision } = outcome {
+            let wait =
+                Deadline::after(deadline.remaining().min(READ_YOUR_WRITE_MAX).max(Duration::from_millis(1)));
+            if live.feed.reaches(revision, wait).await.is_err() {
+                tracing::warn!(%revision, kind = %self.cell.name, "answering a durable write before it is readable");
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Waits until the registration is another than the one a plan was made with.
+    pub(crate) async fn spec_after(
+        &self,
+        planned: &Arc<TypeSpec>,
+        deadline: Deadline,
+    ) -> Result<(), WriteError> {
+        let mut changes = self.cell.spec.subscribe();
+        let other = changes.wait_for(|now| now.as_ref().is_none_or(|now| !Arc::ptr_eq(now, planned)));
+        match timeout_at(deadline.instant(), other).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(WriteError::Unavailable("timed out waiting for the type's registration".into())),
+        }
+    }
+}
+
+/// `widgets` of `/registry/example.com/widgets/`.
+fn prefix_plural(prefix: &str) -> &str {
+    prefix.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+}

@@ -1,0 +1,63 @@
+//! What a type's actor keeps and its readers share: the snapshot, the event log, and how far both have got.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use kindom_actor_kit::Deadline;
+use kindom_storage::{Progress, Revision, Storage};
+use tokio::time::timeout_at;
+
+use crate::error::ReadError;
+use crate::feed::Feed;
+use crate::{EventLog, Snapshot};
+
+/// Shared by the incarnations of one type's actor and all who read the type. Only the running incarnation changes it.
+pub(crate) struct Live {
+    snapshot: ArcSwap<Snapshot>,
+    pub(crate) log: EventLog,
+    /// Raised after snapshot and log.
+    pub(crate) feed: Feed,
+}
+
+impl Live {
+    pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
+        Self { snapshot: ArcSwap::default(), log: EventLog::default(), feed: Feed::new(storage) }
+    }
+
+    /// A fresh incarnation's state: what it read at the snapshot's revision, and the stream that continues there.
+    pub(crate) fn install(&self, snapshot: Snapshot, progress: Arc<Progress>) {
+        let revision = snapshot.revision();
+        self.log.reset(revision);
+        self.snapshot.store(Arc::new(snapshot));
+        self.feed.begin(revision, progress);
+    }
+
+    pub(crate) fn publish(&self, snapshot: Snapshot) {
+        let revision = snapshot.revision();
+        self.snapshot.store(Arc::new(snapshot));
+        self.feed.advance(revision);
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// The snapshot, once it holds every change answered anywhere before the call; with the latest revision at which it
+    /// is known to be the state of the type.
+    pub(crate) async fn fresh(&self, deadline: Deadline) -> Result<(Arc<Snapshot>, Revision), ReadError> {
+        let at = self.feed.fresh(deadline).await?;
+        let snapshot = self.snapshot();
+        let revision = snapshot.revision().max(at);
+        Ok((snapshot, revision))
+    }
+
+    /// The snapshot as it is, once one was loaded; it is good enough also while the next incarnation loads.
+    pub(crate) async fn cached(&self, deadline: Deadline) -> Result<Arc<Snapshot>, ReadError> {
+        let mut folded = self.feed.folded();
+        let loaded = folded.wait_for(|revision| *revision > Revision::ZERO || self.feed.is_running());
+        match timeout_at(deadline.instant(), loaded).await {
+            Ok(Ok(_)) => Ok(self.snapshot()),
+            Ok(Err(_)) | Err(_) => Err(ReadError::Timeout),
+        }
+    }
+}

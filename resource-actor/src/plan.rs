@@ -1,0 +1,358 @@
+//! What a write will store: the generic rules of create, update and delete. Pure; called again when a plan lost a race.
+//!
+//! Sources: apiserver `pkg/registry/rest/{create,update,delete}.go`, `pkg/registry/generic/registry/store.go` (1.37).
+
+use bytes::Bytes;
+use kindom_api::field::{self, Path};
+use kindom_api::meta::validate_object_meta_update;
+use kindom_api::{Map, Value};
+use kindom_storage::Revision;
+
+use crate::error::WriteError;
+use crate::render::{encode, metadata_mut};
+use crate::spec::VersionSpec;
+use crate::{Deletion, RuleContext, TypeSpec};
+
+/// The text of an optimistic lock that failed.
+const CHANGED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// How long a generated name may be before its suffix is added, so that it stays a DNS label.
+const GENERATED_BASE_MAX: usize = 58;
+
+/// An object as it will be stored.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) key: String,
+    pub(crate) json: Bytes,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What an update comes to.
+#[derive(Debug)]
+pub(crate) enum UpdatePlan {
+    Put(Planned),
+    /// Stored already, byte for byte: nothing is written and the resourceVersion stays.
+    Unchanged(Planned),
+    /// Its last finalizer went, and it is being deleted: it goes.
+    Delete(Planned),
+}
+
+/// What a delete comes to.
+#[derive(Debug)]
+pub(crate) enum DeletePlan {
+    /// It goes at once.
+    Delete,
+    /// Finalizers hold it: it is marked, and stays.
+    Mark(Planned),
+    /// It is marked already.
+    Unchanged,
+}
+
+/// Preconditions of a delete, and of an update that names a uid.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// The object must have this uid.
+    pub uid: Option<String>,
+    /// The object must be at this resourceVersion.
+    pub resource_version: Option<String>,
+}
+
+fn text<'a>(metadata: Option<&'a Value>, field: &str) -> &'a str {
+    metadata.and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The namespace that the object says must be the request's; an object that says none gets it.
+fn set_namespace(metadata: &mut Map, namespace: Option<&str>) -> Result<(), WriteError> {
+    let said = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    match namespace {
+        Some(namespace) if said.is_empty() || said == namespace => {
+            metadata.insert("namespace", namespace);
+            Ok(())
+        }
+        Some(_) => Err(WriteError::BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request".into(),
+        )),
+        None => {
+            metadata.remove("namespace");
+            Ok(())
+        }
+    }
+}
+
+fn invalid(name: &str, errors: field::ErrorList) -> Result<(), WriteError> {
+    if errors.is_empty() { Ok(()) } else { Err(WriteError::Invalid { name: name.to_owned(), errors }) }
+}
+
+/// What a create needs beyond the object.
+pub(crate) struct CreateInput<'a> {
+    pub(crate) version: &'a VersionSpec,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) uid: &'a str,
+    pub(crate) name_suffix: &'a str,
+}
+
+/// The name that the object will have: its own, or one made from generateName.
+pub(crate) fn name_for_create(object: &Value, name_suffix: &str) -> (String, bool) {
+    let metadata = object.get("metadata");
+    let (name, base) = (text(metadata, "name"), text(metadata, "generateName"));
+    if !name.is_empty() || base.is_empty() {
+        return (name.to_owned(), false);
+    }
+    let end = base
+        .char_indices()
+        .map(|(i, c)| i + c.len_utf8())
+        .take_while(|end| *end <= GENERATED_BASE_MAX)
+        .last();
+    (format!("{}{name_suffix}", base.get(..end.unwrap_or(0)).unwrap_or_default()), true)
+}
+
+/// Plans a create (`rest.BeforeCreate`).
+pub(crate) fn create(
+    cx: &RuleContext<'_>,
+    input: &CreateInput<'_>,
+    mut object: Value,
+) -> Result<Planned, WriteError> {
+    let (name, generated) = name_for_create(&object, input.name_suffix);
+    let metadata = metadata_mut(&mut object);
+    set_namespace(metadata, input.namespace)?;
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(field);
+    }
+    if generated {
+        metadata.insert("name", name.as_str());
+    }
+    metadata.insert("creationTimestamp", cx.now);
+    metadata.insert("uid", input.uid);
+    let with_revision =
+        metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|v| !v.is_empty() && v != "0");
+    drop_empty(metadata);
+
+    let strategy = &cx.spec.strategy;
+    strategy.prepare_for_create(cx, &mut object);
+    invalid(&name, strategy.validate(cx, &object))?;
+    if with_revision {
+        // storage.ErrResourceVersionSetOnCreate, which upstream answers with 500 (T-53).
+        return Err(WriteError::Internal(
+            "resourceVersion should not be set on objects to be created".into(),
+        ));
+    }
+    let warnings = strategy.warnings(cx, &object);
+    let key = TypeSpec::object_key(input.namespace, &name);
+    Ok(Planned {
+        key,
+        json: encode(cx, input.version, object).map_err(WriteError::Internal)?.into(),
+        warnings,
+    })
+}
+
+/// What an update needs beyond the objects.
+pub(crate) struct UpdateInput<'a> {
+    pub(crate) version: &'a VersionSpec,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: &'a str,
+    pub(crate) revision: Revision,
+    /// The bytes stored now.
+    pub(crate) stored: &'a Bytes,
+    /// A patch without resourceVersion applies to whatever is there; a PUT must name one.
+    pub(crate) is_patch: bool,
+}
+
+/// Plans an update of `old` to `object` (`Store.Update`, `rest.BeforeUpdate`).
+pub(crate) fn update(
+    cx: &RuleContext<'_>,
+    input: &UpdateInput<'_>,
+    mut object: Value,
+    old: &Value,
+) -> Result<UpdatePlan, WriteError> {
+    let name = input.name;
+    let strategy = &cx.spec.strategy;
+    let old_metadata = old.get("metadata");
+    let metadata = metadata_mut(&mut object);
+    set_namespace(metadata, input.namespace)?;
+    let (uid, old_uid) = (text_of(metadata, "uid"), text(old_metadata, "uid"));
+    if !uid.is_empty() && uid != old_uid && !input.is_patch {
+        let message =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
+        return Err(WriteError::Conflict { name: name.to_owned(), message });
+    }
+    check_revision(cx, input, metadata)?;
+
+    // What a client may not change.
+    metadata
+        .insert("generation", old_metadata.and_then(|m| m.get("generation")).cloned().unwrap_or(Value::Null));
+    metadata.remove("selfLink");
+    drop_empty(metadata);
+    strategy.prepare_for_update(cx, &mut object, old);
+    let metadata = metadata_mut(&mut object);
+    if text_of(metadata, "uid").is_empty() && !old_uid.is_empty() {
+        metadata.insert("uid", old_uid);
+    }
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(value) = old_metadata.and_then(|m| m.get(field)) {
+            metadata.insert(field, value.clone());
+        }
+    }
+    if let Some(grace) = old_metadata.and_then(|m| m.get("deletionGracePeriodSeconds"))
+        && !metadata.contains_key("deletionGracePeriodSeconds")
+    {
+        metadata.insert("deletionGracePeriodSeconds", grace.clone());
+    }
+
+    let path = Path::new("metadata");
+    let (new_metadata, null) = (object.get("metadata").unwrap_or(&Value::Null), Value::Null);
+    let mut errors = validate_object_meta_update(new_metadata, old_metadata.unwrap_or(&null), &path);
+    errors.extend(strategy.validate_update(cx, &object, old));
+    invalid(name, errors)?;
+
+    let gone = ready_to_go(cx, &object);
+    let warnings = strategy.warnings(cx, &object);
+    let key = TypeSpec::object_key(input.namespace, name);
+    let json: Bytes = encode(cx, input.version, object).map_err(WriteError::Internal)?.into();
+    let planned = Planned { key, json, warnings };
+    if gone {
+        Ok(UpdatePlan::Delete(planned))
+    } else if planned.json == input.stored {
+        Ok(UpdatePlan::Unchanged(planned))
+    } else {
+        Ok(UpdatePlan::Put(planned))
+    }
+}
+
+fn text_of<'a>(metadata: &'a Map, field: &str) -> &'a str {
+    metadata.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn check_revision(cx: &RuleContext<'_>, input: &UpdateInput<'_>, metadata: &Map) -> Result<(), WriteError> {
+    let said = text_of(metadata, "resourceVersion");
+    let name = input.name.to_owned();
+    match said.parse::<u64>() {
+        Ok(said) if said == input.revision.0 => Ok(()),
+        _ if said.is_empty() || said == "0" => {
+            if input.is_patch || cx.spec.strategy.allows_unconditional_update() {
+                return Ok(());
+            }
+            let path = Path::new("metadata");
+            let path = path.child("resourceVersion");
+            let error = field::Error::invalid_raw(&path, "0x0", "must be specified for an update");
+            Err(WriteError::Invalid { name, errors: vec![error] })
+        }
+        Ok(_) => Err(WriteError::Conflict { name, message: CHANGED.to_owned() }),
+        Err(_) => {
+            let path = Path::new("metadata");
+            let path = path.child("resourceVersion");
+            let why = format!("strconv.ParseUint: parsing {}: invalid syntax", field::go_quote(said));
+            Err(WriteError::Invalid { name, errors: vec![field::Error::invalid(&path, said, why)] })
+        }
+    }
+}
+
+/// Empty maps and lists of metadata are not stored (Go's `omitempty`).
+fn drop_empty(metadata: &mut Map) {
+    metadata.retain(|_, value| match value {
+        Value::Null => false,
+        Value::String(s) => !s.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        Value::Int(0) => false,
+        _ => true,
+    });
+}
+
+fn finalizers(object: &Value) -> &[Value] {
+    object.at(&["metadata", "finalizers"]).and_then(Value::as_array).unwrap_or_default()
+}
+
+/// Whether an object is being deleted and nothing holds it any more.
+fn ready_to_go(cx: &RuleContext<'_>, object: &Value) -> bool {
+    object.at(&["metadata", "deletionTimestamp"]).is_some()
+        && finalizers(object).is_empty()
+        && !cx.spec.strategy.holds_deletion(object)
+}
+
+/// What a delete needs beyond the object.
+pub(crate) struct DeleteInput<'a> {
+    pub(crate) version: &'a VersionSpec,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: &'a str,
+    pub(crate) revision: Revision,
+    pub(crate) preconditions: &'a Preconditions,
+}
+
+/// Plans a delete (`rest.BeforeDelete`, `Store.Delete`).
+pub(crate) fn delete(
+    cx: &RuleContext<'_>,
+    input: &DeleteInput<'_>,
+    mut object: Value,
+) -> Result<DeletePlan, WriteError> {
+    let conflict = |message| Err(WriteError::Conflict { name: input.name.to_owned(), message });
+    let uid = text(object.get("metadata"), "uid").to_owned();
+    if let Some(wanted) = input.preconditions.uid.as_ref().filter(|wanted| **wanted != uid) {
+        return conflict(format!(
+            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+        ));
+    }
+    let revision = input.revision.to_string();
+    if let Some(wanted) = input.preconditions.resource_version.as_ref().filter(|wanted| **wanted != revision)
+    {
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
+        ));
+    }
+    if let Some(message) = cx.spec.strategy.refuse_delete(input.name) {
+        return Err(WriteError::Forbidden { name: input.name.to_owned(), message });
+    }
+    let key = TypeSpec::object_key(input.namespace, input.name);
+    let mark = |cx: &RuleContext<'_>, object: Value| -> Result<DeletePlan, WriteError> {
+        let json = encode(cx, input.version, object).map_err(WriteError::Internal)?.into();
+        Ok(DeletePlan::Mark(Planned { key: key.clone(), json, warnings: Vec::new() }))
+    };
+    if object.at(&["metadata", "deletionTimestamp"]).is_none()
+        && let Deletion::Changed = cx.spec.strategy.begin_delete(cx, &mut object)
+    {
+        return mark(cx, object);
+    }
+    if finalizers(&object).is_empty() && !cx.spec.strategy.holds_deletion(&object) {
+        return Ok(DeletePlan::Delete);
+    }
+    if object.at(&["metadata", "deletionTimestamp"]).is_some() {
+        return Ok(DeletePlan::Unchanged);
+    }
+    mark_deleted(&mut object, cx.now);
+    mark(cx, object)
+}
+
+/// Marks an object as being deleted; its generation rises (`markAsDeleting`).
+pub fn mark_deleted(object: &mut Value, now: &str) {
+    let metadata = metadata_mut(object);
+    metadata.insert("deletionTimestamp", now);
+    metadata.insert("deletionGracePeriodSeconds", 0);
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
+        metadata.insert("generation", generation.saturating_add(1));
+    }
+}
+
+/// What draining a stored object comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum DrainPlan {
+    /// It goes at once.
+    Delete,
+    /// Finalizers hold it: it is marked.
+    Mark(Bytes),
+    /// It is marked already, and held by these.
+    Held(Vec<String>),
+}
+
+/// Plans the end of an object as it is stored. Bytes that are no object are nobody's to keep (T-48).
+pub(crate) fn drain(object: &crate::StoredObject, now: &str) -> DrainPlan {
+    let Ok(mut tree) = kindom_api::json::parse(object.json()) else { return DrainPlan::Delete };
+    let held: Vec<String> = finalizers(&tree).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    if held.is_empty() {
+        DrainPlan::Delete
+    } else if object.deleting() {
+        DrainPlan::Held(held)
+    } else {
+        mark_deleted(&mut tree, now);
+        DrainPlan::Mark(tree.to_vec().into())
+    }
+}

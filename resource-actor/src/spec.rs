@@ -1,0 +1,357 @@
+//! What a type is at one revision of its registration: names, scope, versions, and how they are served.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use kindom_api::crd::ColumnDefinition;
+use kindom_api::names::api_version;
+use kindom_api::{GroupKind, GroupResource, GroupVersionKind, Value, json};
+use kindom_schema::Schema;
+use kindom_schema::columns::Columns;
+use kindom_storage::{Key, Revision};
+
+use crate::{StoredObject, Strategy};
+
+/// The names of a type.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Names {
+    /// As in the path: `widgets`.
+    pub plural: String,
+    /// For command lines: `widget`.
+    pub singular: String,
+    /// As in `kind`: `Widget`.
+    pub kind: String,
+    /// As in a list's `kind`: `WidgetList`.
+    pub list_kind: String,
+    /// Abbreviations: `wd`.
+    pub short_names: Vec<String>,
+    /// Groups such as `all`.
+    pub categories: Vec<String>,
+}
+
+impl Names {
+    /// Reads `spec.names` or `status.acceptedNames` of a registration. What is absent is empty.
+    #[must_use]
+    pub fn from_value(names: Option<&Value>) -> Self {
+        let text =
+            |field| names.and_then(|n| n.get(field)).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let list = |field| {
+            let items = names.and_then(|n| n.get(field)).and_then(Value::as_array).unwrap_or_default();
+            items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        Self {
+            plural: text("plural"),
+            singular: text("singular"),
+            kind: text("kind"),
+            list_kind: text("listKind"),
+            short_names: list("shortNames"),
+            categories: list("categories"),
+        }
+    }
+}
+
+/// Whether objects live in namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// In namespaces.
+    Namespaced,
+    /// At cluster scope.
+    Cluster,
+}
+
+/// How objects of one version become those of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conversion {
+    /// By changing `apiVersion`.
+    None,
+    /// By asking a webhook, which kindom does not do yet.
+    Webhook,
+}
+
+/// The registration that a type comes from.
+#[derive(Debug, Clone)]
+pub struct Registration {
+    /// Its storage key: every write is guarded by it (design, invariant 6).
+    pub key: Key,
+    /// The registration's own stored bytes, from which schemas are compiled when they are needed.
+    pub object: Arc<StoredObject>,
+    /// Whether it is being deleted: nothing is created any more.
+    pub terminating: bool,
+}
+
+/// One version of a type.
+#[derive(Debug)]
+pub struct VersionSpec {
+    /// Its name: `v1`.
+    pub name: String,
+    /// Whether it has an endpoint.
+    pub served: bool,
+    /// What a client is warned of that still uses it.
+    pub deprecation_warning: Option<String>,
+    /// A number for the text of its schema; never 0.
+    pub epoch: u64,
+    /// Objects written after this revision have been pruned and defaulted by this schema.
+    since: Revision,
+    compiled: ArcSwapOption<CompiledVersion>,
+}
+
+/// What the objects of a version are checked and shown by. Compiled when first needed.
+#[derive(Debug)]
+pub struct CompiledVersion {
+    /// Its schema; none for built-in types, whose strategy knows.
+    pub schema: Option<Schema>,
+    /// Its table.
+    pub columns: Columns,
+}
+
+/// A type at one revision of its registration.
+pub struct TypeSpec {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// Its names, as accepted.
+    pub names: Names,
+    /// Whether objects live in namespaces.
+    pub scope: Scope,
+    /// Its versions, served or not, in the registration's order.
+    pub versions: Vec<VersionSpec>,
+    /// The index of the version that objects are stored in.
+    pub storage_version: usize,
+    /// How versions are converted.
+    pub conversion: Conversion,
+    /// What its keys start with, `/` at the end included.
+    pub prefix: Arc<str>,
+    /// Where it comes from; none for built-in types.
+    pub registration: Option<Registration>,
+    /// The rules of its objects' life.
+    pub strategy: Arc<dyn Strategy>,
+}
+
+impl TypeSpec {
+    /// A built-in type with one version.
+    pub fn built_in(
+        group: &str,
+        version: &str,
+        names: Names,
+        scope: Scope,
+        columns: Columns,
+        strategy: Arc<dyn Strategy>,
+    ) -> Self {
+        let compiled = CompiledVersion { schema: None, columns };
+        Self {
+            group: group.to_owned(),
+            prefix: if group.is_empty() {
+                format!("/registry/{}/", names.plural).into()
+            } else {
+                prefix(group, &names.plural)
+            },
+            names,
+            scope,
+            versions: vec![VersionSpec {
+                name: version.to_owned(),
+                served: true,
+                deprecation_warning: None,
+                epoch: 1,
+                since: Revision::ZERO,
+                compiled: ArcSwapOption::from_pointee(compiled),
+            }],
+            storage_version: 0,
+            conversion: Conversion::None,
+            registration: None,
+            strategy,
+        }
+    }
+
+    /// The type that a stored registration, also given as a tree, describes. What `before` has compiled of unchanged schemas is kept.
+    ///
+    /// # Errors
+    /// Where the stored bytes are no registration; they were validated when they were written, so this is damage.
+    pub fn from_registration(
+        key: Key,
+        object: &Arc<StoredObject>,
+        tree: &Value,
+        strategy: Arc<dyn Strategy>,
+        before: Option<&TypeSpec>,
+    ) -> Result<Self, String> {
+        let spec = tree.get("spec").ok_or("spec is missing")?;
+        let text =
+            |field: &str| spec.get(field).and_then(Value::as_str).ok_or(format!("spec.{field} is missing"));
+        let group = text("group")?.to_owned();
+        let scope = if text("scope")? == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
+        // Serving follows status, not spec (T-19).
+        let names = Names::from_value(tree.at(&["status", "acceptedNames"]));
+        let plural =
+            spec.at(&["names", "plural"]).and_then(Value::as_str).ok_or("spec.names.plural is missing")?;
+        let listed = spec.get("versions").and_then(Value::as_array).ok_or("spec.versions is missing")?;
+        let is = |version: &Value, field| version.get(field).and_then(Value::as_bool).unwrap_or(false);
+        let storage_version =
+            listed.iter().position(|v| is(v, "storage")).ok_or("spec.versions has no storage version")?;
+        let versions = listed
+            .iter()
+            .map(|version| {
+                let name = version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let epoch = epoch(version, spec.get("preserveUnknownFields"));
+                let same =
+                    before.and_then(|b| b.versions.iter().find(|v| v.name == name && v.epoch == epoch));
+                VersionSpec {
+                    served: is(version, "served"),
+                    deprecation_warning: deprecation(version, &group, &name, &names.kind),
+                    epoch,
+                    since: same.map_or(object.revision(), |v| v.since),
+                    compiled: ArcSwapOption::new(same.and_then(|v| v.compiled.load_full())),
+                    name,
+                }
+            })
+            .collect();
+        let webhook = spec.at(&["conversion", "strategy"]).and_then(Value::as_str) == Some("Webhook");
+        Ok(Self {
+            prefix: prefix(&group, plural),
+            group,
+            names,
+            scope,
+            versions,
+            storage_version,
+            conversion: if webhook { Conversion::Webhook } else { Conversion::None },
+            registration: Some(Registration {
+                key,
+                object: Arc::clone(object),
+                terminating: tree.at(&["metadata", "deletionTimestamp"]).is_some(),
+            }),
+            strategy,
+        })
+    }
+
+    /// A version by its name, served or not.
+    #[must_use]
+    pub fn version(&self, name: &str) -> Option<&VersionSpec> {
+        self.versions.iter().find(|v| v.name == name)
+    }
+
+    /// The version that objects are stored in.
+    #[must_use]
+    pub fn storage(&self) -> Option<&VersionSpec> {
+        self.versions.get(self.storage_version)
+    }
+
+    /// `apiVersion` of a version.
+    #[must_use]
+    pub fn api_version(&self, version: &str) -> String {
+        api_version(&self.group, version)
+    }
+
+    /// Its kind in a version.
+    #[must_use]
+    pub fn gvk(&self, version: &str) -> GroupVersionKind {
+        GroupVersionKind::new(self.group.clone(), version, self.names.kind.clone())
+    }
+
+    /// Its group and kind.
+    #[must_use]
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind { group: self.group.clone(), kind: self.names.kind.clone() }
+    }
+
+    /// Its group and plural.
+    #[must_use]
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.group.clone(), self.names.plural.clone())
+    }
+
+    /// Whether objects live in namespaces.
+    #[must_use]
+    pub fn namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    /// Whether it is being deleted.
+    #[must_use]
+    pub fn terminating(&self) -> bool {
+        self.registration.as_ref().is_some_and(|r| r.terminating)
+    }
+
+    /// The key of an object within the type.
+    #[must_use]
+    pub fn object_key(namespace: Option<&str>, name: &str) -> String {
+        namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+    }
+
+    /// The storage key of an object.
+    #[must_use]
+    pub fn storage_key(&self, object_key: &str) -> Key {
+        Key::from(format!("{}{object_key}", self.prefix))
+    }
+
+    /// What objects of a version are checked and shown by; compiled now if it was not yet.
+    ///
+    /// # Errors
+    /// Where the stored schema does not compile; it did when it was written.
+    pub fn compiled(&self, version: &VersionSpec) -> Result<Arc<CompiledVersion>, String> {
+        if let Some(compiled) = version.compiled.load_full() {
+            return Ok(compiled);
+        }
+        let registration = self.registration.as_ref().ok_or("a built-in type without a table")?;
+        let tree = json::parse(registration.object.json()).map_err(|e| e.to_string())?;
+        let compiled = Arc::new(compile(&tree, &version.name)?);
+        version.compiled.store(Some(Arc::clone(&compiled)));
+        Ok(compiled)
+    }
+
+    /// Drops what was compiled; it is compiled again when needed.
+    pub fn drop_compiled(&self) {
+        if self.registration.is_some() {
+            for version in &self.versions {
+                version.compiled.store(None);
+            }
+        }
+    }
+}
+
+impl VersionSpec {
+    /// Whether an object's bytes are known to be what this version serves, so that they need no schema work.
+    pub(crate) fn serves_as_is(&self, object: &StoredObject, api_version: &str) -> bool {
+        object.api_version() == Some(api_version)
+            && (object.revision() > self.since || object.is_verified(self.epoch))
+    }
+}
+
+/// What the keys of a registered type start with.
+fn prefix(group: &str, plural: &str) -> Arc<str> {
+    format!("/registry/{group}/{plural}/").into()
+}
+
+fn epoch(version: &Value, preserve_unknown_fields: Option<&Value>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut text = Vec::new();
+    for part in [version.get("schema"), version.get("additionalPrinterColumns"), preserve_unknown_fields] {
+        part.unwrap_or(&Value::Null).write_to(&mut text);
+    }
+    text.hash(&mut hasher);
+    hasher.finish() | 1
+}
+
+/// apiextensions `customresource_handler.go` and `helpers.go` (1.37): the text a deprecated version warns with.
+fn deprecation(version: &Value, group: &str, name: &str, kind: &str) -> Option<String> {
+    if !version.get("deprecated").and_then(Value::as_bool).unwrap_or(false) {
+        return None;
+    }
+    let own = version.get("deprecationWarning").and_then(Value::as_str);
+    Some(own.map_or_else(|| format!("{group}/{name} {kind} is deprecated"), str::to_owned))
+}
+
+/// Compiles one version of a registration's tree.
+///
+/// # Errors
+/// Where there is no such version, or its schema does not compile.
+pub fn compile(registration: &Value, version: &str) -> Result<CompiledVersion, String> {
+    let versions = registration.at(&["spec", "versions"]).and_then(Value::as_array).unwrap_or_default();
+    let found = versions.iter().find(|v| v.get("name").and_then(Value::as_str) == Some(version));
+    let found = found.ok_or_else(|| format!("there is no version {version}"))?;
+    let preserve =
+        registration.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool).unwrap_or(false);
+    let schema = Schema::compile(found.at(&["schema", "openAPIV3Schema"]), preserve)
+        .map_err(|errors| kindom_api::field::aggregate(&errors))?;
+    let columns = found.get("additionalPrinterColumns").and_then(Value::as_array).unwrap_or_default();
+    let columns: Vec<ColumnDefinition> =
+        columns.iter().filter_map(|column| json::from_value(column).ok()).collect();
+    Ok(CompiledVersion { schema: Some(schema), columns: Columns::compile(&columns) })
+}

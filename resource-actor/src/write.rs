@@ -1,0 +1,374 @@
+//! Writes: plan in the caller, commit through the actor, plan again after a lost race.
+
+use std::sync::Arc;
+
+use kindom_actor_kit::Deadline;
+use kindom_api::{Value, meta};
+use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
+
+use crate::error::WriteError;
+use crate::handle::Freshness;
+use crate::plan::{self, CreateInput, DeleteInput, DeletePlan, DrainPlan, Planned, UpdateInput, UpdatePlan};
+use crate::render::decode;
+use crate::spec::{CompiledVersion, VersionSpec};
+use crate::{Preconditions, ResourceHandle, RuleContext, StoredObject, TypeSpec};
+
+/// How often a name made from generateName is made again when it is taken (KEP-4420).
+const GENERATED_NAME_TRIES: usize = 8;
+
+/// What holds for every write of a request.
+#[derive(Clone)]
+pub struct WriteOptions {
+    /// When the client gives up.
+    pub deadline: Deadline,
+    /// Do everything but store it.
+    pub dry_run: bool,
+    /// The largest object, encoded, in bytes.
+    pub object_bytes_max: usize,
+    /// Where namespaces are looked up; none for a store without them.
+    pub namespaces: Option<ResourceHandle>,
+}
+
+/// What a write came to.
+pub struct Written {
+    /// The object as stored (a dry run: as it would be). Of a deleted one: its last state.
+    pub object: Arc<StoredObject>,
+    /// The type it was written under.
+    pub spec: Arc<TypeSpec>,
+    /// What the client should know.
+    pub warnings: Vec<String>,
+    /// The object is gone now.
+    pub deleted: bool,
+    /// It was a dry run of a create: the object has no resourceVersion.
+    pub unstored: bool,
+}
+
+/// What a drain came to for one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Drained {
+    /// It is gone.
+    Gone,
+    /// These finalizers hold it.
+    Held(Vec<String>),
+    /// It changed; what it is now has to be read.
+    LookAgain,
+}
+
+/// Where an object is, and in which version the client speaks of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// The version of the request.
+    pub version: &'a str,
+    /// The subresource; none for the object itself.
+    pub subresource: Option<&'a str>,
+    /// The namespace; none at cluster scope.
+    pub namespace: Option<&'a str>,
+    /// The name; empty for a create.
+    pub name: &'a str,
+}
+
+/// The object that a client wants, made anew for every plan: from the rules in force, and for updates from what is
+/// stored.
+pub type Wanted<'a> = dyn FnMut(&RuleContext<'_>, &Value) -> Result<Value, WriteError> + Send + 'a;
+
+/// What one plan is made under.
+struct Rules {
+    spec: Arc<TypeSpec>,
+    compiled: Arc<CompiledVersion>,
+    version_at: usize,
+    now: String,
+}
+
+impl Rules {
+    fn version(&self) -> Result<&VersionSpec, WriteError> {
+        self.spec.versions.get(self.version_at).ok_or(WriteError::Gone)
+    }
+
+    fn context<'a>(&'a self, subresource: Option<&'a str>) -> RuleContext<'a> {
+        RuleContext { spec: &self.spec, version: &self.compiled, subresource, now: &self.now }
+    }
+
+    /// The registration is still the one that this was planned under (design, invariant 6).
+    fn guard(&self, compares: &mut Vec<Compare>) {
+        if let Some(registration) = &self.spec.registration {
+            compares.push(Compare::mod_is(&registration.key, registration.object.revision()));
+        }
+    }
+}
+
+impl ResourceHandle {
+    fn rules(&self, version: &str) -> Result<Rules, WriteError> {
+        let spec = self.spec().ok_or(WriteError::Gone)?;
+        let at = spec.versions.iter().position(|v| v.name == version && v.served).ok_or(WriteError::Gone)?;
+        let version = spec.versions.get(at).ok_or(WriteError::Gone)?;
+        let compiled = spec.compiled(version).map_err(WriteError::Internal)?;
+        let seconds = i64::try_from(self.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+        Ok(Rules { compiled, version_at: at, now: meta::time::format(seconds), spec })
+    }
+
+    /// Creates an object. `wanted` gets `null` for what is stored.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn create(
+        &self,
+        target: Target<'_>,
+        wanted: &mut Wanted<'_>,
+        options: &WriteOptions,
+    ) -> Result<Written, WriteError> {
+        let deps = Arc::clone(self.deps());
+        let uid = deps.entropy.uuid_v4();
+        let mut name_tries = 0;
+        loop {
+            let rules = self.rules(target.version)?;
+            let cx = rules.context(None);
+            let object = wanted(&cx, &Value::Null)?;
+            let suffix = deps.entropy.name_suffix();
+            let (name, generated) = plan::name_for_create(&object, &suffix);
+            if rules.spec.terminating() {
+                let message = "create not allowed while custom resource definition is terminating".to_owned();
+                return Err(WriteError::MethodNotSupported(message));
+            }
+            let namespace = self.namespace_for_create(&target, &name, options).await?;
+            let input = CreateInput {
+                version: rules.version()?,
+                namespace: target.namespace,
+                uid: &uid,
+                name_suffix: &suffix,
+            };
+            let planned = plan::create(&cx, &input, object)?;
+            check_size(&planned, options)?;
+            let storage_key = rules.spec.storage_key(&planned.key);
+
+            if options.dry_run {
+                if self.get(&planned.key, options.deadline).await?.is_some() {
+                    return Err(WriteError::AlreadyExists { name, generated });
+                }
+                let written = written(planned, Revision::ZERO, &rules);
+                return Ok(Written { unstored: true, ..written });
+            }
+            let mut compares = vec![Compare::absent(&storage_key)];
+            rules.guard(&mut compares);
+            if let Some((key, revision)) = &namespace {
+                compares.push(Compare::mod_is(key, *revision));
+            }
+            let txn = Txn { compares, ops: vec![Op::Put(storage_key, planned.json.clone())] };
+            match self.commit(txn, options.deadline).await? {
+                TxnOutcome::Committed { revision } => return Ok(written(planned, revision, &rules)),
+                TxnOutcome::Failed { compare: Some(0), .. } => {
+                    name_tries += 1;
+                    if !generated || name_tries == GENERATED_NAME_TRIES {
+                        return Err(WriteError::AlreadyExists { name, generated });
+                    }
+                }
+                TxnOutcome::Failed { compare, .. } => {
+                    self.after_lost_race(&rules, compare, options.deadline).await?
+                }
+            }
+        }
+    }
+
+    /// Updates an object to what `wanted` makes of it.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn update(
+        &self,
+        target: Target<'_>,
+        is_patch: bool,
+        wanted: &mut Wanted<'_>,
+        options: &WriteOptions,
+    ) -> Result<Written, WriteError> {
+        let key = TypeSpec::object_key(target.namespace, target.name);
+        loop {
+            let rules = self.rules(target.version)?;
+            let cx = rules.context(target.subresource);
+            let current = self.current(&key, &target, options.deadline).await?;
+            let old = decode(&rules.spec, rules.version()?, &current)?;
+            let object = wanted(&cx, &old)?;
+            let input = UpdateInput {
+                version: rules.version()?,
+                namespace: target.namespace,
+                name: target.name,
+                revision: current.revision(),
+                stored: current.json(),
+                is_patch,
+            };
+            let (planned, op) = match plan::update(&cx, &input, object, &old)? {
+                UpdatePlan::Unchanged(planned) => return Ok(written(planned, current.revision(), &rules)),
+                UpdatePlan::Put(planned) => {
+                    check_size(&planned, options)?;
+                    let op = Op::Put(rules.spec.storage_key(&key), planned.json.clone());
+                    (planned, op)
+                }
+                UpdatePlan::Delete(planned) => (planned, Op::Delete(rules.spec.storage_key(&key))),
+            };
+            let deleted = matches!(op, Op::Delete(_));
+            if options.dry_run {
+                return Ok(Written { deleted, ..written(planned, current.revision(), &rules) });
+            }
+            let mut compares = vec![Compare::mod_is(op.key(), current.revision())];
+            rules.guard(&mut compares);
+            match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await? {
+                TxnOutcome::Committed { revision } => {
+                    return Ok(Written { deleted, ..written(planned, revision, &rules) });
+                }
+                TxnOutcome::Failed { compare, .. } => {
+                    self.after_lost_race(&rules, compare, options.deadline).await?
+                }
+            }
+        }
+    }
+
+    /// Deletes an object, or marks it as being deleted where finalizers hold it.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn delete(
+        &self,
+        target: Target<'_>,
+        preconditions: &Preconditions,
+        options: &WriteOptions,
+    ) -> Result<Written, WriteError> {
+        let key = TypeSpec::object_key(target.namespace, target.name);
+        loop {
+            let rules = self.rules(target.version)?;
+            let cx = rules.context(None);
+            let current = self.current(&key, &target, options.deadline).await?;
+            let old = decode(&rules.spec, rules.version()?, &current)?;
+            let input = DeleteInput {
+                version: rules.version()?,
+                namespace: target.namespace,
+                name: target.name,
+                revision: current.revision(),
+                preconditions,
+            };
+            let storage_key = rules.spec.storage_key(&key);
+            let (planned, op) = match plan::delete(&cx, &input, old)? {
+                DeletePlan::Unchanged => return Ok(as_stored(&current, &rules)),
+                DeletePlan::Delete => (None, Op::Delete(storage_key)),
+                DeletePlan::Mark(planned) => {
+                    let op = Op::Put(storage_key, planned.json.clone());
+                    (Some(planned), op)
+                }
+            };
+            let done = |planned: Option<Planned>, revision| match planned {
+                Some(planned) => written(planned, revision, &rules),
+                None => Written { deleted: true, ..as_stored(&current, &rules) },
+            };
+            if options.dry_run {
+                return Ok(done(planned, current.revision()));
+            }
+            let compares = vec![Compare::mod_is(op.key(), current.revision())];
+            match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await? {
+                TxnOutcome::Committed { revision } => return Ok(done(planned, revision)),
+                TxnOutcome::Failed { compare, .. } => {
+                    self.after_lost_race(&rules, compare, options.deadline).await?
+                }
+            }
+        }
+    }
+
+    /// Deletes an object that was read from the store, whatever version it is in, or marks it as being deleted where
+    /// finalizers hold it; for drains. Bytes that are no object are deleted.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn delete_stored(
+        &self,
+        object: &StoredObject,
+        deadline: Deadline,
+    ) -> Result<Drained, WriteError> {
+        let seconds = i64::try_from(self.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+        let key = self.storage_key(object.key());
+        let op = match plan::drain(object, &meta::time::format(seconds)) {
+            DrainPlan::Held(finalizers) => return Ok(Drained::Held(finalizers)),
+            DrainPlan::Delete => Op::Delete(key),
+            DrainPlan::Mark(json) => Op::Put(key, json),
+        };
+        let compares = vec![Compare::mod_is(op.key(), object.revision())];
+        let gone = matches!(op, Op::Delete(_));
+        match self.commit(Txn { compares, ops: vec![op] }, deadline).await? {
+            TxnOutcome::Committed { .. } if gone => Ok(Drained::Gone),
+            TxnOutcome::Committed { .. } | TxnOutcome::Failed { .. } => Ok(Drained::LookAgain),
+        }
+    }
+
+    async fn current(
+        &self,
+        key: &str,
+        target: &Target<'_>,
+        deadline: Deadline,
+    ) -> Result<Arc<StoredObject>, WriteError> {
+        let found = self.get(key, deadline).await?;
+        found.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })
+    }
+
+    /// The namespace must exist and not be going when an object is created in it (admission plugin
+    /// `NamespaceLifecycle`); its key and revision guard the create.
+    async fn namespace_for_create(
+        &self,
+        target: &Target<'_>,
+        name: &str,
+        options: &WriteOptions,
+    ) -> Result<Option<(kindom_storage::Key, Revision)>, WriteError> {
+        let (Some(namespace), Some(namespaces)) = (target.namespace, &options.namespaces) else {
+            return Ok(None);
+        };
+        let (snapshot, _) = namespaces.snapshot(Freshness::Latest, options.deadline).await?;
+        let Some(found) = snapshot.get(namespace) else {
+            return Err(WriteError::NamespaceNotFound { name: namespace.to_owned() });
+        };
+        if found.deleting() {
+            return Err(WriteError::NamespaceTerminating {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            });
+        }
+        let spec = namespaces.spec().ok_or(WriteError::Gone)?;
+        Ok(Some((spec.storage_key(namespace), found.revision())))
+    }
+
+    /// A compare failed: whatever it was about is read again. The registration reaches a handle through the registry, so
+    /// that one is waited for.
+    async fn after_lost_race(
+        &self,
+        rules: &Rules,
+        compare: Option<usize>,
+        deadline: Deadline,
+    ) -> Result<(), WriteError> {
+        const REGISTRATION: usize = 1;
+        if deadline.passed() {
+            return Err(WriteError::Unavailable("timed out: the object kept changing".into()));
+        }
+        if compare == Some(REGISTRATION) && rules.spec.registration.is_some() {
+            self.spec_after(&rules.spec, deadline).await?;
+        }
+        Ok(())
+    }
+}
+
+fn check_size(planned: &Planned, options: &WriteOptions) -> Result<(), WriteError> {
+    let (bytes, limit) = (planned.json.len(), options.object_bytes_max);
+    if bytes > limit { Err(WriteError::TooLarge { bytes, limit }) } else { Ok(()) }
+}
+
+fn written(planned: Planned, revision: Revision, rules: &Rules) -> Written {
+    Written {
+        object: Arc::new(StoredObject::new(&planned.key, planned.json, revision)),
+        spec: Arc::clone(&rules.spec),
+        warnings: planned.warnings,
+        deleted: false,
+        unstored: false,
+    }
+}
+
+fn as_stored(current: &Arc<StoredObject>, rules: &Rules) -> Written {
+    Written {
+        object: Arc::clone(current),
+        spec: Arc::clone(&rules.spec),
+        warnings: Vec::new(),
+        deleted: false,
+        unstored: false,
+    }
+}
