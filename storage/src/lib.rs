@@ -25,6 +25,8 @@ mod limits;
 mod local;
 mod memory;
 mod model;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod vfs;
 mod watch;
 

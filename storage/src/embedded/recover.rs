@@ -5,7 +5,7 @@
 //! durable.
 
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::frame::Record;
@@ -202,7 +202,7 @@ fn read_header(vfs: &dyn Vfs, path: &Path, id: SegmentId) -> Result<Option<Segme
 
 /// The newest log's header is synced before a batch goes into it. If it is not whole and nothing follows it, the
 /// creation of the file was interrupted.
-fn discard_unfinished(vfs: &dyn Vfs, path: &PathBuf) -> Result<(), StorageError> {
+fn discard_unfinished(vfs: &dyn Vfs, path: &Path) -> Result<(), StorageError> {
     let file = vfs.open(path).map_err(|error| unusable(path, "open", &error))?;
     let read = || {
         let bytes = file.len()?.min(FIRST_FRAME + 4096).saturating_sub(FIRST_FRAME);

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, missing_docs, reason = "tests")]
 
+mod power_cut;
+mod support;
+
 mod memory_conforms {
     use kindom_storage::conformance::Subject;
     use kindom_storage::{Limits, Memory};

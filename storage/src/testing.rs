@@ -1,0 +1,491 @@
+//! A disk in memory that forgets, tears and reorders what was not synced when its power is cut, fills up, and fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::vfs::{Vfs, VfsFile};
+
+/// What is written whole or not at all.
+const SECTOR: usize = 512;
+
+/// A simulated disk. Cloning gives another handle to the same disk.
+///
+/// It is worse than real ones: of what was not synced, each sector and each change of a folder survives a power cut
+/// or not by itself, and a file that was created durably may still be empty. What survives follows from the seed and
+/// the operations before.
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    files: BTreeMap<u64, Content>,
+    names: BTreeMap<PathBuf, u64>,
+    durable_names: BTreeMap<PathBuf, u64>,
+    /// Changes of folders since they were last synced.
+    folder_changes: Vec<FolderChange>,
+    locks: BTreeSet<PathBuf>,
+    last_file: u64,
+    /// Counts power cuts: handles from before one are dead.
+    boot: u64,
+    off: bool,
+    operations: u64,
+    syncs: u64,
+    faults: Faults,
+    random: u64,
+}
+
+#[derive(Default)]
+struct Faults {
+    cut_at: Option<u64>,
+    sync_fails_at: Option<u64>,
+    write_fails_at: Option<u64>,
+    capacity: Option<u64>,
+}
+
+#[derive(Default)]
+struct Content {
+    durable: Vec<u8>,
+    current: Vec<u8>,
+    /// Sectors that may differ between the two, and would be written by a sync.
+    dirty: BTreeSet<usize>,
+    length_dirty: bool,
+}
+
+enum FolderChange {
+    Link(PathBuf, u64),
+    Unlink(PathBuf),
+}
+
+impl FolderChange {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Link(path, _) | Self::Unlink(path) => path,
+        }
+    }
+
+    fn apply(self, names: &mut BTreeMap<PathBuf, u64>) {
+        match self {
+            Self::Link(path, file) => names.insert(path, file),
+            Self::Unlink(path) => names.remove(&path),
+        };
+    }
+}
+
+impl SimDisk {
+    /// An empty disk.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { state: Arc::new(Mutex::new(State { random: seed, ..State::default() })) }
+    }
+
+    /// Cuts the power at the `operations`-th change from now: it fails half done, and so does all after it.
+    pub fn cut_after(&self, operations: u64) {
+        let mut state = self.state.lock();
+        state.faults.cut_at = Some(state.operations + operations);
+    }
+
+    /// Cuts the power now.
+    pub fn cut(&self) {
+        self.state.lock().off = true;
+    }
+
+    /// Whether the power is cut.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.state.lock().off
+    }
+
+    /// Decides what survived, and starts again. Open files and locks from before are dead; faults are gone.
+    pub fn power_on(&self) {
+        let mut state = self.state.lock();
+        state.settle();
+        state.boot += 1;
+        (state.off, state.faults) = (false, Faults::default());
+        state.locks.clear();
+    }
+
+    /// Lets the `syncs`-th sync of a file from now fail; as on Linux, what it should have written counts as written
+    /// afterwards, although it is not.
+    pub fn fail_sync(&self, syncs: u64) {
+        let mut state = self.state.lock();
+        state.faults.sync_fails_at = Some(state.syncs + syncs);
+    }
+
+    /// Lets the `operations`-th change from now fail if it is a write, after half of its bytes.
+    pub fn fail_write(&self, operations: u64) {
+        let mut state = self.state.lock();
+        state.faults.write_fails_at = Some(state.operations + operations);
+    }
+
+    /// Bounds the sum of all file lengths; `None`: no bound.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.state.lock().faults.capacity = bytes;
+    }
+
+    /// How many changes there were so far.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.state.lock().operations
+    }
+
+    /// The names of all files, as they are now.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.state.lock().names.keys().cloned().collect()
+    }
+
+    /// The bytes of a file, as they are now.
+    #[must_use]
+    pub fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.state.lock();
+        Some(state.files.get(state.names.get(path)?)?.current.clone())
+    }
+
+    /// Replaces a file, durably: what damage leaves.
+    pub fn replace(&self, path: &Path, bytes: &[u8]) {
+        let mut state = self.state.lock();
+        let file = state.new_file();
+        let content = Content { durable: bytes.to_vec(), current: bytes.to_vec(), ..Content::default() };
+        state.files.insert(file, content);
+        state.names.insert(path.to_owned(), file);
+        state.durable_names.insert(path.to_owned(), file);
+    }
+
+    /// Removes a file, durably.
+    pub fn lose(&self, path: &Path) {
+        let mut state = self.state.lock();
+        state.names.remove(path);
+        state.durable_names.remove(path);
+    }
+
+    /// A copy of the disk that shares nothing with it.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        let copy = Self::new(0);
+        for path in self.files() {
+            if let Some(bytes) = self.read(&path) {
+                copy.replace(&path, &bytes);
+            }
+        }
+        copy
+    }
+
+    /// Starts a change of the disk; the answer says whether the power goes while it happens.
+    fn change(&self, boot: Option<u64>) -> io::Result<(MutexGuard<'_, State>, bool)> {
+        let mut state = self.state.lock();
+        state.check(boot)?;
+        state.operations += 1;
+        let cut = state.faults.cut_at.is_some_and(|at| state.operations >= at);
+        state.off = cut;
+        Ok((state, cut))
+    }
+}
+
+fn no_power() -> io::Error {
+    io::Error::other("the simulated disk has no power")
+}
+
+impl State {
+    fn check(&self, boot: Option<u64>) -> io::Result<()> {
+        if self.off || boot.is_some_and(|boot| boot != self.boot) { Err(no_power()) } else { Ok(()) }
+    }
+
+    fn random(&mut self) -> u64 {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn new_file(&mut self) -> u64 {
+        self.last_file += 1;
+        self.last_file
+    }
+
+    fn named(&self, path: &Path) -> io::Result<u64> {
+        self.names.get(path).copied().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn content(&mut self, file: u64) -> io::Result<&mut Content> {
+        self.files.get_mut(&file).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn link(&mut self, change: FolderChange, again: FolderChange) {
+        change.apply(&mut self.names);
+        self.folder_changes.push(again);
+    }
+
+    fn used(&self) -> u64 {
+        let files: BTreeSet<_> = self.names.values().collect();
+        let bytes = |file: &&u64| self.files.get(file).map_or(0, |content| content.current.len() as u64);
+        files.iter().map(bytes).sum()
+    }
+
+    fn check_space(&self, more: usize) -> io::Result<()> {
+        let full = self.faults.capacity.is_some_and(|capacity| self.used() + more as u64 > capacity);
+        if full { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    /// What a power cut leaves.
+    fn settle(&mut self) {
+        for change in std::mem::take(&mut self.folder_changes) {
+            if self.random() & 1 == 0 {
+                change.apply(&mut self.durable_names);
+            }
+        }
+        self.names = self.durable_names.clone();
+        let files: Vec<u64> = self.files.keys().copied().collect();
+        for file in files {
+            // Now and then all or nothing survives, else each sector by itself.
+            let mode = self.random() % 4;
+            let survives = |random: u64| match mode {
+                0 => false,
+                1 => true,
+                _ => random & 1 == 0,
+            };
+            let mut content = self.files.remove(&file).unwrap_or_default();
+            if content.length_dirty && survives(self.random()) {
+                content.durable.resize(content.current.len(), 0);
+            }
+            for sector in std::mem::take(&mut content.dirty) {
+                if survives(self.random()) {
+                    content.persist(sector);
+                }
+            }
+            content.current = content.durable.clone();
+            content.length_dirty = false;
+            self.files.insert(file, content);
+        }
+    }
+}
+
+impl Content {
+    fn touch(&mut self, from: usize, to: usize) {
+        self.dirty.extend(from / SECTOR..to.div_ceil(SECTOR));
+    }
+
+    /// Copies a sector, as far as the durable length reaches.
+    fn persist(&mut self, sector: usize) {
+        let from = sector * SECTOR;
+        let to = (from + SECTOR).min(self.durable.len());
+        let shared = to.min(self.current.len()).max(from);
+        if let (Some(place), Some(bytes)) =
+            (self.durable.get_mut(from..shared), self.current.get(from..shared))
+        {
+            place.copy_from_slice(bytes);
+        }
+        if let Some(beyond) = self.durable.get_mut(shared..to) {
+            beyond.fill(0);
+        }
+    }
+
+    fn set_len(&mut self, len: usize) {
+        let before = self.current.len();
+        self.current.resize(len, 0);
+        self.length_dirty = true;
+        self.touch(before.min(len), before.max(len));
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        if end > self.current.len() {
+            self.set_len(end);
+        }
+        if let Some(place) = self.current.get_mut(offset..end) {
+            place.copy_from_slice(bytes);
+        }
+        self.touch(offset, end);
+    }
+
+    fn sync(&mut self) {
+        if self.length_dirty {
+            self.durable.resize(self.current.len(), 0);
+            self.length_dirty = false;
+        }
+        for sector in std::mem::take(&mut self.dirty) {
+            self.persist(sector);
+        }
+    }
+}
+
+struct SimLock {
+    disk: SimDisk,
+    path: PathBuf,
+    boot: u64,
+}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        let mut state = self.disk.state.lock();
+        if state.boot == self.boot {
+            state.locks.remove(&self.path);
+        }
+    }
+}
+
+struct SimFile {
+    disk: SimDisk,
+    file: u64,
+    boot: u64,
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimDisk").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SimFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimFile").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl Vfs for SimDisk {
+    fn create_dir(&self, _dir: &Path) -> io::Result<()> {
+        self.state.lock().check(None)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        let mut state = self.state.lock();
+        state.check(None)?;
+        if !state.locks.insert(path.to_owned()) {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(SimLock { disk: self.clone(), path: path.to_owned(), boot: state.boot })))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
+        let (mut state, cut) = self.change(None)?;
+        let file = state.new_file();
+        state.files.insert(file, Content::default());
+        let link = || FolderChange::Link(path.to_owned(), file);
+        state.link(link(), link());
+        if cut {
+            return Err(no_power());
+        }
+        Ok(Arc::new(SimFile { disk: self.clone(), file, boot: state.boot }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
+        let state = self.state.lock();
+        state.check(None)?;
+        Ok(Arc::new(SimFile { disk: self.clone(), file: state.named(path)?, boot: state.boot }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (mut state, cut) = self.change(None)?;
+        let file = state.named(from)?;
+        // Atomic: the change that survives or not is the link; the old name without it is a leftover.
+        let (link, unlink) =
+            (|| FolderChange::Link(to.to_owned(), file), || FolderChange::Unlink(from.to_owned()));
+        state.link(link(), link());
+        state.link(unlink(), unlink());
+        if cut { Err(no_power()) } else { Ok(()) }
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let (mut state, cut) = self.change(None)?;
+        state.named(path)?;
+        let unlink = || FolderChange::Unlink(path.to_owned());
+        state.link(unlink(), unlink());
+        if cut { Err(no_power()) } else { Ok(()) }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let state = self.state.lock();
+        state.check(None)?;
+        let name = |path: &PathBuf| {
+            let here = path.parent() == Some(dir);
+            here.then(|| path.file_name().unwrap_or_default().to_string_lossy().into_owned())
+        };
+        Ok(state.names.keys().filter_map(name).collect())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let (mut state, cut) = self.change(None)?;
+        if cut {
+            return Err(no_power());
+        }
+        let changes = std::mem::take(&mut state.folder_changes);
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|change| change.path().parent() == Some(dir));
+        state.folder_changes = elsewhere;
+        here.into_iter().for_each(|change| change.apply(&mut state.durable_names));
+        Ok(())
+    }
+}
+
+impl VfsFile for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        let mut state = self.disk.state.lock();
+        state.check(Some(self.boot))?;
+        Ok(state.content(self.file)?.current.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let mut state = self.disk.state.lock();
+        state.check(Some(self.boot))?;
+        let from = position(offset)?;
+        let bytes = state.content(self.file)?.current.get(from..from + buffer.len());
+        buffer.copy_from_slice(bytes.ok_or(ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let (mut state, cut) = self.disk.change(Some(self.boot))?;
+        let from = position(offset)?;
+        let grown = (from + bytes.len()).saturating_sub(state.content(self.file)?.current.len());
+        state.check_space(grown)?;
+        let fails = state.faults.write_fails_at == Some(state.operations);
+        let bytes = if fails { bytes.get(..bytes.len() / 2).unwrap_or_default() } else { bytes };
+        state.content(self.file)?.write(from, bytes);
+        match (cut, fails) {
+            (true, _) => Err(no_power()),
+            (_, true) => Err(io::Error::other("a simulated write error")),
+            _ => Ok(()),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let (mut state, cut) = self.disk.change(Some(self.boot))?;
+        if cut {
+            return Err(no_power());
+        }
+        state.syncs += 1;
+        if state.faults.sync_fails_at == Some(state.syncs) {
+            let content = state.content(self.file)?;
+            content.dirty.clear();
+            content.length_dirty = false;
+            return Err(io::Error::other("a simulated sync error"));
+        }
+        state.content(self.file)?.sync();
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let (mut state, cut) = self.disk.change(Some(self.boot))?;
+        let len = position(len)?;
+        let grown = len.saturating_sub(state.content(self.file)?.current.len());
+        state.check_space(grown)?;
+        state.content(self.file)?.set_len(len);
+        if cut { Err(no_power()) } else { Ok(()) }
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        if self.len()? < len { self.set_len(len) } else { Ok(()) }
+    }
+}
+
+fn position(offset: u64) -> io::Result<usize> {
+    usize::try_from(offset).map_err(|_| ErrorKind::InvalidInput.into())
+}
