@@ -154,7 +154,7 @@ impl Files {
         for (id, path) in logs {
             match read_header(vfs, &path, id)? {
                 Some(segment) => segments.push(segment),
-                None if Some(id) == newest => discard_unfinished(vfs, &path)?,
+                None if Some(id) == newest => discard_unfinished(vfs, dir, &path)?,
                 None => return Err(bad_header(&path)),
             }
         }
@@ -202,7 +202,7 @@ fn read_header(vfs: &dyn Vfs, path: &Path, id: SegmentId) -> Result<Option<Segme
 
 /// The newest log's header is synced before a batch goes into it. If it is not whole and nothing follows it, the
 /// creation of the file was interrupted.
-fn discard_unfinished(vfs: &dyn Vfs, path: &Path) -> Result<(), StorageError> {
+fn discard_unfinished(vfs: &dyn Vfs, dir: &Path, path: &Path) -> Result<(), StorageError> {
     let file = vfs.open(path).map_err(|error| unusable(path, "open", &error))?;
     let read = || {
         let bytes = file.len()?.min(FIRST_FRAME + 4096).saturating_sub(FIRST_FRAME);
@@ -215,7 +215,9 @@ fn discard_unfinished(vfs: &dyn Vfs, path: &Path) -> Result<(), StorageError> {
         return Err(bad_header(path));
     }
     tracing::warn!(file = %path.display(), "removing a segment whose creation was interrupted");
-    remove(vfs, path)
+    remove(vfs, path)?;
+    // Before another segment is made: this one would no longer be the newest if it came back.
+    vfs.sync_dir(dir).map_err(|error| unusable(dir, "sync", &error))
 }
 
 /// A pack that is there is whole, so what it replaces may go; a crash can have kept that from happening.

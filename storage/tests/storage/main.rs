@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, missing_docs, reason = "tests")]
 
+mod damage;
+mod kill;
+mod model;
 mod power_cut;
 mod support;
 

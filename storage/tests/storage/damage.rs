@@ -1,0 +1,345 @@
+//! Damaged files and failing disks: found and named, or provably without effect.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kindom_storage::testing::SimDisk;
+use kindom_storage::{
+    Applied, Embedded, EmbeddedOptions, Key, KeyRange, Op, RangeRequest, RangeResult, Revision, Storage,
+    StorageError, Txn, TxnOutcome,
+};
+
+use crate::support::cases;
+
+fn options() -> EmbeddedOptions {
+    EmbeddedOptions {
+        segment_bytes: 2000,
+        mark_every: Duration::from_secs(1000),
+        ..EmbeddedOptions::default()
+    }
+}
+
+fn open(disk: &SimDisk) -> Result<Embedded, StorageError> {
+    Embedded::open_on(Arc::new(disk.clone()), "store", options())
+}
+
+async fn put(store: &Embedded, key: &str, value: &str) -> Result<Revision, StorageError> {
+    let op = Op::Put(Key::from(key), Bytes::copy_from_slice(value.as_bytes()));
+    match store.txn(Txn { compares: vec![], ops: vec![op] }).await? {
+        TxnOutcome::Committed { revision } => Ok(revision),
+        failed @ TxnOutcome::Failed { .. } => panic!("{failed:?}"),
+    }
+}
+
+async fn read(store: &Embedded) -> Result<RangeResult, StorageError> {
+    store.range(RangeRequest::prefix(b"")).await
+}
+
+/// Everything that can be read: the state, and history as far as it goes.
+async fn everything(store: &Embedded) -> Result<String, StorageError> {
+    let mut text = format!("{:?}", read(store).await?);
+    let from = Some(store.compacted().next());
+    let mut watch = store.watch(KeyRange::prefix(b""), from).await?;
+    while let Ok(commit) = watch.commits.try_recv() {
+        text.push_str(&format!("{:?}", commit?));
+    }
+    Ok(text)
+}
+
+/// A closed store of several segments, some of them packed, and what is in it.
+async fn sample() -> (SimDisk, String) {
+    let disk = SimDisk::new(1);
+    let store = open(&disk).unwrap();
+    for n in 0..30 {
+        put(&store, &format!("key{}", n % 7), &"v".repeat(n * 11)).await.unwrap();
+    }
+    store.compact(Revision(20)).await.unwrap();
+    put(&store, "last", "one").await.unwrap();
+    store.close().await.unwrap();
+    let store = open(&disk).unwrap();
+    put(&store, "after", "all").await.unwrap();
+    put(&store, "after", "all of it").await.unwrap();
+    let text = everything(&store).await.unwrap();
+    store.close().await.unwrap();
+    (disk, text)
+}
+
+fn corrupt(error: &StorageError, path: &Path) {
+    let StorageError::Corrupt(text) = error else { panic!("{}: {error:?}", path.display()) };
+    assert!(text.contains("restore") && text.contains("store/"), "{text}");
+}
+
+/// Opens a damaged store: it is refused, or some read is, or everything is as it was.
+async fn found_or_harmless(disk: &SimDisk, expected: &str, what: &str) -> bool {
+    let error = match open(disk) {
+        Err(error) => error,
+        Ok(store) => match everything(&store).await {
+            Err(error) => error,
+            Ok(text) => {
+                assert_eq!(text, expected, "{what}: wrong data was served");
+                return false;
+            }
+        },
+    };
+    assert!(matches!(&error, StorageError::Corrupt(text) if text.contains("restore")), "{what}: {error:?}");
+    true
+}
+
+#[tokio::test]
+async fn a_flipped_byte_is_found_or_harmless() {
+    let (disk, expected) = sample().await;
+    let step = usize::try_from(cases(7, 1)).unwrap();
+    let (mut flipped, mut found) = (0, 0);
+    for path in disk.files() {
+        let bytes = disk.read(&path).unwrap();
+        for at in (0..bytes.len()).step_by(step) {
+            // The zeros behind the end of the log.
+            if bytes[at] == 0 && at % 5 > 0 {
+                continue;
+            }
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            let disk = disk.duplicate();
+            disk.replace(&path, &damaged);
+            let what = format!("{} byte {at}", path.display());
+            found += u32::from(found_or_harmless(&disk, &expected, &what).await);
+            flipped += 1;
+        }
+    }
+    assert!(found > flipped / 4, "{found} of {flipped} flipped bytes found");
+}
+
+#[tokio::test]
+async fn a_lost_or_cut_file_is_found_or_harmless() {
+    let (disk, expected) = sample().await;
+    for path in disk.files() {
+        let bytes = disk.read(&path).unwrap();
+        let lost = disk.duplicate();
+        lost.lose(&path);
+        let name = path.display().to_string();
+        let needed = !name.ends_with(".hint");
+        assert_eq!(found_or_harmless(&lost, &expected, &name).await, needed, "{name} lost");
+        for len in [0, bytes.len().min(100) - 1, bytes.len() / 2, bytes.len() - 1] {
+            let cut = disk.duplicate();
+            cut.replace(&path, &bytes[..len]);
+            let what = format!("{name} cut to {len}");
+            found_or_harmless(&cut, &expected, &what).await;
+        }
+    }
+}
+
+fn logs(disk: &SimDisk) -> Vec<PathBuf> {
+    let is_log = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "log");
+    disk.files().into_iter().filter(is_log).collect()
+}
+
+/// Where the last batch of a log starts and ends, found by its magic.
+fn last_batch(bytes: &[u8]) -> (usize, usize) {
+    let start = (0..bytes.len() - 4).rev().find(|at| &bytes[*at..at + 4] == b"kBAT").unwrap();
+    let payload = u32::from_le_bytes(bytes[start + 4..start + 8].try_into().unwrap());
+    (start, start + 32 + usize::try_from(payload).unwrap())
+}
+
+#[tokio::test]
+async fn a_torn_tail_without_a_mark_is_cut() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk).unwrap();
+    for n in 0..3 {
+        put(&store, &format!("k{n}"), "value").await.unwrap();
+    }
+    // The mark still says that nothing was durable.
+    let path = logs(&disk).pop().unwrap();
+    let mut bytes = disk.read(&path).unwrap();
+    let (start, end) = last_batch(&bytes);
+    for keep in [start, start + 10, end - 1] {
+        bytes[keep..].fill(0);
+        let torn = disk.duplicate();
+        torn.replace(&path, &bytes);
+        bytes = disk.read(&path).unwrap();
+        let reopened = open(&torn).unwrap();
+        assert_eq!(reopened.published(), Revision(2));
+        // What is written in its place stays.
+        assert_eq!(put(&reopened, "new", "value").await.unwrap(), Revision(3));
+        torn.cut();
+        torn.power_on();
+        assert_eq!(read(&open(&torn).unwrap()).await.unwrap().kvs.last().unwrap().key, Key::from("new"));
+    }
+}
+
+#[tokio::test]
+async fn a_torn_tail_below_the_mark_is_refused() {
+    let disk = SimDisk::new(1);
+    let marks = EmbeddedOptions { mark_every: Duration::ZERO, ..options() };
+    let store = Embedded::open_on(Arc::new(disk.clone()), "store", marks).unwrap();
+    for n in 0..3 {
+        put(&store, &format!("k{n}"), "value").await.unwrap();
+    }
+    // Once it answers, the mark of the batch before is written.
+    let path = logs(&disk).pop().unwrap();
+    let mut bytes = disk.read(&path).unwrap();
+    bytes[520..].fill(0);
+    let torn = disk.duplicate();
+    torn.replace(&path, &bytes);
+    corrupt(&open(&torn).unwrap_err(), &path);
+}
+
+#[tokio::test]
+async fn damage_before_a_later_batch_is_refused_without_a_mark() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk).unwrap();
+    for n in 0..3 {
+        put(&store, &format!("k{n}"), "value").await.unwrap();
+    }
+    let path = logs(&disk).pop().unwrap();
+    let bytes = disk.read(&path).unwrap();
+    let (last, _) = last_batch(&bytes);
+    let (middle, end) = last_batch(&bytes[..last]);
+    for at in middle..end {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        let disk = disk.duplicate();
+        disk.replace(&path, &damaged);
+        corrupt(&open(&disk).unwrap_err(), &path);
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_looks_like_a_batch_is_none() {
+    // The bytes of a later, whole batch, stored as a value, in a batch that is then torn.
+    let other = SimDisk::new(2);
+    let store = open(&other).unwrap();
+    for n in 0..5 {
+        put(&store, &format!("k{n}"), "value").await.unwrap();
+    }
+    let bytes = other.read(&logs(&other)[0]).unwrap();
+    let (start, end) = last_batch(&bytes);
+    let disk = SimDisk::new(1);
+    let store = open(&disk).unwrap();
+    for pad in 0..8 {
+        let mut value = vec![b'x'; pad];
+        value.extend_from_slice(&bytes[start..end]);
+        let op = Op::Put(Key::from("k"), Bytes::from(value));
+        store.txn(Txn { compares: vec![], ops: vec![op] }).await.unwrap();
+        let path = logs(&disk).pop().unwrap();
+        let mut torn = disk.read(&path).unwrap();
+        // The outer batch is the one whose magic comes first of the last two.
+        let (inner, _) = last_batch(&torn);
+        let (outer, _) = last_batch(&torn[..inner]);
+        torn[outer + 9] ^= 1;
+        let copy = disk.duplicate();
+        copy.replace(&path, &torn);
+        let reopened = open(&copy).unwrap();
+        assert_eq!(reopened.published(), Revision(u64::try_from(pad).unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_makes_it_read_only_until_there_is_space() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk).unwrap();
+    disk.set_capacity(Some(30_000));
+    let mut written = 0;
+    let error = loop {
+        match put(&store, &format!("k{written}"), &"v".repeat(500)).await {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    let StorageError::ReadOnly { reason, applied } = &error else { panic!("{error:?}") };
+    assert!(reason.contains("store/") && reason.contains("no storage space"), "{reason}");
+    assert_eq!(*applied, Applied::No, "nothing was written yet");
+    assert!(written > 5);
+    assert_eq!(read(&store).await.unwrap().count, written, "reads go on");
+    let later = put(&store, "k", "v").await.unwrap_err();
+    assert!(matches!(later, StorageError::ReadOnly { applied: Applied::No, .. }));
+    assert!(matches!(store.compact(Revision(1)).await, Err(StorageError::ReadOnly { .. })));
+    assert!(store.close().await.is_err(), "it could not be closed in order");
+    drop(store);
+    disk.set_capacity(None);
+    let store = open(&disk).unwrap();
+    assert_eq!(read(&store).await.unwrap().count, written);
+    put(&store, "k", "v").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failed_sync_is_unknown_and_makes_it_read_only() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk).unwrap();
+    put(&store, "a", "1").await.unwrap();
+    disk.fail_sync(1);
+    let error = put(&store, "a", "2").await.unwrap_err();
+    let StorageError::ReadOnly { reason, applied: Applied::Unknown } = &error else { panic!("{error:?}") };
+    assert!(reason.contains(".log") && reason.contains("sync"), "{reason}");
+    let later = put(&store, "a", "3").await.unwrap_err();
+    assert!(matches!(later, StorageError::ReadOnly { applied: Applied::No, .. }));
+    assert_eq!(store.published(), Revision(1), "what is not durable is not readable");
+    assert_eq!(read(&store).await.unwrap().kvs[0].value, "1");
+    drop(store);
+    // The write is there when it is opened again, and from then on it is durable, although the system believed so
+    // before it was.
+    let store = open(&disk).unwrap();
+    assert_eq!(read(&store).await.unwrap().kvs[0].value, "2");
+    disk.cut();
+    disk.power_on();
+    assert_eq!(read(&open(&disk).unwrap()).await.unwrap().kvs[0].value, "2");
+    drop(store);
+}
+
+#[tokio::test]
+async fn a_failed_write_is_unknown_and_makes_it_read_only() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk).unwrap();
+    put(&store, "a", "1").await.unwrap();
+    disk.fail_write(1);
+    let error = put(&store, "a", &"2".repeat(1000)).await.unwrap_err();
+    assert!(matches!(error, StorageError::ReadOnly { applied: Applied::Unknown, .. }), "{error:?}");
+    drop(store);
+    let store = open(&disk).unwrap();
+    assert_eq!(read(&store).await.unwrap().kvs[0].value, "1");
+    assert_eq!(put(&store, "a", "2").await.unwrap(), Revision(2));
+}
+
+#[tokio::test]
+async fn a_second_opening_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Embedded::open(dir.path(), options()).unwrap();
+    let StorageError::Unavailable { reason, applied } = Embedded::open(dir.path(), options()).unwrap_err()
+    else {
+        panic!("another error")
+    };
+    assert_eq!(applied, Applied::No);
+    assert!(reason.contains(&dir.path().display().to_string()) && reason.contains("in use"), "{reason}");
+    store.close().await.unwrap();
+    drop(Embedded::open(dir.path(), options()).unwrap());
+    drop(Embedded::open(dir.path(), options()).unwrap());
+}
+
+#[tokio::test]
+async fn space_is_reclaimed() {
+    let disk = SimDisk::new(1);
+    let options = EmbeddedOptions { segment_bytes: 20_000, ..options() };
+    let store = Embedded::open_on(Arc::new(disk.clone()), "store", options.clone()).unwrap();
+    put(&store, "stays", "from the beginning").await.unwrap();
+    put(&store, "goes", "from the beginning").await.unwrap();
+    let delete = Txn { compares: vec![], ops: vec![Op::Delete(Key::from("goes"))] };
+    store.txn(delete).await.unwrap();
+    for n in 0..1000 {
+        put(&store, &format!("k{}", n % 10), &"v".repeat(1000)).await.unwrap();
+    }
+    store.compact(store.published()).await.unwrap();
+    let before = everything(&store).await.unwrap();
+    let used =
+        || disk.files().iter().map(|path| disk.read(path).map_or(0, |bytes| bytes.len())).sum::<usize>();
+    // The packer wakes by itself; wait for what it does.
+    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    while used() > 100_000 {
+        assert!(std::time::Instant::now() < patience, "{} bytes in {:?}", used(), disk.files());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(everything(&store).await.unwrap(), before);
+    drop(store);
+    let store = Embedded::open_on(Arc::new(disk.clone()), "store", options).unwrap();
+    assert_eq!(everything(&store).await.unwrap(), before);
+}
