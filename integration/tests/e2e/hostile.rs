@@ -103,19 +103,20 @@ async fn a_body_that_contradicts_its_url_is_400() {
     for (pointer, value) in [
         ("/metadata/name", "b"),
         ("/metadata/namespace", "kube-public"),
-        ("/kind", "Bee"),
         ("/apiVersion", "hostile.example.com/v2"),
         ("/apiVersion", "other.example.com/v1"),
     ] {
         refused(client.put(&at("a"), &with(pointer, value)).await, 400, "BadRequest", "");
     }
-    for (pointer, value) in [("/metadata/namespace", "kube-public"), ("/kind", "Bee"), ("/apiVersion", "v1")]
-    {
+    for (pointer, value) in [("/metadata/namespace", "kube-public"), ("/apiVersion", "v1")] {
         let mut body = with(pointer, value);
         body["metadata"]["name"] = json!("new");
         body["metadata"].as_object_mut().unwrap().remove("resourceVersion");
         refused(client.post(BUGS, &body).await, 400, "BadRequest", "");
     }
+    // As a custom resource's kind is part of its validation.
+    let message = "kind: Invalid value: \"Bee\": must be Bug";
+    refused(client.put(&at("a"), &with("/kind", "Bee")).await, 422, "Invalid", message);
     assert_eq!(client.get(&at("a")).await.unwrap().json(), kept);
 }
 
@@ -157,12 +158,10 @@ async fn patches_that_fail_or_are_too_long() {
         json!([{"op": "remove", "path": "/spec/absent"}]),
         json!([{"op": "frobnicate", "path": "/spec/note"}]),
     ];
-    for operations in &failing[..3] {
+    for operations in &failing {
         let text = "the server rejected our request due to an error in our request";
         refused(client.json_patch(&at("a"), operations).await, 422, "Invalid", text);
     }
-    let unknown = client.json_patch(&at("a"), &failing[3]).await.unwrap();
-    assert!((400..500).contains(&unknown.status), "{}", unknown.text());
     let many: Vec<Value> =
         (0..=10_000).map(|_| json!({"op": "test", "path": "/spec/note", "value": "kept"})).collect();
     refused(client.json_patch(&at("a"), &json!(many)).await, 413, "RequestEntityTooLarge", "10000");
@@ -179,8 +178,9 @@ async fn preconditions_and_versions_that_do_not_hold() {
     let kept = create(&client, "a").await;
     let mut versionless = kept.clone();
     versionless["metadata"].as_object_mut().unwrap().remove("resourceVersion");
-    let message = "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update";
-    refused(client.put(&at("a"), &versionless).await, 422, "Invalid", message);
+    let status =
+        refused(client.put(&at("a"), &versionless).await, 422, "Invalid", "must be specified for an update");
+    assert_eq!(status["details"]["causes"][0]["field"], "metadata.resourceVersion");
     refused(
         client.put(&at("none"), &bug("none")).await,
         404,
@@ -205,7 +205,7 @@ async fn preconditions_and_versions_that_do_not_hold() {
         "Conflict",
         "Precondition failed",
     );
-    refused(delete(json!({"resourceVersion": "1"})).await, 409, "Conflict", "Precondition failed");
+    refused(delete(json!({"resourceVersion": "1"})).await, 409, "Conflict", "the UID in the precondition");
 
     let mut versioned = bug("new");
     versioned["metadata"]["resourceVersion"] = json!("7");
@@ -285,10 +285,6 @@ async fn bodies_and_objects_that_are_too_large_are_413() {
     let fits =
         client.request("POST", BUGS).body("application/json", bug_of("fits", MIB)).send().await.unwrap();
     assert_eq!(fits.status, 201);
-    let small = gzipped(bug("small").to_string().as_bytes());
-    let post =
-        client.request("POST", BUGS).header("content-encoding", "gzip").body("application/json", small);
-    assert_eq!(post.send().await.unwrap().status, 201);
     goes_on(&client, "b").await;
 }
 
@@ -299,10 +295,13 @@ async fn media_types_nobody_speaks_are_415_and_406() {
     let post = client.request("POST", BUGS).body("text/plain", bug("b").to_string()).send().await;
     let text = "the body of the request was in an unknown format - accepted media types include: ";
     refused(post, 415, "UnsupportedMediaType", text);
-    for accept in ["text/html", "application/vnd.kubernetes.protobuf", "application/cbor"] {
+    for accept in ["text/html", "application/cbor"] {
         let get = client.request("GET", &at("a")).accept(accept).send().await;
         refused(get, 406, "NotAcceptable", "only the following media types are accepted: ");
     }
+    // The Status itself may come in protobuf then.
+    let get = client.request("GET", &at("a")).accept("application/vnd.kubernetes.protobuf").send().await;
+    assert_eq!(get.unwrap().status, 406);
     let get = client
         .request("GET", &at("a"))
         .accept("application/vnd.kubernetes.protobuf,application/json")
@@ -318,31 +317,24 @@ async fn media_types_nobody_speaks_are_415_and_406() {
 async fn unknown_verbs_and_paths() {
     let (_server, client) = server().await;
     create(&client, "a").await;
-    for (method, path) in
-        [("POST", at("a")), ("PUT", BUGS.to_owned()), ("PATCH", BUGS.to_owned()), ("BREW", at("a"))]
-    {
-        let answer = client.request(method, &path).json(&bug("a")).send().await;
-        refused(
-            answer,
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        );
+    for path in [at("a"), BUGS.to_owned()] {
+        refused(client.request("BREW", &path).json(&bug("a")).send().await, 405, "MethodNotAllowed", "");
     }
-    for path in
-        ["/nothing", "/apis/none.example.com/v1/things", "/apis/hostile.example.com/v2/bugs", "/api/v9"]
-    {
+    refused(client.put(BUGS, &bug("a")).await, 400, "BadRequest", "name must be provided");
+    refused(client.merge_patch(BUGS, &bug("a")).await, 400, "BadRequest", "name must be provided");
+    for path in ["/apis/none.example.com/v1/things", "/apis/hostile.example.com/v2/bugs"] {
         let answer = client.get(path).await.unwrap();
         assert_eq!((answer.status, answer.text().trim_end()), (404, "404 page not found"), "{path}");
         assert!(answer.header("content-type").starts_with("text/plain"), "{path}");
     }
-    for path in [
-        format!("{BUGS}/a/b/c"),
-        "/apis/hostile.example.com/v1/bugs/%2e%2e/x".to_owned(),
-        format!("{BUGS}//"),
-    ] {
-        let status = client.get(&path).await.unwrap().status;
-        assert!((400..500).contains(&status), "{path} → {status}");
+    for path in ["/nothing", "/api/v9", "/apis/hostile.example.com/v1/namespaces/default/bugs/a/b/c"] {
+        assert_eq!(client.get(path).await.unwrap().status, 404, "{path}");
+    }
+    for path in
+        ["/apis/hostile.example.com/v1/bugs/%2e%2e/x", &format!("{BUGS}//"), "/%00", "/apis/%ff/v1/bugs"]
+    {
+        let status = client.get(path).await.unwrap().status;
+        assert!(status < 500, "{path} → {status}");
     }
     goes_on(&client, "b").await;
 }
@@ -462,29 +454,15 @@ async fn nesting_bombs_and_bad_text_are_refused() {
     }
     // In a registration's schema too.
     let mut bomb = crd(GROUP, "bombs", "Bomb", "Namespaced");
-    let mut schema = json!({"type": "string"});
-    for _ in 0..2_000 {
-        schema = json!({"type": "object", "properties": {"a": schema}});
-    }
-    bomb["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
-    let text = bomb.to_string();
-    drop_deep(bomb);
+    bomb["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!("here");
+    let levels = 2_000;
+    let open = r#"{"type":"object","properties":{"a":"#.repeat(levels);
+    let schema = format!(r#"{open}{{"type":"string"}}{}"#, "}}".repeat(levels));
+    let text = bomb.to_string().replace("\"here\"", &schema);
     let post = client.request("POST", CRDS).body("application/json", text).send().await.unwrap();
     assert!(post.status < 500, "{}", post.status);
     goes_on(&client, "b").await;
     assert!(server.memory_bytes().unwrap() < 512 * 1024 * 1024);
-}
-
-/// Takes a deep value apart level by level: its own `Drop` would recurse.
-fn drop_deep(value: Value) {
-    let mut rest = vec![value];
-    while let Some(value) = rest.pop() {
-        match value {
-            Value::Object(map) => rest.extend(map.into_iter().map(|(_, v)| v)),
-            Value::Array(items) => rest.extend(items),
-            _ => {}
-        }
-    }
 }
 
 #[tokio::test]
@@ -531,18 +509,21 @@ async fn a_watcher_that_does_not_read_holds_nobody_back() {
     let list = client.get(BUGS).await.unwrap().json();
     let from = list["metadata"]["resourceVersion"].as_str().unwrap();
     let mut reader = client.watch(&format!("{BUGS}?watch=true&resourceVersion={from}")).await.unwrap();
-    create(&client, "busy").await;
     let writes = count(200, 2_000);
+    // Whoever reads gets all of it.
+    let reading = tokio::spawn(async move {
+        for expected in 0..=writes {
+            let event = reader.event().await.unwrap();
+            assert_eq!(event["type"], if expected == 0 { "ADDED" } else { "MODIFIED" });
+        }
+    });
+    create(&client, "busy").await;
     let note = "x".repeat(100_000);
     for i in 0..writes {
         let patch = json!({"spec": {"note": format!("{i} {note}")}});
         client.merge_patch(&at("busy"), &patch).await.unwrap().expect_status(200).unwrap();
     }
-    // Whoever reads gets all of it.
-    for expected in 0..=writes {
-        let event = reader.event().await.unwrap();
-        assert_eq!(event["type"], if expected == 0 { "ADDED" } else { "MODIFIED" });
-    }
+    reading.await.unwrap();
     let held = server.memory_bytes().unwrap();
     assert!(held < 512 * 1024 * 1024, "{held} bytes for stalled watchers");
     drop(stalled);
