@@ -1,0 +1,387 @@
+//! Bodies: bytes to tree, with upstream's errors (apimachinery `pkg/runtime/serializer/json`, apiserver
+//! `pkg/endpoints/handlers/{create,rest}.go`, 1.37).
+
+mod syntax;
+mod yaml;
+
+use kindom_api::field::go_quote;
+use kindom_api::json::{self, Value};
+use kindom_api::names::{GroupVersionKind, split_api_version};
+
+use crate::RequestError;
+use crate::negotiate::Format;
+use crate::query::FieldValidation;
+
+pub(crate) use syntax::go_syntax_error;
+
+/// How much of a body an error shows.
+const SUMMARY_BYTES_MAX: usize = 30;
+
+/// A decoded object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// The object: a map. Of several equal keys the last one stays.
+    pub value: Value,
+    /// Its own group, version and kind; group and version are empty if it has no apiVersion.
+    pub kind: GroupVersionKind,
+    /// `duplicate field "spec.x"`, for each; always empty under [`FieldValidation::Ignore`].
+    pub strict_errors: Vec<String>,
+}
+
+/// Decodes an object that is sent as `expected`.
+///
+/// Under [`FieldValidation::Strict`] the strict errors are not raised here: the caller adds the unknown fields (which
+/// need the schema) behind them and then raises [`strict_error`].
+///
+/// # Errors
+/// [`RequestError::BadRequest`] for what is no JSON or YAML object, or has no kind.
+pub fn object(
+    bytes: &[u8],
+    format: Format,
+    expected: &GroupVersionKind,
+    validation: FieldValidation,
+) -> Result<Decoded, RequestError> {
+    let strict = validation != FieldValidation::Ignore;
+    let unrecognized = |error: String| {
+        RequestError::BadRequest(format!(
+            "the object provided is unrecognized (must be of type {}): {error} ({})",
+            expected.kind,
+            summary(bytes)
+        ))
+    };
+    let (value, strict_errors) = tree(bytes, format, strict).map_err(unrecognized)?;
+    let kind = type_of(&value).map_err(unrecognized)?;
+    if kind.kind.is_empty() {
+        let missing = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes));
+        return Err(if strict {
+            unrecognized(missing)
+        } else {
+            cannot_be_handled(expected, expected, &missing)
+        });
+    }
+    Ok(Decoded { value, kind, strict_errors })
+}
+
+/// Decodes a body that is no object of a known kind, such as DeleteOptions.
+///
+/// # Errors
+/// [`RequestError::BadRequest`] for what is no JSON or YAML.
+pub fn any(bytes: &[u8], format: Format) -> Result<Value, RequestError> {
+    tree(bytes, format, false).map(|(value, _)| value).map_err(RequestError::BadRequest)
+}
+
+/// The tree, and what strict decoding finds.
+fn tree(bytes: &[u8], format: Format, strict: bool) -> Result<(Value, Vec<String>), String> {
+    match format {
+        Format::Json => {
+            let value = json::parse(bytes).map_err(|e| {
+                let why = go_syntax_error(bytes).unwrap_or_else(|| e.to_string());
+                format!("couldn't get version/kind; json parse error: {why}")
+            })?;
+            let duplicates = if strict { duplicate_fields(bytes) } else { Vec::new() };
+            Ok((value, duplicates))
+        }
+        Format::Yaml => {
+            let wrong = |e: String| format!("error converting YAML to JSON: {e}");
+            let text = std::str::from_utf8(bytes)
+                .map_err(|_| wrong("yaml: invalid leading UTF-8 octet".to_owned()))?;
+            let document = yaml::parse(text).map_err(wrong)?;
+            let mut strict_errors = Vec::new();
+            if strict && !document.duplicates.is_empty() {
+                let lines = document.duplicates.join("\n  ");
+                strict_errors.push(wrong(format!("yaml: unmarshal errors:\n  {lines}")));
+            }
+            Ok((document.value, strict_errors))
+        }
+    }
+}
+
+/// `duplicate field "spec.x"`, for each field that stands more than once in a JSON text.
+pub(crate) fn duplicate_fields(bytes: &[u8]) -> Vec<String> {
+    let paths = json::duplicate_fields(bytes).unwrap_or_default();
+    paths.iter().map(|path| format!("duplicate field \"{path}\"")).collect()
+}
+
+/// `unknown field "spec.x"`
+#[must_use]
+pub fn unknown_field(path: &str) -> String {
+    format!("unknown field \"{path}\"")
+}
+
+/// What the body says it is; the kind is empty if it says nothing.
+fn type_of(value: &Value) -> Result<GroupVersionKind, String> {
+    let wrong = "couldn't get version/kind; json parse error: json: cannot unmarshal";
+    if value.is_null() {
+        return Ok(GroupVersionKind::default());
+    }
+    if value.as_object().is_none() {
+        let expected = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+        return Err(format!("{wrong} {} into Go value of type {expected}", go_type(value)));
+    }
+    let text = |field: &str| match value.get(field) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(other) => {
+            Err(format!("{wrong} {} into Go struct field .{field} of type string", go_type(other)))
+        }
+    };
+    let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+    let (group, version) = split_api_version(api_version)
+        .ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?;
+    Ok(GroupVersionKind::new(group, version, kind))
+}
+
+pub(crate) fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// `summarizeData`
+fn summary(bytes: &[u8]) -> String {
+    let shown = bytes.get(..SUMMARY_BYTES_MAX).unwrap_or(bytes);
+    let more = if bytes.len() > SUMMARY_BYTES_MAX { " ..." } else { "" };
+    match bytes.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(_) => format!("{}{more}", shown.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+    }
+}
+
+fn cannot_be_handled(found: &GroupVersionKind, expected: &GroupVersionKind, why: &str) -> RequestError {
+    let version = go_quote(&found.version);
+    let (found, expected) = (&found.kind, &expected.kind);
+    RequestError::BadRequest(format!("{found} in version {version} cannot be handled as a {expected}: {why}"))
+}
+
+/// All strict errors as one text: `strict decoding error: unknown field "spec.x", …`.
+#[must_use]
+pub fn strict_text(errors: &[String]) -> String {
+    format!("strict decoding error: {}", errors.join(", "))
+}
+
+/// The 400 for a POST or PUT with strict errors.
+#[must_use]
+pub fn strict_error(
+    found: &GroupVersionKind,
+    expected: &GroupVersionKind,
+    errors: &[String],
+) -> RequestError {
+    cannot_be_handled(found, expected, &strict_text(errors))
+}
+
+/// The value of a Warning header (RFC 7234): `299 - "unknown field \"spec.x\""`. Line breaks, which a header cannot
+/// hold, become spaces.
+#[must_use]
+pub fn warning_header(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 10);
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push(' '),
+            c => quoted.push(c),
+        }
+    }
+    format!("299 - \"{quoted}\"")
+}
+
+/// Checks that an object is what its URL says. `is_served` tells whether the type has a version: a body in another
+/// served version is an error of another wording than one in an unknown version.
+///
+/// # Errors
+/// [`RequestError::BadRequest`]
+pub fn check_type(
+    found: &GroupVersionKind,
+    expected: &GroupVersionKind,
+    is_served: impl Fn(&str) -> bool,
+) -> Result<(), RequestError> {
+    let same_version = found.group == expected.group && found.version == expected.version;
+    if !same_version {
+        if found.group == expected.group && is_served(&found.version) || found.version.is_empty() {
+            let (found, expected) = (found.api_version(), expected.api_version());
+            return Err(RequestError::BadRequest(format!(
+                "the API version in the data ({found}) does not match the expected API version ({expected})"
+            )));
+        }
+        let why = format!("request to convert CR from an invalid group/version: {}", found.api_version());
+        return Err(cannot_be_handled(found, expected, &why));
+    }
+    if found.kind != expected.kind {
+        let (data, wanted) = (&found.kind, &expected.kind);
+        let why = format!("the kind in the data ({data}) does not match the expected kind ({wanted})");
+        return Err(cannot_be_handled(found, expected, &why));
+    }
+    Ok(())
+}
+
+/// Checks that an object's name, if it has one, is the URL's.
+///
+/// # Errors
+/// [`RequestError::BadRequest`]
+pub fn check_name(object: &str, url: &str) -> Result<(), RequestError> {
+    if object.is_empty() || object == url {
+        return Ok(());
+    }
+    let message = format!("the name of the object ({object}) does not match the name on the URL ({url})");
+    Err(RequestError::BadRequest(message))
+}
+
+/// Checks that an object's namespace, if it has one, is the URL's (`EnsureObjectNamespaceMatchesRequestNamespace`).
+///
+/// # Errors
+/// [`RequestError::BadRequest`]
+pub fn check_namespace(object: &str, url: &str) -> Result<(), RequestError> {
+    if object.is_empty() || object == url {
+        return Ok(());
+    }
+    let message = "the namespace of the provided object does not match the namespace sent on the request";
+    Err(RequestError::BadRequest(message.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        check_name, check_namespace, check_type, object, strict_error, unknown_field, warning_header,
+    };
+    use crate::negotiate::Format;
+    use crate::query::FieldValidation;
+    use kindom_api::names::GroupVersionKind;
+
+    fn widget() -> GroupVersionKind {
+        GroupVersionKind::new("example.com", "v1", "Widget")
+    }
+
+    fn check(body: &str, format: Format, want: &str) {
+        let got = match object(body.as_bytes(), format, &widget(), FieldValidation::Warn) {
+            Ok(d) => format!("{} {} {:?}", d.kind.api_version(), d.kind.kind, d.strict_errors),
+            Err(e) => e.to_string(),
+        };
+        assert_eq!(got, want, "{body}");
+    }
+
+    #[test]
+    fn objects_are_decoded() {
+        check(r#"{"apiVersion":"example.com/v1","kind":"Widget"}"#, Format::Json, "example.com/v1 Widget []");
+        check("apiVersion: v1\nkind: Pod", Format::Yaml, "v1 Pod []");
+        check(r#"{"kind":"Widget"}"#, Format::Json, " Widget []");
+        check(
+            r#"{"kind":"Widget","spec":{"x":1,"x":2}}"#,
+            Format::Json,
+            r#" Widget ["duplicate field \"spec.x\""]"#,
+        );
+        check(
+            "kind: W\nkind: Widget",
+            Format::Yaml,
+            r#" Widget ["error converting YAML to JSON: yaml: unmarshal errors:\n  line 2: key \"kind\" already set in map"]"#,
+        );
+        let ignored =
+            object(br#"{"kind":"W","a":1,"a":2}"#, Format::Json, &widget(), FieldValidation::Ignore);
+        assert!(ignored.unwrap().strict_errors.is_empty());
+    }
+
+    #[test]
+    fn malformed_bodies_are_400() {
+        let start = "the object provided is unrecognized (must be of type Widget): ";
+        let parse = "couldn't get version/kind; json parse error: ";
+        check("", Format::Json, &format!("{start}{parse}unexpected end of JSON input (<empty>)"));
+        check(
+            "{bad",
+            Format::Json,
+            &format!(
+                "{start}{parse}invalid character 'b' looking for beginning of object key string ({{bad)"
+            ),
+        );
+        check(
+            "x",
+            Format::Json,
+            &format!("{start}{parse}invalid character 'x' looking for beginning of value (78)"),
+        );
+        check(
+            &"y".repeat(31),
+            Format::Json,
+            &format!(
+                "{start}{parse}invalid character 'y' looking for beginning of value ({} ...)",
+                "79".repeat(30)
+            ),
+        );
+        check(
+            r#"{"kind":5}"#,
+            Format::Json,
+            &format!(
+                "{start}{parse}json: cannot unmarshal number into Go struct field .kind of type string ({{\"kind\":5}})"
+            ),
+        );
+        check(
+            r#"{"apiVersion":"a/b/c"}"#,
+            Format::Json,
+            &format!("{start}unexpected GroupVersion string: a/b/c ({{\"apiVersion\":\"a/b/c\"}})"),
+        );
+        check("{}", Format::Json, &format!("{start}Object 'Kind' is missing in '{{}}' ({{}})"));
+        check("null", Format::Json, &format!("{start}Object 'Kind' is missing in 'null' (6e756c6c)"));
+        assert_eq!(
+            object(b"{}", Format::Json, &widget(), FieldValidation::Ignore).unwrap_err().to_string(),
+            "Widget in version \"v1\" cannot be handled as a Widget: Object 'Kind' is missing in '{}'"
+        );
+        let error = object(b"a: [", Format::Yaml, &widget(), FieldValidation::Warn).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{start}error converting YAML to JSON: yaml: line ")), "{error}");
+        let error = object(b"[]", Format::Json, &widget(), FieldValidation::Warn).unwrap_err().to_string();
+        assert!(
+            error.contains("cannot unmarshal array into Go value of type struct { APIVersion"),
+            "{error}"
+        );
+        assert!(object(b"\xff", Format::Yaml, &widget(), FieldValidation::Warn).is_err());
+        assert!(object(b"{\"a\":\"\xff\"}", Format::Json, &widget(), FieldValidation::Warn).is_err());
+    }
+
+    #[test]
+    fn strict_errors_have_upstreams_text() {
+        let errors = [unknown_field("spec.x"), "duplicate field \"spec.y\"".to_owned()];
+        assert_eq!(
+            strict_error(&widget(), &widget(), &errors).to_string(),
+            "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: unknown field \"spec.x\", \
+             duplicate field \"spec.y\""
+        );
+        assert_eq!(warning_header(&unknown_field("spec.x")), r#"299 - "unknown field \"spec.x\"""#);
+        assert_eq!(warning_header("a\n\\b"), r#"299 - "a \\b""#);
+    }
+
+    #[test]
+    fn an_object_must_be_what_its_url_says() {
+        let check = |group: &str, version: &str, kind: &str| {
+            let found = GroupVersionKind::new(group, version, kind);
+            check_type(&found, &widget(), |v| v == "v2").map_err(|e| e.to_string())
+        };
+        assert_eq!(check("example.com", "v1", "Widget"), Ok(()));
+        assert_eq!(
+            check("example.com", "v2", "Widget"),
+            Err("the API version in the data (example.com/v2) does not match the expected API version \
+                 (example.com/v1)"
+                .into())
+        );
+        assert_eq!(
+            check("example.com", "v3", "Widget"),
+            Err("Widget in version \"v3\" cannot be handled as a Widget: request to convert CR from an invalid \
+                 group/version: example.com/v3"
+                .into())
+        );
+        assert!(check("", "", "Widget").is_err());
+        assert_eq!(
+            check("example.com", "v1", "Gadget"),
+            Err("Gadget in version \"v1\" cannot be handled as a Widget: the kind in the data (Gadget) does not \
+                 match the expected kind (Widget)"
+                .into())
+        );
+        assert!(check_name("", "a").is_ok());
+        assert_eq!(
+            check_name("b", "a").unwrap_err().to_string(),
+            "the name of the object (b) does not match the name on the URL (a)"
+        );
+        assert!(check_namespace("n", "n").is_ok());
+        assert!(check_namespace("m", "n").is_err());
+    }
+}

@@ -1,0 +1,60 @@
+//! Why a request is refused before any handle is asked.
+
+use kindom_api::field;
+use kindom_api::names::{GroupKind, GroupResource};
+
+/// Why a request is refused. Each variant is one status code; what it prints is upstream's text.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RequestError {
+    /// 400
+    #[error("{0}")]
+    BadRequest(String),
+    /// 404 as plain text: nothing is served under this path.
+    #[error("404 page not found")]
+    NotFound,
+    /// 405: the resource does not do this; the verb may be empty.
+    #[error("{verb} is not supported on resources of kind {resource}")]
+    MethodNotSupported {
+        /// What the path names.
+        resource: GroupResource,
+        /// What was asked of it.
+        verb: &'static str,
+    },
+    /// 406: what can be had instead.
+    #[error("only the following media types are accepted: {}", .0.join(", "))]
+    NotAcceptable(&'static [&'static str]),
+    /// 413
+    #[error("Request entity too large: {0}")]
+    TooLarge(String),
+    /// 415: what can be sent instead.
+    #[error("the body of the request was in an unknown format - accepted media types include: {}", .0.join(", "))]
+    UnsupportedMediaType(Vec<&'static str>),
+    /// 422 with a cause for each error: options, or a patched object, that do not validate.
+    #[error("{kind} is invalid: {}", field::aggregate(.errors))]
+    Invalid {
+        /// `ListOptions.meta.k8s.io`; empty for a patched object.
+        kind: GroupKind,
+        /// What is wrong.
+        errors: field::ErrorList,
+    },
+    /// 422 with a fixed message: a patch does not apply. The text is for the log only.
+    #[error("{0}")]
+    PatchDoesNotApply(String),
+}
+
+impl RequestError {
+    /// 422 for options of this kind, if there are errors.
+    pub(crate) fn invalid_options(kind: &str, errors: field::ErrorList) -> Result<(), Self> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let kind = GroupKind { group: "meta.k8s.io".to_owned(), kind: kind.to_owned() };
+        Err(Self::Invalid { kind, errors })
+    }
+
+    /// 422 on the field `patch`: what a patch made of an object cannot be.
+    pub(crate) fn invalid_patch(patched: String, detail: impl Into<String>) -> Self {
+        let error = field::Error::invalid(&field::Path::new("patch"), patched, detail);
+        Self::Invalid { kind: GroupKind::default(), errors: vec![error] }
+    }
+}

@@ -1,0 +1,276 @@
+//! JSON patch (RFC 6902) as `gopkg.in/evanphx/json-patch.v4` applies it: a field that is not there can be replaced and
+//! tests equal to `null`, negative indices count from the end, and whatever stands before a path's first `/` is
+//! ignored. Only its texts for tests end up in logs; clients get one fixed message.
+
+use kindom_api::json::{self, Map, Value};
+
+use super::decoding;
+use crate::RequestError;
+use crate::decode::go_type;
+
+const OPERATIONS_MAX: usize = 10_000;
+/// What all copies of a patch may add (`AccumulatedCopySizeLimit` as apiserver sets it).
+const COPY_BYTES_MAX: usize = 3 << 20;
+const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
+
+/// One operation, as sent; whether it makes sense shows when it is applied.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Operation(Map);
+
+/// Reads the operations.
+pub(super) fn operations(patch: Value) -> Result<Vec<Operation>, RequestError> {
+    let wrong = |value: &Value, kind: &str| {
+        let found = go_type(value);
+        RequestError::BadRequest(format!(
+            "json: cannot unmarshal {found} into Go value of type jsonpatch.{kind}"
+        ))
+    };
+    let items = match patch {
+        Value::Array(items) => items,
+        Value::Null => Vec::new(),
+        other => return Err(wrong(&other, "Patch")),
+    };
+    if items.len() > OPERATIONS_MAX {
+        let got = items.len();
+        return Err(RequestError::TooLarge(format!(
+            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {got}"
+        )));
+    }
+    let operation = |item| match item {
+        Value::Object(map) => Ok(Operation(map)),
+        Value::Null => Ok(Operation(Map::new())),
+        other => Err(wrong(&other, "Operation")),
+    };
+    items.into_iter().map(operation).collect()
+}
+
+/// The operations' fields that stand twice, then those that are unknown.
+///
+/// # Errors
+/// [`RequestError::BadRequest`] for a field of the wrong type, which strict decoding notices.
+pub(super) fn strict_errors(patch: &Value, bytes: &[u8]) -> Result<Vec<String>, RequestError> {
+    let items = match patch {
+        Value::Array(items) => items.as_slice(),
+        Value::Null => &[],
+        other => {
+            let found = go_type(other);
+            let kind = "[]handlers.jsonPatchOp";
+            return Err(decoding(format!("json: cannot unmarshal {found} into Go value of type {kind}")));
+        }
+    };
+    // Duplicates deep inside a value are not noticed: upstream's field for it takes anything.
+    let duplicates = json::duplicate_fields(bytes).unwrap_or_default();
+    let own = duplicates.iter().filter(|path| path.matches(['.', '[']).count() == 2);
+    let mut errors: Vec<String> = own.map(|path| format!("json patch duplicate field \"{path}\"")).collect();
+    for (i, item) in items.iter().enumerate() {
+        let Some(fields) = item.as_object() else {
+            if item.is_null() {
+                continue;
+            }
+            let found = go_type(item);
+            let kind = "handlers.jsonPatchOp";
+            return Err(decoding(format!("json: cannot unmarshal {found} into Go value of type {kind}")));
+        };
+        for (field, value) in fields.iter() {
+            if !FIELDS.contains(&field) {
+                errors.push(format!("json patch unknown field \"[{i}].{field}\""));
+            } else if field != "value" && !matches!(value, Value::String(_) | Value::Null) {
+                let found = go_type(value);
+                return Err(decoding(format!(
+                    "json: cannot unmarshal {found} into Go struct field jsonPatchOp.{field} of type string"
+                )));
+            }
+        }
+    }
+    Ok(errors)
+}
+
+/// Applies all operations, or fails.
+pub(super) fn apply(operations: &[Operation], mut doc: Value) -> Result<Value, String> {
+    let mut copied = 0;
+    for operation in operations {
+        match operation.text("op").unwrap_or("unknown") {
+            "add" => {
+                let path = operation.path("add")?;
+                let value = operation.value().cloned().unwrap_or_default();
+                add(&mut doc, path, value).map_err(|e| format!("error in add for path: '{path}': {e}"))?;
+            }
+            "remove" => {
+                let path = operation.path("remove")?;
+                remove(&mut doc, path).map_err(|e| format!("error in remove for path: '{path}': {e}"))?;
+            }
+            "replace" => replace(&mut doc, operation)?,
+            "move" => {
+                let (from, path) = (operation.from("move")?, operation.path("move")?);
+                let value =
+                    remove(&mut doc, from).map_err(|e| format!("error in move for path: '{from}': {e}"))?;
+                add(&mut doc, path, value).map_err(|e| format!("error in move for path: '{path}': {e}"))?;
+            }
+            "copy" => {
+                let (from, path) = (operation.from("copy")?, operation.path("copy")?);
+                let value = get(&doc, from).map_err(|e| format!("error in copy for from: '{from}': {e}"))?;
+                let value = value.cloned().unwrap_or_default();
+                copied += value.to_vec().len();
+                if copied > COPY_BYTES_MAX {
+                    return Err(format!(
+                        "unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding \
+                         the limit {COPY_BYTES_MAX}"
+                    ));
+                }
+                add(&mut doc, path, value)
+                    .map_err(|e| format!("error while adding value during copy: {e}"))?;
+            }
+            "test" => test(&doc, operation)?,
+            other => return Err(format!("unexpected kind: {other}")),
+        }
+    }
+    Ok(doc)
+}
+
+impl Operation {
+    fn text(&self, field: &str) -> Option<&str> {
+        self.0.get(field).and_then(Value::as_str)
+    }
+
+    fn path(&self, operation: &str) -> Result<&str, String> {
+        self.text("path").ok_or_else(|| format!("{operation} operation failed to decode path: missing value"))
+    }
+
+    fn from(&self, operation: &str) -> Result<&str, String> {
+        self.text("from").ok_or_else(|| format!("{operation} operation failed to decode from: missing value"))
+    }
+
+    fn value(&self) -> Option<&Value> {
+        self.0.get("value")
+    }
+}
+
+fn replace(doc: &mut Value, operation: &Operation) -> Result<(), String> {
+    let path = operation.path("replace")?;
+    let value = operation.value().cloned().unwrap_or_default();
+    if path.is_empty() {
+        if !matches!(value, Value::Object(_) | Value::Array(_)) {
+            return Err("replace operation value must be object or array".to_owned());
+        }
+        *doc = value;
+        return Ok(());
+    }
+    let wrong = |e: String| format!("replace operation does not apply: doc is missing key: {path}: {e}");
+    let (parent, key) = parent_mut(doc, path).map_err(wrong)?;
+    match parent {
+        Value::Object(map) => {
+            map.insert(key, value);
+        }
+        Value::Array(items) => {
+            let i = index(&key, items.len()).map_err(wrong)?;
+            if let Some(item) = items.get_mut(i) {
+                *item = value;
+            }
+        }
+        _ => return Err(wrong(missing())),
+    }
+    Ok(())
+}
+
+fn test(doc: &Value, operation: &Operation) -> Result<(), String> {
+    let path = operation.path("test")?;
+    let found = if path.is_empty() { Some(doc) } else { get(doc, path)? };
+    let wanted = operation.value();
+    let same = match (found, wanted) {
+        (None | Some(Value::Null), None | Some(Value::Null)) => true,
+        (Some(found), Some(wanted)) => found == wanted,
+        _ => false,
+    };
+    if same { Ok(()) } else { Err(format!("testing value {path} failed: test failed")) }
+}
+
+fn missing() -> String {
+    "missing value".to_owned()
+}
+
+fn unescape(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
+}
+
+/// The segments to walk and the last one; an error if there is no `/`.
+fn split(path: &str) -> Result<(impl Iterator<Item = String>, String), String> {
+    let (_, segments) = path.split_once('/').ok_or_else(missing)?;
+    let (walk, last) = match segments.rsplit_once('/') {
+        Some((walk, last)) => (Some(walk), last),
+        None => (None, segments),
+    };
+    Ok((walk.into_iter().flat_map(|w| w.split('/')).map(unescape), unescape(last)))
+}
+
+/// An index into a list: from its end if it is negative.
+fn index(key: &str, length: usize) -> Result<usize, String> {
+    let wanted: i64 = key.parse().map_err(|_| format!("value was not a proper array index: '{key}'"))?;
+    let i = match usize::try_from(wanted.unsigned_abs()) {
+        Ok(back) if wanted < 0 => length.checked_sub(back),
+        Ok(i) => Some(i),
+        Err(_) => None,
+    };
+    i.filter(|i| *i < length).ok_or_else(|| format!("Unable to access invalid index: {wanted}"))
+}
+
+fn parent_mut<'a>(doc: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), String> {
+    let (walk, last) = split(path)?;
+    let mut at = doc;
+    for segment in walk {
+        at = match at {
+            Value::Object(map) => map.get_mut(&segment).ok_or_else(missing)?,
+            Value::Array(items) => {
+                let i = index(&segment, items.len())?;
+                items.get_mut(i).ok_or_else(missing)?
+            }
+            _ => return Err(missing()),
+        };
+    }
+    if matches!(at, Value::Object(_) | Value::Array(_)) { Ok((at, last)) } else { Err(missing()) }
+}
+
+/// What stands at a path; none for a field that is not there, an error for an item or a parent that is not.
+fn get<'a>(doc: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
+    let (walk, last) = split(path)?;
+    let step = |at: &'a Value, segment: &str| match at {
+        Value::Object(map) => Ok(map.get(segment)),
+        Value::Array(items) => index(segment, items.len()).map(|i| items.get(i)),
+        _ => Err(missing()),
+    };
+    let mut at = doc;
+    for segment in walk {
+        at = step(at, &segment)?.ok_or_else(missing)?;
+    }
+    step(at, &last)
+}
+
+fn add(doc: &mut Value, path: &str, value: Value) -> Result<(), String> {
+    let (parent, key) = parent_mut(doc, path)?;
+    match parent {
+        Value::Object(map) => {
+            map.insert(key, value);
+        }
+        Value::Array(items) if key == "-" => items.push(value),
+        Value::Array(items) => {
+            // There is one more place to add at than there are items.
+            let i = index(&key, items.len() + 1)?;
+            items.insert(i, value);
+        }
+        _ => return Err(missing()),
+    }
+    Ok(())
+}
+
+fn remove(doc: &mut Value, path: &str) -> Result<Value, String> {
+    let (parent, key) = parent_mut(doc, path)?;
+    match parent {
+        Value::Object(map) => {
+            map.remove(&key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))
+        }
+        Value::Array(items) => {
+            let i = index(&key, items.len())?;
+            Ok(items.remove(i))
+        }
+        _ => Err(missing()),
+    }
+}

@@ -1,0 +1,46 @@
+//! Merge patch (RFC 7386) as `gopkg.in/evanphx/json-patch.v4` applies it.
+
+use kindom_api::json::{Map, Value};
+
+/// What a patch makes of a document. One that is no map takes its place.
+pub(super) fn apply(doc: Value, patch: Value) -> Value {
+    match (doc, patch) {
+        (Value::Object(doc), Value::Object(patch)) => Value::Object(maps(doc, patch)),
+        // A list takes the place of a map as it is; in all other cases nulls are dropped from what is new.
+        (Value::Object(_), patch) => patch,
+        (_, patch) => without_nulls(patch),
+    }
+}
+
+fn maps(mut doc: Map, patch: Map) -> Map {
+    // What the patch adds is collected and merged in at once: to insert one by one would be quadratic.
+    let mut added = Vec::new();
+    for (key, value) in patch {
+        match (doc.get_mut(&key), value) {
+            (Some(_), Value::Null) => {
+                doc.remove(&key);
+            }
+            (None, Value::Null) => {}
+            (Some(current), value) if !current.is_null() => *current = apply(std::mem::take(current), value),
+            (_, value) => added.push((key, without_nulls(value))),
+        }
+    }
+    if added.is_empty() {
+        return doc;
+    }
+    let mut entries: Vec<(Box<str>, Value)> = doc.into_iter().collect();
+    entries.extend(added);
+    Map::from_entries(entries)
+}
+
+/// Drops fields that are null, also from maps within lists; a list's own items stay.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.into_iter().filter(|(_, v)| !v.is_null());
+            Value::Object(Map::from_entries(kept.map(|(k, v)| (k, without_nulls(v))).collect()))
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}

@@ -1,0 +1,360 @@
+//! Patches (apiserver `pkg/endpoints/handlers/patch.go`, 1.37).
+//!
+//! A patch is decoded once and may then be applied again and again, as a write that lost a race does.
+
+mod json_patch;
+mod merge;
+
+use kindom_api::json::{self, MAX_DEPTH, Value};
+
+use crate::RequestError;
+use crate::decode::{duplicate_fields, go_syntax_error, go_type, strict_text};
+use crate::query::FieldValidation;
+
+use json_patch::Operation;
+
+/// A decoded JSON patch or merge patch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Patch {
+    kind: Kind,
+    /// Fields of the patch itself that are unknown or stand twice; empty under [`FieldValidation::Ignore`].
+    pub strict_errors: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Kind {
+    Json(Vec<Operation>),
+    Merge(Value),
+}
+
+impl Patch {
+    /// Decodes a JSON patch (RFC 6902).
+    ///
+    /// # Errors
+    /// [`RequestError::BadRequest`] for what is no list of operations, [`RequestError::TooLarge`] for more than 10,000
+    /// of them. An operation that is malformed only fails to apply.
+    pub fn json(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
+        let strict = validation != FieldValidation::Ignore;
+        let value = parse(bytes, strict)?;
+        let strict_errors = if strict { json_patch::strict_errors(&value, bytes)? } else { Vec::new() };
+        let operations = json_patch::operations(value)?;
+        Ok(Self { kind: Kind::Json(operations), strict_errors })
+    }
+
+    /// Decodes a merge patch (RFC 7386).
+    ///
+    /// # Errors
+    /// [`RequestError::BadRequest`] for what is no JSON object (under Ignore also a list is taken, and then makes the
+    /// object invalid).
+    pub fn merge(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
+        let strict = validation != FieldValidation::Ignore;
+        let invalid = || RequestError::BadRequest("Invalid JSON Patch".to_owned());
+        let value = match json::parse(bytes) {
+            Ok(value) => value,
+            Err(_) if !strict => return Err(invalid()),
+            Err(_) => parse(bytes, true)?,
+        };
+        match &value {
+            Value::Object(_) => {}
+            Value::Array(_) if !strict => {}
+            Value::Null => return Err(invalid()),
+            other if strict => {
+                let found = go_type(other);
+                return Err(decoding(format!(
+                    "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+                )));
+            }
+            _ => return Err(invalid()),
+        }
+        let strict_errors = if strict { duplicate_fields(bytes) } else { Vec::new() };
+        Ok(Self { kind: Kind::Merge(value), strict_errors })
+    }
+
+    /// Applies it to an object. What comes out is an object that nests no deeper than [`MAX_DEPTH`]; whether it has a
+    /// kind, and the right one, is the caller's to check.
+    ///
+    /// # Errors
+    /// [`RequestError::PatchDoesNotApply`] for an operation or test that fails; [`RequestError::Invalid`] if what comes
+    /// out is no object.
+    pub fn apply(&self, object: Value) -> Result<Value, RequestError> {
+        let patched = match &self.kind {
+            Kind::Json(operations) => {
+                json_patch::apply(operations, object).map_err(RequestError::PatchDoesNotApply)?
+            }
+            Kind::Merge(patch) => merge::apply(object, patch.clone()),
+        };
+        if !nests_within(&patched, MAX_DEPTH) {
+            return Err(RequestError::PatchDoesNotApply("exceeded max depth".to_owned()));
+        }
+        if patched.as_object().is_none() {
+            let detail = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {} into an object",
+                go_type(&patched)
+            );
+            return Err(RequestError::invalid_patch(patched.to_string(), detail));
+        }
+        Ok(patched)
+    }
+}
+
+/// The 422 for a patch with strict errors: its own, and those of what it made.
+#[must_use]
+pub fn strict_error(patched: &Value, errors: &[String]) -> RequestError {
+    RequestError::invalid_patch(patched.to_string(), strict_text(errors))
+}
+
+/// The 422 for a patch that made an object that cannot be decoded, such as one without a kind.
+#[must_use]
+pub fn undecodable(patched: &Value, why: &str) -> RequestError {
+    RequestError::invalid_patch(patched.to_string(), why)
+}
+
+fn parse(bytes: &[u8], strict: bool) -> Result<Value, RequestError> {
+    json::parse(bytes).map_err(|e| {
+        let why = go_syntax_error(bytes).unwrap_or_else(|| e.to_string());
+        if strict { decoding(why) } else { RequestError::BadRequest(why) }
+    })
+}
+
+fn decoding(why: String) -> RequestError {
+    RequestError::BadRequest(format!("error decoding patch: {why}"))
+}
+
+/// Whether a tree nests no deeper than this; it is looked at level by level, so that a deep one costs no stack.
+fn nests_within(value: &Value, depth_max: usize) -> bool {
+    let mut level = vec![value];
+    for _ in 0..=depth_max {
+        let mut next = Vec::new();
+        for value in level {
+            match value {
+                Value::Array(items) => next.extend(items.iter().filter(|v| is_container(v))),
+                Value::Object(map) => next.extend(map.iter().map(|(_, v)| v).filter(|v| is_container(v))),
+                _ => {}
+            }
+        }
+        if next.is_empty() {
+            return true;
+        }
+        level = next;
+    }
+    false
+}
+
+fn is_container(value: &Value) -> bool {
+    matches!(value, Value::Array(_) | Value::Object(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Patch, strict_error};
+    use crate::RequestError;
+    use crate::query::FieldValidation::{self, Ignore, Warn};
+    use kindom_api::json::parse;
+
+    fn run(patch: Result<Patch, RequestError>, object: &str) -> String {
+        match patch.and_then(|p| p.apply(parse(object.as_bytes()).unwrap())) {
+            Ok(value) => value.to_string(),
+            Err(e) => format!("error: {e}"),
+        }
+    }
+
+    fn json(patch: &str, object: &str, want: &str) {
+        assert_eq!(run(Patch::json(patch.as_bytes(), Warn), object), want, "{patch}");
+    }
+
+    fn merge(validation: FieldValidation, patch: &str, object: &str, want: &str) {
+        assert_eq!(run(Patch::merge(patch.as_bytes(), validation), object), want, "{patch}");
+    }
+
+    #[test]
+    fn operations() {
+        json(r#"[{"op":"add","path":"/b","value":2}]"#, r#"{"a":1}"#, r#"{"a":1,"b":2}"#);
+        json(r#"[{"op":"add","path":"/b","value":null}]"#, r#"{"a":1}"#, r#"{"a":1,"b":null}"#);
+        json(r#"[{"op":"add","path":"/b"}]"#, r#"{"a":1}"#, r#"{"a":1,"b":null}"#);
+        json(r#"[{"op":"add","path":"/l/1","value":9}]"#, r#"{"l":[1,2]}"#, r#"{"l":[1,9,2]}"#);
+        json(r#"[{"op":"add","path":"/l/-","value":9}]"#, r#"{"l":[1,2]}"#, r#"{"l":[1,2,9]}"#);
+        json(r#"[{"op":"add","path":"/l/-1","value":9}]"#, r#"{"l":[1,2]}"#, r#"{"l":[1,2,9]}"#);
+        json(r#"[{"op":"remove","path":"/l/0"}]"#, r#"{"l":[1,2]}"#, r#"{"l":[2]}"#);
+        json(r#"[{"op":"remove","path":"/l/-1"}]"#, r#"{"l":[1,2]}"#, r#"{"l":[1]}"#);
+        json(r#"[{"op":"replace","path":"/l/1","value":{}}]"#, r#"{"l":[1,2]}"#, r#"{"l":[1,{}]}"#);
+        json(r#"[{"op":"replace","path":"","value":{"z":1}}]"#, r#"{"a":1}"#, r#"{"z":1}"#);
+        json(r#"[{"op":"move","from":"/a","path":"/b"}]"#, r#"{"a":1}"#, r#"{"b":1}"#);
+        json(r#"[{"op":"copy","from":"/a","path":"/b"}]"#, r#"{"a":[1]}"#, r#"{"a":[1],"b":[1]}"#);
+        json(r#"[{"op":"add","path":"/a~1b/~0","value":1}]"#, r#"{"a/b":{}}"#, r#"{"a/b":{"~":1}}"#);
+        json(r#"[{"op":"add","path":"/","value":1}]"#, "{}", r#"{"":1}"#);
+        json("[]", r#"{"a":1}"#, r#"{"a":1}"#);
+        json("null", r#"{"a":1}"#, r#"{"a":1}"#);
+        // As upstream: a field that is not there can be replaced.
+        json(r#"[{"op":"replace","path":"/b","value":1}]"#, "{}", r#"{"b":1}"#);
+    }
+
+    #[test]
+    fn tests_of_operations() {
+        json(
+            r#"[{"op":"test","path":"/a","value":{"x":[1,"y"]}}]"#,
+            r#"{"a":{"x":[1,"y"]}}"#,
+            r#"{"a":{"x":[1,"y"]}}"#,
+        );
+        json(r#"[{"op":"test","path":"/b","value":null}]"#, "{}", "{}");
+        json(r#"[{"op":"test","path":"/b"}]"#, "{}", "{}");
+        json(r#"[{"op":"test","path":"/b","value":null}]"#, r#"{"b":null}"#, r#"{"b":null}"#);
+        json(r#"[{"op":"test","path":"","value":{"a":1}}]"#, r#"{"a":1}"#, r#"{"a":1}"#);
+        let error = "error: testing value /a failed: test failed";
+        json(r#"[{"op":"test","path":"/a","value":2}]"#, r#"{"a":1}"#, error);
+        json(r#"[{"op":"test","path":"/a","value":1.5}]"#, r#"{"a":1}"#, error);
+        json(r#"[{"op":"test","path":"/a","value":null}]"#, r#"{"a":1}"#, error);
+        json(r#"[{"op":"test","path":"/a"}]"#, r#"{"a":1}"#, error);
+        json(r#"[{"op":"test","path":"/a","value":1}]"#, "{}", error);
+    }
+
+    #[test]
+    fn what_does_not_apply() {
+        for patch in [
+            r#"{"op":"add","path":"/x/y","value":1}"#,
+            r#"{"op":"add","path":"","value":1}"#,
+            r#"{"op":"add","path":"x","value":1}"#,
+            r#"{"op":"add","path":"/a/b","value":1}"#,
+            r#"{"op":"add","path":"/l/3","value":1}"#,
+            r#"{"op":"add","path":"/l/-4","value":1}"#,
+            r#"{"op":"add","path":"/l/x","value":1}"#,
+            r#"{"op":"add","value":1}"#,
+            r#"{"op":"remove","path":"/x"}"#,
+            r#"{"op":"remove","path":"/l/2"}"#,
+            r#"{"op":"remove","path":"/l/-"}"#,
+            r#"{"op":"replace","path":"/l/2","value":1}"#,
+            r#"{"op":"replace","path":"/x/y","value":1}"#,
+            r#"{"op":"replace","path":"","value":1}"#,
+            r#"{"op":"replace","path":""}"#,
+            r#"{"op":"move","from":"/x","path":"/y"}"#,
+            r#"{"op":"move","path":"/y"}"#,
+            r#"{"op":"copy","from":"/l/9","path":"/y"}"#,
+            r#"{"op":"test","path":"/x/y","value":1}"#,
+            r#"{"op":"jump","path":"/x"}"#,
+            r#"{"path":"/x"}"#,
+        ] {
+            let result = Patch::json(format!("[{patch}]").as_bytes(), Warn)
+                .unwrap()
+                .apply(parse(br#"{"a":1,"l":[1,2]}"#).unwrap());
+            assert!(matches!(result, Err(RequestError::PatchDoesNotApply(_))), "{patch}: {result:?}");
+        }
+    }
+
+    #[test]
+    fn malformed_patches_are_400() {
+        let check = |validation, patch: &str, want: &str| {
+            let error = Patch::json(patch.as_bytes(), validation).unwrap_err();
+            assert_eq!(error, RequestError::BadRequest(want.to_owned()), "{patch}");
+        };
+        check(Warn, "{", "error decoding patch: unexpected end of JSON input");
+        check(Ignore, "{", "unexpected end of JSON input");
+        check(
+            Warn,
+            "{}",
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+        );
+        check(Ignore, "{}", "json: cannot unmarshal object into Go value of type jsonpatch.Patch");
+        check(
+            Warn,
+            r#"[{"op":5}]"#,
+            "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string",
+        );
+        check(Ignore, "[5]", "json: cannot unmarshal number into Go value of type jsonpatch.Operation");
+        let many = format!("[{}]", vec![r#"{"op":"test","path":"/x"}"#; 10_001].join(","));
+        assert_eq!(
+            Patch::json(many.as_bytes(), Warn).unwrap_err().to_string(),
+            "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
+        );
+    }
+
+    #[test]
+    fn strict_errors_of_operations() {
+        let patch = br#"[{"op":"test","path":"/x","op":"test","extra":{"a":1}},{"Op":"x"}]"#;
+        assert_eq!(
+            Patch::json(patch, Warn).unwrap().strict_errors,
+            [
+                "json patch duplicate field \"[0].op\"",
+                "json patch unknown field \"[0].extra\"",
+                "json patch unknown field \"[1].Op\"",
+            ]
+        );
+        assert!(Patch::json(patch, Ignore).unwrap().strict_errors.is_empty());
+        let patch = Patch::merge(br#"{"a":{"b":1,"b":2}}"#, Warn).unwrap();
+        assert_eq!(patch.strict_errors, ["duplicate field \"a.b\""]);
+        assert_eq!(
+            strict_error(&parse(b"{}").unwrap(), &patch.strict_errors).to_string(),
+            " is invalid: patch: Invalid value: \"{}\": strict decoding error: duplicate field \"a.b\""
+        );
+    }
+
+    #[test]
+    fn merges() {
+        merge(Warn, r#"{"a":2,"b":{"c":1}}"#, r#"{"a":1}"#, r#"{"a":2,"b":{"c":1}}"#);
+        merge(Warn, r#"{"a":null,"b":null}"#, r#"{"a":1}"#, "{}");
+        merge(Warn, r#"{"a":{"b":null,"c":1}}"#, r#"{"a":{"b":1,"d":2}}"#, r#"{"a":{"c":1,"d":2}}"#);
+        merge(Warn, r#"{"a":{"b":null,"c":{"d":null}}}"#, "{}", r#"{"a":{"c":{}}}"#);
+        merge(Warn, r#"{"a":[1]}"#, r#"{"a":[2,3]}"#, r#"{"a":[1]}"#);
+        merge(Warn, r#"{"a":{"b":1}}"#, r#"{"a":5}"#, r#"{"a":{"b":1}}"#);
+        merge(Warn, r#"{"a":5}"#, r#"{"a":{"b":1}}"#, r#"{"a":5}"#);
+        // Upstream's library drops nulls from maps within new lists, unlike the RFC; not from one that takes the
+        // place of a map.
+        merge(Warn, r#"{"a":[{"b":null},null]}"#, r#"{"a":[1]}"#, r#"{"a":[{},null]}"#);
+        merge(Warn, r#"{"a":[{"b":null}]}"#, r#"{"a":{}}"#, r#"{"a":[{"b":null}]}"#);
+        merge(Warn, "{}", r#"{"a":null}"#, r#"{"a":null}"#);
+    }
+
+    #[test]
+    fn malformed_merges() {
+        merge(Warn, "null", "{}", "error: Invalid JSON Patch");
+        merge(Ignore, "{", "{}", "error: Invalid JSON Patch");
+        merge(Ignore, "5", "{}", "error: Invalid JSON Patch");
+        merge(Warn, "{", "{}", "error: error decoding patch: unexpected end of JSON input");
+        merge(
+            Warn,
+            "[]",
+            "{}",
+            "error: error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+        );
+        let error = Patch::merge(b"[1]", Ignore).unwrap().apply(parse(b"{}").unwrap()).unwrap_err();
+        assert!(matches!(error, RequestError::Invalid { .. }), "{error}");
+    }
+
+    #[test]
+    fn copies_and_depth_have_a_bound() {
+        let doubling: Vec<String> =
+            (0..40).map(|i| format!(r#"{{"op":"copy","from":"/a","path":"/a/x{i}"}}"#)).collect();
+        let patch = Patch::json(format!("[{}]", doubling.join(",")).as_bytes(), Warn).unwrap();
+        assert!(patch.apply(parse(br#"{"a":{"b":1}}"#).unwrap()).is_err());
+
+        let deeper = r#"{"op":"add","path":"/y","value":{}},{"op":"move","from":"/x","path":"/y/x"},
+                        {"op":"move","from":"/y","path":"/x"}"#;
+        let patch = format!("[{}]", vec![deeper; 3_000].join(","));
+        let patch = Patch::json(patch.as_bytes(), Warn).unwrap();
+        let error = patch.apply(parse(br#"{"x":{}}"#).unwrap()).unwrap_err();
+        assert_eq!(error, RequestError::PatchDoesNotApply("exceeded max depth".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_patch_panics(
+            op in "add|remove|replace|move|copy|test|x",
+            path in "(/[ab\\-0-2~]{0,3}){0,3}",
+            from in "(/[ab01]{0,2}){0,3}",
+            value in "null|1|\\{\\}|\\[1,2\\]",
+        ) {
+            let patch = format!(r#"[{{"op":"{op}","path":"{path}","from":"{from}","value":{value}}}]"#);
+            let object = parse(br#"{"a":{"b":[1,{"a":null}]},"b":[[1],2]}"#).unwrap();
+            let _ = Patch::json(patch.as_bytes(), Warn).unwrap().apply(object);
+        }
+
+        #[test]
+        fn a_merge_is_idempotent(
+            patch in "\\{(\"[ab]\":(null|1|\\{\\}|\\{\"a\":null\\}),){0,3}\"c\":1\\}",
+        ) {
+            let patch = Patch::merge(patch.as_bytes(), Ignore).unwrap();
+            let once = patch.apply(parse(br#"{"a":{"a":1},"b":2}"#).unwrap()).unwrap();
+            prop_assert_eq!(patch.apply(once.clone()).unwrap(), once);
+        }
+    }
+}

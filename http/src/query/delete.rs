@@ -1,0 +1,241 @@
+//! DeleteOptions, from the query or from a body (apimachinery `meta/v1`, apiserver `pkg/endpoints/handlers/delete.go`).
+
+use kindom_api::field::{Error, Path};
+use kindom_api::json::Value;
+
+use super::write::dry_run_errors;
+use super::{Query, is_true};
+use crate::RequestError;
+
+/// What happens to what the object owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PropagationPolicy {
+    /// It stays, and loses its owner reference.
+    Orphan,
+    /// It goes afterwards.
+    Background,
+    /// It goes first.
+    Foreground,
+}
+
+/// What must hold for the delete to happen; else 409.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Preconditions {
+    /// The object's uid.
+    pub uid: Option<String>,
+    /// The object's resourceVersion.
+    pub resource_version: Option<String>,
+}
+
+/// The options of a delete.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeleteOptions {
+    /// How long the object may take to go.
+    pub grace_period_seconds: Option<i64>,
+    /// What must hold.
+    pub preconditions: Preconditions,
+    /// What happens to what it owns; `orphanDependents` is read into it.
+    pub propagation_policy: Option<PropagationPolicy>,
+    /// Whether nothing is to be deleted.
+    pub dry_run: bool,
+}
+
+/// As sent, before it is validated.
+#[derive(Default)]
+struct Raw {
+    grace_period_seconds: Option<i64>,
+    preconditions: Preconditions,
+    orphan_dependents: Option<bool>,
+    propagation_policy: Option<String>,
+    dry_run: Vec<String>,
+}
+
+impl DeleteOptions {
+    /// Reads them from the query, as a delete without a body has them.
+    ///
+    /// # Errors
+    /// [`RequestError::BadRequest`] for a malformed number, [`RequestError::Invalid`] of kind
+    /// `DeleteOptions.meta.k8s.io`.
+    pub fn from_query(query: &Query) -> Result<Self, RequestError> {
+        Raw {
+            grace_period_seconds: query.integer("gracePeriodSeconds")?,
+            preconditions: Preconditions::default(),
+            orphan_dependents: query.get("orphanDependents").map(is_true),
+            propagation_policy: query.get("propagationPolicy").map(str::to_owned),
+            dry_run: query.all("dryRun").map(str::to_owned).collect(),
+        }
+        .validate()
+    }
+
+    /// Reads them from a decoded body; the query is then ignored, as upstream does. Any group's `DeleteOptions` are
+    /// taken, and kind and apiVersion may be missing; unknown fields are ignored.
+    ///
+    /// # Errors
+    /// [`RequestError::BadRequest`] for another kind or a field of the wrong type, [`RequestError::Invalid`] of kind
+    /// `DeleteOptions.meta.k8s.io`.
+    pub fn from_body(body: &Value) -> Result<Self, RequestError> {
+        let bad = |what: &str, want: &str| {
+            RequestError::BadRequest(format!("decoding DeleteOptions: the field {what} must be {want}"))
+        };
+        if body.as_object().is_none() {
+            return Err(RequestError::BadRequest(
+                "decoding DeleteOptions: the body must be an object".to_owned(),
+            ));
+        }
+        let present = |value: &Value| !value.is_null();
+        let text = |owner: &Value, name: &str, field: &str| match owner.get(field).filter(|v| present(v)) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(bad(name, "a string")),
+        };
+        if let Some(kind) = text(body, "kind", "kind")?
+            && !matches!(kind.as_str(), "" | "DeleteOptions")
+        {
+            let message = "decoded object cannot be converted to DeleteOptions";
+            return Err(RequestError::BadRequest(message.to_owned()));
+        }
+        let mut raw = Raw {
+            propagation_policy: text(body, "propagationPolicy", "propagationPolicy")?,
+            ..Raw::default()
+        };
+        if let Some(value) = body.get("gracePeriodSeconds").filter(|v| present(v)) {
+            raw.grace_period_seconds =
+                Some(value.as_i64().ok_or_else(|| bad("gracePeriodSeconds", "a whole number"))?);
+        }
+        if let Some(value) = body.get("orphanDependents").filter(|v| present(v)) {
+            raw.orphan_dependents =
+                Some(value.as_bool().ok_or_else(|| bad("orphanDependents", "true or false"))?);
+        }
+        if let Some(value) = body.get("preconditions").filter(|v| present(v)) {
+            if value.as_object().is_none() {
+                return Err(bad("preconditions", "an object"));
+            }
+            raw.preconditions = Preconditions {
+                uid: text(value, "preconditions.uid", "uid")?,
+                resource_version: text(value, "preconditions.resourceVersion", "resourceVersion")?,
+            };
+        }
+        if let Some(value) = body.get("dryRun").filter(|v| present(v)) {
+            let items = value.as_array().ok_or_else(|| bad("dryRun", "a list of strings"))?;
+            for item in items {
+                raw.dry_run.push(item.as_str().ok_or_else(|| bad("dryRun", "a list of strings"))?.to_owned());
+            }
+        }
+        raw.validate()
+    }
+}
+
+impl Raw {
+    /// `ValidateDeleteOptions`
+    fn validate(self) -> Result<DeleteOptions, RequestError> {
+        let path = Path::new("propagationPolicy");
+        let mut errors = Vec::new();
+        let mut policy = self.orphan_dependents.map(|orphan| match orphan {
+            true => PropagationPolicy::Orphan,
+            false => PropagationPolicy::Background,
+        });
+        if let Some(text) = self.propagation_policy {
+            if policy.is_some() {
+                let detail = "orphanDependents and deletionPropagation cannot be both set";
+                errors.push(Error::invalid(&path, text.as_str(), detail));
+            }
+            policy = match text.as_str() {
+                "Foreground" => Some(PropagationPolicy::Foreground),
+                "Background" => Some(PropagationPolicy::Background),
+                "Orphan" => Some(PropagationPolicy::Orphan),
+                other => {
+                    let known = ["Foreground", "Background", "Orphan", "nil"];
+                    errors.push(Error::not_supported(&path, other, &known));
+                    None
+                }
+            };
+        }
+        let dry_run: Vec<&str> = self.dry_run.iter().map(String::as_str).collect();
+        errors.extend(dry_run_errors(&dry_run));
+        RequestError::invalid_options("DeleteOptions", errors)?;
+        Ok(DeleteOptions {
+            grace_period_seconds: self.grace_period_seconds,
+            preconditions: self.preconditions,
+            propagation_policy: policy,
+            dry_run: !dry_run.is_empty(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DeleteOptions, PropagationPolicy};
+    use crate::query::Query;
+    use kindom_api::json::parse;
+
+    fn body(json: &str) -> Result<DeleteOptions, String> {
+        DeleteOptions::from_body(&parse(json.as_bytes()).unwrap()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn options_are_read() {
+        let query = Query::parse("propagationPolicy=Foreground&gracePeriodSeconds=5&dryRun=All");
+        let options = DeleteOptions::from_query(&query).unwrap();
+        assert_eq!(options.propagation_policy, Some(PropagationPolicy::Foreground));
+        assert_eq!(options.grace_period_seconds, Some(5));
+        assert!(options.dry_run);
+
+        let options = body(
+            r#"{"kind":"DeleteOptions","apiVersion":"apps/v1","orphanDependents":true,"dryRun":null,"x":1,
+                "preconditions":{"uid":"u","resourceVersion":"7"}}"#,
+        )
+        .unwrap();
+        assert_eq!(options.propagation_policy, Some(PropagationPolicy::Orphan));
+        assert_eq!(options.preconditions.uid.as_deref(), Some("u"));
+        assert_eq!(options.preconditions.resource_version.as_deref(), Some("7"));
+        assert!(!options.dry_run);
+        assert_eq!(body("{}"), Ok(DeleteOptions::default()));
+    }
+
+    #[test]
+    fn malformed_options_are_400() {
+        assert!(DeleteOptions::from_query(&Query::parse("gracePeriodSeconds=x")).is_err());
+        assert_eq!(body("[]"), Err("decoding DeleteOptions: the body must be an object".into()));
+        assert_eq!(
+            body(r#"{"kind":"Widget"}"#),
+            Err("decoded object cannot be converted to DeleteOptions".into())
+        );
+        assert_eq!(
+            body(r#"{"preconditions":{"uid":5}}"#),
+            Err("decoding DeleteOptions: the field preconditions.uid must be a string".into())
+        );
+        for bad in [
+            r#"{"gracePeriodSeconds":1.5}"#,
+            r#"{"dryRun":"All"}"#,
+            r#"{"dryRun":[1]}"#,
+            r#"{"orphanDependents":"true"}"#,
+            r#"{"preconditions":[]}"#,
+            r#"{"propagationPolicy":1}"#,
+        ] {
+            assert!(body(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn invalid_options_are_422() {
+        let start = "DeleteOptions.meta.k8s.io is invalid: ";
+        assert_eq!(
+            body(r#"{"orphanDependents":false,"propagationPolicy":"Orphan"}"#),
+            Err(format!(
+                "{start}propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot \
+                 be both set"
+            ))
+        );
+        assert_eq!(
+            body(r#"{"propagationPolicy":"x"}"#),
+            Err(format!(
+                "{start}propagationPolicy: Unsupported value: \"x\": supported values: \"Foreground\", \
+                 \"Background\", \"Orphan\", \"nil\""
+            ))
+        );
+        assert_eq!(
+            body(r#"{"dryRun":["x"]}"#),
+            Err(format!("{start}dryRun: Unsupported value: [\"x\"]: supported values: \"All\""))
+        );
+    }
+}

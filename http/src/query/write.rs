@@ -1,0 +1,182 @@
+//! CreateOptions, UpdateOptions and PatchOptions (apimachinery `pkg/apis/meta/v1/validation`, 1.37).
+
+use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path};
+use kindom_api::json::Value;
+
+use super::Query;
+use crate::RequestError;
+
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
+
+/// What to do about fields that are unknown or stand twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FieldValidation {
+    /// Drop them.
+    Ignore,
+    /// Drop them and say so in Warning headers.
+    #[default]
+    Warn,
+    /// Refuse the request.
+    Strict,
+}
+
+/// The options of a create, an update or a patch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WriteOptions {
+    /// Whether nothing is to be stored.
+    pub dry_run: bool,
+    /// Who writes; empty if not given.
+    pub field_manager: String,
+    /// What to do about unknown fields.
+    pub field_validation: FieldValidation,
+    /// Whether an apply takes over fields of others; only an apply may say it.
+    pub force: Option<bool>,
+}
+
+impl WriteOptions {
+    /// The options of a create.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] of kind `CreateOptions.meta.k8s.io`.
+    pub fn for_create(query: &Query) -> Result<Self, RequestError> {
+        Self::parse(query, "CreateOptions", Vec::new())
+    }
+
+    /// The options of an update.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] of kind `UpdateOptions.meta.k8s.io`.
+    pub fn for_update(query: &Query) -> Result<Self, RequestError> {
+        Self::parse(query, "UpdateOptions", Vec::new())
+    }
+
+    /// The options of a patch.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] of kind `PatchOptions.meta.k8s.io`.
+    pub fn for_patch(query: &Query, apply: bool) -> Result<Self, RequestError> {
+        let force = query.optional_flag("force");
+        let mut errors = Vec::new();
+        if !apply && force.is_some() {
+            errors.push(Error::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
+        }
+        if apply && query.text("fieldManager").is_empty() {
+            errors.push(Error::required(&Path::new("fieldManager"), "is required for apply patch"));
+        }
+        Ok(Self { force, ..Self::parse(query, "PatchOptions", errors)? })
+    }
+
+    fn parse(query: &Query, kind: &str, mut errors: ErrorList) -> Result<Self, RequestError> {
+        let field_manager = query.text("fieldManager");
+        errors.extend(field_manager_errors(&field_manager));
+        let dry_run: Vec<&str> = query.all("dryRun").collect();
+        errors.extend(dry_run_errors(&dry_run));
+        let field_validation = match query.get("fieldValidation").unwrap_or("") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let known = ["", "Ignore", "Strict", "Warn"];
+                errors.push(Error::not_supported(&Path::new("fieldValidation"), other, &known));
+                FieldValidation::Warn
+            }
+        };
+        RequestError::invalid_options(kind, errors)?;
+        Ok(Self { dry_run: !dry_run.is_empty(), field_manager, field_validation, force: None })
+    }
+}
+
+pub(super) fn dry_run_errors(values: &[&str]) -> ErrorList {
+    if values.iter().all(|v| *v == "All") {
+        return Vec::new();
+    }
+    let list: Vec<Value> = values.iter().map(|v| Value::from(*v)).collect();
+    vec![Error::not_supported(&Path::new("dryRun"), list, &["All"])]
+}
+
+fn field_manager_errors(name: &str) -> ErrorList {
+    let path = Path::new("fieldManager");
+    let mut errors = Vec::new();
+    if name.len() > FIELD_MANAGER_BYTES_MAX {
+        errors.push(Error {
+            kind: ErrorType::TooLong,
+            field: path.to_string(),
+            bad_value: BadValue::Omitted,
+            detail: format!("may not be more than {FIELD_MANAGER_BYTES_MAX} bytes"),
+        });
+    }
+    for (at, c) in name.char_indices().filter(|(_, c)| !is_printable(*c)) {
+        let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
+        errors.push(Error::invalid(&path, name, detail));
+    }
+    errors
+}
+
+/// As Go's `unicode.IsPrint`: what Rust does not escape in the middle of a string.
+fn is_printable(c: char) -> bool {
+    let mut text = [0; 5];
+    text[0] = b'a';
+    let length = 1 + c.encode_utf8(&mut text[1..]).len();
+    let text = text.get(..length).and_then(|t| std::str::from_utf8(t).ok()).unwrap_or_default();
+    matches!(c, '"' | '\'' | '\\') || text.escape_debug().count() == 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FieldValidation, WriteOptions};
+    use crate::query::Query;
+
+    fn check(query: &str, want: &str) {
+        let got = WriteOptions::for_create(&Query::parse(query)).unwrap_err().to_string();
+        assert_eq!(got, format!("CreateOptions.meta.k8s.io is invalid: {want}"));
+    }
+
+    #[test]
+    fn options_are_read() {
+        let query = Query::parse("dryRun=All&fieldManager=k%20l&fieldValidation=Strict");
+        let options = WriteOptions::for_create(&query).unwrap();
+        assert!(options.dry_run);
+        assert_eq!(options.field_manager, "k l");
+        assert_eq!(options.field_validation, FieldValidation::Strict);
+        let options = WriteOptions::for_update(&Query::parse("")).unwrap();
+        assert_eq!(options, WriteOptions::default());
+        assert_eq!(options.field_validation, FieldValidation::Warn);
+    }
+
+    #[test]
+    fn invalid_options_are_422() {
+        check("dryRun=x", "dryRun: Unsupported value: [\"x\"]: supported values: \"All\"");
+        check("dryRun=", "dryRun: Unsupported value: [\"\"]: supported values: \"All\"");
+        check(
+            "fieldValidation=x",
+            "fieldValidation: Unsupported value: \"x\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
+        );
+        check(
+            &format!("fieldManager={}", "a".repeat(129)),
+            "fieldManager: Too long: may not be more than 128 bytes",
+        );
+        check(
+            "fieldManager=a%0Ab",
+            "fieldManager: Invalid value: \"a\\nb\": invalid character U+000A (at position 1)",
+        );
+        assert!(WriteOptions::for_create(&Query::parse("fieldManager=%C3%A9%22'x")).is_ok());
+    }
+
+    #[test]
+    fn force_is_for_apply_only() {
+        let error = |query: &str, apply| {
+            WriteOptions::for_patch(&Query::parse(query), apply).map_err(|e| e.to_string()).map(|o| o.force)
+        };
+        assert_eq!(
+            error("force=true", false),
+            Err("PatchOptions.meta.k8s.io is invalid: force: Forbidden: may not be specified for non-apply patch"
+                .into())
+        );
+        assert_eq!(
+            error("", true),
+            Err("PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: is required for apply patch"
+                .into())
+        );
+        assert_eq!(error("fieldManager=a&force=1", true), Ok(Some(true)));
+    }
+}

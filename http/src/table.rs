@@ -1,0 +1,253 @@
+//! Documents around stored objects: lists, tables, metadata alone (apimachinery `meta/v1`, 1.37).
+
+use kindom_api::json::{Map, Value};
+
+use crate::RequestError;
+use crate::negotiate::MetaVersion;
+use crate::query::Query;
+
+/// The metadata of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListMeta {
+    /// The revision that the list shows; empty in a watch's tables without one.
+    pub resource_version: String,
+    /// Where to go on; empty at the end.
+    pub continue_token: String,
+    /// How many items follow, where that is known.
+    pub remaining_item_count: Option<u64>,
+}
+
+impl ListMeta {
+    fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        if !self.resource_version.is_empty() {
+            map.insert("resourceVersion", self.resource_version.as_str());
+        }
+        if !self.continue_token.is_empty() {
+            map.insert("continue", self.continue_token.as_str());
+        }
+        if let Some(count) = self.remaining_item_count.and_then(|n| i64::try_from(n).ok()) {
+            map.insert("remainingItemCount", count);
+        }
+        Value::Object(map)
+    }
+}
+
+/// A list of objects that are JSON already, spliced together: the items are not looked at.
+///
+/// ```
+/// use kindom_http::table::{ListMeta, list};
+/// let meta = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
+/// let bytes = list("example.com/v1", "WidgetList", &meta, [b"{}".as_slice(), b"{}"]);
+/// let want = r#"{"apiVersion":"example.com/v1","items":[{},{}],"kind":"WidgetList","metadata":{"resourceVersion":"7"}}"#;
+/// assert_eq!(bytes, want.as_bytes());
+/// ```
+#[must_use]
+pub fn list<'a>(
+    api_version: &str,
+    kind: &str,
+    meta: &ListMeta,
+    items: impl IntoIterator<Item = &'a [u8]>,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    out.extend_from_slice(b"{\"apiVersion\":");
+    Value::from(api_version).write_to(&mut out);
+    out.extend_from_slice(b",\"items\":[");
+    for (i, item) in items.into_iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(item);
+    }
+    out.extend_from_slice(b"],\"kind\":");
+    Value::from(kind).write_to(&mut out);
+    out.extend_from_slice(b",\"metadata\":");
+    meta.to_value().write_to(&mut out);
+    out.push(b'}');
+    out
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Column {
+    /// Its heading.
+    pub name: String,
+    /// An OpenAPI type: `string`, `integer`, `date`.
+    pub kind: String,
+    /// An OpenAPI format; `name` marks the column of names.
+    pub format: String,
+    /// For people.
+    pub description: String,
+    /// 0 for a column that is always shown; higher ones are shown by `-o wide`.
+    pub priority: i32,
+}
+
+impl Column {
+    fn to_value(&self) -> Value {
+        kindom_api::object! {
+            "name": self.name.as_str(),
+            "type": self.kind.as_str(),
+            "format": self.format.as_str(),
+            "description": self.description.as_str(),
+            "priority": self.priority,
+        }
+    }
+}
+
+/// What a row of a table carries beside its cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// The object's metadata.
+    #[default]
+    Metadata,
+    /// The object.
+    Object,
+}
+
+impl IncludeObject {
+    /// Reads the query's `includeObject`.
+    ///
+    /// # Errors
+    /// [`RequestError::BadRequest`]
+    pub fn parse(query: &Query) -> Result<Self, RequestError> {
+        match query.get("includeObject").unwrap_or("") {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => {
+                let detail = "must be 'Metadata', 'Object', 'None', or empty";
+                let path = kindom_api::field::Path::new("includeObject");
+                let error = kindom_api::field::Error::invalid(&path, other, detail);
+                Err(RequestError::BadRequest(format!("Unable to convert to Table as requested: {error}")))
+            }
+        }
+    }
+}
+
+/// A row of a table.
+#[must_use]
+pub fn row(cells: Vec<Value>, object: &Value, include: IncludeObject, version: MetaVersion) -> Value {
+    let mut map = Map::new();
+    map.insert("cells", Value::Array(cells));
+    match include {
+        IncludeObject::None => {
+            // Upstream's field is a raw object that is not left out when it is empty.
+            map.insert("object", Value::Null);
+        }
+        IncludeObject::Metadata => {
+            map.insert("object", metadata_only(object, version));
+        }
+        IncludeObject::Object => {
+            map.insert("object", object.clone());
+        }
+    }
+    Value::Object(map)
+}
+
+/// A table. A watch's tables have no columns (an empty list) but the first.
+#[must_use]
+pub fn table(version: MetaVersion, meta: &ListMeta, columns: &[Column], rows: Vec<Value>) -> Value {
+    kindom_api::object! {
+        "kind": "Table",
+        "apiVersion": version.api_version(),
+        "metadata": meta.to_value(),
+        "columnDefinitions": Value::Array(columns.iter().map(Column::to_value).collect()),
+        "rows": Value::Array(rows),
+    }
+}
+
+/// An object's metadata as a PartialObjectMetadata.
+#[must_use]
+pub fn metadata_only(object: &Value, version: MetaVersion) -> Value {
+    let metadata = object.get("metadata").filter(|m| m.as_object().is_some());
+    kindom_api::object! {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": version.api_version(),
+        "metadata": metadata.cloned().unwrap_or_else(|| Value::Object(Map::new())),
+    }
+}
+
+/// A PartialObjectMetadataList of what [`metadata_only`] gave.
+#[must_use]
+pub fn metadata_list(version: MetaVersion, meta: &ListMeta, items: Vec<Value>) -> Value {
+    kindom_api::object! {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": version.api_version(),
+        "metadata": meta.to_value(),
+        "items": Value::Array(items),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json::{Value, parse};
+
+    use super::{Column, IncludeObject, ListMeta, list, metadata_list, metadata_only, row, table};
+    use crate::negotiate::MetaVersion::{V1, V1Beta1};
+    use crate::query::Query;
+
+    fn widget() -> Value {
+        parse(br#"{"apiVersion":"g/v1","kind":"Widget","metadata":{"name":"a"},"spec":{}}"#).unwrap()
+    }
+
+    #[test]
+    fn lists() {
+        let meta = ListMeta {
+            resource_version: "7".into(),
+            continue_token: "t".into(),
+            remaining_item_count: Some(3),
+        };
+        assert_eq!(
+            String::from_utf8(list("v1", "NamespaceList", &meta, [])).unwrap(),
+            r#"{"apiVersion":"v1","items":[],"kind":"NamespaceList","metadata":{"continue":"t","remainingItemCount":3,"resourceVersion":"7"}}"#
+        );
+        let item = widget().to_vec();
+        let bytes = list("g/v1", "WidgetList", &ListMeta::default(), [item.as_slice(), &item]);
+        let value = parse(&bytes).unwrap();
+        assert_eq!(value.get("items").unwrap().as_array().unwrap(), [widget(), widget()]);
+        assert_eq!(value.to_vec(), bytes, "the keys are in order");
+    }
+
+    #[test]
+    fn tables() {
+        let column =
+            Column { name: "Name".into(), kind: "string".into(), format: "name".into(), ..Column::default() };
+        let rows = vec![row(vec!["a".into()], &widget(), IncludeObject::Metadata, V1)];
+        assert_eq!(
+            table(V1, &ListMeta::default(), &[column], rows).to_string(),
+            r#"{"apiVersion":"meta.k8s.io/v1","columnDefinitions":[{"description":"","format":"name","name":"Name","priority":0,"type":"string"}],"kind":"Table","metadata":{},"rows":[{"cells":["a"],"object":{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"a"}}}]}"#
+        );
+        assert_eq!(
+            row(Vec::new(), &widget(), IncludeObject::None, V1).to_string(),
+            r#"{"cells":[],"object":null}"#
+        );
+        assert_eq!(row(Vec::new(), &widget(), IncludeObject::Object, V1).get("object"), Some(&widget()));
+    }
+
+    #[test]
+    fn metadata() {
+        let item = metadata_only(&widget(), V1Beta1);
+        assert_eq!(
+            item.to_string(),
+            r#"{"apiVersion":"meta.k8s.io/v1beta1","kind":"PartialObjectMetadata","metadata":{"name":"a"}}"#
+        );
+        let list = metadata_list(V1, &ListMeta::default(), vec![item]);
+        assert_eq!(list.get("kind").unwrap().as_str(), Some("PartialObjectMetadataList"));
+        assert_eq!(metadata_only(&Value::Null, V1).get("metadata").unwrap().to_string(), "{}");
+    }
+
+    #[test]
+    fn include_object() {
+        let parse = |q: &str| IncludeObject::parse(&Query::parse(q)).map_err(|e| e.to_string());
+        assert_eq!(parse(""), Ok(IncludeObject::Metadata));
+        assert_eq!(parse("includeObject=None"), Ok(IncludeObject::None));
+        assert_eq!(
+            parse("includeObject=x"),
+            Err("Unable to convert to Table as requested: includeObject: Invalid value: \"x\": must be \
+                 'Metadata', 'Object', 'None', or empty"
+                .into())
+        );
+    }
+}
