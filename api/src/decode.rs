@@ -57,6 +57,8 @@ pub enum Shape {
     Struct(&'static Struct),
     /// A pointer: null and absent are the same, and any other value is kept even if it is empty.
     Pointer(&'static Shape),
+    /// A shape whose Go type has a name of its own.
+    Named(&'static str, &'static Shape),
     /// A type with its own `UnmarshalJSON`, which sees neither strictness nor the path. The tree it gives is null if
     /// it encodes as null.
     Custom(fn(&Value) -> Result<Value, DecodeError>),
@@ -174,7 +176,8 @@ impl Shape {
             Self::Float => "float64".to_owned(),
             Self::Bytes => "[]uint8".to_owned(),
             Self::Time => "v1.Time".to_owned(),
-            Self::Json | Self::Custom(_) => "interface {}".to_owned(),
+            Self::Json | Self::Custom(_) => "v1.JSON".to_owned(),
+            Self::Named(name, _) => (*name).to_owned(),
             Self::List(item) => format!("[]{}", item.go_type()),
             Self::Map(value) => format!("map[string]{}", value.go_type()),
             Self::Struct(of) => of.go_type.to_owned(),
@@ -192,6 +195,7 @@ impl Shape {
                 let fields = of.fields.iter().filter(|f| !f.omit_empty);
                 fields.map(|f| (f.name, f.shape.zero())).collect::<Map>().into()
             }
+            Self::Named(_, of) => of.zero(),
             Self::Bytes
             | Self::Time
             | Self::Json
@@ -207,6 +211,7 @@ impl Shape {
         match (self, value) {
             // A struct is never empty to Go; a pointer only if it is nil, which was seen before.
             (Self::Struct(_) | Self::Pointer(_) | Self::Custom(_) | Self::Json, _) => false,
+            (Self::Named(_, of), value) => of.omits(value),
             (_, Value::Null | Value::Bool(false) | Value::Int(0)) => true,
             (_, Value::Float(x)) => *x == 0.0,
             (_, Value::String(s)) => s.is_empty(),
@@ -289,6 +294,8 @@ impl State {
             (Shape::Pointer(to), value) => self.any(to, value),
             (Shape::Json, value) => Ok(value.clone()),
             (Shape::Custom(decode), value) => decode(value),
+            (Shape::Named(_, of @ Shape::Map(_)), Value::Object(_))
+            | (Shape::Named(_, of @ Shape::List(_)), Value::Array(_)) => self.any(of, value),
             (shape, Value::Null) => Ok(shape.zero()),
             (Shape::String(_), Value::String(_)) | (Shape::Bool, Value::Bool(_)) => Ok(value.clone()),
             (Shape::Int32, Value::Int(n)) if i32::try_from(*n).is_ok() => Ok(value.clone()),

@@ -1,7 +1,7 @@
 //! Defaults (`pkg/apis/apiextensions/v1/defaults.go`) and what the registry does before it stores a registration
 //! (`pkg/registry/customresourcedefinition/strategy.go`).
 
-use super::types::{Conversion, CrdStatus, CustomResourceDefinition};
+use super::types::{Conversion, CrdStatus, CustomResourceDefinition, WebhookConversion};
 
 /// Fills in what the user left out. Upstream does it on every decode, also on what comes from the store.
 pub fn default_crd(crd: &mut CustomResourceDefinition) {
@@ -14,6 +14,12 @@ pub fn default_crd(crd: &mut CustomResourceDefinition) {
     }
     let conversion =
         crd.spec.conversion.get_or_insert_with(|| Conversion { strategy: "None".to_owned(), webhook: None });
+    // A webhook that says nothing does not survive upstream's way through its internal type.
+    let says_nothing =
+        |w: &WebhookConversion| w.client_config.is_none() && w.conversion_review_versions.is_empty();
+    if conversion.webhook.as_ref().is_some_and(says_nothing) {
+        conversion.webhook = None;
+    }
     let service = conversion.webhook.as_mut().and_then(|w| w.client_config.as_mut()?.service.as_mut());
     if let Some(service) = service {
         service.port.get_or_insert(443);

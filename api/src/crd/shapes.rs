@@ -164,6 +164,10 @@ static CONDITION: Struct = Struct {
 
 static SCHEMA: Shape = Shape::Struct(&JSON_SCHEMA_PROPS);
 
+static RULES: Shape = Shape::List(&Shape::Struct(&VALIDATION_RULE));
+static DEPENDENCIES: Shape = Shape::Map(&Shape::Custom(schema_or_strings));
+static DEFINITIONS: Shape = Shape::Map(&SCHEMA);
+
 /// The shape of `JSONSchemaProps`, a schema.
 pub static JSON_SCHEMA_PROPS: Struct = Struct {
     go_type: "v1.JSONSchemaProps",
@@ -197,7 +201,7 @@ pub static JSON_SCHEMA_PROPS: Struct = Struct {
         Field::new("x-kubernetes-list-map-keys", STRINGS),
         Field::new("x-kubernetes-list-type", OPTIONAL_STRING),
         Field::new("x-kubernetes-map-type", OPTIONAL_STRING),
-        Field::new("x-kubernetes-validations", Shape::List(&Shape::Struct(&VALIDATION_RULE))),
+        Field::new("x-kubernetes-validations", Shape::Named("v1.ValidationRules", &RULES)),
         Field::new("allOf", Shape::List(&SCHEMA)),
         Field::new("oneOf", Shape::List(&SCHEMA)),
         Field::new("anyOf", Shape::List(&SCHEMA)),
@@ -209,9 +213,9 @@ pub static JSON_SCHEMA_PROPS: Struct = Struct {
         Field::new("$schema", Shape::String("v1.JSONSchemaURL")),
         Field::new("$ref", OPTIONAL_STRING),
         Field::new("patternProperties", Shape::Map(&SCHEMA)),
-        Field::new("dependencies", Shape::Map(&Shape::Custom(schema_or_strings))),
+        Field::new("dependencies", Shape::Named("v1.JSONSchemaDependencies", &DEPENDENCIES)),
         Field::new("additionalItems", Shape::Pointer(&Shape::Custom(schema_or_bool))),
-        Field::new("definitions", Shape::Map(&SCHEMA)),
+        Field::new("definitions", Shape::Named("v1.JSONSchemaDefinitions", &DEFINITIONS)),
     ],
 };
 

@@ -50,7 +50,7 @@ pub struct Spec {
     /// `Cluster` or `Namespaced`.
     pub scope: String,
     /// The versions, in the user's order.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", serialize_with = "null_if_empty")]
     pub versions: Vec<Version>,
     /// How objects change between versions.
     #[serde(skip_serializing_if = "Option::is_none")]

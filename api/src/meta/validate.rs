@@ -171,9 +171,9 @@ fn owner_references(meta: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let name = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
         match &controller {
             None => controller = Some(name),
-            Some(first) => errors.push(Error::invalid(
+            Some(first) => errors.push(Error::invalid_raw(
                 &list,
-                meta.get("ownerReferences").cloned().unwrap_or_default(),
+                go_owner_references(items(meta, "ownerReferences")),
                 format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                 ),
@@ -202,8 +202,19 @@ fn owner_reference(owner: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     // Events may not own anything: they come and go by themselves.
     if group_version == Some(("", "v1")) && text(owner, "kind") == "Event" {
         let detail = "/v1, Kind=Event is disallowed from being an owner";
-        errors.push(Error::invalid(path, owner.clone(), detail));
+        errors.push(Error::invalid_raw(path, go_owner_reference(owner), detail));
     }
+}
+
+/// As Go prints the struct: its fields in their order there, not sorted.
+fn go_owner_reference(owner: &Value) -> String {
+    let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let fields = fields.iter().filter_map(|name| Some(format!("\"{name}\":{}", owner.get(name)?)));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+fn go_owner_references(owners: &[Value]) -> String {
+    format!("[{}]", owners.iter().map(go_owner_reference).collect::<Vec<_>>().join(","))
 }
 
 fn finalizers(meta: &Value, path: &Path<'_>, errors: &mut ErrorList) {

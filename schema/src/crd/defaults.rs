@@ -22,7 +22,7 @@ pub(super) fn has_unpruned(schema: &Value) -> bool {
     };
     let own = |schema: &Value| {
         let default = schema.get("default")?;
-        Some(!is_pruned(&compile(schema)?, default))
+        Some(!is_pruned(&compile(schema, false)?, default))
     };
     own(schema) == Some(true) || below(schema)
 }
@@ -30,17 +30,16 @@ pub(super) fn has_unpruned(schema: &Value) -> bool {
 fn walk(schema: &Value, path: &Path<'_>, is_root: bool, require_pruned: bool, errors: &mut ErrorList) {
     // A default at the root is of no use and is refused elsewhere for what it holds; upstream still checks it.
     if let Some(default) = schema.get("default")
-        && let Some(compiled) = compile(schema)
+        && let Some(compiled) = compile(schema, is_root)
     {
         if require_pruned && !is_pruned(&compiled, default) {
             let detail = "must not have unknown fields";
             errors.push(Error::invalid(&path.child("default"), default.clone(), detail));
         }
         let at = path.to_string();
-        errors.extend(compiled.validate(&wrap(default)).into_iter().map(|mut error| {
-            error.field = format!("{at}.{}", error.field);
-            error
-        }));
+        let found = compiled.validate(&wrap(default)).into_iter();
+        let found = found.filter(|error| !error.detail.starts_with("some validation rules were not checked"));
+        errors.extend(found.map(|error| unwrap(error, &at)));
     }
     if let Some(item) = item(schema) {
         walk(item, &path.child("items"), false, require_pruned, errors);
@@ -57,13 +56,39 @@ fn walk(schema: &Value, path: &Path<'_>, is_root: bool, require_pruned: bool, er
 
 /// A schema for an object whose one field, `default`, has this schema: the field is then no resource's root, and errors
 /// begin with its name.
-fn compile(schema: &Value) -> Option<Schema> {
-    let around = object! { "type": "object", "properties": object! { "default": schema.clone() } };
+fn compile(schema: &Value, is_root: bool) -> Option<Schema> {
+    let mut schema = schema.clone();
+    if let Some(map) = schema.as_object_mut().filter(|_| is_root) {
+        map.insert("x-kubernetes-embedded-resource", true);
+    }
+    let around = object! { "type": "object", "properties": object! { "default": schema } };
     Schema::compile(Some(&around), false).ok()
 }
 
 fn wrap(default: &Value) -> Value {
     object! { "default": default.clone() }
+}
+
+/// An error on a wrapped default as upstream words it: it begins to look below `default`, so that is how far the names in
+/// messages go. What junctors say is on no field of the object, and is reported on the default as a whole.
+fn unwrap(mut error: Error, path: &str) -> Error {
+    error.field = match error.field.as_str() {
+        "<nil>" => format!("{path}.default"),
+        field => format!("{path}.{field}"),
+    };
+    for quote in ["", "\""] {
+        let named = error.detail.strip_prefix(quote).and_then(|rest| rest.strip_prefix("default"));
+        if let Some(rest) = named {
+            error.detail = format!("{quote}{}", rest.strip_prefix('.').unwrap_or(rest));
+            break;
+        }
+    }
+    if let Some((message, rest)) = error.detail.rsplit_once(" in default")
+        && (rest.is_empty() || rest.starts_with('.'))
+    {
+        error.detail = format!("{message} in {}", rest.trim_start_matches('.'));
+    }
+    error
 }
 
 fn is_pruned(compiled: &Schema, default: &Value) -> bool {

@@ -200,11 +200,17 @@ fn stored_versions(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
         errors.push(Error::invalid(&path, Value::Null, "must have at least one stored version"));
         return;
     }
-    if let Some(version) = crd.spec.versions.iter().find(|v| v.storage && !stored.contains(&v.name)) {
-        let detail = format!("must have the storage version {}", version.name);
-        errors.push(Error::invalid(&path, stored.clone(), detail));
+    let mut left: Vec<(usize, &String)> = stored.iter().enumerate().collect();
+    for version in &crd.spec.versions {
+        let known = left.iter().any(|(_, name)| **name == version.name);
+        // A second version of the same name finds nothing left, as upstream's does.
+        if version.storage && !known {
+            let detail = format!("must have the storage version {}", version.name);
+            errors.push(Error::invalid(&path, stored.clone(), detail));
+        }
+        left.retain(|(_, name)| **name != version.name);
     }
-    for (i, name) in stored.iter().enumerate().filter(|(_, name)| crd.version(name).is_none()) {
+    for (i, name) in left {
         let detail = format!(
             "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
         );

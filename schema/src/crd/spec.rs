@@ -199,6 +199,9 @@ fn version_rules(
             "may only be set when `version.schema.openAPIV3Schema` is not included",
         )),
         Some(schema) => {
+            if let Err(text) = structural::unsupported(schema) {
+                errors.push(Error::invalid(&path.child("schema.openAPIV3Schema"), "", text));
+            }
             selectable_fields(
                 version.selectable_fields,
                 Some(schema),

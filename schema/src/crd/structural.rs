@@ -158,15 +158,25 @@ fn metadata_rules(metadata: &Value, is_object: bool, level: Level, path: &Path<'
         errors.push(Error::invalid(&path.child("type"), type_of(metadata), "must be object"));
     }
     let only_names = entries(metadata, "properties").all(|(name, _)| matches!(name, "name" | "generateName"));
-    let only_known = metadata.as_object().is_none_or(|map| {
-        map.keys().all(|k| matches!(k, "type" | "default") || (k == "properties" && only_names))
-    });
+    let only_known =
+        keywords(metadata).all(|k| matches!(k, "type" | "default") || (k == "properties" && only_names));
     if level == Level::Root && !only_known {
         errors.push(Error::forbidden(
             path,
             "must not specify anything other than name and generateName, but metadata is implicitly specified",
         ));
     }
+}
+
+/// The keywords that mean anything once a schema is read as a structural one.
+fn keywords(schema: &Value) -> impl Iterator<Item = &str> {
+    let keys = schema.as_object().into_iter().flat_map(kindom_api::Map::keys);
+    keys.filter(move |key| *key != "$ref" && (*key != "items" || item(schema).is_some()))
+}
+
+/// Under a junctor `additionalProperties: false` says nothing.
+fn has_nested_additional(schema: &Value) -> bool {
+    additional_properties(schema).is_some_and(|a| !matches!(a, OrBool::Allows(false)))
 }
 
 /// Which `type`s under a junctor are fine because they spell out `x-kubernetes-int-or-string`.
@@ -179,7 +189,11 @@ struct Skip {
 fn int_or_string_pattern(schema: &Value) -> Skip {
     let spelled_out = |schema: &Value| {
         let only = |schema: &Value, kind: &str| {
-            type_of(schema) == kind && schema.as_object().is_some_and(|map| map.len() == 1)
+            type_of(schema) == kind
+                && keywords(schema)
+                    .filter(|k| *k != "additionalProperties" || has_nested_additional(schema))
+                    .count()
+                    == 1
         };
         matches!(list(schema, "anyOf"), [a, b] if only(a, "integer") && only(b, "string"))
     };
@@ -226,7 +240,7 @@ fn nested(schema: &Value, skip: Skip, path: &Path<'_>, errors: &mut ErrorList) {
     if !type_of(schema).is_empty() {
         forbid("type", "empty");
     }
-    if additional_properties(schema).is_some_and(|a| !matches!(a, OrBool::Allows(false))) {
+    if has_nested_additional(schema) {
         forbid("additionalProperties", "undefined");
     }
     for (keyword, state) in [
