@@ -85,6 +85,10 @@ fn keep(object: &mut Value, old: &Value, field: &str) {
 }
 
 impl Strategy for Namespaces {
+    fn subresources(&self) -> &'static [&'static str] {
+        &["finalize", "status"]
+    }
+
     fn allows_unconditional_update(&self) -> bool {
         true
     }

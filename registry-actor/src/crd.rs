@@ -48,6 +48,10 @@ fn typed(object: &Value) -> CustomResourceDefinition {
 }
 
 impl Strategy for Registrations {
+    fn subresources(&self) -> &'static [&'static str] {
+        &["status"]
+    }
+
     fn decode(
         &self,
         _: &RuleContext<'_>,

@@ -83,6 +83,12 @@ impl StoredObject {
         self.revision
     }
 
+    /// The same object as of a later revision: what an event says of an object that is gone.
+    #[must_use]
+    pub fn at_revision(&self, revision: Revision) -> Self {
+        Self::new(&self.key, self.json.clone(), revision)
+    }
+
     /// Its bytes as stored.
     #[must_use]
     pub fn json(&self) -> &Bytes {

@@ -33,6 +33,11 @@ pub trait Strategy: Send + Sync {
         false
     }
 
+    /// The subresources that have an endpoint.
+    fn subresources(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Brings an object from the wire into the version's shape: unknown fields are dropped, and named if asked for;
     /// defaults are filled in.
     ///

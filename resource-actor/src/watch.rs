@@ -85,6 +85,22 @@ impl WatchCursor {
         Some(self.cursor)
     }
 
+    /// What is left to return up to the store's revision of now: for a watch whose type is gone.
+    ///
+    /// # Errors
+    /// As for [`WatchCursor::next`].
+    pub async fn finish(&mut self) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
+        let range = KeyRange::prefix(self.prefix.as_bytes());
+        let until = self.storage.published();
+        let mut history = self.storage.watch(range, Some(self.cursor.next())).await.map_err(|e| self.error(e))?;
+        let mut events = Vec::new();
+        while let Ok(commit) = history.commits.try_recv() {
+            events.extend(self.events_of(commit)?.into_iter().filter(|event| event.revision <= until));
+        }
+        self.cursor = self.cursor.max(until);
+        Ok(events)
+    }
+
     async fn from_log(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
         self.folded.borrow_and_update();
         if let Ok(events) = self.live.log.after(self.cursor, max) {

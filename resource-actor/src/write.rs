@@ -127,7 +127,7 @@ impl ResourceHandle {
             let (name, generated) = plan::name_for_create(&object, &suffix);
             if rules.spec.terminating() {
                 let message = "create not allowed while custom resource definition is terminating".to_owned();
-                return Err(WriteError::MethodNotSupported(message));
+                return Err(WriteError::Forbidden { name, message });
             }
             let namespace = self.namespace_for_create(&target, &name, options).await?;
             let input = CreateInput {
