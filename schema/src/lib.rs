@@ -22,12 +22,14 @@
 //!
 //! Sources: `apiextensions-apiserver/pkg/apiserver/{schema,validation}` and `kube-openapi/pkg/validation`, 1.37.
 
+pub mod columns;
 mod compile;
 pub mod crd;
 mod default;
 mod formats;
 mod gofmt;
 mod node;
+pub mod openapi;
 pub mod pattern;
 mod prune;
 mod unsupported;

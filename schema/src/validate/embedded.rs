@@ -1,6 +1,11 @@
 //! Embedded resources (`schema/objectmeta/validation.go`): their type, and that their metadata is well formed.
 
 use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::meta::{
+    OBJECT_META,
+    names::{is_dns1035_label, is_path_segment},
+    validate_object_meta,
+};
 use kindom_api::{Map, Value};
 
 use crate::node::Node;
@@ -64,24 +69,36 @@ fn resource(map: &Map, at: &Path<'_>, errors: &mut ErrorList) {
         Some(Value::String(s)) if s.is_empty() => {
             errors.push(Error::invalid(&at_kind, s.as_str(), "must not be empty"));
         }
-        Some(Value::String(s)) if !is_label(&s.to_lowercase()) => {
-            let detail = concat!(
-                "may have mixed case, but should otherwise match: a DNS-1035 label must consist of lower case ",
-                "alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric ",
-                "character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-            );
-            errors.push(Error::invalid(&at_kind, s.as_str(), detail));
+        Some(Value::String(s)) => {
+            let wrong = is_dns1035_label(&s.to_lowercase());
+            if !wrong.is_empty() {
+                let detail = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
+                errors.push(Error::invalid(&at_kind, s.as_str(), detail));
+            }
         }
-        Some(Value::String(_)) => {}
         Some(other) => errors.push(Error::invalid(&at_kind, other.clone(), "must be a string")),
+    }
+    if let Some(metadata) = map.get("metadata") {
+        metadata_of(metadata, &at.child("metadata"), errors);
     }
 }
 
-/// A DNS-1035 label.
-fn is_label(s: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    s.len() <= 63
-        && s.bytes().next().is_some_and(|b| b.is_ascii_lowercase())
-        && s.bytes().last().is_some_and(inner)
-        && s.bytes().all(|b| inner(b) || b == b'-')
+/// The metadata has to decode, and to be valid but for the name, which may be absent.
+fn metadata_of(metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let mut decoded = match OBJECT_META.decode_at(metadata, "metadata") {
+        Ok(decoded) => decoded.value,
+        Err(error) => {
+            errors.push(Error::invalid(at, metadata.clone(), error.to_string()));
+            return;
+        }
+    };
+    let text =
+        |meta: &Value, field: &str| meta.get(field).and_then(Value::as_str).is_some_and(|s| !s.is_empty());
+    if !text(&decoded, "name")
+        && let Value::Object(map) = &mut decoded
+    {
+        map.insert("name", "fakename");
+    }
+    let namespaced = text(&decoded, "namespace");
+    errors.extend(validate_object_meta(&decoded, namespaced, &is_path_segment, at));
 }

@@ -39,7 +39,20 @@ pub(crate) fn documents(path: &Path) -> Vec<Option<Value>> {
     if blank(&parts[0]) {
         parts.remove(0);
     }
-    parts.iter().map(|part| if blank(part) { None } else { serde_saphyr::from_str(part).ok() }).collect()
+    // As YAML 1.1 has it, which is what clients read.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    parts
+        .iter()
+        .map(
+            |part| {
+                if blank(part) {
+                    None
+                } else {
+                    serde_saphyr::from_str_with_options(part, options.clone()).ok()
+                }
+            },
+        )
+        .collect()
 }
 
 struct Version {
@@ -49,19 +62,23 @@ struct Version {
 
 struct Crd {
     versions: HashMap<String, Version>,
+    storage_version: String,
 }
 
 fn crd(document: &Value) -> Crd {
     let spec = document.get("spec").unwrap();
     let versions = spec.get("versions").and_then(Value::as_array).unwrap_or(&[]);
+    let name = |version: &Value| version.get("name").and_then(Value::as_str).unwrap().to_owned();
+    let stored = versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)));
+    let storage_version = stored.map(name).unwrap_or_default();
     let versions = versions.iter().map(|version| {
         let schema = version.at(&["schema", "openAPIV3Schema"]);
         let preserve = spec.get("preserveUnknownFields").and_then(Value::as_bool).unwrap_or(false);
         let schema = Schema::compile(schema, preserve).map_err(|errors| format!("{errors:?}"));
         let has_status = version.at(&["subresources", "status"]).is_some();
-        (version.get("name").and_then(Value::as_str).unwrap().to_owned(), Version { schema, has_status })
+        (name(version), Version { schema, has_status })
     });
-    Crd { versions: versions.collect() }
+    Crd { versions: versions.collect(), storage_version }
 }
 
 struct Sample {
@@ -132,7 +149,8 @@ struct Counts {
     disagreements: Vec<String>,
 }
 
-fn judge(sample: &Sample, version: &Version, document: &Value, counts: &mut Counts) {
+fn judge(sample: &Sample, crd: &Crd, document: &Value, counts: &mut Counts) {
+    let Some(version) = crd.versions.get(&sample.version) else { return };
     let code = sample.answer.get("code").and_then(Value::as_i64);
     let schema = match &version.schema {
         Ok(schema) => schema,
@@ -148,8 +166,13 @@ fn judge(sample: &Sample, version: &Version, document: &Value, counts: &mut Coun
     if version.has_status {
         object.as_object_mut().unwrap().remove("status");
     }
+    // What is read back went through the storage version, whose defaults it has; conversion prunes, but does not default.
     let mut read = object.clone();
-    schema.default(&mut read);
+    if let Some(Version { schema: Ok(stored), .. }) = crd.versions.get(&crd.storage_version) {
+        stored.prune(&mut read, None);
+        stored.default(&mut read);
+    }
+    schema.prune(&mut read, None);
     let own: BTreeSet<Cause> = schema
         .validate(&object)
         .iter()
@@ -165,7 +188,9 @@ fn judge(sample: &Sample, version: &Version, document: &Value, counts: &mut Coun
             let stored = without_metadata(sample.answer.get("stored").unwrap());
             if !own.is_empty() {
                 counts.disagreements.push(format!("{}: wrongly refused: {own:?}", sample.key));
-            } else if stored == without_metadata(&read) {
+            } else if Value::Object(stored.clone()).to_string()
+                == Value::Object(without_metadata(&read)).to_string()
+            {
                 counts.accepted_and_stored_equal += 1;
             } else {
                 let (ours, theirs) =
@@ -223,11 +248,8 @@ fn samples_get_the_references_verdict() {
                 counts.disagreements.push(format!("{}: not readable", sample.key));
                 continue;
             };
-            let version = crds
-                .get(&(sample.group.clone(), sample.kind.clone()))
-                .and_then(|crd| crd.versions.get(&sample.version));
-            if let Some(version) = version {
-                judge(sample, version, document, &mut counts);
+            if let Some(crd) = crds.get(&(sample.group.clone(), sample.kind.clone())) {
+                judge(sample, crd, document, &mut counts);
             }
         }
     }
@@ -242,4 +264,43 @@ fn samples_get_the_references_verdict() {
         counts.refused,
         counts.refused_by_rules_alone
     );
+    // One file is YAML that only Go's reader takes: a quoted text that ends in the first column.
+    assert!(counts.disagreements.len() <= 1, "{:#?}", counts.disagreements);
+    assert!(counts.accepted >= 1960 && counts.accepted_and_stored_equal == counts.accepted, "{counts:?}");
+    assert!(counts.refused >= 173 && counts.refused_with_equal_causes == counts.refused, "{counts:?}");
+}
+
+#[test]
+fn every_schema_compiles() {
+    let Some(corpus) = corpus() else { return };
+    let mut folders = vec![corpus];
+    let (mut compiled, mut refused) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let yaml = path.extension().is_some_and(|e| e == "yaml" || e == "yml");
+            if path.ends_with("testdata") {
+                // Round-trip fixtures, with words in place of types.
+            } else if path.is_dir() {
+                folders.push(path);
+            } else if yaml && path.components().any(|part| part.as_os_str() == "crds") {
+                for document in documents(&path).iter().flatten() {
+                    if document.get("kind").and_then(Value::as_str) != Some("CustomResourceDefinition") {
+                        continue;
+                    }
+                    for (name, version) in crd(document).versions {
+                        match version.schema {
+                            Ok(_) => compiled += 1,
+                            Err(errors) => refused.push(format!("{} {name}: {errors}", path.display())),
+                        }
+                    }
+                }
+            }
+        }
+    }
+    println!("compiled: {compiled}, refused: {}", refused.len());
+    for line in &refused {
+        println!("{line}");
+    }
+    assert!(refused.is_empty());
 }

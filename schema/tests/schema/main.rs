@@ -1,4 +1,13 @@
 //! Black-box tests of the crate.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "tests"
+)]
 
 mod corpus;
+mod openapi;
+mod properties;

@@ -1,0 +1,282 @@
+//! Printer columns (`registry/customresource/tableconvertor`, 1.37).
+
+mod age;
+mod evaluate;
+mod path;
+
+use kindom_api::Value;
+use kindom_api::crd::ColumnDefinition;
+use kindom_api::meta::time;
+
+use path::Path;
+
+const NAME_DESCRIPTION: &str = concat!(
+    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a ",
+    "client to request the generation of an appropriate name automatically. Name is primarily intended for creation ",
+    "idempotence and configuration definition. Cannot be updated. More info: ",
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
+);
+
+const AGE_DESCRIPTION: &str = concat!(
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed ",
+    "to be set in happens-before order across separate operations. Clients may not set this value. It is represented in ",
+    "RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: ",
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
+);
+
+/// A column as a Table's `columnDefinitions` tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableColumn {
+    /// The heading.
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: String,
+    /// An OpenAPI format, or empty.
+    pub format: String,
+    /// For readers.
+    pub description: String,
+    /// Columns above 0 are shown by `-o wide` only.
+    pub priority: i32,
+}
+
+/// The columns of one version, ready to fill.
+#[derive(Debug)]
+pub struct Columns {
+    definitions: Vec<TableColumn>,
+    /// One for each definition but the first, which is the name.
+    paths: Vec<Path>,
+}
+
+impl Columns {
+    /// The name and the columns that a registration defines, or Age where it defines none. Columns from the first on
+    /// whose path is malformed are left out; validation keeps such registrations out (see [`validate_path`]).
+    #[must_use]
+    pub fn compile(defs: &[ColumnDefinition]) -> Self {
+        let age = [ColumnDefinition {
+            name: "Age".to_owned(),
+            kind: "date".to_owned(),
+            description: AGE_DESCRIPTION.to_owned(),
+            json_path: ".metadata.creationTimestamp".to_owned(),
+            ..ColumnDefinition::default()
+        }];
+        let name = TableColumn {
+            name: "Name".to_owned(),
+            kind: "string".to_owned(),
+            format: "name".to_owned(),
+            description: NAME_DESCRIPTION.to_owned(),
+            priority: 0,
+        };
+        let mut columns = Self { definitions: vec![name], paths: Vec::new() };
+        for def in if defs.is_empty() { &age } else { defs } {
+            let Ok(path) = path::parse(&def.json_path) else { break };
+            let description = if def.description.is_empty() {
+                format!("Custom resource definition column (in JSONPath format): {}", def.json_path)
+            } else {
+                def.description.clone()
+            };
+            columns.paths.push(path);
+            columns.definitions.push(TableColumn {
+                name: def.name.clone(),
+                kind: def.kind.clone(),
+                format: def.format.clone(),
+                description,
+                priority: def.priority,
+            });
+        }
+        columns
+    }
+
+    /// What the columns are, the name first.
+    #[must_use]
+    pub fn definitions(&self) -> &[TableColumn] {
+        &self.definitions
+    }
+
+    /// The cells of an object, one for each column. A value that is missing, that the path cannot reach or that does
+    /// not have the column's type gives null. `now_unix_seconds` is what ages are counted to.
+    #[must_use]
+    pub fn cells(&self, object: &Value, now_unix_seconds: i64) -> Vec<Value> {
+        let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+        let mut cells = Vec::with_capacity(self.definitions.len());
+        cells.push(name.into());
+        for (path, definition) in self.paths.iter().zip(self.definitions.iter().skip(1)) {
+            let value = evaluate::first(path, object);
+            cells.push(value.map_or(Value::Null, |value| cell(&definition.kind, value, now_unix_seconds)));
+        }
+        cells
+    }
+}
+
+/// Whether a column's path is well formed.
+///
+/// # Errors
+/// Upstream's text (`client-go/util/jsonpath`): `unclosed action`, `invalid array index x`.
+pub fn validate_path(json_path: &str) -> Result<(), String> {
+    path::parse(json_path).map(drop)
+}
+
+fn cell(kind: &str, value: &Value, now: i64) -> Value {
+    match (kind, value) {
+        ("string", value) => text(value).into(),
+        #[allow(clippy::cast_possible_truncation, reason = "Go cuts the fraction off")]
+        ("integer", Value::Float(x)) => Value::Int(*x as i64),
+        ("integer", Value::Int(_)) | ("number", Value::Float(_)) | ("boolean", Value::Bool(_)) => {
+            value.clone()
+        }
+        #[allow(clippy::cast_precision_loss, reason = "as Go's conversion does")]
+        ("number", Value::Int(n)) => Value::Float(*n as f64),
+        ("date", Value::String(text)) => age(text, now).into(),
+        _ => Value::Null,
+    }
+}
+
+/// As Go prints a value into text: strings bare, lists and maps as JSON.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "<no value>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Float(x) => crate::gofmt::float(*x),
+        other => other.to_string(),
+    }
+}
+
+fn age(text: &str, now: i64) -> String {
+    match text {
+        "" | "null" => "<unknown>".to_owned(),
+        text => match time::parse(text) {
+            Ok(time::ZERO) => "<unknown>".to_owned(),
+            Ok(then) => age::human(now.saturating_sub(then)),
+            Err(_) => "<invalid>".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::crd::ColumnDefinition;
+    use kindom_api::json::parse;
+
+    use super::{Columns, validate_path};
+
+    const NOW: i64 = 1_700_000_000;
+
+    fn column(kind: &str, json_path: &str) -> ColumnDefinition {
+        ColumnDefinition {
+            name: "C".to_owned(),
+            kind: kind.to_owned(),
+            json_path: json_path.to_owned(),
+            ..ColumnDefinition::default()
+        }
+    }
+
+    const OBJECT: &str = r#"{"metadata":{"name":"n","creationTimestamp":"2023-11-14T22:08:20Z","labels":{"a.b/c":"l"}},
+        "spec":{"s":"text","n":3,"f":1.5,"b":true,"nil":null,"m":{"k":"v"},"l":["x","y","z"],
+                "conds":[{"type":"Ready","status":"True","n":1},{"type":"Other","status":"False","n":2}],
+                "when":"2023-11-14T22:13:21Z","old":"2013-11-14T00:00:00Z","bad":"soon","empty":""}}"#;
+
+    fn check(kind: &str, json_path: &str, want: &str) {
+        let columns = Columns::compile(&[column(kind, json_path)]);
+        let cells = columns.cells(&parse(OBJECT.as_bytes()).unwrap(), NOW);
+        assert_eq!(cells.get(1).map(ToString::to_string).as_deref(), Some(want), "{kind} {json_path}");
+    }
+
+    #[test]
+    fn cells_have_their_columns_type() {
+        check("string", ".spec.s", r#""text""#);
+        check("string", ".spec.n", r#""3""#);
+        check("string", ".spec.f", r#""1.5""#);
+        check("string", ".spec.b", r#""true""#);
+        check("string", ".spec.m", r#""{\"k\":\"v\"}""#);
+        check("string", ".spec.l", r#""[\"x\",\"y\",\"z\"]""#);
+        check("string", ".spec.nil", r#""<no value>""#);
+        check("string", ".spec.missing", "null");
+        check("integer", ".spec.n", "3");
+        check("integer", ".spec.f", "1");
+        check("integer", ".spec.s", "null");
+        check("number", ".spec.f", "1.5");
+        check("number", ".spec.n", "3");
+        check("boolean", ".spec.b", "true");
+        check("boolean", ".spec.s", "null");
+        check("date", ".metadata.creationTimestamp", r#""5m""#);
+        check("date", ".spec.when", r#""0s""#);
+        check("date", ".spec.old", r#""10y""#);
+        check("date", ".spec.bad", r#""<invalid>""#);
+        check("date", ".spec.empty", r#""<unknown>""#);
+        check("date", ".spec.n", "null");
+        check("date", ".spec.missing", "null");
+        check("object", ".spec.m", "null");
+    }
+
+    #[test]
+    fn paths_reach_what_they_do_upstream() {
+        check("string", "$.spec.s", r#""text""#);
+        check("string", "@.spec.s", r#""text""#);
+        check("string", "['spec']['s']", r#""text""#);
+        check("string", r".metadata.labels.a\.b/c", r#""l""#);
+        check("string", r".metadata.labels['a\.b/c']", r#""l""#);
+        check("string", ".metadata.labels['a.b/c']", "null");
+        check("string", ".spec.l[0]", r#""x""#);
+        check("string", ".spec.l[-1]", r#""z""#);
+        check("string", ".spec.l[1:]", r#""y""#);
+        check("string", ".spec.l[-2:3]", r#""y""#);
+        check("string", ".spec.l[::2]", r#""x""#);
+        check("string", ".spec.l[*]", r#""x""#);
+        check("string", ".spec.l[9]", "null");
+        check("string", ".spec.s[0]", "null");
+        check("string", ".spec.l[2,0]", r#""z""#);
+        check("string", ".spec.m.*", r#""v""#);
+        check("string", "..status", r#""True""#);
+        check("string", r#".spec.conds[?(@.type=="Other")].status"#, r#""False""#);
+        check("string", r#".spec.conds[?(@.type=='Other')].status"#, r#""False""#);
+        check("string", ".spec.conds[?(@.n>1)].type", r#""Other""#);
+        check("string", ".spec.conds[?(@.n<=1)].type", r#""Ready""#);
+        check("string", r#".spec.conds[?(@.type!="Ready")].type"#, r#""Other""#);
+        check("string", ".spec.conds[?(@.status)].type", r#""Ready""#);
+        check("string", ".spec.conds[?(@.absent)].type", "null");
+        check("string", r#".spec.conds[?(@.n=="1")].type"#, "null");
+        check("string", ".spec.m[?(@.a==1)]", "null");
+        check("string", "spec.s", "null");
+        check("string", ".spec.nil.deeper", "null");
+    }
+
+    #[test]
+    fn malformed_paths_are_named() {
+        for (path, want) in [
+            (".a", Ok(())),
+            ("", Ok(())),
+            (".a[", Err("unterminated array")),
+            (".a[x]", Err("invalid array index x")),
+            (".a[?(@.b", Err("unterminated filter")),
+            (".a[?(@.b)", Err("unclosed array expect ]")),
+            (".a!", Ok(())),
+            ("!", Err("unrecognized character in action: U+0021 '!'")),
+            ("{", Err("unrecognized character in action: U+007B '{'")),
+            ("..a..b", Ok(())),
+            ("....", Err("invalid multiple recursive descent")),
+            ("'a", Err("unterminated quoted string")),
+            ("1.2.3", Err("cannot parse number 1.2.3")),
+            (".a\n", Err("unclosed action")),
+        ] {
+            assert_eq!(validate_path(path), want.map_err(str::to_owned), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_multiplies_gives_up() {
+        let items = format!("[{}]", vec!["[[1,1,1],[1,1,1]]"; 200].join(","));
+        let object = parse(format!(r#"{{"a":{items}}}"#).as_bytes()).unwrap();
+        let columns = Columns::compile(&[column("string", &"...*".repeat(40))]);
+        assert_eq!(columns.cells(&object, NOW).get(1).map(ToString::to_string).as_deref(), Some("null"));
+    }
+
+    #[test]
+    fn headings_have_the_name_and_age_by_default() {
+        let columns = Columns::compile(&[]);
+        let names: Vec<&str> = columns.definitions().iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["Name", "Age"]);
+        let columns = Columns::compile(&[column("string", ".spec.s")]);
+        let last = columns.definitions().last().unwrap();
+        assert_eq!(last.description, "Custom resource definition column (in JSONPath format): .spec.s");
+        assert_eq!(columns.definitions().len(), 2);
+    }
+}

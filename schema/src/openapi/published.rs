@@ -1,0 +1,201 @@
+//! Schemas as they are published: what a structural schema means is kept, defaults of keywords and what no structural
+//! schema has are not.
+
+use kindom_api::{Map, Value, object};
+
+use super::{GroupVersionDoc, META, Names, TypeDoc, gvk, reference};
+
+const API_VERSION: &str = concat!(
+    "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized ",
+    "schemas to the latest internal value, and may reject unrecognized values. More info: ",
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"
+);
+const KIND: &str = concat!(
+    "Kind is a string value representing the REST resource this object represents. Servers may infer this from the ",
+    "endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: ",
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
+);
+const EMBEDDED_API_VERSION: &str = concat!(
+    "apiVersion defines the versioned schema of this representation of an object. More info: ",
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"
+);
+const EMBEDDED_KIND: &str = concat!(
+    "kind is a string value representing the type of this object. In CamelCase. More info: ",
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
+);
+const METADATA: &str = concat!(
+    "Standard object's metadata. More info: ",
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+);
+const LIST_METADATA: &str = concat!(
+    "Standard list metadata. More info: ",
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
+);
+
+/// The schema of a type's objects.
+pub(super) fn object(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Value {
+    let mut schema = match doc.schema.and_then(Value::as_object) {
+        Some(schema) => {
+            let mut schema = node(schema, true);
+            set_property(
+                &mut schema,
+                "metadata",
+                described_reference(&format!("{META}.ObjectMeta"), METADATA),
+            );
+            set_property(&mut schema, "apiVersion", text(API_VERSION));
+            set_property(&mut schema, "kind", text(KIND));
+            schema
+        }
+        // Properties would make kubectl forbid all others.
+        None => [("type", Value::from("object"))].into_iter().collect(),
+    };
+    schema.insert("x-kubernetes-group-version-kind", vec![gvk(gv, doc.kind)]);
+    add_selectable_fields(doc, &mut schema);
+    schema.into()
+}
+
+/// The schema of a list of them.
+pub(super) fn list(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>, names: &Names) -> Value {
+    let items = object! {
+        "description": format!(
+            "List of {}. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
+            doc.plural
+        ),
+        "type": "array",
+        "items": reference(&names.schema),
+    };
+    let properties = object! {
+        "apiVersion": text(API_VERSION),
+        "items": items,
+        "kind": text(KIND),
+        "metadata": described_reference(&format!("{META}.ListMeta"), LIST_METADATA),
+    };
+    let schema = object! {
+        "description": format!("{} is a list of {}", doc.list_kind, doc.kind),
+        "type": "object",
+        "required": vec!["items"],
+        "properties": properties,
+        "x-kubernetes-group-version-kind": vec![gvk(gv, doc.list_kind)],
+    };
+    let Value::Object(mut schema) = schema else { return schema };
+    add_selectable_fields(doc, &mut schema);
+    schema.into()
+}
+
+fn add_selectable_fields(doc: &TypeDoc<'_>, schema: &mut Map) {
+    if !doc.selectable_fields.is_empty() {
+        let field = |path: &&str| object! { "fieldPath": path.strip_prefix('.').unwrap_or(path) };
+        let fields: Vec<Value> = doc.selectable_fields.iter().map(field).collect();
+        schema.insert("x-kubernetes-selectable-fields", fields);
+    }
+}
+
+fn text(description: &str) -> Value {
+    object! { "description": description, "type": "string" }
+}
+
+/// A reference cannot carry a description of its own in OpenAPI 3.0.
+fn described_reference(schema: &str, description: &str) -> Value {
+    object! { "description": description, "allOf": vec![reference(schema)] }
+}
+
+fn set_property(schema: &mut Map, name: &str, property: Value) {
+    let properties = schema.entry_or_insert_with("properties", || Value::Object(Map::new()));
+    if let Some(properties) = properties.as_object_mut() {
+        properties.insert(name, property);
+    }
+}
+
+/// A subschema; `spine` is false below junctors.
+fn node(schema: &Map, spine: bool) -> Map {
+    let mut out = Map::new();
+    for (keyword, value) in schema.iter() {
+        if let Some(value) = keyword_value(keyword, value, spine) {
+            out.insert(keyword, value);
+        }
+    }
+    let says = |keyword: &str| schema.get(keyword).and_then(Value::as_bool) == Some(true);
+    if spine && says("x-kubernetes-int-or-string") {
+        unfold(&mut out);
+    }
+    if spine && says("x-kubernetes-embedded-resource") {
+        set_property(&mut out, "apiVersion", text(EMBEDDED_API_VERSION));
+        set_property(&mut out, "kind", text(EMBEDDED_KIND));
+        set_property(&mut out, "metadata", described_reference(&format!("{META}.ObjectMeta"), METADATA));
+        let required = out.entry_or_insert_with("required", || Value::Array(Vec::new()));
+        if let Some(required) = required.as_array_mut() {
+            for name in ["kind", "apiVersion"] {
+                if !required.iter().any(|known| known.as_str() == Some(name)) {
+                    required.push(name.into());
+                }
+            }
+        }
+    }
+    out
+}
+
+/// What is published of a keyword; `None` where it says nothing, or is none of a structural schema's.
+fn keyword_value(keyword: &str, value: &Value, spine: bool) -> Option<Value> {
+    match keyword {
+        "properties" => {
+            let properties = value.as_object().filter(|map| !map.is_empty())?;
+            let child = |schema: &Value| {
+                Value::Object(schema.as_object().map(|s| node(s, spine)).unwrap_or_default())
+            };
+            Some(Value::Object(properties.iter().map(|(name, schema)| (name, child(schema))).collect()))
+        }
+        "items" => Some(node(value.as_object()?, spine).into()),
+        "not" => Some(node(value.as_object()?, false).into()),
+        // Upstream loses it below junctors.
+        "additionalProperties" if spine => match value {
+            Value::Object(schema) => Some(node(schema, true).into()),
+            Value::Bool(allows) => Some((*allows).into()),
+            _ => None,
+        },
+        "allOf" | "anyOf" | "oneOf" => {
+            let branches = value.as_array().filter(|branches| !branches.is_empty())?;
+            let branch = |schema: &Value| schema.as_object().map(|s| node(s, false)).unwrap_or_default();
+            Some(branches.iter().map(branch).collect::<Vec<Map>>().into())
+        }
+        "nullable" | "uniqueItems" | "exclusiveMaximum" | "exclusiveMinimum" => {
+            (value.as_bool() == Some(true)).then(|| value.clone())
+        }
+        "x-kubernetes-preserve-unknown-fields"
+        | "x-kubernetes-embedded-resource"
+        | "x-kubernetes-int-or-string" => (value.as_bool() == Some(true)).then(|| value.clone()),
+        "type"
+        | "description"
+        | "title"
+        | "format"
+        | "pattern"
+        | "x-kubernetes-list-type"
+        | "x-kubernetes-map-type" => value.as_str().filter(|s| !s.is_empty()).map(Value::from),
+        "required" | "enum" | "x-kubernetes-list-map-keys" | "x-kubernetes-validations" => {
+            value.as_array().filter(|items| !items.is_empty()).map(|_| value.clone())
+        }
+        "default" | "example" | "externalDocs" | "maximum" | "minimum" | "multipleOf" | "maxLength"
+        | "minLength" | "maxItems" | "minItems" | "maxProperties" | "minProperties" => {
+            (!value.is_null()).then(|| value.clone())
+        }
+        _ => None,
+    }
+}
+
+/// An int-or-string says so in standard words too (`schema/unfold.go`), unless it does already.
+fn unfold(schema: &mut Map) {
+    let either = || Value::from(vec![object! { "type": "integer" }, object! { "type": "string" }]);
+    let first_of_all = schema.get("allOf").and_then(Value::as_array).and_then(<[Value]>::first);
+    let already = schema.get("anyOf") == Some(&either())
+        || first_of_all.is_some_and(|first| first.get("anyOf") == Some(&either()));
+    if already {
+        return;
+    }
+    if !schema.contains_key("anyOf") {
+        schema.insert("anyOf", either());
+        return;
+    }
+    let all = schema.entry_or_insert_with("allOf", || Value::Array(Vec::new()));
+    if let Some(all) = all.as_array_mut() {
+        all.insert(0, object! { "anyOf": either() });
+    }
+}
