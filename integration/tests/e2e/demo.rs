@@ -52,6 +52,8 @@ fn masked(text: &str) -> String {
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uid>"),
         (r"(?m)(Resource Version:) +\d+", "$1 <n>"),
         (r"\b\d+(s|m)\b", "<age>"),
+        // kubectl 1.33 and later say where from.
+        (r" deleted from default namespace", " deleted"),
         (r"[ \t]+", " "),
         (r"(?m) $", ""),
     ];

@@ -203,9 +203,14 @@ async fn preconditions_and_versions_that_do_not_hold() {
         delete(json!({"uid": "00000000-0000-4000-8000-000000000000"})).await,
         409,
         "Conflict",
-        "Precondition failed",
+        "the UID in the precondition",
     );
-    refused(delete(json!({"resourceVersion": "1"})).await, 409, "Conflict", "the UID in the precondition");
+    refused(
+        delete(json!({"resourceVersion": "1"})).await,
+        409,
+        "Conflict",
+        "the ResourceVersion in the precondition",
+    );
 
     let mut versioned = bug("new");
     versioned["metadata"]["resourceVersion"] = json!("7");
