@@ -15,6 +15,8 @@ type masker struct {
 	managedFields bool
 	numbers       map[string]map[string]int
 	generated     []rename
+	// bookmark is set while a BOOKMARK is walked: all it says is how far the server is.
+	bookmark bool
 }
 
 type rename struct{ from, to string }
@@ -58,7 +60,14 @@ func (m *masker) symbol(kind, value string) string {
 // body masks one JSON document.
 func (m *masker) body(value any) any {
 	m.learnNames(value)
-	return m.walk(value, false)
+	return m.walk(value)
+}
+
+// event masks the object of a watch event.
+func (m *masker) event(kind, object any) any {
+	m.bookmark = kind == "BOOKMARK"
+	defer func() { m.bookmark = false }()
+	return m.body(object)
 }
 
 // learnNames finds names made from generateName, so that they are masked
@@ -82,14 +91,14 @@ func (m *masker) learnNames(value any) {
 	}
 }
 
-func (m *masker) walk(value any, bookmark bool) any {
+func (m *masker) walk(value any) any {
 	switch node := value.(type) {
 	case map[string]any:
-		return m.object(node, bookmark)
+		return m.object(node)
 	case []any:
 		out := make([]any, len(node))
 		for i, item := range node {
-			out[i] = m.walk(item, false)
+			out[i] = m.walk(item)
 		}
 		return out
 	case string:
@@ -98,11 +107,11 @@ func (m *masker) walk(value any, bookmark bool) any {
 	return value
 }
 
-func (m *masker) object(node map[string]any, bookmark bool) map[string]any {
+func (m *masker) object(node map[string]any) map[string]any {
 	kind, _ := node["kind"].(string)
 	_, list := node["items"].([]any)
 	// What background writes of the server move has no identity to compare.
-	loose := bookmark || list || kind == "Table" || kind == "CustomResourceDefinition"
+	loose := m.bookmark || list || kind == "Table" || kind == "CustomResourceDefinition"
 	out := map[string]any{}
 	for _, key := range sortedKeys(node) {
 		child := node[key]
@@ -118,7 +127,7 @@ func (m *masker) object(node map[string]any, bookmark bool) map[string]any {
 				continue
 			}
 		}
-		out[key] = m.walk(child, false)
+		out[key] = m.walk(child)
 	}
 	if kind == "Table" {
 		maskAges(node, out)
@@ -146,7 +155,7 @@ func (m *masker) metadata(node map[string]any, loose bool) map[string]any {
 		case (key == "creationTimestamp" || key == "deletionTimestamp") && timestamp.MatchString(text):
 			child = "<time>"
 		default:
-			child = m.walk(child, false)
+			child = m.walk(child)
 		}
 		out[key] = child
 	}
@@ -243,8 +252,12 @@ func maskAges(table, masked map[string]any) {
 			cells, _ := lookup(row, []string{"cells"})
 			list, _ := cells.([]any)
 			if i < len(list) {
-				if text, ok := list[i].(string); ok && age.MatchString(text) {
+				text, _ := list[i].(string)
+				switch {
+				case age.MatchString(text):
 					list[i] = "<age>"
+				case timestamp.MatchString(text):
+					list[i] = "<time>"
 				}
 			}
 		}

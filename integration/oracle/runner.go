@@ -166,7 +166,8 @@ func (r *runner) answer(step *Step, response *http.Response, data []byte) (*Answ
 	answer := &Answer{Name: step.Name, Status: response.StatusCode}
 	var value any
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if kind == "application/json" {
+	// The answer to a HEAD and a redirect promise a type and have no body.
+	if kind == "application/json" && len(data) > 0 {
 		var err error
 		if value, err = decode(data); err != nil {
 			return nil, fmt.Errorf("the answer is not JSON: %w", err)
@@ -257,14 +258,22 @@ func (r *runner) watch(step *Step) (*Answer, error) {
 			}
 			return nil, fmt.Errorf("after %d events (%s): %w", len(events), encode(events), err)
 		}
-		bookmark := event["type"] == "BOOKMARK"
-		r.mask.learnNames(event["object"])
-		events = append(events, map[string]any{"type": event["type"], "object": r.mask.walk(event["object"], bookmark)})
-		marker, _ := lookup(event, []string{"object", "metadata", "annotations", "k8s.io/initial-events-end"})
-		if step.Watch.Until == "initial-events-end" && marker == "true" {
+		events = append(events, map[string]any{"type": event["type"], "object": r.mask.event(event["type"], event["object"])})
+		if step.Watch.Until == "initial-events-end" && endsInitialEvents(event) {
 			break
 		}
 	}
 	answer.Events = &events
 	return answer, nil
+}
+
+// endsInitialEvents knows the marked bookmark, also where it is a Table's row.
+func endsInitialEvents(event any) bool {
+	for _, path := range [][]string{{"object"}, {"object", "rows", "0", "object"}} {
+		marker, _ := lookup(event, append(path, "metadata", "annotations", "k8s.io/initial-events-end"))
+		if marker == "true" {
+			return true
+		}
+	}
+	return false
 }

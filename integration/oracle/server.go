@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
 	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/openapi"
@@ -113,6 +114,12 @@ func startServer(ctx context.Context, etcd, dir string) (base string, client *ht
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("new server: %w", err)
 	}
+	// Elsewhere the aggregator answers /apis. Its aggregated form is this
+	// server's own knowledge, so it can be recorded; the plain form is not.
+	paths := server.GenericAPIServer.Handler.NonGoRestfulMux
+	paths.Unregister("/apis")
+	paths.Handle("/apis", aggregated.WrapAggregatedDiscoveryToHandler(
+		http.NotFoundHandler(), server.GenericAPIServer.AggregatedDiscoveryGroupManager, nil))
 	ended := make(chan error, 1)
 	go func() { ended <- server.GenericAPIServer.PrepareRun().RunWithContext(ctx) }()
 
