@@ -1,6 +1,6 @@
 //! Times as `metav1.Time` reads and writes them: RFC 3339 in, whole seconds in UTC out.
 
-use crate::field::go_quote;
+use std::fmt::Write as _;
 
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const DAY: i64 = 86_400;
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Result<i64, ParseError> {
     input.fraction();
     let offset = input.offset()?;
     if !input.rest.is_empty() {
-        return Err(input.wrong(&format!(": extra text: {}", go_quote(input.rest))));
+        return Err(input.wrong(&format!(": extra text: {}", quote(input.rest))));
     }
     if !(1..=days_in(year, month)).contains(&day) {
         return Err(input.wrong(": day out of range"));
@@ -71,16 +71,16 @@ struct Input<'a> {
 
 impl Input<'_> {
     fn wrong(&self, message: &str) -> ParseError {
-        ParseError(format!("parsing time {}{message}", go_quote(self.text)))
+        ParseError(format!("parsing time {}{message}", quote(self.text)))
     }
 
     fn mismatch(&self, element: &str) -> ParseError {
         ParseError(format!(
             "parsing time {} as {}: cannot parse {} as {}",
-            go_quote(self.text),
-            go_quote(LAYOUT),
-            go_quote(self.rest),
-            go_quote(element)
+            quote(self.text),
+            quote(LAYOUT),
+            quote(self.rest),
+            quote(element)
         ))
     }
 
@@ -134,6 +134,21 @@ impl Input<'_> {
         self.rest = self.rest.get(6..).unwrap_or_default();
         Ok(sign * (hours * 3600 + minutes * 60))
     }
+}
+
+/// As package `time` quotes: every byte that is not printable ASCII on its own.
+fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for b in text.bytes() {
+        match b {
+            b'"' | b'\\' => out.extend(['\\', char::from(b)]),
+            b' '..0x80 => out.push(char::from(b)),
+            // Writing to a string cannot fail.
+            other => drop(write!(out, "\\x{other:02x}")),
+        }
+    }
+    out.push('"');
+    out
 }
 
 fn days_in(year: i64, month: i64) -> i64 {
@@ -192,6 +207,10 @@ mod tests {
         check(
             "2021-02-28T00:00:00",
             format!("parsing time \"2021-02-28T00:00:00\" as {layout}: cannot parse \"\" as \"Z07:00\""),
+        );
+        check(
+            "é",
+            format!("parsing time \"\\xc3\\xa9\" as {layout}: cannot parse \"\\xc3\\xa9\" as \"2006\""),
         );
         assert!(parse("2021-02-28T00:00:0é").is_err());
         assert!(parse("2021-02-28T00:00:00+é0:00").is_err());

@@ -88,8 +88,14 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &Path<'_>) ->
         ));
     }
     for field in ["name", "namespace", "uid"] {
-        if text(new, field) != text(old, field) {
-            errors.push(Error::invalid(&path.child(field), text(new, field), "field is immutable"));
+        let is = text(new, field);
+        if is != text(old, field) {
+            let at = path.child(field);
+            errors.push(match field {
+                // A uid has a Go type of its own, which prints as JSON.
+                "uid" => Error::invalid_raw(&at, Value::from(is).to_string(), "field is immutable"),
+                _ => Error::invalid(&at, is, "field is immutable"),
+            });
         }
     }
     for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {

@@ -99,6 +99,11 @@ pub(super) fn immutable(
     errors: &mut ErrorList,
 ) {
     let (new, old) = (new.spec, old.spec);
+    // The scope has a Go type of its own, which prints as JSON.
+    if options.require_immutable_names && new.scope != old.scope {
+        let scope = go_json(&new.scope.as_str().into());
+        errors.push(Error::invalid_raw(&path.child("scope"), scope, "field is immutable"));
+    }
     let mut check = |path: &Path<'_>, new: &str, old: &str| {
         if new != old {
             errors.push(Error::invalid(path, new, "field is immutable"));
@@ -106,7 +111,6 @@ pub(super) fn immutable(
     };
     let names = path.child("names");
     if options.require_immutable_names {
-        check(&path.child("scope"), &new.scope, &old.scope);
         check(&names.child("kind"), &new.names.kind, &old.names.kind);
     }
     check(&path.child("group"), &new.group, &old.group);

@@ -1,3 +1,4 @@
 //! Registrations that break one rule each, and what is said about them.
 
 mod corpus;
+mod recorded;
