@@ -33,23 +33,28 @@ impl ListMeta {
     }
 }
 
-/// A list of objects that are JSON already, spliced together: the items are not looked at.
+/// A list whose items are written by `write`, each once, straight into the answer. `size` is a guess of their bytes.
 ///
 /// ```
 /// use kindom_http::table::{ListMeta, list};
 /// let meta = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
-/// let bytes = list("example.com/v1", "WidgetList", &meta, [b"{}".as_slice(), b"{}"]);
+/// let write = |item: &str, out: &mut Vec<u8>| Ok::<_, ()>(out.extend_from_slice(item.as_bytes()));
+/// let bytes = list("example.com/v1", "WidgetList", &meta, 4, ["{}", "{}"], write).unwrap();
 /// let want = r#"{"apiVersion":"example.com/v1","items":[{},{}],"kind":"WidgetList","metadata":{"resourceVersion":"7"}}"#;
 /// assert_eq!(bytes, want.as_bytes());
 /// ```
-#[must_use]
-pub fn list<'a>(
+///
+/// # Errors
+/// The first that `write` has.
+pub fn list<T, E>(
     api_version: &str,
     kind: &str,
     meta: &ListMeta,
-    items: impl IntoIterator<Item = &'a [u8]>,
-) -> Vec<u8> {
-    let mut out = Vec::with_capacity(1024);
+    size: usize,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(T, &mut Vec<u8>) -> Result<(), E>,
+) -> Result<Vec<u8>, E> {
+    let mut out = Vec::with_capacity(size + 512);
     out.extend_from_slice(b"{\"apiVersion\":");
     Value::from(api_version).write_to(&mut out);
     out.extend_from_slice(b",\"items\":[");
@@ -57,14 +62,14 @@ pub fn list<'a>(
         if i > 0 {
             out.push(b',');
         }
-        out.extend_from_slice(item);
+        write(item, &mut out)?;
     }
     out.extend_from_slice(b"],\"kind\":");
     Value::from(kind).write_to(&mut out);
     out.extend_from_slice(b",\"metadata\":");
     meta.to_value().write_to(&mut out);
     out.push(b'}');
-    out
+    Ok(out)
 }
 
 /// A column of a table.
@@ -80,6 +85,18 @@ pub struct Column {
     pub description: String,
     /// 0 for a column that is always shown; higher ones are shown by `-o wide`.
     pub priority: i32,
+}
+
+impl From<&kindom_schema::columns::TableColumn> for Column {
+    fn from(column: &kindom_schema::columns::TableColumn) -> Self {
+        Self {
+            name: column.name.clone(),
+            kind: column.kind.clone(),
+            format: column.format.clone(),
+            description: column.description.clone(),
+            priority: column.priority,
+        }
+    }
 }
 
 impl Column {
@@ -192,6 +209,11 @@ mod tests {
         parse(br#"{"apiVersion":"g/v1","kind":"Widget","metadata":{"name":"a"},"spec":{}}"#).unwrap()
     }
 
+    fn raw(item: &[u8], out: &mut Vec<u8>) -> Result<(), std::convert::Infallible> {
+        out.extend_from_slice(item);
+        Ok(())
+    }
+
     #[test]
     fn lists() {
         let meta = ListMeta {
@@ -200,11 +222,12 @@ mod tests {
             remaining_item_count: Some(3),
         };
         assert_eq!(
-            String::from_utf8(list("v1", "NamespaceList", &meta, [])).unwrap(),
+            String::from_utf8(list("v1", "NamespaceList", &meta, 0, [], raw).unwrap()).unwrap(),
             r#"{"apiVersion":"v1","items":[],"kind":"NamespaceList","metadata":{"continue":"t","remainingItemCount":3,"resourceVersion":"7"}}"#
         );
         let item = widget().to_vec();
-        let bytes = list("g/v1", "WidgetList", &ListMeta::default(), [item.as_slice(), &item]);
+        let items = [item.as_slice(), &item];
+        let bytes = list("g/v1", "WidgetList", &ListMeta::default(), 0, items, raw).unwrap();
         let value = parse(&bytes).unwrap();
         assert_eq!(value.get("items").unwrap().as_array().unwrap(), [widget(), widget()]);
         assert_eq!(value.to_vec(), bytes, "the keys are in order");

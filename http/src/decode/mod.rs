@@ -2,7 +2,10 @@
 //! `pkg/endpoints/handlers/{create,rest}.go`, 1.37).
 
 mod syntax;
+mod write_yaml;
 mod yaml;
+
+use std::collections::HashSet;
 
 use kindom_api::field::go_quote;
 use kindom_api::json::{self, Value};
@@ -13,9 +16,17 @@ use crate::negotiate::Format;
 use crate::query::FieldValidation;
 
 pub(crate) use syntax::go_syntax_error;
+pub use write_yaml::to_yaml;
 
 /// How much of a body an error shows.
 const SUMMARY_BYTES_MAX: usize = 30;
+/// How many strict errors are kept of a body (`sigs.k8s.io/json`).
+pub(crate) const STRICT_ERRORS_MAX: usize = 100;
+/// How many characters all warnings of an answer may have before each is cut (apiserver
+/// `pkg/endpoints/filters/warning.go`).
+const WARNINGS_CHARS_MAX: usize = 4096;
+/// What they are cut to.
+const WARNING_CHARS_CUT: usize = 256;
 
 /// A decoded object.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,7 +110,8 @@ fn tree(bytes: &[u8], format: Format, strict: bool) -> Result<(Value, Vec<String
 /// `duplicate field "spec.x"`, for each field that stands more than once in a JSON text.
 pub(crate) fn duplicate_fields(bytes: &[u8]) -> Vec<String> {
     let paths = json::duplicate_fields(bytes).unwrap_or_default();
-    paths.iter().map(|path| format!("duplicate field \"{path}\"")).collect()
+    let shown = paths.iter().take(STRICT_ERRORS_MAX);
+    shown.map(|path| format!("duplicate field \"{path}\"")).collect()
 }
 
 /// `unknown field "spec.x"`
@@ -190,6 +202,27 @@ pub fn warning_header(text: &str) -> String {
     format!("299 - \"{quoted}\"")
 }
 
+/// The values of the Warning headers for these texts: each text once, and not more of them than a header can carry. If
+/// all are too long together, each is cut, and then those that still do not fit are left out.
+#[must_use]
+pub fn warning_headers(texts: &[String]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let texts: Vec<&String> = texts.iter().filter(|t| seen.insert(t.as_str())).collect();
+    let total: usize = texts.iter().map(|t| t.chars().count()).sum();
+    let cut = if total > WARNINGS_CHARS_MAX { WARNING_CHARS_CUT } else { WARNINGS_CHARS_MAX };
+    let mut room = WARNINGS_CHARS_MAX;
+    let mut headers = Vec::new();
+    for text in texts {
+        let text: String = text.chars().take(cut).collect();
+        match room.checked_sub(text.chars().count()) {
+            Some(left) => room = left,
+            None => break,
+        }
+        headers.push(warning_header(&text));
+    }
+    headers
+}
+
 /// Checks that an object is what its URL says. `is_served` tells whether the type has a version: a body in another
 /// served version is an error of another wording than one in an unknown version.
 ///
@@ -247,6 +280,7 @@ pub fn check_namespace(object: &str, url: &str) -> Result<(), RequestError> {
 mod tests {
     use super::{
         check_name, check_namespace, check_type, object, strict_error, unknown_field, warning_header,
+        warning_headers,
     };
     use crate::negotiate::Format;
     use crate::query::FieldValidation;
@@ -348,6 +382,19 @@ mod tests {
         );
         assert_eq!(warning_header(&unknown_field("spec.x")), r#"299 - "unknown field \"spec.x\"""#);
         assert_eq!(warning_header("a\n\\b"), r#"299 - "a \\b""#);
+    }
+
+    #[test]
+    fn warnings_fit_into_a_header() {
+        let texts = |n: usize, length: usize| -> Vec<String> {
+            (0..n).map(|i| format!("{i:03}{}", "x".repeat(length - 3))).collect()
+        };
+        assert_eq!(warning_headers(&["a".to_owned(), "b".to_owned(), "a".to_owned()]).len(), 2);
+        assert_eq!(warning_headers(&texts(2, 2048)).len(), 2);
+        let cut = warning_headers(&texts(3, 2048));
+        assert_eq!(cut.len(), 3);
+        assert_eq!(cut.first().map(String::len), Some(256 + 8));
+        assert_eq!(warning_headers(&texts(100, 300)).len(), 16);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use kindom_api::field::go_quote;
 use kindom_api::json::{self, MAX_DEPTH, Map, Value};
 
+use super::STRICT_ERRORS_MAX;
+
 /// What aliases may add to a document, in bytes of text and 16 for each node. Without a bound a few hundred bytes of
 /// aliases to aliases unfold to gigabytes; a body itself has at most 3 MiB.
 const ALIAS_COST_MAX: usize = 8 << 20;
@@ -150,7 +152,7 @@ impl Builder {
                 None => *key = Some(Key::Field(field(node.value)?)),
                 Some(Key::Merge) => merge(node.value, merged)?,
                 Some(Key::Field(name)) => {
-                    if !seen.insert(name.clone()) {
+                    if !seen.insert(name.clone()) && self.duplicates.len() < STRICT_ERRORS_MAX {
                         let name = go_quote(&name);
                         self.duplicates.push(format!("line {}: key {name} already set in map", self.line));
                     }
@@ -262,6 +264,11 @@ fn resolve(text: &str) -> Result<Value, String> {
         return json::parse(&Value::Float(x).to_vec()).map_err(|e| e.to_string());
     }
     Ok(Value::from(text))
+}
+
+/// Whether an unquoted text is a string, not a boolean, a number or null.
+pub(super) fn is_plain_string(text: &str) -> bool {
+    matches!(resolve(text), Ok(Value::String(_))) && text != "<<"
 }
 
 /// As Go's `strconv.ParseInt(text, 0, 64)`, and `ParseUint` for what is larger.

@@ -6,7 +6,7 @@ use kindom_api::json::{self, Map, Value};
 
 use super::decoding;
 use crate::RequestError;
-use crate::decode::go_type;
+use crate::decode::{STRICT_ERRORS_MAX, go_type};
 
 const OPERATIONS_MAX: usize = 10_000;
 /// What all copies of a patch may add (`AccumulatedCopySizeLimit` as apiserver sets it).
@@ -82,6 +82,7 @@ pub(super) fn strict_errors(patch: &Value, bytes: &[u8]) -> Result<Vec<String>, 
             }
         }
     }
+    errors.truncate(STRICT_ERRORS_MAX);
     Ok(errors)
 }
 

@@ -17,8 +17,7 @@ use json_patch::Operation;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patch {
     kind: Kind,
-    /// Fields of the patch itself that are unknown or stand twice; empty under [`FieldValidation::Ignore`].
-    pub strict_errors: Vec<String>,
+    strict_errors: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +67,12 @@ impl Patch {
         }
         let strict_errors = if strict { duplicate_fields(bytes) } else { Vec::new() };
         Ok(Self { kind: Kind::Merge(value), strict_errors })
+    }
+
+    /// Fields of the patch itself that are unknown or stand twice; empty under [`FieldValidation::Ignore`].
+    #[must_use]
+    pub fn strict_errors(&self) -> &[String] {
+        &self.strict_errors
     }
 
     /// Applies it to an object. What comes out is an object that nests no deeper than [`MAX_DEPTH`]; whether it has a
@@ -272,18 +277,18 @@ mod tests {
     fn strict_errors_of_operations() {
         let patch = br#"[{"op":"test","path":"/x","op":"test","extra":{"a":1}},{"Op":"x"}]"#;
         assert_eq!(
-            Patch::json(patch, Warn).unwrap().strict_errors,
+            Patch::json(patch, Warn).unwrap().strict_errors(),
             [
                 "json patch duplicate field \"[0].op\"",
                 "json patch unknown field \"[0].extra\"",
                 "json patch unknown field \"[1].Op\"",
             ]
         );
-        assert!(Patch::json(patch, Ignore).unwrap().strict_errors.is_empty());
+        assert!(Patch::json(patch, Ignore).unwrap().strict_errors().is_empty());
         let patch = Patch::merge(br#"{"a":{"b":1,"b":2}}"#, Warn).unwrap();
-        assert_eq!(patch.strict_errors, ["duplicate field \"a.b\""]);
+        assert_eq!(patch.strict_errors(), ["duplicate field \"a.b\""]);
         assert_eq!(
-            strict_error(&parse(b"{}").unwrap(), &patch.strict_errors).to_string(),
+            strict_error(&parse(b"{}").unwrap(), patch.strict_errors()).to_string(),
             " is invalid: patch: Invalid value: \"{}\": strict decoding error: duplicate field \"a.b\""
         );
     }

@@ -1,0 +1,199 @@
+//! Tree to YAML, as block text that YAML 1.1 and 1.2 parsers read back alike.
+
+use kindom_api::json::{Map, Value};
+
+use super::yaml::is_plain_string;
+
+/// The YAML text of a tree, keys sorted.
+#[must_use]
+pub fn to_yaml(value: &Value) -> String {
+    let mut out = String::with_capacity(1024);
+    match value {
+        Value::Object(map) if map.iter().len() > 0 => write_map(map, 0, &mut out),
+        Value::Array(items) if !items.is_empty() => write_list(items, 0, &mut out),
+        other => write_scalar(other, 0, &mut out),
+    }
+    out
+}
+
+fn write_map(map: &Map, indent: usize, out: &mut String) {
+    for (i, (key, value)) in map.iter().enumerate() {
+        if i > 0 {
+            pad(indent, out);
+        }
+        if is_plain(key) {
+            out.push_str(key)
+        } else {
+            write_quoted(key, out)
+        }
+        out.push(':');
+        match value {
+            Value::Object(map) if map.iter().len() > 0 => {
+                out.push('\n');
+                pad(indent + 2, out);
+                write_map(map, indent + 2, out);
+            }
+            Value::Array(items) if !items.is_empty() => {
+                out.push('\n');
+                pad(indent, out);
+                write_list(items, indent, out);
+            }
+            other => {
+                out.push(' ');
+                write_scalar(other, indent + 2, out);
+            }
+        }
+    }
+}
+
+fn write_list(items: &[Value], indent: usize, out: &mut String) {
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            pad(indent, out);
+        }
+        out.push_str("- ");
+        match item {
+            Value::Object(map) if map.iter().len() > 0 => write_map(map, indent + 2, out),
+            Value::Array(items) if !items.is_empty() => write_list(items, indent + 2, out),
+            other => write_scalar(other, indent + 2, out),
+        }
+    }
+}
+
+fn pad(indent: usize, out: &mut String) {
+    out.extend(std::iter::repeat_n(' ', indent));
+}
+
+/// A scalar or an empty container, and the line's end.
+fn write_scalar(value: &Value, indent: usize, out: &mut String) {
+    match value {
+        Value::Object(_) => out.push_str("{}"),
+        Value::Array(_) => out.push_str("[]"),
+        Value::String(text) if is_plain(text) => out.push_str(text),
+        Value::String(text) if is_literal(text) => {
+            let body = text.trim_end_matches('\n');
+            out.push_str(match text.len() - body.len() {
+                0 => "|-\n",
+                1 => "|\n",
+                _ => "|+\n",
+            });
+            for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+                if !line.is_empty() {
+                    pad(indent.max(2), out);
+                    out.push_str(line);
+                }
+                out.push('\n');
+            }
+            return;
+        }
+        Value::String(text) => write_quoted(text, out),
+        other => out.push_str(&other.to_string()),
+    }
+    out.push('\n');
+}
+
+/// Whether a text needs no quotes: letters, digits and a few signs, and no parser takes it for anything but a string.
+fn is_plain(text: &str) -> bool {
+    let first = |c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '_');
+    let sign = |c: char| matches!(c, '-' | '_' | '.' | '/' | '@' | '+' | '=' | '(' | ')');
+    text.starts_with(first)
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || sign(c) || c == ' ')
+        && !text.ends_with(' ')
+        && is_plain_string(text)
+}
+
+/// Whether a text of several lines can stand as a literal block.
+fn is_literal(text: &str) -> bool {
+    text.contains('\n')
+        && !text.starts_with([' ', '\n'])
+        && text.chars().all(|c| c == '\n' || c == ' ' || c.is_ascii_graphic())
+        // A block's blank lines and its end are easy to get wrong where lines have nothing but spaces.
+        && text.split('\n').all(|line| line.is_empty() || !line.trim_end().is_empty())
+}
+
+fn write_quoted(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_alphanumeric() || c == ' ' || c.is_ascii_graphic() => out.push(c),
+            c if u32::from(c) <= 0xffff => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push_str(&format!("\\U{:08X}", u32::from(c))),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::yaml;
+    use super::to_yaml;
+    use kindom_api::json::{Map, Value, parse};
+
+    fn check(json: &str, want: &str) {
+        let value = parse(json.as_bytes()).unwrap();
+        let text = to_yaml(&value);
+        assert_eq!(text, want);
+        assert_eq!(yaml::parse(&text).unwrap().value, value);
+    }
+
+    #[test]
+    fn blocks() {
+        check(
+            r#"{"a":{"b":[1,{"c":null,"d":[]},[2,[3]]]},"e":{}}"#,
+            "a:\n  b:\n  - 1\n  - c: null\n    d: []\n  - - 2\n    - - 3\ne: {}\n",
+        );
+        check("[]", "[]\n");
+        check("[{}]", "- {}\n");
+        check("1.5", "1.5\n");
+        check(
+            r#"{"a":["y","no","1","x y","","a: b","2001-01-01","~","é\u0001"]}"#,
+            "a:\n- \"y\"\n- \"no\"\n- \"1\"\n- x y\n- \"\"\n- \"a: b\"\n- \"2001-01-01\"\n- \"~\"\n- \"é\\u0001\"\n",
+        );
+        check(r#"{"n":1,"yes":2}"#, "\"n\": 1\n\"yes\": 2\n");
+    }
+
+    #[test]
+    fn texts_of_several_lines() {
+        check(
+            r#"{"a":"x\ny","b":"x\ny\n","c":"x\n\n","d":" x\n","e":"x\n\n y\n"}"#,
+            "a: |-\n  x\n  y\nb: |\n  x\n  y\nc: |+\n  x\n\nd: \" x\\n\"\ne: |\n  x\n\n   y\n",
+        );
+        check(r#"["x\ny"]"#, "- |-\n  x\n  y\n");
+        check(r#""x\ny""#, "|-\n  x\n  y\n");
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (-1e30f64..1e30).prop_map(Value::Float),
+            "\\PC{0,9}|[ -~\n]{0,12}|[xy \n]{0,6}|y|On|1e3|0x1|<<|---".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 5, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::Array),
+                proptest::collection::vec(("[a-z]{0,3}|\\PC{0,4}|[ -~]{0,4}|on|<<", inner), 0..5)
+                    .prop_map(|e| Value::Object(e.into_iter().collect::<Map>())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(value in value()) {
+            // Whole floats come back as integers, as they do through JSON.
+            let want = parse(&value.to_vec()).unwrap();
+            let text = to_yaml(&value);
+            let got = yaml::parse(&text).map(|d| d.value);
+            prop_assert_eq!(got, Ok(want), "{}", text);
+        }
+    }
+}
