@@ -22,6 +22,7 @@
 //!
 //! Sources: `apiextensions-apiserver/pkg/apiserver/{schema,validation}` and `kube-openapi/pkg/validation`, 1.37.
 
+mod coerce;
 pub mod columns;
 mod compile;
 pub mod crd;
@@ -36,7 +37,7 @@ mod unsupported;
 mod validate;
 
 use kindom_api::Value;
-use kindom_api::field::ErrorList;
+use kindom_api::field::{Error, ErrorList, Path};
 
 use node::Node;
 
@@ -83,6 +84,24 @@ impl Schema {
         if !self.preserve_unknown_fields {
             prune::prune(object, self.root.as_ref(), unknown);
         }
+    }
+
+    /// Brings the metadata of embedded resources into the form that `ObjectMeta` has; that of the object itself is
+    /// `kindom_api::meta::coerce_metadata`'s. To be called after [`Self::prune`]. If asked, adds the sorted paths of the
+    /// fields that were dropped because no metadata has them.
+    ///
+    /// # Errors
+    /// Metadata of the wrong type, or an `apiVersion` or `kind` that is no string; a client gets 400 for it. The object
+    /// may then be changed in part.
+    pub fn coerce(&self, object: &mut Value, unknown: Option<&mut Vec<String>>) -> Result<(), Error> {
+        let Some(root) = &self.root else { return Ok(()) };
+        let mut found = unknown.is_some().then(Vec::new);
+        coerce::coerce(object, root, &Path::root(), &mut found.as_mut())?;
+        if let (Some(unknown), Some(mut found)) = (unknown, found) {
+            found.sort_unstable();
+            unknown.append(&mut found);
+        }
+        Ok(())
     }
 
     /// Drops nulls where the schema allows none and has no default, then fills defaults. Idempotent.

@@ -1,0 +1,111 @@
+//! Embedded metadata is brought into `ObjectMeta`'s form (`schema/objectmeta/algorithm.go`).
+
+use kindom_api::field::{Error, Path};
+use kindom_api::meta::OBJECT_META;
+use kindom_api::{Map, Value};
+
+use crate::node::Node;
+
+/// Coerces the embedded resources below a value; `unknown` gets the fields of their metadata that are no metadata's.
+pub(crate) fn coerce(
+    value: &mut Value,
+    node: &Node,
+    at: &Path<'_>,
+    unknown: &mut Option<&mut Vec<String>>,
+) -> Result<(), Error> {
+    if !node.below.embedded {
+        return Ok(());
+    }
+    match value {
+        Value::Object(map) => {
+            if node.embedded {
+                resource(map, at, unknown)?;
+            }
+            for (key, value) in map.iter_mut() {
+                if let Some(child) = node.property(key) {
+                    coerce(value, child, &at.child(key), unknown)?;
+                } else if let Some(child) = node.field(key) {
+                    coerce(value, child, &at.key(key), unknown)?;
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(of_items) = node.items.as_deref() {
+                for (i, item) in items.iter_mut().enumerate() {
+                    coerce(item, of_items, &at.index(i), unknown)?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn resource(map: &mut Map, at: &Path<'_>, unknown: &mut Option<&mut Vec<String>>) -> Result<(), Error> {
+    for field in ["apiVersion", "kind"] {
+        if let Some(value) = map.get(field).filter(|value| value.as_str().is_none()) {
+            return Err(Error::invalid(&at.child(field), value.clone(), "must be a string"));
+        }
+    }
+    if let Some(metadata) = map.get_mut("metadata") {
+        let at = at.child("metadata");
+        // The path is printed only for those who ask which fields are unknown.
+        let prefix = if unknown.is_some() { at.to_string() } else { String::new() };
+        match OBJECT_META.decode_at(metadata, &prefix) {
+            Ok(decoded) => {
+                *metadata = decoded.value;
+                if let Some(unknown) = unknown {
+                    unknown.extend(decoded.unknown_fields);
+                }
+            }
+            Err(error) => return Err(Error::invalid(&at, metadata.clone(), error.to_string())),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json::parse;
+
+    use crate::Schema;
+
+    const SCHEMA: &str = r#"{"type":"object","properties":{"list":{"type":"array","items":{
+        "type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}}}}"#;
+
+    fn check(object: &str, want: Result<(&str, &[&str]), &str>) {
+        let schema = Schema::compile(Some(&parse(SCHEMA.as_bytes()).unwrap()), false).unwrap();
+        let mut object = parse(object.as_bytes()).unwrap();
+        let mut unknown = Vec::new();
+        let got = schema.coerce(&mut object, Some(&mut unknown)).map_err(|e| e.to_string());
+        match want {
+            Ok((object_after, paths)) => {
+                assert_eq!(got, Ok(()));
+                assert_eq!(
+                    (object.to_string().as_str(), unknown),
+                    (object_after, paths.iter().map(|p| (*p).to_owned()).collect())
+                );
+            }
+            Err(text) => assert_eq!(got, Err(text.to_owned())),
+        }
+    }
+
+    #[test]
+    fn metadata_below_gets_its_form() {
+        check(
+            r#"{"metadata":{"x":1},"list":[{"kind":"K","metadata":{"name":"a","x":1,"creationTimestamp":null},"x":1}]}"#,
+            Ok((
+                r#"{"list":[{"kind":"K","metadata":{"name":"a"},"x":1}],"metadata":{"x":1}}"#,
+                &["list[0].metadata.x"],
+            )),
+        );
+        check(r#"{"list":[{"kind":5}]}"#, Err("list[0].kind: Invalid value: 5: must be a string"));
+        check(
+            r#"{"list":[{"metadata":{"labels":{"a":1}}}]}"#,
+            Err(concat!(
+                r#"list[0].metadata: Invalid value: {"labels":{"a":1}}: "#,
+                "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"
+            )),
+        );
+    }
+}
