@@ -1,9 +1,12 @@
 //! Why a test could not be carried out.
 
+use std::fmt;
 use std::time::Duration;
 
 /// What keeps the harness from doing its work. A test fails on any of these.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` is `Display`: tests unwrap these errors, and a log is only readable with its line ends.
+#[derive(thiserror::Error)]
 pub enum HarnessError {
     /// The binary or a tool is missing, or does not run; the text says what to do.
     #[error("{0}")]
@@ -50,6 +53,12 @@ pub enum HarnessError {
         /// The safety net.
         limit: Duration,
     },
+}
+
+impl fmt::Debug for HarnessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl HarnessError {

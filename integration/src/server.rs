@@ -429,11 +429,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let _ = std::io::Write::write_all(
-                &mut std::io::stderr(),
-                format!("--- the server's log ends with ---\n{}\n", self.log_tail()).as_bytes(),
-            );
+        let log = self.log_tail();
+        if std::thread::panicking() && !log.is_empty() {
+            let text = format!("--- the server's log ends with ---\n{log}\n");
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
         }
         if self.running.is_some() {
             let _ = self.kill9();
