@@ -171,11 +171,6 @@ impl<V: Clone> Index<V> {
         Some(Changes { revision, changed })
     }
 
-    /// Starts an index that will be restored, of a store that was compacted at `compacted`.
-    pub(crate) fn restoring(compacted: Revision) -> Self {
-        Self { changes_start: compacted.next(), compacted, ..Self::new() }
-    }
-
     /// Enters what a log says of one revision, later than all before; every revision after the compacted one must
     /// come. Values that are superseded and not needed go to `dropped`.
     pub(crate) fn restore(
@@ -200,6 +195,11 @@ impl<V: Clone> Index<V> {
         self.head = revision;
     }
 
+    /// Ends a part of the log that may say nothing of its last revisions, because they are compacted.
+    pub(crate) fn restored_to(&mut self, revision: Revision) {
+        self.head = self.head.max(revision);
+    }
+
     fn restore_newest(&mut self, key: &Key, record: Record<V>, dropped: &mut impl FnMut(V)) {
         let gone = if record.value.is_none() {
             self.keys.remove(key).map(|records| records.newest)
@@ -212,11 +212,6 @@ impl<V: Clone> Index<V> {
         if let Some(value) = gone.and_then(|record| record.value) {
             dropped(value);
         }
-    }
-
-    /// Ends a part of the log that may say nothing of its last revisions, because they are compacted.
-    pub(crate) fn restored_to(&mut self, revision: Revision) {
-        self.head = self.head.max(revision);
     }
 
     /// The record that this revision left of the key.
@@ -367,6 +362,71 @@ impl<V: Clone> Index<V> {
         records.older.drain(..gone).filter_map(|record| record.value).for_each(dropped);
         if records.older.is_empty() {
             records.older = Vec::new();
+        }
+    }
+}
+
+/// Builds an index of records that come in the order of their keys, and of their revisions for each key; far quicker
+/// than entering them one by one.
+pub(crate) struct IndexBuilder<V> {
+    keys: Vec<(Key, Records<V>)>,
+    /// Revision, position in the transaction, key.
+    changes: Vec<(Revision, u32, Key)>,
+    compacted: Revision,
+}
+
+impl<V: Clone> IndexBuilder<V> {
+    /// For a store that was compacted at `compacted`: of what is not later, only each key's newest record counts.
+    pub(crate) fn new(compacted: Revision) -> Self {
+        Self { keys: Vec::new(), changes: Vec::new(), compacted }
+    }
+
+    /// The next record, and its operation's position in its transaction. Values that are superseded and not needed go
+    /// to `dropped`.
+    pub(crate) fn push(&mut self, key: &[u8], position: u32, record: Record<V>, mut dropped: impl FnMut(V)) {
+        let revision = record.revision;
+        match self.keys.last_mut().filter(|(last, _)| last.as_bytes() == key) {
+            None => {
+                self.drop_tombstone();
+                let key = Key::new(Bytes::copy_from_slice(key));
+                self.keys.push((key, Records { newest: record, older: Vec::new() }));
+            }
+            Some((_, last)) => {
+                let unneeded = last.newest.revision <= self.compacted
+                    && (revision <= self.compacted || last.newest.value.is_none());
+                if unneeded {
+                    let before = std::mem::replace(&mut last.newest, record);
+                    before.value.into_iter().for_each(&mut dropped);
+                } else {
+                    last.push(record);
+                }
+            }
+        }
+        if revision > self.compacted
+            && let Some((key, _)) = self.keys.last()
+        {
+            self.changes.push((revision, position, key.clone()));
+        }
+    }
+
+    /// A compacted tombstone that is all there is of the last key says nothing.
+    fn drop_tombstone(&mut self) {
+        let (compacted, empty) = (self.compacted, |last: &Records<V>| last.newest.value.is_none());
+        self.keys.pop_if(|(_, last)| empty(last) && last.newest.revision <= compacted);
+    }
+
+    /// The index up to `head`; every revision after the compacted one must have come.
+    pub(crate) fn finish(mut self, head: Revision) -> Index<V> {
+        self.drop_tombstone();
+        self.changes.sort_unstable_by_key(|(revision, position, _)| (*revision, *position));
+        let changes = self.changes.chunk_by(|(a, ..), (b, ..)| a == b);
+        let changes = changes.map(|keys| keys.iter().map(|(.., key)| key.clone()).collect()).collect();
+        Index {
+            keys: self.keys.into_iter().collect(),
+            changes,
+            changes_start: self.compacted.next(),
+            head,
+            compacted: self.compacted,
         }
     }
 }

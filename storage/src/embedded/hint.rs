@@ -6,17 +6,20 @@
 //! ```text
 //! hint     magic u64 · format u32 · segment u32 · end u64 · last batch u64 · last revision u64 · compacted u64 ·
 //!          salt of the segment u64 · body bytes u64 · CRC-32C of the body u32 · CRC-32C of the above u32 · body
-//! body     for each transaction: revision u64 · operations u32, and for each of these:
-//!          key bytes u32 · create revision u64 · offset u32 (0: a delete) · value bytes u32 · key
+//! body     for each operation, in the order of keys, then revisions: key bytes u32 · position in its transaction u32 ·
+//!          revision u64 · create revision u64 · offset u32 (0: a delete) · value bytes u32 · key
 //! ```
+//!
+//! So hints are merged into an index that is built from its first key to its last.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
 use super::frame::{Fields, Placed, Record};
-use super::segment::{Extent, FIRST_FRAME, Location, Segment, SegmentId};
+use super::segment::{Extent, FIRST_FRAME, Segment, SegmentId};
 use crate::Revision;
 use crate::vfs::Vfs;
 
@@ -58,76 +61,99 @@ pub(super) fn read(vfs: &dyn Vfs, dir: &Path, segment: &Segment) -> Option<Hint>
     (known && fits && whole).then_some(Hint { covers, compacted, body })
 }
 
+/// What a hint says of one operation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) position: u32,
+    pub(super) revision: Revision,
+    pub(super) created: Revision,
+    /// None: a delete.
+    pub(super) placed: Option<Placed>,
+}
+
 impl Hint {
-    /// Calls `txn` for each transaction, in the order of the log, with its revision and its operations: key, create
-    /// revision, and where the value is. `None` if it makes no sense, which its CRC all but excludes.
-    pub(super) fn each(
-        &self,
-        segment: SegmentId,
-        mut txn: impl FnMut(Revision, Vec<(Bytes, Revision, Option<Location>)>),
-    ) -> Option<()> {
-        let mut fields = Fields(&self.body);
-        while !fields.0.is_empty() {
-            let revision = Revision(fields.u64()?);
-            let count = fields.u32()?;
-            let mut ops = Vec::new();
-            for _ in 0..count {
-                let key_bytes = usize::try_from(fields.u32()?).ok()?;
-                let created = Revision(fields.u64()?);
-                let (offset, bytes) = (fields.u32()?, fields.u32()?);
-                let key = self.body.slice_ref(fields.take(key_bytes)?);
-                ops.push((key, created, (offset > 0).then_some(Location { segment, offset, bytes })));
-            }
-            txn(revision, ops);
-        }
-        Some(())
+    /// Its entries in order; what makes no sense, which its CRC all but excludes, ends them with `false` from
+    /// [`Entries::is_done`].
+    pub(super) fn entries(&self) -> Entries<'_> {
+        Entries(Fields(&self.body))
+    }
+}
+
+/// Reads the entries of a hint.
+pub(super) struct Entries<'a>(Fields<'a>);
+
+impl Entries<'_> {
+    /// Whether all were read.
+    pub(super) fn is_done(&self) -> bool {
+        self.0.0.is_empty()
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let fields = &mut self.0;
+        let key_bytes = usize::try_from(fields.u32()?).ok()?;
+        let position = fields.u32()?;
+        let (revision, created) = (Revision(fields.u64()?), Revision(fields.u64()?));
+        let (offset, bytes) = (u64::from(fields.u32()?), fields.u32()?);
+        let placed = (offset > 0).then_some(Placed { offset, bytes });
+        Some(Entry { key: fields.take(key_bytes)?, position, revision, created, placed })
     }
 }
 
 /// Collects a hint.
 #[derive(Debug, Default)]
-pub(super) struct HintBuilder {
-    body: Vec<u8>,
+struct HintBuilder {
+    /// All keys, one after another: slices of batches would keep those in memory.
+    keys: Vec<u8>,
+    entries: Vec<Collected>,
     compacted: Revision,
 }
 
+/// Where the key is, and the rest of an [`Entry`]: position, revision, create revision, place.
+type Collected = (Range<usize>, u32, Revision, Revision, Option<Placed>);
+
 impl HintBuilder {
-    pub(super) fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &Record) {
         match record {
             Record::Compact(revision) => self.compacted = self.compacted.max(*revision),
             Record::Txn { revision, ops } => {
-                self.body.extend_from_slice(&revision.0.to_le_bytes());
-                self.u32(ops.len());
-                for op in ops {
+                for (position, op) in (0..).zip(ops) {
+                    let start = self.keys.len();
+                    self.keys.extend_from_slice(&op.key);
                     let placed = op.value.as_ref().map(|(placed, _)| *placed);
-                    self.op(&op.key, op.created, placed);
+                    self.entries.push((start..self.keys.len(), position, *revision, op.created, placed));
                 }
             }
         }
     }
 
-    fn op(&mut self, key: &[u8], created: Revision, placed: Option<Placed>) {
-        let (offset, bytes) = placed.map_or((0, 0), |placed| (placed.offset, placed.bytes));
-        self.u32(key.len());
-        self.body.extend_from_slice(&created.0.to_le_bytes());
-        self.body.extend_from_slice(&u32::try_from(offset).unwrap_or(u32::MAX).to_le_bytes());
-        self.body.extend_from_slice(&bytes.to_le_bytes());
-        self.body.extend_from_slice(key);
+    fn body(mut self) -> Vec<u8> {
+        let keys = &self.keys;
+        let key = |range: &Range<usize>| keys.get(range.clone()).unwrap_or_default();
+        self.entries.sort_by(|a, b| (key(&a.0), a.2).cmp(&(key(&b.0), b.2)));
+        let mut body = Vec::with_capacity(keys.len() + self.entries.len() * 32);
+        for (range, position, revision, created, placed) in &self.entries {
+            let length = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+            let (offset, bytes) = placed.map_or((0, 0), |placed| (placed.offset, placed.bytes));
+            body.extend_from_slice(&length(range.len() as u64));
+            body.extend_from_slice(&position.to_le_bytes());
+            body.extend_from_slice(&revision.0.to_le_bytes());
+            body.extend_from_slice(&created.0.to_le_bytes());
+            body.extend_from_slice(&length(offset));
+            body.extend_from_slice(&bytes.to_le_bytes());
+            body.extend_from_slice(key(range));
+        }
+        body
     }
 
-    fn u32(&mut self, number: usize) {
-        self.body.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
-    }
-
-    /// Writes it. Callers log a failure and go on: the segment itself has everything.
-    pub(super) fn write(
-        self,
-        vfs: &dyn Vfs,
-        dir: &Path,
-        segment: &Segment,
-        covers: Extent,
-    ) -> io::Result<()> {
-        let mut content = Vec::with_capacity(HEAD_BYTES + self.body.len());
+    fn write(self, vfs: &dyn Vfs, dir: &Path, segment: &Segment, covers: Extent) -> io::Result<()> {
+        let compacted = self.compacted;
+        let body = self.body();
+        let mut content = Vec::with_capacity(HEAD_BYTES + body.len());
         content.extend_from_slice(&MAGIC.to_le_bytes());
         content.extend_from_slice(&FORMAT.to_le_bytes());
         content.extend_from_slice(&segment.id().0.get().to_le_bytes());
@@ -135,16 +161,16 @@ impl HintBuilder {
             covers.end,
             covers.last_batch,
             covers.last_revision.0,
-            self.compacted.0,
+            compacted.0,
             segment.header.salt,
-            self.body.len() as u64,
+            body.len() as u64,
         ] {
             content.extend_from_slice(&field.to_le_bytes());
         }
-        content.extend_from_slice(&crc32c::crc32c(&self.body).to_le_bytes());
+        content.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
         let crc = crc32c::crc32c(&content);
         content.extend_from_slice(&crc.to_le_bytes());
-        content.extend_from_slice(&self.body);
+        content.extend_from_slice(&body);
         let path = path(dir, segment.id());
         let temporary = path.with_extension("hint.tmp");
         let file = vfs.create(&temporary)?;
@@ -154,7 +180,8 @@ impl HintBuilder {
     }
 }
 
-/// Writes the hint of a complete segment, or of a log's first part, by reading it.
+/// Writes the hint of a complete segment, or of a log's first part, by reading it. Callers log a failure and go on: the
+/// segment itself has everything.
 pub(super) fn write_for(vfs: &dyn Vfs, dir: &Path, segment: &Segment, covers: Extent) -> io::Result<()> {
     let mut hint = HintBuilder { compacted: segment.header.compacted, ..HintBuilder::default() };
     let mut at = FIRST_FRAME;

@@ -15,13 +15,15 @@ use crate::{Revision, StorageError};
 const MAGIC: u64 = u64::from_le_bytes(*b"kindomHW");
 /// Far enough apart for any sector size.
 const SLOTS: [u64; 2] = [0, 4096];
-const SLOT_BYTES: usize = 36;
+const SLOT_BYTES: usize = 44;
 
 /// What was durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Mark {
     pub(super) batch: u64,
     pub(super) revision: Revision,
+    /// The compacted revision; opening is quicker if it is known before the log is read.
+    pub(super) compacted: Revision,
 }
 
 /// The file that holds it.
@@ -68,7 +70,7 @@ impl MarkFile {
     pub(super) fn write(&mut self, mark: Mark) -> io::Result<()> {
         self.sequence += 1;
         let mut slot = Vec::with_capacity(SLOT_BYTES);
-        for field in [MAGIC, self.sequence, mark.batch, mark.revision.0] {
+        for field in [MAGIC, self.sequence, mark.batch, mark.revision.0, mark.compacted.0] {
             slot.extend_from_slice(&field.to_le_bytes());
         }
         let crc = crc32c::crc32c(&slot);
@@ -85,6 +87,9 @@ fn decode(slot: &[u8; SLOT_BYTES]) -> Option<(u64, Mark)> {
     let (covered, _) = slot.split_last_chunk::<4>()?;
     let mut fields = Fields(slot);
     let magic = fields.u64()?;
-    let (sequence, mark) = (fields.u64()?, Mark { batch: fields.u64()?, revision: Revision(fields.u64()?) });
+    let (sequence, mark) = (
+        fields.u64()?,
+        Mark { batch: fields.u64()?, revision: Revision(fields.u64()?), compacted: Revision(fields.u64()?) },
+    );
     (magic == MAGIC && fields.u32()? == crc32c::crc32c(covered)).then_some((sequence, mark))
 }

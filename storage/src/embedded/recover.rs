@@ -4,18 +4,21 @@
 //! lies behind the last whole batch, if the high-water mark does not reach there and no later batch proves that it was
 //! durable.
 
+use std::cmp::{Ordering, Reverse};
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::frame::Record;
 use super::hint;
-use super::mark::MarkFile;
+use super::mark::{Mark, MarkFile};
 use super::segment::{
     Extent, FIRST_FRAME, Frame, Rest, Segment, SegmentHeader, SegmentId, Segments, create_log, damaged,
     new_salt, search, unusable,
 };
-use crate::index::Index;
+use crate::index::{Index, IndexBuilder};
 use crate::vfs::Vfs;
 use crate::{Revision, StorageError};
 
@@ -38,23 +41,21 @@ pub(super) fn recover(vfs: &dyn Vfs, dir: &Path, allocate: u64) -> Result<Recove
     let names = vfs.list(dir).map_err(|error| unusable(dir, "list", &error))?;
     let files = Files::of(vfs, dir, &names)?;
     let mut mark = open_mark(vfs, dir, &names, !files.segments.is_empty())?;
-    let compacted = files.segments.iter().map(|(segment, hint)| {
-        let hinted = hint.as_ref().map_or(Revision::ZERO, |hint| hint.compacted);
-        hinted.max(segment.header.compacted)
-    });
+    let hinted = files.hinted();
+    let segments = Segments::from_iter(files.segments.iter().map(|(segment, _)| Arc::clone(segment)));
     let mut load = Load {
-        index: Index::restoring(compacted.max().unwrap_or_default()),
-        segments: Segments::from_iter(files.segments.iter().map(|(segment, _)| Arc::clone(segment))),
+        index: merge(&files, &segments, hinted, mark.mark.compacted)?,
+        segments,
         batch: 0,
         revision: Revision::ZERO,
         last_frame: None,
     };
     let mut position = FIRST_FRAME;
-    let mut rest = files.segments.iter().peekable();
-    while let Some((segment, hint)) = rest.next() {
+    for (at, (segment, hint)) in files.segments.iter().enumerate() {
         load.check_start(segment)?;
-        position = load.segment(segment, hint.as_ref())?;
-        match rest.peek() {
+        let hint = hint.as_ref().filter(|_| at < hinted);
+        position = load.segment(segment, hint.map(|hint| hint.covers))?;
+        match files.segments.get(at + 1) {
             Some((next, _)) => load.check_end(segment, position, next)?,
             None if !segment.is_pack() => load.check_tail(segment, position, mark.mark.batch)?,
             None => {}
@@ -96,7 +97,8 @@ pub(super) fn recover(vfs: &dyn Vfs, dir: &Path, allocate: u64) -> Result<Recove
         }
     };
     if mark.mark.batch < batch {
-        let reached = super::mark::Mark { batch, revision: index.head() };
+        let (revision, compacted) = (index.head(), index.compacted());
+        let reached = Mark { batch, revision, compacted };
         mark.write(reached).map_err(|error| unusable(mark.path(), "write", &error))?;
     }
     Ok(Recovered { index, segments, active, position, batch, mark, next_id })
@@ -124,6 +126,78 @@ fn open_mark(
         }
     }
 }
+
+/// An index of what the first `hinted` hints say.
+fn merge(
+    files: &Files,
+    all: &Segments,
+    hinted: usize,
+    marked: Revision,
+) -> Result<Index<Location>, StorageError> {
+    let compacted = files.segments.iter().map(|(segment, hint)| {
+        let hinted = hint.as_ref().map_or(Revision::ZERO, |hint| hint.compacted);
+        hinted.max(segment.header.compacted)
+    });
+    let mut builder = IndexBuilder::new(compacted.fold(marked, Revision::max));
+    let hints = files.segments.iter().take(hinted);
+    let hints = hints.filter_map(|(segment, hint)| Some((segment, hint.as_ref()?)));
+    let segments: Vec<_> = hints.clone().map(|(segment, _)| segment).collect();
+    let lost = |location: Location| all.lost(&location);
+    let mut entries: Vec<_> = hints.clone().map(|(_, hint)| hint.entries()).collect();
+    let head = hints.last().map_or(Revision::ZERO, |(_, hint)| hint.covers.last_revision);
+    let mut heap = BinaryHeap::with_capacity(entries.len());
+    for at in 0..entries.len() {
+        heap.extend(next_entry(at, &mut entries));
+    }
+    while let Some(mut top) = heap.peek_mut() {
+        let Reverse(Next { segment: at, entry, .. }) = *top;
+        let Some(segment) = segments.get(at) else { break };
+        segment.gained(entry.placed.map(|placed| placed.bytes));
+        let value = entry.placed.map(|placed| Location::new(segment.id(), placed));
+        let record = crate::index::Record { revision: entry.revision, created: entry.created, value };
+        builder.push(entry.key, entry.position, record, lost);
+        match next_entry(at, &mut entries) {
+            Some(next) => *top = next,
+            None => drop(PeekMut::pop(top)),
+        }
+    }
+    match segments.iter().zip(&entries).find(|(_, entries)| !entries.is_done()) {
+        Some((segment, _)) => Err(segment.damaged(0, "its hint makes no sense; remove the hint")),
+        None => Ok(builder.finish(head)),
+    }
+}
+
+fn next_entry<'a>(segment: usize, entries: &mut [hint::Entries<'a>]) -> Option<Reverse<Next<'a>>> {
+    let entry = entries.get_mut(segment)?.next()?;
+    Some(Reverse(Next { key: entry.key, segment, entry }))
+}
+
+/// The entry of a hint that comes next. Of equal keys, the older segment's comes first: its revisions are lower.
+struct Next<'a> {
+    key: &'a [u8],
+    segment: usize,
+    entry: hint::Entry<'a>,
+}
+
+impl Ord for Next<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(other.key).then(self.segment.cmp(&other.segment))
+    }
+}
+
+impl PartialOrd for Next<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Next<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Next<'_> {}
 
 /// The files that count, the oldest batch first.
 struct Files {
@@ -165,14 +239,37 @@ impl Files {
             (Arc::new(segment), hint)
         };
         let segments: Vec<_> = segments.into_iter().map(with_hint).collect();
+        let hinted: BTreeSet<_> =
+            segments.iter().filter_map(|(segment, hint)| hint.is_some().then_some(segment.id())).collect();
         for name in names {
+            // Of a segment that is gone, or damaged: then it is written anew.
             if let Some((id, "hint")) = parse_name(name)
-                && !segments.iter().any(|(segment, _)| segment.id() == id)
+                && !hinted.contains(&id)
             {
                 remove(vfs, &dir.join(name))?;
             }
         }
         Ok(Self { segments, next_id })
+    }
+}
+
+impl Files {
+    /// How many of the oldest segments are read from their hints: as long as each says all of its segment, and one
+    /// more that may say part of it. What follows is read from the log, in order.
+    fn hinted(&self) -> usize {
+        let mut hinted = 0;
+        for (at, (_, hint)) in self.segments.iter().enumerate() {
+            let Some(hint) = hint else { break };
+            hinted = at + 1;
+            let whole = self.segments.get(hinted).is_some_and(|(next, _)| {
+                hint.covers.last_batch + 1 == next.header.first_batch
+                    && hint.covers.last_revision.next() == next.header.first_revision
+            });
+            if !whole {
+                break;
+            }
+        }
+        hinted
     }
 }
 
@@ -264,22 +361,18 @@ impl Load {
         Err(segment.damaged(0, &what))
     }
 
-    /// Reads a segment as far as it is whole; answers where that ends.
-    fn segment(&mut self, segment: &Arc<Segment>, hint: Option<&hint::Hint>) -> Result<u64, StorageError> {
+    /// Reads a segment as far as it is whole, after what the index already has of it; answers where that ends.
+    fn segment(&mut self, segment: &Arc<Segment>, known: Option<Extent>) -> Result<u64, StorageError> {
         let failed = |error: &std::io::Error| unusable(&segment.path, "read", error);
         let file_bytes = segment.file.len().map_err(|error| failed(&error))?;
         let mut position = FIRST_FRAME;
         self.last_frame = None;
-        if let Some(hint) = hint {
-            if hint.covers.end > file_bytes {
-                let what = format!("the file ends here, but held {} bytes", hint.covers.end);
-                return Err(segment.damaged(file_bytes, &what));
+        if let Some(known) = known {
+            if known.end > file_bytes {
+                return Err(segment.damaged(file_bytes, &format!("the file had {} bytes", known.end)));
             }
-            let restored = hint.each(segment.id(), |revision, ops| self.restore(segment, revision, ops));
-            restored.ok_or_else(|| segment.damaged(0, "its hint makes no sense"))?;
-            position = hint.covers.end;
-            (self.batch, self.revision) = (hint.covers.last_batch, hint.covers.last_revision);
-            self.index.restored_to(self.revision);
+            position = known.end;
+            (self.batch, self.revision) = (known.last_batch, known.last_revision);
         }
         match segment.header.extent {
             Some(extent) => {

@@ -298,7 +298,8 @@ impl Writer {
 
     fn write_mark(&mut self) {
         self.marked_at = Instant::now();
-        let mark = Mark { batch: self.batch, revision: self.core.local.hub.published() };
+        let local = &self.core.local;
+        let mark = Mark { batch: self.batch, revision: local.hub.published(), compacted: local.compacted() };
         if let Err(error) = self.mark.write(mark) {
             let error = unusable(self.mark.path(), "write", &error);
             self.fail(&error.to_string());
