@@ -340,6 +340,22 @@ mod tests {
         assert_eq!(error, RequestError::PatchDoesNotApply("exceeded max depth".into()));
     }
 
+    #[test]
+    fn work_has_a_bound() {
+        let object = format!("{{\"l\":[{}1]}}", "1,".repeat(100_000));
+        let run = |path: &str| {
+            let add = format!(r#"{{"op":"add","path":"{path}","value":1}}"#);
+            let patch = format!("[{}]", vec![add; 2_000].join(","));
+            let patch = Patch::json(patch.as_bytes(), Ignore).unwrap();
+            patch.apply(parse(object.as_bytes()).unwrap()).map(|_| ()).map_err(|e| e.to_string())
+        };
+        assert_eq!(run("/l/-"), Ok(()));
+        assert_eq!(
+            run("/l/100000"),
+            Err("error in add for path: '/l/100000': the patch takes too much work".into())
+        );
+    }
+
     proptest! {
         #[test]
         fn no_patch_panics(
