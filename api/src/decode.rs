@@ -400,18 +400,29 @@ impl State {
 
 /// Where standard base64 with padding goes wrong, if it does (Go's `base64.StdEncoding`, which skips line ends).
 fn base64_error(text: &str) -> Option<usize> {
-    let digit = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
-    let bytes: Vec<(usize, u8)> =
-        text.bytes().enumerate().filter(|(_, b)| !matches!(b, b'\n' | b'\r')).collect();
-    let digits = bytes.iter().take_while(|(_, b)| digit(b)).count();
-    let padding = bytes.len() - digits;
-    let end = |i: usize| bytes.get(i).map_or(text.len(), |(at, _)| *at);
-    match (digits % 4, padding) {
-        (0, 0) => None,
-        (2, 2) | (3, 1) if bytes.iter().skip(digits).all(|(_, b)| *b == b'=') => None,
-        // A quantum that ends too early is reported where it began.
-        (n, 0) => Some(end(digits - n)),
-        _ => Some(end(digits)),
+    let end = text.len();
+    let mut bytes = text.bytes().enumerate().filter(|(_, b)| !matches!(b, b'\n' | b'\r'));
+    loop {
+        // Groups of four; one that ends too early is reported where it began.
+        for in_group in 0..4 {
+            let Some((at, byte)) = bytes.next() else {
+                return (in_group > 0).then(|| end.saturating_sub(in_group));
+            };
+            if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/') {
+                continue;
+            }
+            if byte != b'=' || in_group < 2 {
+                return Some(at);
+            }
+            if in_group == 2 {
+                match bytes.next() {
+                    Some((_, b'=')) => {}
+                    Some(_) => return Some(at),
+                    None => return Some(end),
+                }
+            }
+            return bytes.next().map(|(at, _)| at);
+        }
     }
 }
 
@@ -425,4 +436,53 @@ pub fn type_error(value: &Value, go_type: &str) -> DecodeError {
 #[must_use]
 pub fn unknown_field(path: &str) -> String {
     format!("unknown field {}", go_quote(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64_error;
+    use crate::crd::decode_crd;
+    use crate::json::parse;
+
+    #[test]
+    fn base64_is_checked() {
+        for good in ["", "QQ==", "QUI=", "QUJD", "QU\nJD", "+/+/"] {
+            assert_eq!(base64_error(good), None, "{good}");
+        }
+        for (bad, at) in [
+            ("Q", 0),
+            ("QUI", 0),
+            ("QUJDQQ", 4),
+            ("QQ=", 3),
+            ("QQ=Q", 2),
+            ("QQ==Q", 4),
+            ("Q=", 1),
+            ("=", 0),
+            ("QUJD=", 4),
+            ("Q!==", 1),
+            ("QUJDé", 4),
+        ] {
+            assert_eq!(base64_error(bad), Some(at), "{bad}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_below_types_that_decode_themselves_go_unseen() {
+        let tree = parse(
+            br#"{"x":1,"spec":{"versions":[{"schema":{"openAPIV3Schema":{"properties":{"a":{"foo":1,"items":{"foo":1}}},"additionalProperties":{"foo":1},"default":{"foo":1}}}}]}}"#,
+        );
+        let (crd, unknown) = decode_crd(&tree.unwrap()).unwrap();
+        assert_eq!(unknown, ["spec.versions[0].schema.openAPIV3Schema.properties.a.foo", "x"]);
+        assert_eq!(
+            crd.spec.versions[0].open_api_v3_schema().unwrap().to_string(),
+            r#"{"additionalProperties":{},"default":{"foo":1},"properties":{"a":{"items":{}}}}"#
+        );
+    }
+
+    #[test]
+    fn at_most_a_hundred_unknown_fields_are_named() {
+        let fields: Vec<String> = (0..300).map(|i| format!("\"x{i}\":1")).collect();
+        let tree = parse(format!("{{{}}}", fields.join(",")).as_bytes()).unwrap();
+        assert_eq!(decode_crd(&tree).unwrap().1.len(), 100);
+    }
 }

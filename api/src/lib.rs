@@ -1,8 +1,9 @@
 //! Wire types and names of the Kubernetes resource model.
 //!
 //! **Owns** the object tree ([`json`]), names of groups, versions, kinds and resources ([`names`]), field errors
-//! ([`field`]), selectors ([`selector`]) and the answer to a failed request ([`status`]). **Deliberately absent:**
-//! I/O, async, and any knowledge of how objects are stored or served.
+//! ([`field`]), selectors ([`selector`]), the answer to a failed request ([`status`]), metadata ([`meta`]), the built-in
+//! types ([`crd`], [`namespace`]) and how upstream decodes them ([`decode`]). **Deliberately absent:** I/O, async, and
+//! any knowledge of how objects are stored or served.
 
 pub mod crd;
 pub mod decode;
@@ -10,6 +11,7 @@ pub mod field;
 pub mod json;
 pub mod meta;
 pub mod names;
+pub mod namespace;
 pub mod selector;
 pub mod status;
 

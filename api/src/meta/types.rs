@@ -226,3 +226,90 @@ pub fn coerce_metadata(object: &mut Value) -> Result<Vec<String>, DecodeError> {
     *metadata = decoded.value;
     Ok(decoded.unknown_fields)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{from_value, parse, to_value};
+
+    fn coerce(object: &str) -> String {
+        let mut object = parse(object.as_bytes()).unwrap();
+        match coerce_metadata(&mut object) {
+            Ok(unknown) => format!("{object} {unknown:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn metadata_is_read_as_gos_type() {
+        let check = |object: &str, want: &str| assert_eq!(coerce(object), want, "{object}");
+        check(r#"{"spec":1}"#, r#"{"spec":1} []"#);
+        check(r#"{"metadata":null}"#, r#"{"metadata":{}} []"#);
+        check(
+            r#"{"metadata":{"name":"a","x":1,"labels":{"a":null},"finalizers":[],"creationTimestamp":null,"deletionGracePeriodSeconds":0}}"#,
+            r#"{"metadata":{"deletionGracePeriodSeconds":0,"labels":{"a":""},"name":"a"}} ["metadata.x"]"#,
+        );
+        check(
+            r#"{"metadata":{"ownerReferences":[{"kind":"K","y":{}}]}}"#,
+            r#"{"metadata":{"ownerReferences":[{"apiVersion":"","kind":"K","name":"","uid":""}]}} ["metadata.ownerReferences[0].y"]"#,
+        );
+        check(
+            r#"{"metadata":{"creationTimestamp":"2024-02-29T12:00:00.9+02:00"}}"#,
+            r#"{"metadata":{"creationTimestamp":"2024-02-29T10:00:00Z"}} []"#,
+        );
+        check(
+            r#"{"metadata":{"managedFields":[{"manager":"m","fieldsV1":{"f:x":{}},"time":null}]}}"#,
+            r#"{"metadata":{"managedFields":[{"fieldsV1":{"f:x":{}},"manager":"m"}]}} []"#,
+        );
+    }
+
+    #[test]
+    fn metadata_of_the_wrong_type_is_refused_in_gos_words() {
+        let check = |metadata: &str, want: &str| {
+            assert_eq!(
+                coerce(&format!("{{\"metadata\":{metadata}}}")),
+                format!("json: cannot unmarshal {want}")
+            );
+        };
+        check("[]", "array into Go value of type v1.ObjectMeta");
+        check(r#"{"labels":{"a":5}}"#, "number into Go struct field ObjectMeta.labels of type string");
+        check(r#"{"labels":"x"}"#, "string into Go struct field ObjectMeta.labels of type map[string]string");
+        check(r#"{"finalizers":{}}"#, "object into Go struct field ObjectMeta.finalizers of type []string");
+        check(r#"{"generation":1.5}"#, "number 1.5 into Go struct field ObjectMeta.generation of type int64");
+        check(r#"{"uid":true}"#, "bool into Go struct field ObjectMeta.uid of type types.UID");
+        check(
+            r#"{"deletionTimestamp":5}"#,
+            "number into Go struct field ObjectMeta.deletionTimestamp of type string",
+        );
+        check(
+            r#"{"ownerReferences":[{"uid":1}]}"#,
+            "number into Go struct field OwnerReference.ownerReferences.uid of type types.UID",
+        );
+        // The first one counts, but what decodes itself stops everything.
+        check(
+            r#"{"annotations":[],"creationTimestamp":1}"#,
+            "number into Go struct field ObjectMeta.creationTimestamp of type string",
+        );
+    }
+
+    #[test]
+    fn typed_metadata_goes_there_and_back() {
+        let tree = parse(br#"{"name":"a","labels":{"x":"y"},"generation":3,"finalizers":["f"],"managedFields":[{"manager":"m"}]}"#);
+        let tree = tree.unwrap();
+        let meta: ObjectMeta = from_value(&tree).unwrap();
+        assert_eq!(meta.labels.get("x").map(String::as_str), Some("y"));
+        assert_eq!(to_value(&meta), tree);
+    }
+
+    #[test]
+    fn a_condition_keeps_its_time_while_its_status_stays() {
+        let mut conditions = Vec::new();
+        assert!(set_condition(&mut conditions, Condition::new("A", "False", "R", "m"), "t1"));
+        assert!(!set_condition(&mut conditions, Condition::new("A", "False", "R", "m"), "t2"));
+        assert!(set_condition(&mut conditions, Condition::new("A", "False", "Q", "m"), "t2"));
+        assert_eq!(find_condition(&conditions, "A").unwrap().last_transition_time.as_deref(), Some("t1"));
+        assert!(set_condition(&mut conditions, Condition::new("A", "True", "Q", "m"), "t3"));
+        assert_eq!(find_condition(&conditions, "A").unwrap().last_transition_time.as_deref(), Some("t3"));
+        assert!(is_condition_true(&conditions, "A") && !is_condition_true(&conditions, "B"));
+    }
+}

@@ -1,4 +1,5 @@
 //! Registrations that break one rule each, and what is said about them.
 
 mod corpus;
+mod random;
 mod recorded;

@@ -1,0 +1,218 @@
+//! Whatever comes in, nothing panics, and what was accepted once is accepted again.
+
+use proptest::prelude::*;
+
+use kindom_api::crd::{decode_crd, default_crd, prepare_for_create, prepare_for_update};
+use kindom_api::meta::coerce_metadata;
+use kindom_api::{Map, Value, json, object};
+
+use crate::crd::{
+    api_approval_state, structural_violations, validate_create, validate_status_update,
+    validate_stored_versions, validate_update, warnings_on_update,
+};
+
+/// Field names of registrations and schemas, so that random trees get somewhere.
+const NAMES: &[&str] = &[
+    "metadata",
+    "spec",
+    "status",
+    "name",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+    "managedFields",
+    "group",
+    "names",
+    "plural",
+    "kind",
+    "scope",
+    "versions",
+    "schema",
+    "openAPIV3Schema",
+    "type",
+    "properties",
+    "items",
+    "additionalProperties",
+    "required",
+    "default",
+    "enum",
+    "pattern",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "nullable",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
+    "rule",
+    "fieldPath",
+    "dependencies",
+    "definitions",
+    "patternProperties",
+    "additionalItems",
+    "subresources",
+    "scale",
+    "selectableFields",
+    "jsonPath",
+    "additionalPrinterColumns",
+    "conversion",
+    "strategy",
+    "webhook",
+    "clientConfig",
+    "url",
+    "service",
+    "path",
+    "port",
+    "caBundle",
+    "conversionReviewVersions",
+    "storage",
+    "served",
+    "storedVersions",
+    "conditions",
+    "acceptedNames",
+    "creationTimestamp",
+    "$ref",
+    "format",
+    "maximum",
+];
+
+const TEXTS: &[&str] = &[
+    "",
+    "object",
+    "array",
+    "string",
+    "integer",
+    "set",
+    "map",
+    "atomic",
+    "Webhook",
+    "None",
+    "Cluster",
+    "a",
+    "A.b/c",
+    "x.k8s.io",
+    ".spec['a']",
+    ".[",
+    "'",
+    "https://[::1%25a]:1/%zz",
+    "://",
+    "//",
+    "/a",
+    "(",
+    "\u{e9}",
+    "\n",
+    "LS0t",
+    "2024-02-29T00:00:00Z",
+    "-",
+];
+
+fn tree() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::Int),
+        (-1e9..1e9_f64).prop_map(Value::Float),
+        prop::sample::select(TEXTS).prop_map(Value::from),
+        ".{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(7, 80, 6, |inner| {
+        let name = prop::sample::select(NAMES);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            prop::collection::vec((name, inner), 0..7)
+                .prop_map(|entries| Value::Object(entries.into_iter().collect::<Map>())),
+        ]
+    })
+}
+
+/// A registration that is fine but for its schema and a few other places.
+fn registration() -> impl Strategy<Value = Value> {
+    (tree(), tree(), tree(), tree()).prop_map(|(schema, subresources, conversion, metadata)| {
+        let version = object! { "name": "v1", "served": true, "storage": true,
+        "schema": object! { "openAPIV3Schema": schema }, "subresources": subresources };
+        object! { "metadata": metadata, "spec": object! { "group": "example.com", "scope": "Cluster",
+        "names": object! { "plural": "widgets", "kind": "Widget" }, "conversion": conversion,
+        "versions": vec![version] } }
+    })
+}
+
+fn run(new: &Value, old: &Value) {
+    let mut object = new.clone();
+    let _ = coerce_metadata(&mut object);
+    let Ok((mut new, _)) = decode_crd(new) else { return };
+    default_crd(&mut new);
+    let decoded_again = decode_crd(&new.to_value()).unwrap().0;
+    assert_eq!(decoded_again, new, "what was written reads back the same");
+    prepare_for_create(&mut new);
+    let _ = (api_approval_state(&new), structural_violations(&new), validate_stored_versions(&new));
+    let errors = validate_create(&new);
+    if errors.is_empty() {
+        new.metadata.resource_version = "1".to_owned();
+        assert_eq!(validate_update(&new, &new), []);
+    }
+    if let Ok((mut old, _)) = decode_crd(old) {
+        default_crd(&mut old);
+        prepare_for_update(&mut new, &old);
+        let _ =
+            (validate_update(&new, &old), validate_status_update(&new, &old), warnings_on_update(&new, &old));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_panics_on_any_tree(new in tree(), old in tree()) {
+        run(&new, &old);
+    }
+
+    #[test]
+    fn nothing_panics_on_any_schema(new in registration(), old in registration()) {
+        run(&new, &old);
+    }
+}
+
+/// Where upstream's validation runs into a nil pointer and answers 500.
+#[test]
+fn paths_into_what_has_no_schema_are_refused() {
+    let tree = br#"{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Cluster",
+        "names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,
+        "schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","additionalProperties":true}}}},
+        "selectableFields":[{"jsonPath":".spec.a.b"}]}]}}"#;
+    let (mut crd, _) = decode_crd(&json::parse(tree).unwrap()).unwrap();
+    default_crd(&mut crd);
+    let errors: Vec<String> = validate_create(&crd).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            r#"spec.selectableFields[0].jsonPath: Invalid value: ".spec.a.b": is an invalid path: does not refer to a valid field"#
+        ]
+    );
+}
+
+/// As deeply as input may nest.
+#[test]
+fn deep_schemas_are_walked() {
+    let mut schema = object! { "type": "string" };
+    for i in 0..80 {
+        schema = match i % 3 {
+            0 => object! { "type": "array", "items": schema },
+            1 => object! { "type": "object", "additionalProperties": schema },
+            _ => object! { "type": "object", "properties": object! { "p": schema } },
+        };
+    }
+    schema = object! { "type": "object", "properties": object! { "p": schema } };
+    let version = object! { "name": "v1", "served": true, "storage": true,
+    "schema": object! { "openAPIV3Schema": schema } };
+    let tree = object! { "metadata": object! { "name": "widgets.example.com" }, "spec": object! {
+    "group": "example.com", "scope": "Cluster", "names": object! { "plural": "widgets", "kind": "Widget" },
+    "versions": vec![version] } };
+    let (mut crd, _) = decode_crd(&tree).unwrap();
+    default_crd(&mut crd);
+    assert_eq!(validate_create(&crd), []);
+}
