@@ -4,6 +4,16 @@ use kindom_api::Value;
 
 use crate::node::{Additional, Node};
 
+/// Whether there is a null anywhere. Most objects have none, and asking is far cheaper than looking fields up.
+pub(crate) fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.values().any(has_null),
+        Value::Array(items) => items.iter().any(has_null),
+        _ => false,
+    }
+}
+
 /// Drops null fields whose schema neither allows null nor has a default. A null that has a default is left for
 /// [`fill`]; a null item of a list stays.
 pub(crate) fn drop_nulls(value: &mut Value, node: &Node) {
@@ -42,6 +52,9 @@ pub(crate) fn fill(value: &mut Value, node: &Node) {
                 }
             }
             for (key, value) in map.iter_mut() {
+                if !matches!(value, Value::Object(_) | Value::Array(_) | Value::Null) {
+                    continue;
+                }
                 if let Some(child) = node.property(key) {
                     fill(value, child);
                 } else if let Additional::Schema(child) = &node.additional {

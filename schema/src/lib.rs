@@ -107,7 +107,7 @@ impl Schema {
     /// Drops nulls where the schema allows none and has no default, then fills defaults. Idempotent.
     pub fn default(&self, object: &mut Value) {
         let Some(root) = &self.root else { return };
-        if !self.preserve_unknown_fields {
+        if !self.preserve_unknown_fields && default::has_null(object) {
             default::drop_nulls(object, root);
         }
         default::fill(object, root);

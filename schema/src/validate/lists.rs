@@ -53,7 +53,8 @@ fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn fields(node: &Node, map: &Map, at: &Path<'_>, errors: &mut ErrorList) {
-    for (key, item) in map.iter() {
+    let deep = |item: &Value| matches!(item, Value::Object(_) | Value::Array(_));
+    for (key, item) in map.iter().filter(|(_, item)| deep(item)) {
         if let Additional::Schema(child) = &node.additional {
             value(child, item, &at.key(key), errors);
         }
