@@ -1,27 +1,23 @@
 //! The actor of one type: folds the type's commits into snapshot and log, and admits its writes.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use actix::{Actor, AsyncContext as _, Context, Handler, Message, StreamHandler};
-use futures::StreamExt as _;
-use futures::stream::poll_fn;
 use kindom_actor_kit::BoxError;
-use kindom_storage::{Change, Commit, KeyRange, RangeRequest, Storage, StorageError, Watch};
+use kindom_storage::{Change, KeyRange, RangeRequest, Storage, StorageError, Watch};
 
-use crate::limits::{FOLD_PER_TURN_MAX, LOAD_PAGE};
+use crate::feed::{Batch, Batches};
+use crate::limits::{FOLD_BYTES_PER_TURN_MAX, FOLD_PER_TURN_MAX, LOAD_PAGE};
 use crate::live::Live;
-use crate::messages::CommitObject;
+use crate::messages::{Admitted, CommitObject};
 use crate::{ObjectEvent, Snapshot, StoredObject};
-
-type Folded = Vec<Result<Arc<Commit>, StorageError>>;
 
 /// One incarnation. What it knows beyond `live` is only where it got it from.
 pub(crate) struct ResourceActor {
     storage: Arc<dyn Storage>,
     live: Arc<Live>,
     prefix: Arc<str>,
-    watch: Option<Watch>,
+    commits: Option<Batches>,
 }
 
 impl ResourceActor {
@@ -50,12 +46,15 @@ impl ResourceActor {
                 break at;
             }
         };
-        let watch = storage.watch(range, Some(at.next())).await?;
-        live.install(Snapshot::from_sorted(objects, at), Arc::clone(&watch.progress));
-        Ok(Self { storage, live, prefix, watch: Some(watch) })
+        let snapshot = Snapshot::from_sorted(objects, at);
+        let Watch { commits, progress } = storage.watch(range, Some(at.next())).await?;
+        let feed = Arc::clone(&live.feed);
+        let commits = Batches::new(feed, commits, FOLD_PER_TURN_MAX, FOLD_BYTES_PER_TURN_MAX);
+        live.install(snapshot, progress);
+        Ok(Self { storage, live, prefix, commits: Some(commits) })
     }
 
-    fn fold(&self, commits: &Folded) -> Result<(), StorageError> {
+    fn fold(&self, commits: &Batch) -> Result<(), StorageError> {
         let mut snapshot = Snapshot::clone(&self.live.snapshot());
         let mut events = Vec::with_capacity(commits.len());
         let mut end = Ok(());
@@ -96,15 +95,14 @@ impl Actor for ResourceActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if let Some(Watch { mut commits, .. }) = self.watch.take() {
-            let commits = poll_fn(move |cx| Pin::new(&mut commits).poll_recv(cx));
-            ctx.add_stream(commits.ready_chunks(FOLD_PER_TURN_MAX));
+        if let Some(commits) = self.commits.take() {
+            ctx.add_stream(commits);
         }
     }
 }
 
-impl StreamHandler<Folded> for ResourceActor {
-    fn handle(&mut self, commits: Folded, _: &mut Self::Context) {
+impl StreamHandler<Batch> for ResourceActor {
+    fn handle(&mut self, commits: Batch, _: &mut Self::Context) {
         if let Err(error) = self.fold(&commits) {
             panic!("the commit stream of {} ended: {error}", self.prefix);
         }
@@ -124,18 +122,8 @@ impl Handler<CommitObject> for ResourceActor {
 
     fn handle(&mut self, CommitObject { txn, reply }: CommitObject, _: &mut Self::Context) {
         let storage = Arc::clone(&self.storage);
+        let admitted = Admitted::new(reply);
         // Detached: an admitted commit outlives its client and its actor.
-        actix::spawn(async move {
-            let outcome = storage.txn(txn).await;
-            if reply.send(outcome).is_err() {
-                tracing::debug!("a commit outlived its client");
-            }
-        });
-    }
-}
-
-impl Drop for ResourceActor {
-    fn drop(&mut self) {
-        self.live.feed.end();
+        actix::spawn(async move { admitted.answer(storage.txn(txn).await) });
     }
 }

@@ -1,10 +1,14 @@
 //! How far a fold of the commit stream has got, and the way to wait for it without asking the actor that folds.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
 use arc_swap::ArcSwapOption;
+use futures::Stream;
 use kindom_actor_kit::Deadline;
-use kindom_storage::{Progress, Revision, Storage};
+use kindom_storage::{Change, Commit, CommitStream, Progress, Revision, Storage, StorageError};
 use tokio::sync::watch;
 use tokio::time::timeout_at;
 
@@ -16,13 +20,19 @@ pub struct Feed {
     /// The stream of the running incarnation; none while there is none.
     progress: ArcSwapOption<Progress>,
     folded: watch::Sender<Revision>,
+    closed: AtomicBool,
 }
 
 impl Feed {
     /// Nothing is folded yet.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>) -> Self {
-        Self { storage, progress: ArcSwapOption::empty(), folded: watch::Sender::new(Revision::ZERO) }
+        Self {
+            storage,
+            progress: ArcSwapOption::empty(),
+            folded: watch::Sender::new(Revision::ZERO),
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// A fresh incarnation has loaded the state at `at`, and continues with this stream.
@@ -36,6 +46,18 @@ impl Feed {
         self.progress.store(None);
         // Whoever waits looks again.
         self.folded.send_modify(|_| ());
+    }
+
+    /// No incarnation will follow: whoever waits is told so.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.end();
+    }
+
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// Everything up to `revision` is in the state, which was stored before.
@@ -66,40 +88,107 @@ impl Feed {
     /// does.
     ///
     /// # Errors
-    /// [`ReadError::Timeout`], or what the store says.
+    /// [`ReadError::Timeout`], [`ReadError::Gone`] once it is closed, or what the store says.
     pub async fn fresh(&self, deadline: Deadline) -> Result<Revision, ReadError> {
         let at =
             timeout_at(deadline.instant(), self.storage.fresh()).await.map_err(|_| ReadError::Timeout)??;
+        self.complete_at(at, deadline).await?;
+        Ok(at)
+    }
+
+    /// Waits until the state holds every change up to `at`, a revision that has happened.
+    ///
+    /// # Errors
+    /// [`ReadError::Timeout`], and [`ReadError::Gone`] once it is closed.
+    pub async fn complete_at(&self, at: Revision, deadline: Deadline) -> Result<(), ReadError> {
         if self.is_complete_at(at) {
-            return Ok(at);
+            return Ok(());
         }
+        self.until(deadline, || self.is_complete_at(at)).await
+    }
+
+    /// Waits until the state has reached `revision`, at which something in it changes.
+    ///
+    /// # Errors
+    /// [`ReadError::Timeout`], and [`ReadError::Gone`] once it is closed.
+    pub async fn reaches(&self, revision: Revision, deadline: Deadline) -> Result<(), ReadError> {
+        self.until(deadline, || *self.folded.borrow() >= revision).await
+    }
+
+    async fn until(&self, deadline: Deadline, done: impl Fn() -> bool) -> Result<(), ReadError> {
         let mut folded = self.folded.subscribe();
         let wait = async {
             loop {
+                // Before looking, so that no change falls in between.
                 folded.borrow_and_update();
-                if self.is_complete_at(at) {
-                    return Ok(at);
+                if done() {
+                    return Ok(());
                 }
-                if folded.changed().await.is_err() {
-                    return Err(ReadError::Timeout);
+                if self.is_closed() || folded.changed().await.is_err() {
+                    return Err(ReadError::Gone);
                 }
             }
         };
         timeout_at(deadline.instant(), wait).await.unwrap_or(Err(ReadError::Timeout))
     }
+}
 
-    /// Waits until the state has reached `revision`.
-    ///
-    /// # Errors
-    /// [`ReadError::Timeout`]
-    pub async fn reaches(&self, revision: Revision, deadline: Deadline) -> Result<(), ReadError> {
-        if *self.folded.borrow() >= revision {
-            return Ok(());
+/// What one turn folds.
+pub type Batch = Vec<Result<Arc<Commit>, StorageError>>;
+
+/// The stream that an incarnation folds, in batches that fit into a turn.
+///
+/// It takes the feed's word back before it stops listening to the store: a commit that comes after that would be in
+/// nobody's queue, and a reader must not take the state for complete.
+pub struct Batches {
+    feed: Arc<Feed>,
+    commits: CommitStream,
+    commits_max: usize,
+    bytes_max: usize,
+}
+
+impl Batches {
+    /// Batches of at most `commits_max` commits; one that reaches `bytes_max` bytes of values takes no more.
+    #[must_use]
+    pub fn new(feed: Arc<Feed>, commits: CommitStream, commits_max: usize, bytes_max: usize) -> Self {
+        Self { feed, commits, commits_max, bytes_max }
+    }
+}
+
+impl Stream for Batches {
+    type Item = Batch;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Batch>> {
+        let mut batch = Batch::new();
+        let mut bytes = 0;
+        while batch.len() < self.commits_max && bytes < self.bytes_max {
+            match self.commits.poll_recv(cx) {
+                Poll::Ready(Some(Ok(commit))) => {
+                    bytes += commit.events.iter().map(|event| value_bytes(&event.change)).sum::<usize>();
+                    batch.push(Ok(commit));
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.feed.end();
+                    batch.push(Err(error));
+                }
+                Poll::Ready(None) if batch.is_empty() => return Poll::Ready(None),
+                Poll::Pending if batch.is_empty() => return Poll::Pending,
+                Poll::Ready(None) | Poll::Pending => break,
+            }
         }
-        let mut folded = self.folded.subscribe();
-        match timeout_at(deadline.instant(), folded.wait_for(|r| *r >= revision)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(ReadError::Timeout),
-        }
+        Poll::Ready(Some(batch))
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        self.feed.end();
+    }
+}
+
+fn value_bytes(change: &Change) -> usize {
+    match change {
+        Change::Put { value, .. } => value.len(),
+        Change::Delete => 0,
     }
 }

@@ -1,8 +1,10 @@
 //! The public face of a type's actor.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use kindom_actor_kit::{Arbiters, AskError, Clock, Deadline, Entropy, Policy, Supervised, Supervisor};
 use kindom_storage::{KeyRange, RangeRequest, Revision, Storage, StorageError, Txn, TxnOutcome};
 use parking_lot::Mutex;
@@ -56,12 +58,19 @@ struct Cell {
     name: String,
     prefix: Arc<str>,
     spec: watch::Sender<Option<Arc<TypeSpec>>>,
-    awake: Mutex<Option<Awake>>,
+    /// The revision at which the type ended; 0 while it has not.
+    ended: AtomicU64,
+    awake: ArcSwapOption<Awake>,
+    /// Held while it awakes or falls asleep.
+    turning: Mutex<()>,
+    /// Whether anyone asked anything of it since [`ResourceHandle::doze`] last looked.
+    used: AtomicBool,
+    watches: AtomicUsize,
 }
 
-#[derive(Clone)]
-struct Awake {
-    live: Arc<Live>,
+/// What there is of a type while it is awake.
+pub(crate) struct Awake {
+    pub(crate) live: Arc<Live>,
     actor: Supervised<ResourceActor>,
 }
 
@@ -76,7 +85,11 @@ impl ResourceHandle {
                 name: format!("resource/{gr}"),
                 prefix: Arc::clone(&spec.prefix),
                 spec: watch::Sender::new(Some(spec)),
-                awake: Mutex::new(None),
+                ended: AtomicU64::new(0),
+                awake: ArcSwapOption::empty(),
+                turning: Mutex::new(()),
+                used: AtomicBool::new(false),
+                watches: AtomicUsize::new(0),
             }),
         }
     }
@@ -106,28 +119,87 @@ impl ResourceHandle {
 
     /// The registry's word that the type is gone: watches end, the actor stops.
     pub fn retire(&self) {
+        self.retire_at(self.cell.deps.storage.published());
+    }
+
+    /// As [`ResourceHandle::retire`], where it is known that the type ended with `revision`: watches deliver everything
+    /// before it, and nothing of a type of the same name that came after.
+    pub fn retire_at(&self, revision: Revision) {
+        self.cell.ended.store(revision.0, Ordering::SeqCst);
         self.cell.spec.send_replace(None);
         self.sleep();
     }
 
-    /// Stops the actor and forgets what it held; it starts again on the next use.
+    /// The revision at which the type ended; none while it has not.
+    #[must_use]
+    pub fn ended(&self) -> Option<Revision> {
+        let ended = Revision(self.cell.ended.load(Ordering::SeqCst));
+        (ended > Revision::ZERO).then_some(ended)
+    }
+
+    /// Stops the actor and forgets what it held; it starts again on the next use. Whoever is using it does not notice.
     pub fn sleep(&self) {
-        let Some(awake) = self.cell.awake.lock().take() else { return };
-        let stopping = self.cell.deps.arbiters.place(&self.cell.name);
+        let turning = self.cell.turning.lock();
+        self.fall_asleep();
+        drop(turning);
+    }
+
+    /// Puts the type to sleep if nobody used it since this was last called and nobody watches it; says whether it did.
+    pub fn doze(&self) -> bool {
+        let cell = &*self.cell;
+        let idle = || !cell.used.load(Ordering::SeqCst) && cell.watches.load(Ordering::SeqCst) == 0;
+        if !idle() {
+            cell.used.store(false, Ordering::SeqCst);
+            return false;
+        }
+        let turning = cell.turning.lock();
+        let slept = idle() && self.fall_asleep();
+        drop(turning);
+        slept
+    }
+
+    /// With `turning` held.
+    fn fall_asleep(&self) -> bool {
+        let cell = &*self.cell;
+        if let Some(spec) = &*cell.spec.borrow() {
+            spec.drop_compiled();
+        }
+        let Some(awake) = cell.awake.swap(None) else { return false };
+        // Whoever still waits for it finds that there is another, or none.
+        awake.live.feed.close();
+        let stopping = cell.deps.arbiters.place(&cell.name);
         stopping.spawn(async move { awake.actor.stop().await });
+        true
     }
 
     /// Whether its actor is running.
     #[must_use]
     pub fn is_awake(&self) -> bool {
-        self.cell.awake.lock().is_some()
+        self.cell.awake.load().is_some()
     }
 
-    fn awake(&self) -> Result<Awake, ReadError> {
-        let mut awake = self.cell.awake.lock();
-        if let Some(awake) = &*awake {
-            return Ok(awake.clone());
+    pub(crate) fn awake(&self) -> Result<Arc<Awake>, ReadError> {
+        let cell = &*self.cell;
+        // Most often it is set already, and looking does not take the line from other processors.
+        if !cell.used.load(Ordering::Relaxed) {
+            cell.used.store(true, Ordering::SeqCst);
         }
+        if let Some(awake) = cell.awake.load_full() {
+            return Ok(awake);
+        }
+        let _turning = cell.turning.lock();
+        if let Some(awake) = cell.awake.load_full() {
+            return Ok(awake);
+        }
+        if cell.spec.borrow().is_none() {
+            return Err(ReadError::Gone);
+        }
+        let new = Arc::new(self.start()?);
+        cell.awake.store(Some(Arc::clone(&new)));
+        Ok(new)
+    }
+
+    fn start(&self) -> Result<Awake, ReadError> {
         let deps = &self.cell.deps;
         let live = Arc::new(Live::new(Arc::clone(&deps.storage)));
         let factory = {
@@ -139,7 +211,7 @@ impl ResourceHandle {
         let arbiter = deps.arbiters.place(&self.cell.name);
         let mut started = deps.supervisor.start(self.cell.name.as_str(), &arbiter, policy, factory.clone());
         if started.is_err() {
-            // The actor of an earlier registration of the name is still on its way out.
+            // The one before, of this registration or an earlier one of the name, is still on its way out.
             let name = format!("{}~{}", self.cell.name, deps.entropy.name_suffix());
             started = deps.supervisor.start(name.as_str(), &arbiter, policy, factory);
         }
@@ -149,9 +221,7 @@ impl ResourceHandle {
                 applied: kindom_storage::Applied::No,
             })
         })?;
-        let new = Awake { live, actor };
-        *awake = Some(new.clone());
-        Ok(new)
+        Ok(Awake { live, actor })
     }
 
     /// The type's objects, and the revision at which they are its state.
@@ -163,7 +233,21 @@ impl ResourceHandle {
         freshness: Freshness,
         deadline: Deadline,
     ) -> Result<(Arc<Snapshot>, Revision), ReadError> {
-        let live = self.awake()?.live;
+        loop {
+            let awake = self.awake()?;
+            match Self::snapshot_of(&awake.live, freshness, deadline).await {
+                // It fell asleep meanwhile; if it is gone, awaking it says so.
+                Err(ReadError::Gone) => {}
+                other => return other,
+            }
+        }
+    }
+
+    async fn snapshot_of(
+        live: &Live,
+        freshness: Freshness,
+        deadline: Deadline,
+    ) -> Result<(Arc<Snapshot>, Revision), ReadError> {
         match freshness {
             Freshness::Latest => live.fresh(deadline).await,
             Freshness::Any => {
@@ -230,10 +314,14 @@ impl ResourceHandle {
     /// A watch of the type's changes after `cursor`.
     ///
     /// # Errors
-    /// Where the actor can't be started.
+    /// [`ReadError::Gone`], and where the actor can't be started.
     pub fn watch(&self, cursor: Revision) -> Result<WatchCursor, ReadError> {
-        let live = self.awake()?.live;
-        Ok(WatchCursor::new(Arc::clone(&self.cell.deps.storage), live, Arc::clone(&self.cell.prefix), cursor))
+        WatchCursor::new(self, cursor)
+    }
+
+    /// Counts watches in and out: a watched type does not fall asleep.
+    pub(crate) fn watches(&self) -> &AtomicUsize {
+        &self.cell.watches
     }
 
     /// Commits a planned write through the actor. An admitted commit outlives this call.
@@ -241,37 +329,51 @@ impl ResourceHandle {
     /// # Errors
     /// [`WriteError::Busy`], [`WriteError::Unknown`] and [`WriteError::Unavailable`].
     pub async fn commit(&self, txn: Txn, deadline: Deadline) -> Result<TxnOutcome, WriteError> {
-        let Awake { live, actor } = self.awake()?;
-        let handle = actor.handle();
-        let outcome = loop {
-            let (reply, outcome) = oneshot::channel();
-            match handle.ask(CommitObject { txn: txn.clone(), reply }, deadline).await {
-                Ok(()) | Err(AskError::Lost) => {}
-                Err(AskError::Busy) => return Err(WriteError::Busy),
-                Err(AskError::Gone) => return Err(WriteError::Gone),
-                Err(AskError::DeadlineExceeded { delivered: true }) => return Err(WriteError::Unknown),
-                Err(AskError::DeadlineExceeded { delivered: false }) => {
-                    return Err(WriteError::Unavailable("timed out before the write was admitted".into()));
-                }
-            }
-            match timeout_at(deadline.instant(), outcome).await {
-                Ok(Ok(outcome)) => break outcome?,
-                // The reply was dropped: the actor fell before it admitted the commit. Its successor may.
-                Ok(Err(_)) if !deadline.passed() => {}
-                Ok(Err(_)) => {
-                    return Err(WriteError::Unavailable("timed out before the write was admitted".into()));
-                }
-                Err(_) => return Err(WriteError::Unknown),
-            }
-        };
+        let awake = self.awake()?;
+        let (awake, outcome) = self.commit_on(awake, txn, deadline).await?;
         if let TxnOutcome::Committed { revision } = outcome {
             let wait =
                 Deadline::after(deadline.remaining().min(READ_YOUR_WRITE_MAX).max(Duration::from_millis(1)));
-            if live.feed.reaches(revision, wait).await.is_err() {
+            if let Err(ReadError::Timeout) = awake.live.feed.complete_at(revision, wait).await {
                 tracing::warn!(%revision, kind = %self.cell.name, "answering a durable write before it is readable");
             }
         }
         Ok(outcome)
+    }
+
+    /// Commits through this actor, or the one that follows it; says which.
+    async fn commit_on(
+        &self,
+        mut awake: Arc<Awake>,
+        txn: Txn,
+        deadline: Deadline,
+    ) -> Result<(Arc<Awake>, TxnOutcome), WriteError> {
+        let late = || WriteError::Unavailable("timed out before the write was admitted".into());
+        loop {
+            let (reply, outcome) = oneshot::channel();
+            match awake.actor.handle().ask(CommitObject { txn: txn.clone(), reply }, deadline).await {
+                Ok(()) | Err(AskError::Lost) => {}
+                Err(AskError::Busy) => return Err(WriteError::Busy),
+                Err(AskError::Gone) => {
+                    let next = self.awake()?;
+                    if Arc::ptr_eq(&next, &awake) {
+                        // Nobody put it to sleep: everything is being stopped.
+                        return Err(WriteError::Unavailable("the server is ending".into()));
+                    }
+                    awake = next;
+                    continue;
+                }
+                Err(AskError::DeadlineExceeded { delivered: true }) => return Err(WriteError::Unknown),
+                Err(AskError::DeadlineExceeded { delivered: false }) => return Err(late()),
+            }
+            match timeout_at(deadline.instant(), outcome).await {
+                Ok(Ok(outcome)) => return Ok((awake, outcome?)),
+                // The reply was dropped: the actor fell before it admitted the commit. Its successor may.
+                Ok(Err(_)) if !deadline.passed() => {}
+                Ok(Err(_)) => return Err(late()),
+                Err(_) => return Err(WriteError::Unknown),
+            }
+        }
     }
 
     /// Waits until the registration is another than the one a plan was made with.

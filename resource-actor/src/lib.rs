@@ -37,7 +37,7 @@ pub use custom::CustomObjects;
 pub use error::{ReadError, WatchError, WriteError};
 pub(crate) use event_log::EventLog;
 pub use event_log::ObjectEvent;
-pub use feed::Feed;
+pub use feed::{Batch, Batches, Feed};
 pub use handle::{Deps, Freshness, ResourceHandle};
 pub use object::StoredObject;
 pub use plan::{Preconditions, mark_deleted};

@@ -14,6 +14,9 @@ pub(crate) const COMMITS_IN_FLIGHT_MAX: usize = 1024;
 /// How many commits of the stream one turn folds: a turn stays under 500 µs.
 pub(crate) const FOLD_PER_TURN_MAX: usize = 64;
 
+/// A turn that has so many bytes of objects to read folds no more.
+pub(crate) const FOLD_BYTES_PER_TURN_MAX: usize = 256 << 10;
+
 /// How many objects are read from the store at once when a type is loaded.
 pub(crate) const LOAD_PAGE: usize = 1000;
 

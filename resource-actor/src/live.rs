@@ -12,16 +12,18 @@ use crate::feed::Feed;
 use crate::{EventLog, Snapshot};
 
 /// Shared by the incarnations of one type's actor and all who read the type. Only the running incarnation changes it.
+/// When the type falls asleep it is closed, and the next awakening begins another: an actor on its way out can't disturb
+/// it.
 pub(crate) struct Live {
     snapshot: ArcSwap<Snapshot>,
     pub(crate) log: EventLog,
     /// Raised after snapshot and log.
-    pub(crate) feed: Feed,
+    pub(crate) feed: Arc<Feed>,
 }
 
 impl Live {
     pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
-        Self { snapshot: ArcSwap::default(), log: EventLog::default(), feed: Feed::new(storage) }
+        Self { snapshot: ArcSwap::default(), log: EventLog::default(), feed: Arc::new(Feed::new(storage)) }
     }
 
     /// A fresh incarnation's state: what it read at the snapshot's revision, and the stream that continues there.
@@ -54,8 +56,10 @@ impl Live {
     /// The snapshot as it is, once one was loaded; it is good enough also while the next incarnation loads.
     pub(crate) async fn cached(&self, deadline: Deadline) -> Result<Arc<Snapshot>, ReadError> {
         let mut folded = self.feed.folded();
-        let loaded = folded.wait_for(|revision| *revision > Revision::ZERO || self.feed.is_running());
+        let loaded = folded
+            .wait_for(|folded| *folded > Revision::ZERO || self.feed.is_running() || self.feed.is_closed());
         match timeout_at(deadline.instant(), loaded).await {
+            Ok(_) if self.feed.is_closed() => Err(ReadError::Gone),
             Ok(Ok(_)) => Ok(self.snapshot()),
             Ok(Err(_)) | Err(_) => Err(ReadError::Timeout),
         }

@@ -333,12 +333,12 @@ pub fn mark_deleted(object: &mut Value, now: &str) {
 }
 
 /// What draining a stored object comes to.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum DrainPlan {
     /// It goes at once.
     Delete,
-    /// Finalizers hold it: it is marked.
-    Mark(Bytes),
+    /// Finalizers hold it: it is marked, and still as it was stored otherwise.
+    Mark(Value),
     /// It is marked already, and held by these.
     Held(Vec<String>),
 }
@@ -353,6 +353,6 @@ pub(crate) fn drain(object: &crate::StoredObject, now: &str) -> DrainPlan {
         DrainPlan::Held(held)
     } else {
         mark_deleted(&mut tree, now);
-        DrainPlan::Mark(tree.to_vec().into())
+        DrainPlan::Mark(tree)
     }
 }

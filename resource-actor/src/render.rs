@@ -17,22 +17,23 @@ pub fn write_served(
     object: &StoredObject,
     out: &mut Vec<u8>,
 ) -> Result<(), ReadError> {
-    if version.serves_as_is(object, &spec.api_version(&version.name)) && object.write_served(out) {
+    let same_version = spec.version_of(object).is_some_and(|stored| stored.name == version.name);
+    if same_version && version.serves_as_is(object) && object.write_served(out) {
         return Ok(());
     }
     let tree = decode(spec, version, object)?;
     let start = out.len();
     tree.write_to(out);
     let mut as_is = Vec::new();
-    let same_version = object.api_version() == Some(&spec.api_version(&version.name));
     if same_version && object.write_served(&mut as_is) && out.get(start..) == Some(as_is.as_slice()) {
         object.set_verified(version.epoch);
     }
     Ok(())
 }
 
-/// The tree of an object as a version serves it, resourceVersion included: converted, pruned and defaulted by that
-/// version's schema.
+/// The tree of an object as a version serves it, resourceVersion included: pruned and defaulted by the schema of the
+/// version that it is stored in, then converted, and pruned by the schema of the version asked for. (As upstream, no
+/// defaults of the latter: `crdConversionRESTOptionsGetter`.)
 ///
 /// # Errors
 /// [`ReadError::Undecodable`]
@@ -40,22 +41,35 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
     let undecodable = |why: String| ReadError::Undecodable(why);
     let mut tree = json::parse(object.json())
         .map_err(|e| undecodable(format!("stored object {:?} can't be decoded: {e}", object.key())))?;
-    let api_version = spec.api_version(&version.name);
-    if tree.get("apiVersion").and_then(Value::as_str) != Some(&api_version) {
+    refresh(spec, object, &mut tree).map_err(undecodable)?;
+    if spec.version_of(object).is_none_or(|stored| stored.name != version.name) {
         convert(spec, &mut tree, &version.name).map_err(undecodable)?;
-    }
-    if !version.serves_as_is(object, &api_version)
-        && let Some(schema) = &spec.compiled(version).map_err(undecodable)?.schema
-    {
-        schema.prune(&mut tree, None);
-        schema.default(&mut tree);
+        if let Some(schema) = &spec.compiled(version).map_err(undecodable)?.schema {
+            schema.prune(&mut tree, None);
+        }
     }
     metadata_mut(&mut tree).insert("resourceVersion", object.revision().to_string());
     Ok(tree)
 }
 
-/// The bytes to store for an object of a version: converted to the storage version and pruned by its schema, without
-/// resourceVersion.
+/// Prunes and defaults a stored object's tree by the schema, as it is now, of the version that the object is stored in;
+/// unless that was done when it was written.
+///
+/// # Errors
+/// Where the stored schema does not compile.
+pub(crate) fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) -> Result<(), String> {
+    let Some(stored) = spec.version_of(object).filter(|stored| !stored.serves_as_is(object)) else {
+        return Ok(());
+    };
+    if let Some(schema) = &spec.compiled(stored)?.schema {
+        schema.prune(tree, None);
+        schema.default(tree);
+    }
+    Ok(())
+}
+
+/// The bytes to store for an object of a version: converted to the storage version, pruned and defaulted by its schema,
+/// without resourceVersion.
 ///
 /// # Errors
 /// What conversion is missing.
@@ -70,6 +84,7 @@ pub(crate) fn encode(
         convert(cx.spec, &mut object, &storage.name)?;
         if let Some(schema) = &cx.spec.compiled(storage)?.schema {
             schema.prune(&mut object, None);
+            schema.default(&mut object);
         }
     }
     Ok(object.to_vec())

@@ -299,18 +299,29 @@ impl TypeSpec {
     /// Drops what was compiled; it is compiled again when needed.
     pub fn drop_compiled(&self) {
         if self.registration.is_some() {
-            for version in &self.versions {
+            for version in self.versions.iter().filter(|version| version.compiled.load().is_some()) {
                 version.compiled.store(None);
             }
         }
     }
+
+    /// The version that an object is stored in; none if the type does not have it any more.
+    #[must_use]
+    pub fn version_of(&self, object: &StoredObject) -> Option<&VersionSpec> {
+        let stored = object.api_version()?;
+        let name = if self.group.is_empty() {
+            stored
+        } else {
+            stored.strip_prefix(self.group.as_str())?.strip_prefix('/')?
+        };
+        self.version(name)
+    }
 }
 
 impl VersionSpec {
-    /// Whether an object's bytes are known to be what this version serves, so that they need no schema work.
-    pub(crate) fn serves_as_is(&self, object: &StoredObject, api_version: &str) -> bool {
-        object.api_version() == Some(api_version)
-            && (object.revision() > self.since || object.is_verified(self.epoch))
+    /// Whether the bytes of an object that is stored in this version are known to be what its schema makes of them.
+    pub(crate) fn serves_as_is(&self, object: &StoredObject) -> bool {
+        object.revision() > self.since || object.is_verified(self.epoch)
     }
 }
 

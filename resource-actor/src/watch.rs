@@ -1,41 +1,58 @@
 //! A watch: a cursor over a type's changes that survives the type's actor.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use kindom_storage::{Change, KeyRange, KeyValue, Revision, Storage, StorageError, Watch};
+use kindom_storage::{Change, Event, KeyRange, KeyValue, Revision, StorageError, Watch};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::watch;
 
 use crate::error::WatchError;
 use crate::live::Live;
-use crate::{ObjectEvent, StoredObject};
+use crate::{ObjectEvent, ReadError, ResourceHandle, StoredObject};
 
 /// The changes of a type after a revision, in order, each once.
 ///
 /// # Flow
 /// It reads the type's shared log. Where the log does not reach back to the cursor (the type was just loaded, its actor
-/// was replaced, or the client was slow) it reads the store's history until the two meet.
+/// was replaced, or the client was slow) it reads the store's history until the two meet. When the type is gone, it
+/// delivers what happened before that, and then [`WatchError::Gone`].
 ///
 /// # Cancel safety
 /// Dropping [`WatchCursor::next`]'s future loses nothing: the cursor moves when events are returned.
 pub struct WatchCursor {
-    storage: Arc<dyn Storage>,
+    watched: Watched,
     live: Arc<Live>,
-    prefix: Arc<str>,
     cursor: Revision,
     folded: watch::Receiver<Revision>,
     history: Option<Watch>,
+    /// What came after the events that were returned last.
+    failed: Option<WatchError>,
+}
+
+/// A type that is counted as watched.
+struct Watched(ResourceHandle);
+
+impl Watched {
+    fn new(handle: &ResourceHandle) -> Self {
+        handle.watches().fetch_add(1, Ordering::SeqCst);
+        Self(handle.clone())
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.watches().fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl WatchCursor {
-    pub(crate) fn new(
-        storage: Arc<dyn Storage>,
-        live: Arc<Live>,
-        prefix: Arc<str>,
-        cursor: Revision,
-    ) -> Self {
+    pub(crate) fn new(handle: &ResourceHandle, cursor: Revision) -> Result<Self, ReadError> {
+        // Counted before it is awoken, so that it does not fall asleep in between.
+        let watched = Watched::new(handle);
+        let live = Arc::clone(&handle.awake()?.live);
         let folded = live.feed.folded();
-        Self { storage, live, prefix, cursor, folded, history: None }
+        Ok(Self { watched, live, cursor, folded, history: None, failed: None })
     }
 
     /// Everything up to here was returned.
@@ -47,26 +64,40 @@ impl WatchCursor {
     /// The next changes, at least one and at most `max`; waits for them.
     ///
     /// # Errors
-    /// [`WatchError::Expired`] if the cursor has left the history.
+    /// [`WatchError::Expired`] if the cursor has left the history; [`WatchError::Gone`] after the last change of a type
+    /// that is not registered any more.
     pub async fn next(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
         loop {
+            // Before looking at anything, so that no change falls in between.
+            self.folded.borrow_and_update();
+            if let Some(end) = self.watched.0.ended() {
+                let events = self.up_to(end, max).await?;
+                return if events.is_empty() { Err(WatchError::Gone) } else { Ok(events) };
+            }
+            if self.live.feed.is_closed() {
+                self.follow()?;
+                continue;
+            }
             let events =
                 if self.history.is_some() { self.from_history(max)? } else { self.from_log(max).await? };
-            if let Some(last) = events.last() {
-                self.cursor = last.revision;
+            if !events.is_empty() {
                 return Ok(events);
             }
-            match &mut self.history {
-                None => self.wait().await?,
-                Some(history) => {
-                    // Both continue without a gap; whichever is first.
-                    let Some(commit) = history.commits.recv().await else { return Err(closed()) };
-                    let events = self.events_of(commit)?;
+            let Some(history) = &mut self.history else {
+                self.folded.changed().await.map_err(|_| WatchError::Gone)?;
+                continue;
+            };
+            // Log and history both go on without a gap; whichever is first.
+            tokio::select! {
+                biased;
+                commit = history.commits.recv() => {
+                    let events = self.events_of(commit.ok_or_else(closed)?)?;
                     if let Some(last) = events.last() {
                         self.cursor = last.revision;
                         return Ok(events);
                     }
                 }
+                _ = self.folded.changed() => {}
             }
         }
     }
@@ -74,66 +105,136 @@ impl WatchCursor {
     /// The store's revision, if everything up to it was returned; the cursor moves there. For bookmarks, and so that a
     /// watch of a quiet type does not fall out of the history.
     pub fn advance(&mut self) -> Option<Revision> {
-        let at = self.storage.published();
-        let behind = !self.live.feed.is_complete_at(at)
+        let at = self.storage().published();
+        let behind = self.cursor > at
+            || !self.live.feed.is_complete_at(at)
             || self.history.is_some()
             || !self.live.log.after(self.cursor, 1).is_ok_and(|e| e.is_empty());
         if behind {
             return None;
         }
-        self.cursor = self.cursor.max(at);
-        Some(self.cursor)
+        self.cursor = at;
+        Some(at)
     }
 
-    /// What is left to return up to the store's revision of now: for a watch whose type is gone.
+    /// What is left to return up to the end of the type, or, if it goes on, up to the store's revision of now: for a
+    /// watch that ends because its type or version is gone.
     ///
     /// # Errors
     /// As for [`WatchCursor::next`].
     pub async fn finish(&mut self) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
-        let range = KeyRange::prefix(self.prefix.as_bytes());
-        let until = self.storage.published();
-        let mut history = self.storage.watch(range, Some(self.cursor.next())).await.map_err(|e| self.error(e))?;
-        let mut events = Vec::new();
-        while let Ok(commit) = history.commits.try_recv() {
-            events.extend(self.events_of(commit)?.into_iter().filter(|event| event.revision <= until));
+        let end = self.watched.0.ended().unwrap_or_else(|| self.storage().published());
+        self.up_to(end, usize::MAX).await
+    }
+
+    fn storage(&self) -> &dyn kindom_storage::Storage {
+        &*self.watched.0.deps().storage
+    }
+
+    /// The type fell asleep, which should not happen while it is watched, or it is gone.
+    fn follow(&mut self) -> Result<(), WatchError> {
+        match self.watched.0.awake() {
+            Ok(awake) => {
+                self.live = Arc::clone(&awake.live);
+                self.folded = self.live.feed.folded();
+                Ok(())
+            }
+            // What is left is delivered first.
+            Err(ReadError::Gone) if self.watched.0.ended().is_some() => Ok(()),
+            Err(ReadError::Storage(error)) => Err(self.error(error)),
+            Err(ReadError::Gone | ReadError::Timeout | ReadError::Undecodable(_)) => Err(WatchError::Gone),
         }
-        self.cursor = self.cursor.max(until);
-        Ok(events)
+    }
+
+    async fn read_history(&mut self) -> Result<(), WatchError> {
+        let range = KeyRange::prefix(self.watched.0.prefix().as_bytes());
+        let opened = self.storage().watch(range, Some(self.cursor.next())).await;
+        self.history = Some(opened.map_err(|e| self.error(e))?);
+        Ok(())
     }
 
     async fn from_log(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
-        self.folded.borrow_and_update();
         if let Ok(events) = self.live.log.after(self.cursor, max) {
+            if let Some(last) = events.last() {
+                self.cursor = last.revision;
+            }
             return Ok(events);
         }
-        let range = KeyRange::prefix(self.prefix.as_bytes());
-        let history = self.storage.watch(range, Some(self.cursor.next())).await.map_err(|e| self.error(e))?;
-        self.history = Some(history);
+        self.read_history().await?;
         self.from_history(max)
     }
 
     fn from_history(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
         let mut events = Vec::new();
         while events.len() < max {
             // Read first: everything up to it is in the queue by now.
-            let published = self.storage.published();
+            let published = self.storage().published();
             let Some(history) = &mut self.history else { break };
             match history.commits.try_recv() {
-                Ok(commit) => events.extend(self.events_of(commit)?),
+                Ok(commit) => self.take(commit, &mut events)?,
                 Err(TryRecvError::Disconnected) => return Err(closed()),
                 Err(TryRecvError::Empty) => {
-                    if let Some(last) = events.last() {
-                        self.cursor = last.revision;
-                    }
+                    let moved = published > self.cursor;
                     self.cursor = self.cursor.max(published);
                     if self.live.log.after(self.cursor, 1).is_ok() {
                         self.history = None;
+                    } else if moved {
+                        continue;
                     }
                     break;
                 }
             }
+            if self.failed.is_some() {
+                break;
+            }
         }
         Ok(events)
+    }
+
+    /// From the history only, which goes on when the actor is gone: at most `max` changes up to `end`.
+    async fn up_to(&mut self, end: Revision, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
+        if self.history.is_none() && self.cursor < end {
+            self.read_history().await?;
+        }
+        let mut events = Vec::new();
+        while events.len() < max && self.cursor < end && self.failed.is_none() {
+            let Some(history) = &mut self.history else { break };
+            match history.commits.try_recv() {
+                Ok(Ok(commit)) if commit.revision > end => self.cursor = end,
+                Ok(commit) => self.take(commit, &mut events)?,
+                // `end` is published, so everything up to it has come.
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => self.cursor = end,
+            }
+        }
+        Ok(events)
+    }
+
+    /// Adds a commit's changes and moves the cursor behind them. An error waits if there is something to return first.
+    fn take(
+        &mut self,
+        commit: Result<Arc<kindom_storage::Commit>, StorageError>,
+        events: &mut Vec<Arc<ObjectEvent>>,
+    ) -> Result<(), WatchError> {
+        match self.events_of(commit) {
+            Ok(found) => {
+                if let Some(last) = found.last() {
+                    self.cursor = last.revision;
+                }
+                events.extend(found);
+                Ok(())
+            }
+            Err(error) if events.is_empty() => Err(error),
+            Err(error) => {
+                self.failed = Some(error);
+                Ok(())
+            }
+        }
     }
 
     fn events_of(
@@ -141,29 +242,29 @@ impl WatchCursor {
         commit: Result<Arc<kindom_storage::Commit>, StorageError>,
     ) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
         let commit = commit.map_err(|e| self.error(e))?;
-        let key_of = |key: &kindom_storage::Key| {
-            let text = std::str::from_utf8(key.as_bytes()).ok()?;
-            text.strip_prefix(&*self.prefix).map(str::to_owned)
-        };
-        let object = |key: &str, value: &bytes::Bytes, revision| {
-            Arc::new(StoredObject::new(key, value.clone(), revision))
-        };
-        let events = commit.events.iter().filter_map(|event| {
-            let key = key_of(&event.key)?;
-            let now = match &event.change {
-                Change::Put { value, .. } => Some(object(&key, value, commit.revision)),
-                Change::Delete => None,
-            };
-            let before = |kv: &KeyValue| object(&key, &kv.value, kv.mod_revision);
-            let previous = event.prev.as_ref().map(before);
-            Some(Arc::new(ObjectEvent { revision: commit.revision, object: now, previous }))
+        let prefix = self.watched.0.prefix();
+        let changed = commit.events.iter().filter_map(|event| {
+            let key = std::str::from_utf8(event.key.as_bytes()).ok()?.strip_prefix(prefix)?;
+            Some(self.event_of(event, key, commit.revision))
         });
-        Ok(events.collect())
+        changed.collect()
     }
 
-    /// Waits until the actor has folded something, or was replaced.
-    async fn wait(&mut self) -> Result<(), WatchError> {
-        self.folded.changed().await.map_err(|_| WatchError::Gone)
+    fn event_of(&self, event: &Event, key: &str, revision: Revision) -> Result<Arc<ObjectEvent>, WatchError> {
+        let object =
+            |value: &bytes::Bytes, revision| Arc::new(StoredObject::new(key, value.clone(), revision));
+        let previous = event.prev.as_ref().map(|kv: &KeyValue| object(&kv.value, kv.mod_revision));
+        let (now, is_new) = match &event.change {
+            Change::Put { value, create_revision } => {
+                (Some(object(value, revision)), *create_revision == revision)
+            }
+            Change::Delete => (None, false),
+        };
+        if previous.is_none() && !is_new {
+            // Without the object before, a watcher can't be told what happened to it.
+            return Err(WatchError::Expired { requested: revision, oldest: revision.next() });
+        }
+        Ok(Arc::new(ObjectEvent { revision, object: now, previous }))
     }
 
     fn error(&self, error: StorageError) -> WatchError {

@@ -9,7 +9,7 @@ use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use crate::error::WriteError;
 use crate::handle::Freshness;
 use crate::plan::{self, CreateInput, DeleteInput, DeletePlan, DrainPlan, Planned, UpdateInput, UpdatePlan};
-use crate::render::decode;
+use crate::render::{decode, refresh};
 use crate::spec::{CompiledVersion, VersionSpec};
 use crate::{Preconditions, ResourceHandle, RuleContext, StoredObject, TypeSpec};
 
@@ -88,11 +88,15 @@ impl Rules {
         RuleContext { spec: &self.spec, version: &self.compiled, subresource, now: &self.now }
     }
 
-    /// The registration is still the one that this was planned under (design, invariant 6).
     fn guard(&self, compares: &mut Vec<Compare>) {
-        if let Some(registration) = &self.spec.registration {
-            compares.push(Compare::mod_is(&registration.key, registration.object.revision()));
-        }
+        guard(&self.spec, compares);
+    }
+}
+
+/// The registration is still the one that this was planned under (design, invariant 6).
+fn guard(spec: &TypeSpec, compares: &mut Vec<Compare>) {
+    if let Some(registration) = &spec.registration {
+        compares.push(Compare::mod_is(&registration.key, registration.object.revision()));
     }
 }
 
@@ -259,7 +263,11 @@ impl ResourceHandle {
             if options.dry_run {
                 return Ok(done(planned, current.revision()));
             }
-            let compares = vec![Compare::mod_is(op.key(), current.revision())];
+            let mut compares = vec![Compare::mod_is(op.key(), current.revision())];
+            if planned.is_some() {
+                // It is stored again, so the version that it is stored in must still be the right one.
+                rules.guard(&mut compares);
+            }
             match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await? {
                 TxnOutcome::Committed { revision } => return Ok(done(planned, revision)),
                 TxnOutcome::Failed { compare, .. } => {
@@ -281,12 +289,20 @@ impl ResourceHandle {
     ) -> Result<Drained, WriteError> {
         let seconds = i64::try_from(self.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
         let key = self.storage_key(object.key());
+        let mut compares = vec![Compare::mod_is(&key, object.revision())];
         let op = match plan::drain(object, &meta::time::format(seconds)) {
             DrainPlan::Held(finalizers) => return Ok(Drained::Held(finalizers)),
             DrainPlan::Delete => Op::Delete(key),
-            DrainPlan::Mark(json) => Op::Put(key, json),
+            DrainPlan::Mark(mut tree) => {
+                // What is written now counts as written by the schema in force, so it has to be, and under that one.
+                let spec = self.spec().ok_or(WriteError::Gone)?;
+                if let Err(error) = refresh(&spec, object, &mut tree) {
+                    tracing::warn!(error, key = object.key(), "an object is marked as it is stored");
+                }
+                guard(&spec, &mut compares);
+                Op::Put(key, tree.to_vec().into())
+            }
         };
-        let compares = vec![Compare::mod_is(op.key(), object.revision())];
         let gone = matches!(op, Op::Delete(_));
         match self.commit(Txn { compares, ops: vec![op] }, deadline).await? {
             TxnOutcome::Committed { .. } if gone => Ok(Drained::Gone),
