@@ -1,29 +1,27 @@
 //! The registry's actor: folds registrations into claims and routes, and answers what is due.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use actix::{Actor, AsyncContext as _, Context, Handler, Message, MessageResult, StreamHandler};
-use futures::StreamExt as _;
-use futures::stream::poll_fn;
+use actix::{
+    Actor, AsyncContext as _, Context, Handler, Message, MessageResult, StreamHandler, WrapFuture as _,
+};
 use kindom_actor_kit::BoxError;
-use kindom_api::crd::decode_crd;
 use kindom_api::{Value, json};
-use kindom_resource_actor::{CustomObjects, Names, ResourceHandle, StoredObject, TypeSpec};
-use kindom_storage::{Change, Commit, KeyRange, RangeRequest, Revision, StorageError, Watch};
+use kindom_resource_actor::{Batch, Batches, CustomObjects, Names, ResourceHandle, StoredObject, TypeSpec};
+use kindom_storage::{Change, KeyRange, RangeRequest, Revision, Watch};
 
 use crate::claims::{ClaimTable, Claimant, Settled};
 use crate::handle::Shared;
-use crate::messages::{JudgeNames, Judgement, ListRegistered, ListTerminating, Registered};
+use crate::messages::{Due, JudgeNames, ListRegistered, ListTerminating, Registered};
 use crate::routes::RouteTable;
 
 /// How many commits one turn folds: each costs a parse of a registration.
 const FOLD_PER_TURN_MAX: usize = 4;
+/// A turn that has so many bytes of registrations to parse folds no more.
+const FOLD_BYTES_PER_TURN_MAX: usize = 32 << 10;
 /// How many registrations are read from the store at once.
 const LOAD_PAGE: usize = 256;
-
-type Folded = Vec<Result<Arc<Commit>, StorageError>>;
 
 /// One incarnation: the fold of all registrations up to `folded`.
 pub(crate) struct RegistryActor {
@@ -31,12 +29,14 @@ pub(crate) struct RegistryActor {
     claims: ClaimTable,
     registrations: BTreeMap<String, Entry>,
     folded: Revision,
-    watch: Option<Watch>,
+    commits: Option<Batches>,
 }
 
 struct Entry {
     object: Arc<StoredObject>,
     terminating: bool,
+    /// Its group and plural are a built-in type's.
+    built_in: bool,
     /// Where it is routed: group and plural.
     route: Option<(String, String)>,
 }
@@ -57,7 +57,7 @@ impl RegistryActor {
             claims: ClaimTable::default(),
             registrations: BTreeMap::new(),
             folded: Revision::ZERO,
-            watch: None,
+            commits: None,
             shared,
         };
         let mut table = actor.shared.built_in.clone();
@@ -76,13 +76,13 @@ impl RegistryActor {
             }
         }
         actor.retire_missing();
-        let watch = storage
-            .watch(KeyRange::prefix(actor.shared.prefix.as_bytes()), Some(actor.folded.next()))
-            .await?;
+        let range = KeyRange::prefix(actor.shared.prefix.as_bytes());
+        let Watch { commits, progress } = storage.watch(range, Some(actor.folded.next())).await?;
+        let feed = Arc::clone(&actor.shared.feed);
+        actor.commits = Some(Batches::new(feed, commits, FOLD_PER_TURN_MAX, FOLD_BYTES_PER_TURN_MAX));
         actor.shared.routes.publish(table);
-        actor.shared.feed.begin(actor.folded, Arc::clone(&watch.progress));
+        actor.shared.feed.begin(actor.folded, progress);
         actor.shared.changed.wake();
-        actor.watch = Some(watch);
         Ok(actor)
     }
 
@@ -93,7 +93,7 @@ impl RegistryActor {
             handles.keys().filter(|n| !self.registrations.contains_key(*n)).cloned().collect();
         for name in gone {
             if let Some(handle) = handles.remove(&name) {
-                handle.retire();
+                handle.retire_at(self.folded);
             }
         }
     }
@@ -115,8 +115,9 @@ impl RegistryActor {
         let tree = json::parse(object.json()).unwrap_or_default();
         let facts = facts(&tree, created);
         let handle = facts.as_ref().and_then(|facts| self.type_of(name, facts, &object, &tree));
-        if let Some(facts) = &facts {
-            self.claims.put(name, facts.claimant.clone());
+        match &facts {
+            Some(facts) => self.claims.put(name, facts.claimant.clone()),
+            None => self.claims.remove(name),
         }
         let route = match (&facts, &handle) {
             (Some(facts), Some(_)) if facts.served => {
@@ -125,14 +126,19 @@ impl RegistryActor {
             _ => None,
         };
         let terminating = object.deleting();
-        let before =
-            self.registrations.insert(name.to_owned(), Entry { object, terminating, route: route.clone() });
+        let built_in = facts.as_ref().is_some_and(|facts| self.is_built_in(facts));
+        let entry = Entry { object, terminating, built_in, route: route.clone() };
+        let before = self.registrations.insert(name.to_owned(), entry);
         if let Some((group, plural)) = before.and_then(|b| b.route).filter(|r| Some(r) != route.as_ref()) {
             table.remove(&group, &plural);
         }
         if let (Some((group, plural)), Some(handle)) = (route, handle) {
             table.insert(&group, &plural, handle);
         }
+    }
+
+    fn is_built_in(&self, facts: &Facts) -> bool {
+        self.shared.built_in.get(&facts.claimant.group, &facts.plural).is_some()
     }
 
     /// The type's handle with its spec as of this registration. It outlives incarnations, so that watches do.
@@ -144,11 +150,16 @@ impl RegistryActor {
         tree: &Value,
     ) -> Option<ResourceHandle> {
         // A registration whose group and plural are built in never serves (OverlappingBuiltInResource).
-        if self.shared.built_in.get(&facts.claimant.group, &facts.plural).is_some() {
+        if self.is_built_in(facts) {
             return None;
         }
         let mut handles = self.shared.handles.lock();
-        let known = handles.get(name).cloned();
+        let mut known = handles.get(name).cloned();
+        if let Some(other) = known.take_if(|known| is_another(known, object)) {
+            // The registration was deleted and made anew while nobody looked.
+            other.retire_at(facts.claimant.created);
+            handles.remove(name);
+        }
         let before = known.as_ref().and_then(ResourceHandle::spec);
         let seen = |spec: &TypeSpec| spec.registration.as_ref().map(|r| r.object.revision());
         if before.as_deref().and_then(seen) == Some(object.revision()) {
@@ -174,7 +185,7 @@ impl RegistryActor {
         Some(handle)
     }
 
-    fn remove(&mut self, table: &mut RouteTable, key: &[u8]) {
+    fn remove(&mut self, table: &mut RouteTable, key: &[u8], revision: Revision) {
         let Some(name) =
             key.strip_prefix(self.shared.prefix.as_bytes()).and_then(|n| std::str::from_utf8(n).ok())
         else {
@@ -185,7 +196,7 @@ impl RegistryActor {
             table.remove(&group, &plural);
         }
         if let Some(handle) = self.shared.handles.lock().remove(name) {
-            handle.retire();
+            handle.retire_at(revision);
         }
     }
 
@@ -196,10 +207,18 @@ impl RegistryActor {
             .map(|(name, entry)| Registered {
                 name: name.clone(),
                 handle: handles.get(name).cloned(),
+                built_in: entry.built_in,
                 object: Arc::clone(&entry.object),
             })
             .collect()
     }
+}
+
+/// Whether a handle belongs to an earlier registration of the same name.
+fn is_another(handle: &ResourceHandle, object: &StoredObject) -> bool {
+    let spec = handle.spec();
+    let known = spec.as_ref().and_then(|spec| spec.registration.as_ref());
+    known.is_none_or(|known| known.object.uid() != object.uid())
 }
 
 /// Reads what the registry needs; none if the tree is no registration.
@@ -228,25 +247,19 @@ fn facts(tree: &Value, created: Revision) -> Option<Facts> {
     })
 }
 
-impl Drop for RegistryActor {
-    fn drop(&mut self) {
-        self.shared.feed.end();
-    }
-}
-
 impl Actor for RegistryActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if let Some(Watch { mut commits, .. }) = self.watch.take() {
-            let commits = poll_fn(move |cx| Pin::new(&mut commits).poll_recv(cx));
-            ctx.add_stream(commits.ready_chunks(FOLD_PER_TURN_MAX));
+        if let Some(commits) = self.commits.take() {
+            ctx.add_stream(commits);
         }
+        ctx.spawn(Arc::clone(&self.shared).sweep().into_actor(self));
     }
 }
 
-impl StreamHandler<Folded> for RegistryActor {
-    fn handle(&mut self, commits: Folded, _: &mut Self::Context) {
+impl StreamHandler<Batch> for RegistryActor {
+    fn handle(&mut self, commits: Batch, _: &mut Self::Context) {
         let mut table = RouteTable::clone(&self.shared.routes.table());
         for commit in commits {
             let commit = commit.unwrap_or_else(|error| panic!("the stream of registrations ended: {error}"));
@@ -261,7 +274,7 @@ impl StreamHandler<Folded> for RegistryActor {
                             *create_revision,
                         );
                     }
-                    Change::Delete => self.remove(&mut table, event.key.as_bytes()),
+                    Change::Delete => self.remove(&mut table, event.key.as_bytes(), commit.revision),
                 }
             }
             self.folded = commit.revision;
@@ -275,23 +288,18 @@ impl StreamHandler<Folded> for RegistryActor {
 }
 
 impl Message for JudgeNames {
-    type Result = Vec<Judgement>;
+    type Result = Vec<Due>;
 }
 
 impl Handler<JudgeNames> for RegistryActor {
     type Result = MessageResult<JudgeNames>;
 
     fn handle(&mut self, JudgeNames { max }: JudgeNames, _: &mut Self::Context) -> Self::Result {
-        let due = self.claims.due(max);
-        let judgements = due
-            .into_iter()
-            .filter_map(|(name, verdict)| {
-                let object = Arc::clone(&self.registrations.get(&name)?.object);
-                let crd = decode_crd(&json::parse(object.json()).ok()?).ok()?.0;
-                Some(Judgement { name, object, crd: Box::new(crd), verdict, folded: self.folded })
-            })
-            .collect();
-        MessageResult(judgements)
+        let due = self.claims.due(max).into_iter().filter_map(|(name, verdict)| {
+            let object = Arc::clone(&self.registrations.get(&name)?.object);
+            Some(Due { name, object, verdict, folded: self.folded })
+        });
+        MessageResult(due.collect())
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kindom_actor_kit::{AskError, Deadline, Policy, StartError, Supervised, Wake, Woken};
+use kindom_api::crd::decode_crd;
+use kindom_api::json;
 use kindom_resource_actor::{Deps, Feed, ReadError, ResourceHandle};
 use kindom_storage::Revision;
 use parking_lot::Mutex;
 
 use crate::actor::RegistryActor;
-use crate::messages::{JudgeNames, Judgement, ListRegistered, ListTerminating, Registered};
+use crate::messages::{Due, JudgeNames, Judgement, ListRegistered, ListTerminating, Registered};
 use crate::routes::{RouteTable, Routes};
 
 /// What outlives the registry's incarnations. Only the running one changes it, and a successor checks all of it against
@@ -20,11 +23,28 @@ pub(crate) struct Shared {
     pub(crate) built_in: RouteTable,
     pub(crate) routes: Arc<Routes>,
     pub(crate) handles: Mutex<HashMap<String, ResourceHandle>>,
-    pub(crate) feed: Feed,
+    pub(crate) feed: Arc<Feed>,
     pub(crate) changed: Wake,
+    idle_after: Duration,
 }
 
+/// How long a type that nobody uses or watches stays awake, at least, where nothing else is said. It may be up to twice
+/// as long.
+const IDLE_AFTER: Duration = Duration::from_secs(300);
+
 impl Shared {
+    /// Puts types to sleep that nobody has used for a while, for ever.
+    pub(crate) async fn sweep(self: Arc<Self>) {
+        loop {
+            self.deps.clock.sleep(self.idle_after).await;
+            let handles: Vec<_> = self.handles.lock().values().cloned().collect();
+            let slept = handles.iter().filter(|handle| handle.doze()).count();
+            if slept > 0 {
+                tracing::debug!(slept, "idle types went to sleep");
+            }
+        }
+    }
+
     pub(crate) fn publish(&self, table: RouteTable, folded: Revision) {
         self.routes.publish(table);
         self.feed.advance(folded);
@@ -50,6 +70,20 @@ impl RegistryHandle {
         registrations: &ResourceHandle,
         built_in: impl IntoIterator<Item = ResourceHandle>,
     ) -> Result<Self, StartError> {
+        Self::start_with(deps, registrations, built_in, IDLE_AFTER)
+    }
+
+    /// As [`RegistryHandle::start`]; types go to sleep that were neither used nor watched for `idle_after`, or up to
+    /// twice as long.
+    ///
+    /// # Errors
+    /// [`StartError`]
+    pub fn start_with(
+        deps: Arc<Deps>,
+        registrations: &ResourceHandle,
+        built_in: impl IntoIterator<Item = ResourceHandle>,
+        idle_after: Duration,
+    ) -> Result<Self, StartError> {
         let mut table = RouteTable::default();
         let mut prefix = String::new();
         for handle in built_in.into_iter().chain([registrations.clone()]) {
@@ -63,8 +97,9 @@ impl RegistryHandle {
             routes: Arc::new(Routes::new(table.clone())),
             built_in: table,
             handles: Mutex::default(),
-            feed: Feed::new(Arc::clone(&deps.storage)),
+            feed: Arc::new(Feed::new(Arc::clone(&deps.storage))),
             changed: Wake::new(),
+            idle_after,
             deps: Arc::clone(&deps),
         });
         let factory = {
@@ -115,7 +150,13 @@ impl RegistryHandle {
     /// # Errors
     /// [`AskError`]
     pub async fn due(&self, max: usize, deadline: Deadline) -> Result<Vec<Judgement>, AskError> {
-        self.actor.handle().ask_retrying(|| JudgeNames { max }, deadline).await
+        let due = self.actor.handle().ask_retrying(|| JudgeNames { max }, deadline).await?;
+        let judgements = due.into_iter().filter_map(|due| {
+            let crd = decode_crd(&json::parse(due.object.json()).ok()?).ok()?.0;
+            let Due { name, object, verdict, folded } = due;
+            Some(Judgement { name, object, crd: Box::new(crd), verdict, folded })
+        });
+        Ok(judgements.collect())
     }
 
     /// The registrations that are being deleted.

@@ -20,6 +20,14 @@ pub(crate) struct ListTerminating;
 /// From the finalizer actor: every registration, served or not.
 pub(crate) struct ListRegistered;
 
+/// A verdict on the names of a registration, as the actor gives it: decoding the registration is no work for a turn.
+pub(crate) struct Due {
+    pub(crate) name: String,
+    pub(crate) object: Arc<StoredObject>,
+    pub(crate) verdict: Verdict,
+    pub(crate) folded: Revision,
+}
+
 /// A verdict on the names of a registration, and what it was judged on.
 pub struct Judgement {
     /// The registration's name.
@@ -43,4 +51,6 @@ pub struct Registered {
     pub handle: Option<ResourceHandle>,
     /// The registration as it was seen.
     pub object: Arc<StoredObject>,
+    /// Its group and plural are a built-in type's, whose objects are not its own.
+    pub built_in: bool,
 }
