@@ -57,7 +57,7 @@ impl World {
         let mut namespaces = None;
         loop {
             match self.pass(&mut namespaces).await {
-                Ok(held) => wait(&mut changes, namespaces.as_mut(), held).await,
+                Ok(held) => wait(&mut changes, &mut namespaces, held).await,
                 Err(error) => {
                     tracing::warn!(%error, "draining failed; trying again");
                     namespaces = None;
@@ -75,14 +75,27 @@ impl World {
             // Before the pass, so that no change after it is missed.
             *namespaces = Some(self.namespaces.watch(revision)?);
         }
+        if let Some(cursor) = namespaces {
+            // Of what the snapshot shows already nothing needs to be told.
+            let _ = cursor.advance();
+        }
         self.registry.fresh(deadline).await?;
         let mut held = Vec::new();
+        // What fails holds nothing else up.
+        let mut failed = Ok(());
         for registered in self.registry.terminating(deadline).await? {
-            held.extend(registration::finish(self, &registered).await?);
+            match registration::finish(self, &registered).await {
+                Ok(prefix) => held.extend(prefix),
+                Err(error) => failed = failed.and(Err(error)),
+            }
         }
         for object in snapshot.from_key("").filter(|object| object.deleting()) {
-            held.extend(namespace::finish(self, object).await?);
+            match namespace::finish(self, object).await {
+                Ok(prefixes) => held.extend(prefixes),
+                Err(error) => failed = failed.and(Err(error)),
+            }
         }
+        failed?;
         let storage = &self.registry.deps().storage;
         let mut watches = Vec::with_capacity(held.len());
         for (prefix, from) in held {
@@ -96,12 +109,16 @@ impl World {
 pub(crate) type Held = (String, Revision);
 
 /// Waits for a change of a registration, of a namespace, or of anything that is held.
-async fn wait(changes: &mut Woken, namespaces: Option<&mut WatchCursor>, held: Vec<Watch>) {
+async fn wait(changes: &mut Woken, namespaces: &mut Option<WatchCursor>, held: Vec<Watch>) {
     let registry = changes.woken();
     let namespaces = async {
         match namespaces {
-            // An error ends the wait as well: the next pass looks again.
-            Some(cursor) => drop(cursor.next(usize::MAX).await),
+            // An error ends the wait as well: the next pass looks again, with a new cursor.
+            Some(cursor) => {
+                if cursor.next(usize::MAX).await.is_err() {
+                    *namespaces = None;
+                }
+            }
             None => std::future::pending().await,
         }
     };

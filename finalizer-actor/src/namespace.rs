@@ -21,7 +21,8 @@ pub(crate) async fn finish(world: &World, object: &StoredObject) -> Result<Vec<H
     let storage = &world.registry.deps().storage;
     let before = storage.published();
     let mut remaining = Remaining::default();
-    let mut by_type = Vec::new();
+    let mut content = Content::default();
+    let mut failed = Ok(());
     let mut held = Vec::new();
     let within = format!("{}/", object.name());
     for registered in world.registry.registered(Deadline::after(STEP)).await? {
@@ -32,30 +33,50 @@ pub(crate) async fn finish(world: &World, object: &StoredObject) -> Result<Vec<H
         if is_empty(&**storage, &prefix).await?.0 {
             continue;
         }
-        let left = drain(&handle, &within).await?;
-        if left.objects > 0 || !is_empty(&**storage, &prefix).await?.0 {
-            by_type.push((spec.group_resource(), left.objects));
-            remaining.add(left);
-            held.push((prefix, before.next()));
+        match drain(&handle, &within).await {
+            Ok(left) if left.objects == 0 && is_empty(&**storage, &prefix).await?.0 => {}
+            Ok(left) => {
+                content.by_type.push((spec.group_resource(), left.objects));
+                remaining.add(left);
+                held.push((prefix, before.next()));
+            }
+            Err(error) => {
+                content.failures.push(format!("{}: {error}", spec.group_resource()));
+                failed = failed.and(Err(error.into()));
+                held.push((prefix, before.next()));
+            }
         }
     }
-    let Ok(mut tree) = json::parse(object.json()) else { return Ok(held) };
-    let content = Content { by_type, by_finalizer: remaining.finalizers.into_iter().collect() };
-    let changed = rules::set_conditions(&mut tree, &content, &now(world));
-    let Some(spec) = world.namespaces.spec() else { return Ok(held) };
+    content.by_finalizer = remaining.finalizers.into_iter().collect();
+    conclude(world, object, &content, held.is_empty()).await?;
+    failed.map(|()| held)
+}
+
+/// Says in the conditions what was found; removes the namespace if it is empty.
+async fn conclude(
+    world: &World,
+    object: &StoredObject,
+    content: &Content,
+    empty: bool,
+) -> Result<(), ReconcileError> {
+    let (Ok(mut tree), Some(spec)) = (json::parse(object.json()), world.namespaces.spec()) else {
+        return Ok(());
+    };
+    let changed = rules::set_conditions(&mut tree, content, &now(world));
     let key = spec.storage_key(object.name());
-    let op = if held.is_empty() {
+    let op = if empty {
         if rules::finalize(&mut tree) { Op::Delete(key) } else { Op::Put(key, Bytes::from(tree.to_vec())) }
     } else if changed {
         Op::Put(key, Bytes::from(tree.to_vec()))
     } else {
-        return Ok(held);
+        return Ok(());
     };
     if matches!(&op, Op::Put(_, json) if *json == *object.json()) {
-        return Ok(held);
+        return Ok(());
     }
     let compares = vec![Compare::mod_is(op.key(), object.revision())];
     match world.namespaces.commit(Txn { compares, ops: vec![op] }, Deadline::after(STEP)).await? {
-        TxnOutcome::Committed { .. } | TxnOutcome::Failed { .. } => Ok(held),
+        // What won a race wakes the actor again.
+        TxnOutcome::Committed { .. } | TxnOutcome::Failed { .. } => Ok(()),
     }
 }

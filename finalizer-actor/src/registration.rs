@@ -17,9 +17,14 @@ use crate::drain::{Remaining, drain, is_empty};
 /// if something holds it.
 pub(crate) async fn finish(world: &World, registered: &Registered) -> Result<Option<Held>, ReconcileError> {
     let storage = &world.registry.deps().storage;
-    let Some(handle) = &registered.handle else {
-        // Built in: its objects are not this registration's (OverlappingBuiltInResource).
+    if registered.built_in {
+        // Its objects are not this registration's (OverlappingBuiltInResource).
         remove(world, registered, None).await?;
+        return Ok(None);
+    }
+    let Some(handle) = &registered.handle else {
+        // Damaged: where its objects are can't be said, so it stays, lest a later registration finds them.
+        tracing::error!(registration = registered.name, "a registration that can't be read is not removed");
         return Ok(None);
     };
     let before = storage.published();
@@ -47,6 +52,9 @@ async fn remove(world: &World, registered: &Registered, prefix: Option<&str>) ->
         Op::Delete(key)
     } else {
         let (status, reason, message) = match prefix {
+            Some(_) if !crd.is_condition_true(condition::ESTABLISHED) => {
+                ("False", "NeverEstablished", "resource was never established")
+            }
             Some(_) => ("False", "InstanceDeletionCompleted", "removed all instances"),
             None => (
                 "False",

@@ -84,6 +84,16 @@ fn keep(object: &mut Value, old: &Value, field: &str) {
     };
 }
 
+fn label_with_name(object: &mut Value) {
+    let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if !name.is_empty() && is_dns1123_label(&name).is_empty() {
+        let labels = metadata_mut(object).entry_or_insert_with("labels", || Map::new().into());
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert(NAME_LABEL, name);
+        }
+    }
+}
+
 impl Strategy for Namespaces {
     fn subresources(&self) -> &'static [&'static str] {
         &["finalize", "status"]
@@ -130,13 +140,7 @@ impl Strategy for Namespaces {
             return Err(wrong(finalizers, "spec.finalizers", "v1.FinalizerName"));
         }
         fields.extend(coerce_metadata(object).map_err(|e| e.to_string())?);
-        let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if !name.is_empty() && is_dns1123_label(&name).is_empty() {
-            let labels = metadata_mut(object).entry_or_insert_with("labels", || Map::new().into());
-            if let Some(labels) = labels.as_object_mut() {
-                labels.insert(NAME_LABEL, name);
-            }
-        }
+        label_with_name(object);
         if let Some(unknown) = unknown {
             unknown.extend(fields);
         }
@@ -144,6 +148,8 @@ impl Strategy for Namespaces {
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
+        // Again, because only now there is a name if it was generated.
+        label_with_name(object);
         let mut finalizers: Vec<String> =
             strings(object, &["spec", "finalizers"]).into_iter().map(Into::into).collect();
         if !finalizers.iter().any(|f| f == KUBERNETES_FINALIZER) {
@@ -247,6 +253,8 @@ pub(crate) fn finalize(object: &mut Value) -> bool {
 pub(crate) struct Content {
     pub(crate) by_type: Vec<(GroupResource, usize)>,
     pub(crate) by_finalizer: Vec<(String, usize)>,
+    /// What went wrong, by type.
+    pub(crate) failures: Vec<String>,
 }
 
 /// Sets the five conditions of a namespace's deletion; says whether any changed.
@@ -265,6 +273,11 @@ pub(crate) fn set_conditions(object: &mut Value, content: &Content, now: &str) -
         content.by_finalizer.iter().map(|(f, n)| format!("{f} in {n} resource instances")).collect();
     finalizers.sort();
     let done = |reason: &str, message: &str| ("False", reason.to_owned(), message.to_owned());
+    let failure = (!content.failures.is_empty()).then(|| {
+        let (count, what) = (content.failures.len(), content.failures.join(", "));
+        let message = format!("Failed to delete all resource types, {count} remaining: {what}");
+        ("True", "ContentDeletionFailed".to_owned(), message)
+    });
     let conditions = [
         (
             "NamespaceDeletionDiscoveryFailure",
@@ -276,7 +289,9 @@ pub(crate) fn set_conditions(object: &mut Value, content: &Content, now: &str) -
         ),
         (
             "NamespaceDeletionContentFailure",
-            done("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+            failure.unwrap_or_else(|| {
+                done("ContentDeleted", "All content successfully deleted, may be waiting on finalization")
+            }),
         ),
         (
             "NamespaceContentRemaining",
@@ -339,6 +354,7 @@ mod tests {
         let content = Content {
             by_type: vec![(GroupResource::new("g.io", "widgets"), 2)],
             by_finalizer: vec![("g.io/f".into(), 1)],
+            failures: Vec::new(),
         };
         assert!(set_conditions(&mut namespace, &content, "t1"));
         assert!(!set_conditions(&mut namespace, &content, "t2"));
