@@ -17,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod conditions;
 mod conversion;
 mod defaults;
 mod field_path;
@@ -39,6 +40,7 @@ use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
 
+pub use conditions::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
 pub use warnings::{warnings_on_create, warnings_on_update};
 
 use props::any_schema;
@@ -159,29 +161,6 @@ pub fn validate_stored_versions(crd: &CustomResourceDefinition) -> ErrorList {
     errors
 }
 
-/// What keeps the schemas of a registration from being structural, for the NonStructuralSchema condition: only old data
-/// can have such (`pkg/controller/nonstructuralschema`).
-#[must_use]
-pub fn structural_violations(crd: &CustomResourceDefinition) -> ErrorList {
-    let view = View::of(&crd.spec);
-    let spec = Path::new("spec");
-    let mut errors = ErrorList::new();
-    let mut check = |schema: &Value, path: &Path<'_>| match structural::unsupported(schema) {
-        Err(text) => errors.push(Error::invalid(path, "", text)),
-        Ok(()) => errors.extend(structural::validate(schema, path)),
-    };
-    if let Some(schema) = view.top_schema() {
-        check(schema, &spec.child("validation").child("openAPIV3Schema"));
-    }
-    let versions = spec.child("versions");
-    for (i, version) in view.versions().iter().enumerate() {
-        if let Some(schema) = version.schema() {
-            check(schema, &versions.index(i).child("schema").child("openAPIV3Schema"));
-        }
-    }
-    errors
-}
-
 fn meta_update(new: &CustomResourceDefinition, old: &CustomResourceDefinition) -> ErrorList {
     let (new, old) = (kindom_api::json::to_value(&new.metadata), kindom_api::json::to_value(&old.metadata));
     validate_object_meta_update(&new, &old, &Path::new("metadata"))
@@ -221,7 +200,7 @@ fn stored_versions(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
 /// What the annotation on registrations in the Kubernetes project's groups says (KEP-1111,
 /// apiextensions-apiserver `pkg/apihelpers`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApiApproval {
+enum ApiApproval {
     /// The group needs no approval.
     NotNeeded,
     /// There is no annotation.
@@ -235,8 +214,7 @@ pub enum ApiApproval {
 }
 
 /// What the `api-approved.kubernetes.io` annotation says, and upstream's text for it.
-#[must_use]
-pub fn api_approval_state(crd: &CustomResourceDefinition) -> ApiApproval {
+fn api_approval_state(crd: &CustomResourceDefinition) -> ApiApproval {
     let protected = ["k8s.io", "kubernetes.io"].into_iter().any(|domain| {
         crd.spec.group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     });

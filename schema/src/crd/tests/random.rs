@@ -7,7 +7,7 @@ use kindom_api::meta::coerce_metadata;
 use kindom_api::{Map, Value, json, object};
 
 use crate::crd::{
-    api_approval_state, structural_violations, validate_create, validate_status_update,
+    api_approval_condition, non_structural_schema_condition, validate_create, validate_status_update,
     validate_stored_versions, validate_update, warnings_on_update,
 };
 
@@ -149,7 +149,8 @@ fn run(new: &Value, old: &Value) {
     let decoded_again = decode_crd(&new.to_value()).unwrap().0;
     assert_eq!(decoded_again, new, "what was written reads back the same");
     prepare_for_create(&mut new);
-    let _ = (api_approval_state(&new), structural_violations(&new), validate_stored_versions(&new));
+    let _ =
+        (api_approval_condition(&new), non_structural_schema_condition(&new), validate_stored_versions(&new));
     let errors = validate_create(&new);
     if errors.is_empty() {
         new.metadata.resource_version = "1".to_owned();
