@@ -11,3 +11,4 @@
 mod corpus;
 mod openapi;
 mod properties;
+mod recorded;
