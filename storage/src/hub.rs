@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -27,6 +27,8 @@ type Item = Result<Arc<Commit>, StorageError>;
 pub(crate) struct Hub {
     inner: Mutex<Inner>,
     published: AtomicU64,
+    /// As in `inner`, readable without waiting for a publisher.
+    closed: AtomicBool,
     commits_max: usize,
     bytes_max: usize,
 }
@@ -67,6 +69,7 @@ impl Hub {
         Arc::new(Self {
             inner: Mutex::new(Inner::default()),
             published: AtomicU64::new(published.0),
+            closed: AtomicBool::new(false),
             commits_max: limits.watch_commits_max,
             bytes_max: limits.watch_bytes_max,
         })
@@ -77,9 +80,9 @@ impl Hub {
         Revision(self.published.load(Ordering::Acquire))
     }
 
-    /// Fails once the hub is closed.
+    /// Fails once the hub is closed. Lock-free.
     pub(crate) fn check_open(&self) -> Result<(), StorageError> {
-        if self.inner.lock().closed { Err(StorageError::closed()) } else { Ok(()) }
+        if self.closed.load(Ordering::Acquire) { Err(StorageError::closed()) } else { Ok(()) }
     }
 
     /// From `from` on, or after what is published; atomically with publishing, so that what is published comes from
@@ -127,6 +130,7 @@ impl Hub {
         let ended = {
             let mut inner = self.inner.lock();
             inner.closed = true;
+            self.closed.store(true, Ordering::Release);
             inner.routes.clear();
             std::mem::take(&mut inner.subscriptions)
         };

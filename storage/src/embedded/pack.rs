@@ -13,7 +13,7 @@
 
 use std::io;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -127,7 +127,13 @@ impl Packing {
         while !core.packer.stopping() {
             let segments = core.local.state.read().loader.in_order();
             let Some(run) = self.choose(core, &segments) else { return Ok(()) };
-            self.pack(core, &run)?;
+            let id = core.next_id.fetch_add(1, Ordering::Relaxed);
+            let id = SegmentId(NonZeroU32::MIN.saturating_add(id - 1));
+            let temporary = self.dir.join(format!("{id}.pack.tmp"));
+            self.pack(core, &run, id, &temporary).inspect_err(|_| {
+                // It may not be there; the next opening would remove it too.
+                let _ = self.vfs.remove(&temporary);
+            })?;
         }
         Ok(())
     }
@@ -169,14 +175,11 @@ impl Packing {
         run.is_worth_it().then_some(run)
     }
 
-    fn pack(&self, core: &Core, run: &Run) -> io::Result<()> {
+    fn pack(&self, core: &Core, run: &Run, id: SegmentId, temporary: &Path) -> io::Result<()> {
         let (Some(first), Some(last)) = (run.segments.first(), run.segments.last()) else { return Ok(()) };
         let Some(last) = last.sealed.get() else { return Ok(()) };
-        let id = core.next_id.fetch_add(1, Ordering::Relaxed);
-        let id = SegmentId(NonZeroU32::MIN.saturating_add(id - 1));
         let path = self.dir.join(format!("{id}.pack"));
-        let temporary = self.dir.join(format!("{id}.pack.tmp"));
-        let file = self.vfs.create(&temporary)?;
+        let file = self.vfs.create(temporary)?;
         let salt = new_salt();
         let mut output = Output {
             file: Arc::clone(&file),
@@ -202,7 +205,7 @@ impl Packing {
         };
         file.write_at(0, &header.encode())?;
         file.sync()?;
-        self.vfs.rename(&temporary, &path)?;
+        self.vfs.rename(temporary, &path)?;
         self.vfs.sync_dir(&self.dir)?;
         let pack = Arc::new(Segment::new(header, path, file));
         if let Some(extent) = header.extent {
@@ -336,6 +339,13 @@ impl Output {
             let bytes = self.frame.finish();
             self.file.write_at(self.position, bytes)?;
             self.position += bytes.len() as u64;
+            if u32::try_from(self.position).is_err() {
+                // A place in a file has 32 bits.
+                return Err(io::Error::new(
+                    io::ErrorKind::FileTooLarge,
+                    "the pack would be larger than 4 GiB",
+                ));
+            }
             self.start();
         }
         Ok(())

@@ -149,8 +149,11 @@ impl Segment {
         self.header.extent.is_some()
     }
 
-    /// An operation was written here.
+    /// An operation was written here. The deletes of a pack have no weight: packing it again would not free them.
     pub(super) fn gained(&self, value_bytes: Option<u32>) {
+        if value_bytes.is_none() && self.is_pack() {
+            return;
+        }
         self.weight.fetch_add(weight(value_bytes.unwrap_or(0)), Ordering::Relaxed);
         if let Some(bytes) = value_bytes {
             self.live.fetch_add(weight(bytes), Ordering::Relaxed);

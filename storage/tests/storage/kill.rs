@@ -1,4 +1,4 @@
-//! kill -9 of a process under load, again and again, on the same folder.
+//! kill -9 of a process under load, again and again, on the same folder, which nobody else may open meanwhile.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -59,6 +59,10 @@ fn run_and_kill(folder: &Path, lines_min: usize) -> BTreeMap<u64, (String, u32)>
                 panic!("{said}")
             };
             acknowledged.insert(revision.parse().unwrap(), (key.to_owned(), crc.parse().unwrap()));
+            if acknowledged.len() == 1 {
+                let refused = Embedded::open(folder, options()).unwrap_err();
+                assert!(refused.to_string().contains("in use"), "{refused}");
+            }
             if acknowledged.len() == lines_min {
                 child.kill().unwrap();
             }
