@@ -1,14 +1,41 @@
-//! kindom: http.
+//! The HTTP face: URLs to handle calls, and what comes back to bytes.
+//!
+//! **Owns** paths, options, content negotiation, bodies, watch streams, discovery, OpenAPI, health, metrics, and who may
+//! ask. The only crate that knows HTTP; `status` is the one file that builds a Status from a failure.
+//!
+//! # Flow
+//! `dispatch` reads the path ([`request_info`]), authenticates and authorizes ([`authn`]), finds the type in the routes,
+//! and hands over to `read`, `watch`, `write`, or `documents` for paths that name no resource.
+//!
+//! # Invariants
+//! - A read enters no mailbox.
+//! - Every body, answer, list and stream has a bound, in bytes or in time.
+//!
+//! # Sources
+//! apiserver `pkg/endpoints` and `pkg/server` (1.37), for behaviour.
 
 pub mod authn;
 pub mod decode;
 pub mod discovery;
+mod dispatch;
+mod documents;
 mod error;
+mod filter;
+mod metrics;
 pub mod negotiate;
 pub mod patch;
 pub mod query;
+mod read;
 pub mod request_info;
+mod respond;
+mod server;
+mod state;
+mod status;
 pub mod table;
 pub mod version;
+mod watch;
+mod write;
 
 pub use error::RequestError;
+pub use server::{Running, ServeError, serve};
+pub use state::Config;

@@ -9,7 +9,7 @@ pub const YAML: &str = "application/yaml";
 /// Content type of aggregated discovery.
 pub const AGGREGATED_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-const SERVED: &[&str] = &[JSON, YAML];
+pub(crate) const SERVED: &[&str] = &[JSON, YAML];
 const SERVED_STREAMS: &[&str] = &["application/json;stream=watch"];
 
 /// How a document is written or was written.

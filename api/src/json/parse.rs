@@ -1,6 +1,7 @@
 //! Input: bytes to tree, with a bound on depth.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -10,6 +11,9 @@ use super::{Map, Value};
 /// How deeply maps and lists may nest. Go allows 10,000; the walks over a tree are recursive here, and real objects and
 /// schemas stay far below this.
 pub const MAX_DEPTH: usize = 256;
+
+/// How many duplicates are named; more say nothing new (`sigs.k8s.io/json` stops there too).
+const DUPLICATES_MAX: usize = 100;
 
 /// Why bytes are not a JSON value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -113,13 +117,14 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let depth = self.deeper()?;
         let mut entries: Vec<(Box<str>, Value)> = Vec::new();
+        let mut seen = HashSet::new();
         while let Some(key) = map.next_key::<Box<str>>()? {
             let mut path = String::new();
             if let Some(duplicates) = self.duplicates {
                 path = if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) };
-                if entries.iter().any(|(k, _)| *k == key) {
+                if !seen.insert(key.clone()) {
                     let mut duplicates = duplicates.borrow_mut();
-                    if !duplicates.contains(&path) {
+                    if duplicates.len() < DUPLICATES_MAX && !duplicates.contains(&path) {
                         duplicates.push(path.clone());
                     }
                 }

@@ -1,0 +1,272 @@
+//! A request's way: read the path, find out who asks and whether they may, find the type, answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, HttpResponse, web};
+use bytes::{Bytes, BytesMut};
+use flate2::read::GzDecoder;
+use futures::StreamExt as _;
+use kindom_actor_kit::Deadline;
+use kindom_api::GroupResource;
+use kindom_resource_actor::{ReadError, ResourceHandle, TypeSpec};
+use tokio::time::{Instant, timeout_at};
+
+use crate::authn::{Attributes, PeerIdentity, User, authorize};
+use crate::metrics::RequestLabels;
+use crate::query::Query;
+use crate::request_info::{RequestInfo, ResourceRequest, Verb};
+use crate::respond::failure;
+use crate::state::{BODY_BYTES_MAX, REQUEST_TIMEOUT, State};
+use crate::status::Failure;
+use crate::{RequestError, documents, read, watch, write};
+
+/// A request to a resource, with everything that answering it needs.
+pub(crate) struct Call<'a> {
+    pub(crate) state: &'a Arc<State>,
+    pub(crate) request: &'a HttpRequest,
+    pub(crate) query: &'a Query,
+    pub(crate) info: &'a ResourceRequest,
+    pub(crate) handle: ResourceHandle,
+    pub(crate) spec: Arc<TypeSpec>,
+    pub(crate) deadline: Deadline,
+}
+
+impl Call<'_> {
+    pub(crate) fn header(&self, name: header::HeaderName) -> &str {
+        header_of(self.request, name)
+    }
+
+    /// The namespace; none at cluster scope.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        (self.spec.namespaced() && !self.info.namespace.is_empty()).then_some(self.info.namespace.as_str())
+    }
+
+    pub(crate) fn subresource(&self) -> Option<&str> {
+        (!self.info.subresource.is_empty()).then_some(self.info.subresource.as_str())
+    }
+
+    pub(crate) fn resource(&self) -> GroupResource {
+        self.info.group_resource()
+    }
+
+    pub(crate) fn read_failure(&self, error: ReadError) -> Failure {
+        Failure::Read(error, self.resource())
+    }
+}
+
+pub(crate) fn header_of(request: &HttpRequest, name: header::HeaderName) -> &str {
+    request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+}
+
+/// The handler of every path.
+pub(crate) async fn serve(
+    request: HttpRequest,
+    payload: web::Payload,
+    state: web::Data<State>,
+) -> HttpResponse {
+    let began = Instant::now();
+    let state = state.into_inner();
+    let query = Query::parse(request.query_string());
+    let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query);
+    let mutating = !matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS");
+    let in_flight = state.metrics.begin(mutating);
+    let outcome = match &info {
+        Ok(info) => answer(&state, &request, payload, &query, info).await,
+        Err(error) => Err(error.clone().into()),
+    };
+    let mut response = outcome.unwrap_or_else(|why| failure(&request, why));
+    drop(in_flight);
+    audit(&state, &request, &mut response);
+    state.metrics.end(labels(&request, info.ok().as_ref(), response.status().as_u16()), began.elapsed());
+    response
+}
+
+/// Every answer names its request; a proxy's name for it is kept.
+fn audit(state: &State, request: &HttpRequest, response: &mut HttpResponse) {
+    const AUDIT_ID: header::HeaderName = header::HeaderName::from_static("audit-id");
+    let given = request.headers().get(&AUDIT_ID).filter(|id| id.len() <= 64).cloned();
+    let id = given.or_else(|| header::HeaderValue::from_str(&state.entropy.uuid_v4()).ok());
+    if let Some(id) = id {
+        response.headers_mut().insert(AUDIT_ID, id);
+    }
+}
+
+fn labels(request: &HttpRequest, info: Option<&RequestInfo>, code: u16) -> RequestLabels {
+    let (verb, resource) = match info {
+        Some(RequestInfo::Resource(info)) => (info.verb.as_str(), Some(info)),
+        Some(RequestInfo::Path(_)) | None => (request.method().as_str(), None),
+    };
+    let part = |of: fn(&ResourceRequest) -> &str| resource.map(of).unwrap_or_default().to_owned();
+    // What no type stands behind would let clients make labels without end.
+    let known = code != 404;
+    RequestLabels {
+        verb: verb.to_ascii_uppercase(),
+        group: if known { part(|i| &i.resource.group) } else { String::new() },
+        version: if known { part(|i| &i.resource.version) } else { String::new() },
+        resource: if known { part(|i| &i.resource.resource) } else { String::new() },
+        subresource: if known { part(|i| &i.subresource) } else { String::new() },
+        scope: match resource {
+            None => "",
+            Some(info) if !info.name.is_empty() => "resource",
+            Some(info) if !info.namespace.is_empty() => "namespace",
+            Some(_) => "cluster",
+        }
+        .to_owned(),
+        code,
+    }
+}
+
+async fn answer(
+    state: &Arc<State>,
+    request: &HttpRequest,
+    payload: web::Payload,
+    query: &Query,
+    info: &RequestInfo,
+) -> Result<HttpResponse, Failure> {
+    let user = authenticate(state, request)?;
+    let method = request.method().as_str().to_ascii_lowercase();
+    let attributes = match info {
+        RequestInfo::Resource(info) => Attributes::Resource {
+            verb: info.verb.as_str(),
+            group: &info.resource.group,
+            resource: &info.resource.resource,
+            subresource: &info.subresource,
+            namespace: &info.namespace,
+            name: &info.name,
+        },
+        RequestInfo::Path(_) => Attributes::Path { verb: &method, path: request.uri().path() },
+    };
+    authorize(&user, &attributes).map_err(Failure::Denied)?;
+    match info {
+        RequestInfo::Path(segments) => documents::serve(state, request, query, segments, &user).await,
+        RequestInfo::Resource(info) => {
+            let is_watch = info.verb == Verb::Watch;
+            let wanted = if is_watch { None } else { query.timeout()? };
+            let timeout = wanted.unwrap_or(REQUEST_TIMEOUT).min(REQUEST_TIMEOUT);
+            let deadline = Deadline::after(timeout);
+            let (handle, spec) = route(state, info, deadline).await?;
+            let call = Call { state, request, query, info, handle, spec, deadline };
+            resource(&call, payload).await
+        }
+    }
+}
+
+fn authenticate(state: &State, request: &HttpRequest) -> Result<Arc<User>, Failure> {
+    let peer = request.conn_data::<PeerIdentity>().unwrap_or(&PeerIdentity::None);
+    let authorization = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+    state.authenticator.authenticate(peer, authorization).map_err(|why| {
+        tracing::info!(%why, "refused");
+        Failure::Unauthorized
+    })
+}
+
+/// The type that a path names, if it is served under it.
+async fn route(
+    state: &State,
+    info: &ResourceRequest,
+    deadline: Deadline,
+) -> Result<(ResourceHandle, Arc<TypeSpec>), Failure> {
+    let found = match find(state, info) {
+        Some(found) => found,
+        None => {
+            // A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
+            let fresh = state.registry.fresh(deadline).await;
+            fresh.map_err(|e| Failure::Read(e, info.group_resource()))?;
+            find(state, info).ok_or(RequestError::NotFound)?
+        }
+    };
+    let namespaced = found.1.namespaced();
+    let is_namespace = info.resource.group.is_empty() && info.resource.resource == "namespaces";
+    let misplaced = if namespaced {
+        info.namespace.is_empty() && !info.verb.possibly_across_namespaces()
+    } else {
+        !info.namespace.is_empty() && !is_namespace
+    };
+    if misplaced || info.goes_on || (!info.subresource.is_empty() && !subresource_served(&found.1, info)) {
+        return Err(RequestError::NotFound.into());
+    }
+    info.check_namespace()?;
+    Ok(found)
+}
+
+fn find(state: &State, info: &ResourceRequest) -> Option<(ResourceHandle, Arc<TypeSpec>)> {
+    let handle = state.registry.routes().get(&info.resource.group, &info.resource.resource)?;
+    let spec = handle.spec()?;
+    spec.version(&info.resource.version).filter(|version| version.served)?;
+    Some((handle, spec))
+}
+
+/// Registrations have `/status`, namespaces also `/finalize`.
+fn subresource_served(spec: &TypeSpec, info: &ResourceRequest) -> bool {
+    spec.registration.is_none() && spec.strategy.subresources().contains(&info.subresource.as_str())
+}
+
+async fn resource(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let info = call.info;
+    if call.subresource().is_some()
+        && matches!(info.verb, Verb::Create | Verb::Delete | Verb::List | Verb::Watch)
+    {
+        return Err(info.method_not_supported().into());
+    }
+    match info.verb {
+        Verb::Get => read::get(call).await,
+        Verb::List => read::list(call).await,
+        Verb::Watch => watch::watch(call).await,
+        Verb::Create if info.name.is_empty() => write::create(call, payload).await,
+        Verb::Update => write::update(call, payload).await,
+        Verb::Patch => write::patch(call, payload).await,
+        Verb::Delete => write::delete(call, payload).await,
+        Verb::DeleteCollection => write::delete_collection(call, payload).await,
+        Verb::Create | Verb::Unknown => Err(info.method_not_supported().into()),
+    }
+}
+
+/// The body, decompressed, within the bound and the deadline.
+pub(crate) async fn body(call: &Call<'_>, mut payload: web::Payload) -> Result<Bytes, Failure> {
+    let too_large = || RequestError::TooLarge(format!("limit is {BODY_BYTES_MAX}"));
+    let announced = call.header(header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
+    if announced > BODY_BYTES_MAX {
+        return Err(too_large().into());
+    }
+    let mut body = BytesMut::with_capacity(announced);
+    loop {
+        match timeout_at(call.deadline.instant(), payload.next()).await {
+            Ok(Some(Ok(chunk))) => {
+                if body.len() + chunk.len() > BODY_BYTES_MAX {
+                    return Err(too_large().into());
+                }
+                body.extend_from_slice(&chunk);
+            }
+            Ok(Some(Err(error))) => {
+                return Err(RequestError::BadRequest(format!("unable to read the body: {error}")).into());
+            }
+            Ok(None) => break,
+            Err(_) => {
+                let why = "timed out reading the body".to_owned();
+                return Err(RequestError::BadRequest(why).into());
+            }
+        }
+    }
+    if call.header(header::CONTENT_ENCODING) == "gzip" {
+        return unzip(&body, too_large);
+    }
+    Ok(body.freeze())
+}
+
+fn unzip(body: &[u8], too_large: impl Fn() -> RequestError) -> Result<Bytes, Failure> {
+    use std::io::Read as _;
+    let mut plain = Vec::new();
+    let mut decoder = GzDecoder::new(body).take(BODY_BYTES_MAX as u64 + 1);
+    decoder
+        .read_to_end(&mut plain)
+        .map_err(|error| RequestError::BadRequest(format!("unable to decompress the body: {error}")))?;
+    if plain.len() > BODY_BYTES_MAX {
+        return Err(too_large().into());
+    }
+    Ok(plain.into())
+}
+
+/// How long a connection may stay without a request, and how long a client may take to send a request's head.
+pub(crate) const IDLE: Duration = Duration::from_secs(90);

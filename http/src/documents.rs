@@ -1,0 +1,491 @@
+//! Everything that is no resource: discovery, OpenAPI, version, health, metrics, and the chaos endpoints.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use kindom_actor_kit::Deadline;
+use kindom_api::{GroupVersionKind, Value, json, object};
+use kindom_registry_actor::GroupRoutes;
+use kindom_resource_actor::{ReadError, TypeSpec};
+use kindom_schema::openapi;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha512};
+
+use crate::authn::{Attributes, MASTERS, User, deny};
+use crate::discovery::{self, Group, Resource, Subresource, Version};
+use crate::dispatch::header_of;
+use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, JSON, accept, wants_aggregated_discovery};
+use crate::respond::{Reply, send, start};
+use crate::state::{REQUEST_TIMEOUT, State};
+use crate::status::Failure;
+use crate::{RequestError, version};
+
+/// How long a health check may take.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many OpenAPI documents are kept.
+const OPENAPI_DOCUMENTS_MAX: usize = 64;
+/// The priority of groups: registered types', and the rest, which come first as upstream's.
+const PRIORITY_OF_REGISTERED: i32 = 1000;
+const PRIORITY_OF_BUILT_IN: i32 = 16_700;
+
+/// Documents that were made and are still right; made again when the routes have changed.
+#[derive(Default)]
+pub(crate) struct Documents {
+    cache: Mutex<Cache>,
+    /// By hash: one that is not asked for any more stays until there are too many.
+    openapi: Mutex<HashMap<String, Document>>,
+}
+
+#[derive(Default)]
+struct Cache {
+    generation: u64,
+    groups: Option<Arc<Vec<Group>>>,
+    aggregated: HashMap<bool, Document>,
+}
+
+/// A document's bytes and what it is known by.
+#[derive(Clone)]
+struct Document {
+    bytes: Bytes,
+    hash: Arc<str>,
+}
+
+impl Document {
+    fn new(tree: &Value) -> Self {
+        let bytes = tree.to_vec();
+        let hash: String = Sha512::digest(&bytes).iter().map(|b| format!("{b:02X}")).collect();
+        Self { bytes: bytes.into(), hash: hash.into() }
+    }
+}
+
+impl Documents {
+    fn with<T>(&self, generation: u64, of: impl FnOnce(&mut Cache) -> T) -> T {
+        let mut cache = self.cache.lock();
+        if cache.generation != generation {
+            *cache = Cache { generation, ..Cache::default() };
+        }
+        of(&mut cache)
+    }
+}
+
+/// GET (and, for chaos, POST) of a path that names no resource.
+pub(crate) async fn serve(
+    state: &Arc<State>,
+    request: &HttpRequest,
+    query: &crate::query::Query,
+    segments: &[String],
+    user: &User,
+) -> Result<HttpResponse, Failure> {
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let reads = matches!(request.method().as_str(), "GET" | "HEAD");
+    if let ["debug", "actors", rest @ ..] = segments.as_slice() {
+        return chaos(state, request, rest, user);
+    }
+    let known = matches!(
+        segments.as_slice(),
+        [] | ["api" | "apis" | "version" | "metrics"]
+            | ["api", "v1"]
+            | ["apis", _]
+            | ["apis", _, _]
+            | ["openapi", "v3", ..]
+            | ["healthz" | "livez" | "readyz", ..]
+    );
+    if !known {
+        return Err(RequestError::NotFound.into());
+    }
+    if !reads {
+        let resource = kindom_api::GroupResource::default();
+        return Err(RequestError::MethodNotSupported { resource, verb: "" }.into());
+    }
+    match segments.as_slice() {
+        [] => plain(request, object! { "paths": paths(state).await? }),
+        ["version"] => plain(request, version::version("", "")),
+        ["metrics"] => {
+            let mut builder = start(200);
+            builder.content_type("application/openmetrics-text; version=1.0.0; charset=utf-8");
+            Ok(send(request, builder, state.metrics.encode().into_bytes()))
+        }
+        ["healthz" | "livez" | "readyz", ..] => health(state, query, &segments).await,
+        ["api"] | ["apis"] => root(state, request, segments == ["api"]).await,
+        ["api", "v1"] => resource_list(state, request, "", "v1").await,
+        ["apis", group] => {
+            let groups = groups(state).await?;
+            let found = groups.iter().find(|g| g.name == *group).ok_or(RequestError::NotFound)?;
+            plain(request, discovery::api_group(found))
+        }
+        ["apis", group, version] => resource_list(state, request, group, version).await,
+        ["openapi", "v3"] => openapi_index(state, request).await,
+        ["openapi", "v3", "api", "v1"] => openapi_document(state, request, query, "", "v1").await,
+        ["openapi", "v3", "apis", group, version] => {
+            openapi_document(state, request, query, group, version).await
+        }
+        _ => Err(RequestError::NotFound.into()),
+    }
+}
+
+fn plain(request: &HttpRequest, tree: Value) -> Result<HttpResponse, Failure> {
+    let accepted = accept(header_of(request, header::ACCEPT), Endpoint::Plain)?;
+    Ok(Reply::tree(200, tree).write(request, accepted))
+}
+
+/// What is served, as of every registration answered before; described anew when the routes have changed.
+async fn groups(state: &State) -> Result<Arc<Vec<Group>>, Failure> {
+    let fresh = state.registry.fresh(Deadline::after(REQUEST_TIMEOUT)).await;
+    fresh.map_err(|e| Failure::Read(e, kindom_api::GroupResource::default()))?;
+    let routes = state.registry.routes();
+    let generation = routes.generation();
+    if let Some(groups) = state.documents.with(generation, |cache| cache.groups.clone()) {
+        return Ok(groups);
+    }
+    let table = routes.table();
+    let groups: Vec<Group> = table.groups().filter_map(|(name, types)| describe(name, types)).collect();
+    let groups = Arc::new(groups);
+    state.documents.with(generation, |cache| cache.groups = Some(Arc::clone(&groups)));
+    Ok(groups)
+}
+
+/// A group and what it serves; none if that is nothing.
+fn describe(name: &str, types: &GroupRoutes) -> Option<Group> {
+    let specs: Vec<Arc<TypeSpec>> =
+        types.values().filter_map(kindom_resource_actor::ResourceHandle::spec).collect();
+    let built_in = specs.iter().any(|spec| spec.registration.is_none());
+    let mut versions: Vec<Version> = Vec::new();
+    for spec in &specs {
+        for version in spec.versions.iter().filter(|v| v.served) {
+            let at = versions.iter().position(|v| v.name == version.name).unwrap_or_else(|| {
+                versions.push(Version { name: version.name.clone(), resources: Vec::new() });
+                versions.len() - 1
+            });
+            if let Some(version) = versions.get_mut(at) {
+                let resource = resource(spec, &version.name);
+                version.resources.push(resource);
+            }
+        }
+    }
+    let priority = if built_in { PRIORITY_OF_BUILT_IN } else { PRIORITY_OF_REGISTERED };
+    (!versions.is_empty()).then(|| Group { name: name.to_owned(), priority, versions })
+}
+
+fn resource(spec: &TypeSpec, version: &str) -> Resource {
+    let storage = spec.storage().map_or("", |v| v.name.as_str());
+    let subresources = spec.strategy.subresources().iter().map(|name| Subresource {
+        name: (*name).to_owned(),
+        kind: GroupVersionKind { kind: spec.names.kind.clone(), ..GroupVersionKind::default() },
+        verbs: if *name == "finalize" { vec!["update"] } else { vec!["get", "patch", "update"] },
+    });
+    Resource {
+        plural: spec.names.plural.clone(),
+        singular: spec.names.singular.clone(),
+        namespaced: spec.namespaced(),
+        kind: spec.gvk(version).kind,
+        verbs: verbs(spec),
+        short_names: spec.names.short_names.clone(),
+        categories: spec.names.categories.clone(),
+        storage_version_hash: discovery::storage_version_hash(&spec.group, storage, &spec.names.kind),
+        subresources: subresources.collect(),
+    }
+}
+
+/// The verbs of a type, in upstream's order.
+pub(crate) fn verbs(spec: &TypeSpec) -> Vec<&'static str> {
+    match &spec.registration {
+        Some(r) if r.terminating => vec!["delete", "deletecollection", "get", "list", "watch"],
+        Some(_) => vec!["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
+        None if spec.group.is_empty() => vec!["create", "delete", "get", "list", "patch", "update", "watch"],
+        None => vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+    }
+}
+
+/// The paths that `/` lists.
+async fn paths(state: &State) -> Result<Vec<String>, Failure> {
+    let mut paths: Vec<String> =
+        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz"]
+            .map(str::to_owned)
+            .to_vec();
+    for group in groups(state).await?.iter().filter(|g| !g.name.is_empty()) {
+        paths.push(format!("/apis/{}", group.name));
+        paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{}", group.name, v.name)));
+    }
+    paths.push("/version".to_owned());
+    paths.sort();
+    Ok(paths)
+}
+
+/// `/api` and `/apis`, plain or aggregated.
+async fn root(state: &State, request: &HttpRequest, core: bool) -> Result<HttpResponse, Failure> {
+    let header = header_of(request, header::ACCEPT);
+    let groups = groups(state).await?;
+    if wants_aggregated_discovery(header) {
+        let generation = state.registry.routes().generation();
+        let known = state.documents.with(generation, |cache| cache.aggregated.get(&core).cloned());
+        let document = known.unwrap_or_else(|| {
+            let (own, named): (Vec<Group>, Vec<Group>) =
+                groups.iter().cloned().partition(|g| g.name.is_empty());
+            let document = Document::new(&discovery::aggregated(if core { &own } else { &named }));
+            state.documents.with(generation, |cache| cache.aggregated.insert(core, document.clone()));
+            document
+        });
+        return Ok(tagged(request, &document, AGGREGATED_DISCOVERY));
+    }
+    let accepted = accept(header, Endpoint::Plain)?;
+    let tree = if core {
+        let own = groups.iter().find(|g| g.name.is_empty()).cloned().unwrap_or_default();
+        discovery::api_versions(&own, request.connection_info().host())
+    } else {
+        discovery::api_group_list(&groups)
+    };
+    Ok(Reply::tree(200, tree).with_header(header::VARY, "Accept").write(request, accepted))
+}
+
+/// A document with its ETag, or 304 if the client has it.
+fn tagged(request: &HttpRequest, document: &Document, content_type: &'static str) -> HttpResponse {
+    let etag = format!("\"{}\"", document.hash);
+    let known = header_of(request, header::IF_NONE_MATCH).split(',').any(|tag| tag.trim() == etag);
+    let mut builder = start(if known { 304 } else { 200 });
+    builder.insert_header((header::ETAG, etag));
+    builder.insert_header((header::VARY, "Accept"));
+    if known {
+        return builder.finish();
+    }
+    builder.content_type(content_type);
+    send(request, builder, document.bytes.to_vec())
+}
+
+async fn resource_list(
+    state: &State,
+    request: &HttpRequest,
+    group: &str,
+    version: &str,
+) -> Result<HttpResponse, Failure> {
+    let groups = groups(state).await?;
+    let found = groups.iter().find(|g| g.name == group);
+    let found =
+        found.and_then(|g| g.versions.iter().find(|v| v.name == version)).ok_or(RequestError::NotFound)?;
+    plain(request, discovery::api_resource_list(group, found))
+}
+
+/// `/openapi/v3`: where each group-version's document is, by its hash. The documents themselves are made when asked for.
+async fn openapi_index(state: &State, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+    let groups = groups(state).await?;
+    let table = state.registry.routes().table();
+    let mut paths = kindom_api::Map::new();
+    for group in groups.iter() {
+        for version in &group.versions {
+            let hash = hash(&served(table.group(&group.name), &version.name), &version.name);
+            let path = openapi_path(&group.name, &version.name);
+            let url = format!("/openapi/v3/{path}?hash={hash}");
+            paths.insert(path, object! { "serverRelativeURL": url });
+        }
+    }
+    let document = Document::new(&object! { "paths": Value::Object(paths) });
+    Ok(tagged(request, &document, JSON))
+}
+
+fn openapi_path(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+}
+
+/// The types of a group that serve a version.
+fn served(types: Option<&GroupRoutes>, version: &str) -> Vec<Arc<TypeSpec>> {
+    let specs = types.into_iter().flatten().filter_map(|(_, handle)| handle.spec());
+    specs.filter(|spec| spec.version(version).is_some_and(|v| v.served)).collect()
+}
+
+/// What a group-version's document depends on, hashed.
+fn hash(types: &[Arc<TypeSpec>], version: &str) -> String {
+    let mut hasher = Sha512::new();
+    for spec in types {
+        let epoch = spec.version(version).map_or(0, |v| v.epoch);
+        let names = &spec.names;
+        hasher.update(format!(
+            "{} {} {} {} {epoch} {}\n",
+            names.plural,
+            names.kind,
+            names.list_kind,
+            spec.namespaced(),
+            env!("CARGO_PKG_VERSION")
+        ));
+    }
+    hasher.finalize().iter().map(|b| format!("{b:02X}")).collect()
+}
+
+async fn openapi_document(
+    state: &State,
+    request: &HttpRequest,
+    query: &crate::query::Query,
+    group: &str,
+    version: &str,
+) -> Result<HttpResponse, Failure> {
+    groups(state).await?;
+    let types = served(state.registry.routes().table().group(group), version);
+    if types.is_empty() {
+        return Err(RequestError::NotFound.into());
+    }
+    let hash = hash(&types, version);
+    if let Some(wanted) = query.get("hash")
+        && wanted != hash
+    {
+        // kube-openapi `handler3`: the client is sent to the document of now.
+        let now = format!("/openapi/v3/{}?hash={hash}", openapi_path(group, version));
+        return Ok(start(301).insert_header((header::LOCATION, now)).finish());
+    }
+    let document = openapi_of(state, &types, group, version, &hash)?;
+    if query.get("hash").is_none() {
+        return Ok(tagged(request, &document, JSON));
+    }
+    let mut builder = start(200);
+    builder.content_type(JSON);
+    builder.insert_header((header::ETAG, format!("\"{hash}\"")));
+    // A document is known by its hash, so it never changes.
+    builder.insert_header((header::CACHE_CONTROL, "public, immutable"));
+    let in_a_year = i64::from(365 * 24 * 3600) + state.now_seconds();
+    builder.insert_header((header::EXPIRES, http_date(in_a_year)));
+    Ok(send(request, builder, document.bytes.to_vec()))
+}
+
+fn http_date(unix_seconds: i64) -> String {
+    let seconds = u64::try_from(unix_seconds).unwrap_or(0);
+    header::HttpDate::from(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
+}
+
+/// The OpenAPI document of a group-version, made when first asked for.
+fn openapi_of(
+    state: &State,
+    types: &[Arc<TypeSpec>],
+    group: &str,
+    version: &str,
+    hash: &str,
+) -> Result<Document, Failure> {
+    let known = state.documents.openapi.lock().get(hash).cloned();
+    if let Some(document) = known {
+        return Ok(document);
+    }
+    let mut trees = Vec::with_capacity(types.len());
+    for spec in types {
+        let tree = spec.registration.as_ref().map(|r| json::parse(r.object.json())).transpose();
+        trees.push(tree.map_err(|e| {
+            let resource = kindom_api::GroupResource::new(group, spec.names.plural.clone());
+            Failure::Read(ReadError::Undecodable(e.to_string()), resource)
+        })?);
+    }
+    let types = types.iter().zip(&trees).map(|(spec, tree)| {
+        let versions = tree.as_ref().and_then(|t| t.at(&["spec", "versions"])).and_then(Value::as_array);
+        let own = versions
+            .unwrap_or_default()
+            .iter()
+            .find(|v| v.get("name").and_then(Value::as_str) == Some(version));
+        openapi::TypeDoc {
+            plural: &spec.names.plural,
+            kind: &spec.names.kind,
+            list_kind: &spec.names.list_kind,
+            namespaced: spec.namespaced(),
+            schema: own.and_then(|v| v.at(&["schema", "openAPIV3Schema"])),
+            status: spec.strategy.subresources().contains(&"status"),
+            scale: false,
+            selectable_fields: Vec::new(),
+            schema_prefix: match (spec.registration.is_some(), spec.group.is_empty()) {
+                (true, _) => None,
+                (false, true) => Some("io.k8s.api.core.v1"),
+                (false, false) => Some("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"),
+            },
+            strategic_merge_patch: false,
+        }
+    });
+    let tree = openapi::v3_document(&openapi::GroupVersionDoc { group, version, types: types.collect() });
+    let document = Document { bytes: tree.to_vec().into(), hash: hash.into() };
+    let mut documents = state.documents.openapi.lock();
+    if documents.len() >= OPENAPI_DOCUMENTS_MAX {
+        documents.clear();
+    }
+    documents.insert(hash.to_owned(), document.clone());
+    Ok(document)
+}
+
+/// `/healthz`, `/livez`, `/readyz`, and their single checks (apiserver `pkg/server/healthz`).
+async fn health(
+    state: &State,
+    query: &crate::query::Query,
+    segments: &[&str],
+) -> Result<HttpResponse, Failure> {
+    let (Some(endpoint), check) = (segments.first(), segments.get(1)) else {
+        return Err(RequestError::NotFound.into());
+    };
+    let excluded: Vec<&str> = query.all("exclude").collect();
+    let names: &[&str] = if *endpoint == "livez" { &["ping"] } else { &["ping", "storage", "registry"] };
+    if check.is_some_and(|check| !names.contains(check)) || segments.len() > 2 {
+        return Err(RequestError::NotFound.into());
+    }
+    let (mut text, mut failed) = (String::new(), false);
+    for name in names.iter().filter(|name| check.is_none_or(|check| check == *name)) {
+        if excluded.contains(name) {
+            text.push_str(&format!("[+]{name} excluded: ok\n"));
+            continue;
+        }
+        let deadline = Deadline::after(CHECK_TIMEOUT);
+        let outcome = match *name {
+            "storage" => state.registry.deps().storage.fresh().await.map(drop).map_err(|e| e.to_string()),
+            "registry" => state.registry.fresh(deadline).await.map(drop).map_err(|e| e.to_string()),
+            _ => Ok(()),
+        };
+        match outcome {
+            Ok(()) => text.push_str(&format!("[+]{name} ok\n")),
+            Err(why) => {
+                tracing::warn!(check = name, why, "not healthy");
+                failed = true;
+                text.push_str(&format!("[-]{name} failed: reason withheld\n"));
+            }
+        }
+    }
+    let mut builder = start(if failed { 500 } else { 200 });
+    builder.content_type("text/plain; charset=utf-8");
+    builder.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
+    if failed {
+        return Ok(builder.body(format!("{text}{endpoint} check failed\n")));
+    }
+    if query.get("verbose").is_some() {
+        return Ok(builder.body(format!("{text}{endpoint} check passed\n")));
+    }
+    Ok(builder.body("ok"))
+}
+
+/// `GET /debug/actors` and `POST /debug/actors/<name>/kill`, for system:masters, if chaos is enabled.
+fn chaos(state: &State, request: &HttpRequest, rest: &[&str], user: &User) -> Result<HttpResponse, Failure> {
+    let Some(actors) = &state.chaos else { return Err(RequestError::NotFound.into()) };
+    let method = request.method().as_str().to_ascii_lowercase();
+    if !user.is_in(MASTERS) {
+        let attributes = Attributes::Path { verb: &method, path: request.uri().path() };
+        return Err(Failure::Denied(deny(user, &attributes)));
+    }
+    match (method.as_str(), rest) {
+        ("get", []) => {
+            let actor = |actor: kindom_actor_kit::ActorInfo| {
+                object! {
+                    "name": actor.name.to_string(),
+                    "state": actor.state.as_str(),
+                    "incarnation": i64::try_from(actor.incarnation).unwrap_or(i64::MAX),
+                    "mailbox": i64::try_from(actor.mailbox).unwrap_or(i64::MAX),
+                    "restarts": i64::try_from(actor.restarts).unwrap_or(i64::MAX),
+                    "lastFailure": actor.last_failure,
+                }
+            };
+            plain(request, object! { "actors": Value::Array(actors.list().into_iter().map(actor).collect()) })
+        }
+        ("post", [name @ .., "kill"]) if !name.is_empty() => {
+            let name = name.join("/");
+            if !actors.kill(&name) {
+                let resource = kindom_api::GroupResource::new("", "actors");
+                return Err(Failure::NotFound(resource, name));
+            }
+            plain(request, object! { "killed": name })
+        }
+        (_, [] | [.., "kill"]) => {
+            let resource = kindom_api::GroupResource::default();
+            Err(RequestError::MethodNotSupported { resource, verb: "" }.into())
+        }
+        _ => Err(RequestError::NotFound.into()),
+    }
+}

@@ -1,0 +1,236 @@
+//! GET of one object, and lists.
+
+use std::sync::Arc;
+
+use actix_web::HttpResponse;
+use actix_web::http::header;
+use kindom_api::Value;
+use kindom_api::status::Status;
+use kindom_resource_actor::{Freshness, ReadError, StoredObject, TypeSpec, VersionSpec, render};
+use kindom_storage::{Revision, StorageError};
+
+use crate::RequestError;
+use crate::dispatch::Call;
+use crate::filter::Filter;
+use crate::negotiate::{Accepted, Endpoint, MetaVersion, Shape, accept};
+use crate::query::{
+    ContinueToken, EXPIRED, EXPIRED_WITH_TOKEN, ListOptions, VersionMatch, parse_resource_version,
+};
+use crate::respond::Reply;
+use crate::status::Failure;
+use crate::table::{self, Column, IncludeObject, ListMeta};
+
+/// A version's spec and the type it belongs to, for rendering.
+pub(crate) fn version<'a>(call: &'a Call<'_>) -> Result<&'a VersionSpec, Failure> {
+    call.spec.version(&call.info.resource.version).ok_or_else(|| RequestError::NotFound.into())
+}
+
+/// GET of an object.
+pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let name = call.info.required_name()?;
+    let key = TypeSpec::object_key(call.namespace(), name);
+    let wanted = call.query.get("resourceVersion").unwrap_or_default();
+    let freshness = match (wanted, parse_resource_version(wanted)?) {
+        ("", _) => Freshness::Latest,
+        (_, 0) => Freshness::Any,
+        (_, revision) => Freshness::AtLeast(Revision(revision)),
+    };
+    let (snapshot, _) =
+        call.handle.snapshot(freshness, call.deadline).await.map_err(|e| call.read_failure(e))?;
+    let Some(object) = snapshot.get(&key) else {
+        return Err(Failure::NotFound(call.resource(), name.to_owned()));
+    };
+    let reply = object_reply(call, &call.spec, object, accepted, 200)?;
+    Ok(deprecation(call, reply)?.write(call.request, accepted))
+}
+
+/// With the warning of a deprecated version.
+pub(crate) fn deprecation(call: &Call<'_>, mut reply: Reply) -> Result<Reply, Failure> {
+    reply.warnings.extend(version(call)?.deprecation_warning.clone());
+    Ok(reply)
+}
+
+/// One object in the shape that the client takes.
+pub(crate) fn object_reply(
+    call: &Call<'_>,
+    spec: &TypeSpec,
+    object: &StoredObject,
+    accepted: Accepted,
+    code: u16,
+) -> Result<Reply, Failure> {
+    let version = spec.version(&call.info.resource.version).ok_or(RequestError::NotFound)?;
+    let read = |e| call.read_failure(e);
+    match accepted.shape {
+        Shape::Whole => {
+            let mut bytes = Vec::with_capacity(object.json().len() + 64);
+            render::write_served(spec, version, object, &mut bytes).map_err(read)?;
+            Ok(Reply::json(code, bytes))
+        }
+        Shape::Metadata(meta) => {
+            let tree = render::decode(spec, version, object).map_err(read)?;
+            Ok(Reply::tree(code, table::metadata_only(&tree, meta)))
+        }
+        Shape::Table(meta) => {
+            let list = ListMeta { resource_version: object.revision().to_string(), ..ListMeta::default() };
+            let tables = Tables::new(call, spec, meta)?;
+            let row = tables.row(call, spec, version, object)?;
+            Ok(Reply::tree(code, tables.table(&list, vec![row], true)))
+        }
+        Shape::MetadataList(_) => Err(RequestError::NotAcceptable(crate::negotiate::SERVED).into()),
+    }
+}
+
+/// What the tables of a request are made with.
+pub(crate) struct Tables {
+    meta: MetaVersion,
+    include: IncludeObject,
+    columns: Vec<Column>,
+    compiled: Arc<kindom_resource_actor::spec::CompiledVersion>,
+    now: i64,
+}
+
+impl Tables {
+    pub(crate) fn new(call: &Call<'_>, spec: &TypeSpec, meta: MetaVersion) -> Result<Self, Failure> {
+        let version = spec.version(&call.info.resource.version).ok_or(RequestError::NotFound)?;
+        let compiled = spec.compiled(version).map_err(|e| call.read_failure(ReadError::Undecodable(e)))?;
+        Ok(Self {
+            meta,
+            include: IncludeObject::parse(call.query)?,
+            columns: compiled.columns.definitions().iter().map(Column::from).collect(),
+            compiled,
+            now: call.state.now_seconds(),
+        })
+    }
+
+    pub(crate) fn row(
+        &self,
+        call: &Call<'_>,
+        spec: &TypeSpec,
+        version: &VersionSpec,
+        object: &StoredObject,
+    ) -> Result<Value, Failure> {
+        let tree = render::decode(spec, version, object).map_err(|e| call.read_failure(e))?;
+        Ok(table::row(self.compiled.columns.cells(&tree, self.now), &tree, self.include, self.meta))
+    }
+
+    pub(crate) fn table(&self, list: &ListMeta, rows: Vec<Value>, with_columns: bool) -> Value {
+        let columns = if with_columns { self.columns.as_slice() } else { &[] };
+        table::table(self.meta, list, columns, rows)
+    }
+}
+
+/// What a list found.
+pub(crate) struct Listed {
+    pub(crate) objects: Vec<Arc<StoredObject>>,
+    pub(crate) meta: ListMeta,
+}
+
+/// A list.
+pub(crate) async fn list(call: &Call<'_>) -> Result<HttpResponse, Failure> {
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let options = ListOptions::parse(call.query)?;
+    options.validate()?;
+    let listed = select(call, &options).await?;
+    list_reply(call, &listed, accepted)
+}
+
+/// Which state a list shows.
+enum At {
+    Now(Freshness),
+    Revision(Revision),
+}
+
+/// The objects that a list asks for (apiserver `pkg/storage/cacher`, `pkg/storage/etcd3` `GetList`).
+pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Listed, Failure> {
+    let filter = Filter::new(call, options)?;
+    let token = options.continue_from()?;
+    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0);
+    let wanted = Revision(parse_resource_version(&options.resource_version)?);
+    let at = match (&token, options.version_match()) {
+        (Some(ContinueToken { revision: Some(revision), .. }), _) => At::Revision(Revision(*revision)),
+        (Some(ContinueToken { revision: None, .. }), _) => At::Now(Freshness::Latest),
+        (None, Some(VersionMatch::Exact)) => At::Revision(wanted),
+        (None, _) if options.resource_version.is_empty() => At::Now(Freshness::Latest),
+        (None, _) if wanted == Revision::ZERO => At::Now(Freshness::Any),
+        // Without a match, a limit asks for exactly that revision.
+        (None, None) if limit.is_some() => At::Revision(wanted),
+        (None, _) => At::Now(Freshness::AtLeast(wanted)),
+    };
+    let start = token.as_ref().map_or("", |token| token.start.as_str());
+    let (found, total, revision) = match at {
+        At::Now(freshness) => {
+            let (snapshot, revision) =
+                call.handle.snapshot(freshness, call.deadline).await.map_err(|e| call.read_failure(e))?;
+            let take = limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
+            let mut objects = snapshot.range(filter.prefix(), start);
+            let found: Vec<_> = objects.by_ref().filter(|o| filter.matches(o)).take(take).cloned().collect();
+            let rest = if filter.is_everything() && found.len() == take { objects.count() } else { 0 };
+            let total = found.len() + rest;
+            (found, total, revision)
+        }
+        At::Revision(revision) => {
+            let page = limit.filter(|_| filter.is_everything()).map(|limit| limit.saturating_add(1));
+            let listed = call.handle.list_at(revision, filter.prefix(), start, page).await;
+            let (mut found, total) = listed.map_err(|error| too_old(call, error, token.as_ref()))?;
+            found.retain(|object| filter.matches(object));
+            (found, total, revision)
+        }
+    };
+    let mut objects = found;
+    let mut meta = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
+    if let Some(limit) = limit.filter(|limit| objects.len() > *limit) {
+        objects.truncate(limit);
+        let last = objects.last().map_or("", |object| object.key());
+        let next = ContinueToken { revision: Some(revision.0), start: format!("{last}\0") };
+        meta.continue_token = next.encode();
+        meta.remaining_item_count = filter.is_everything().then_some((total - limit) as u64);
+    }
+    Ok(Listed { objects, meta })
+}
+
+/// A list of a state that has left the history. A continued one may go on with the state of now, at the client's choice.
+fn too_old(call: &Call<'_>, error: ReadError, token: Option<&ContinueToken>) -> Failure {
+    if !matches!(error, ReadError::Storage(StorageError::Compacted { .. })) {
+        return call.read_failure(error);
+    }
+    let mut status = Status::expired(if token.is_some() { EXPIRED_WITH_TOKEN } else { EXPIRED });
+    status.continue_token =
+        token.map(|token| ContinueToken { revision: None, start: token.start.clone() }.encode());
+    Failure::Status(Box::new(status))
+}
+
+/// A list in the shape that the client takes.
+pub(crate) fn list_reply(
+    call: &Call<'_>,
+    listed: &Listed,
+    accepted: Accepted,
+) -> Result<HttpResponse, Failure> {
+    let (spec, version) = (&call.spec, version(call)?);
+    let read = |e| call.read_failure(e);
+    let reply = match accepted.shape {
+        Shape::Whole => {
+            let api_version = spec.api_version(&version.name);
+            let size: usize = listed.objects.iter().map(|o| o.json().len() + 48).sum();
+            let write = |object: &Arc<StoredObject>, out: &mut Vec<u8>| {
+                render::write_served(spec, version, object, out)
+            };
+            let bytes =
+                table::list(&api_version, &spec.names.list_kind, &listed.meta, size, &listed.objects, write);
+            Reply::json(200, bytes.map_err(read)?)
+        }
+        Shape::Table(meta) => {
+            let tables = Tables::new(call, spec, meta)?;
+            let rows = listed.objects.iter().map(|object| tables.row(call, spec, version, object));
+            Reply::tree(200, tables.table(&listed.meta, rows.collect::<Result<_, _>>()?, true))
+        }
+        Shape::Metadata(meta) | Shape::MetadataList(meta) => {
+            let items = listed.objects.iter().map(|object| {
+                let tree = render::decode(spec, version, object).map_err(read)?;
+                Ok(table::metadata_only(&tree, meta))
+            });
+            Reply::tree(200, table::metadata_list(meta, &listed.meta, items.collect::<Result<_, Failure>>()?))
+        }
+    };
+    Ok(deprecation(call, reply)?.write(call.request, accepted))
+}

@@ -1,0 +1,151 @@
+//! Answers: bytes with a content type, compressed where that pays.
+
+use std::io::Write as _;
+
+use actix_web::http::{StatusCode, header};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kindom_api::Value;
+use kindom_api::status::Status;
+
+use crate::decode::warning_headers;
+use crate::negotiate::{Accepted, Format, JSON};
+use crate::state::GZIP_BYTES_MIN;
+use crate::status::{Answer, Failure};
+
+/// What an answer is, before it is written.
+pub(crate) struct Reply {
+    pub(crate) code: u16,
+    pub(crate) body: Body,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) headers: Vec<(header::HeaderName, String)>,
+}
+
+/// A body in the making.
+pub(crate) enum Body {
+    /// JSON as it is; only for clients that take JSON.
+    Json(Vec<u8>),
+    /// A tree, to be written in the format that the client takes.
+    Tree(Value),
+}
+
+impl Body {
+    fn into_tree(self) -> Value {
+        match self {
+            Self::Tree(tree) => tree,
+            Self::Json(bytes) => kindom_api::json::parse(&bytes).unwrap_or_default(),
+        }
+    }
+}
+
+impl Reply {
+    pub(crate) fn json(code: u16, bytes: Vec<u8>) -> Self {
+        Self { code, body: Body::Json(bytes), warnings: Vec::new(), headers: Vec::new() }
+    }
+
+    pub(crate) fn tree(code: u16, tree: Value) -> Self {
+        Self { code, body: Body::Tree(tree), warnings: Vec::new(), headers: Vec::new() }
+    }
+
+    pub(crate) fn with_header(mut self, name: header::HeaderName, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
+    }
+
+    /// With a change to the tree of its body.
+    pub(crate) fn map_tree(mut self, change: impl FnOnce(&mut Value)) -> Self {
+        let mut tree = self.body.into_tree();
+        change(&mut tree);
+        self.body = Body::Tree(tree);
+        self
+    }
+
+    /// Writes it in the format accepted.
+    pub(crate) fn write(self, request: &HttpRequest, accepted: Accepted) -> HttpResponse {
+        let mut builder = start(self.code);
+        for (name, value) in self.headers {
+            builder.insert_header((name, value));
+        }
+        for warning in warning_headers(&self.warnings) {
+            builder.append_header((header::WARNING, warning));
+        }
+        let (bytes, content_type) = match (self.body, accepted.format) {
+            (Body::Json(bytes), Format::Json) if !accepted.pretty => (bytes, JSON),
+            (Body::Tree(tree), Format::Json) if !accepted.pretty => (tree.to_vec(), JSON),
+            (body, format) => {
+                let tree = body.into_tree();
+                match format {
+                    Format::Json => (pretty(&tree), JSON),
+                    Format::Yaml => (crate::decode::to_yaml(&tree).into_bytes(), crate::negotiate::YAML),
+                }
+            }
+        };
+        builder.content_type(content_type);
+        send(request, builder, bytes)
+    }
+}
+
+fn pretty(tree: &Value) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(tree).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+/// An answer with the headers that all have.
+pub(crate) fn start(code: u16) -> HttpResponseBuilder {
+    let mut builder =
+        HttpResponse::build(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+    builder.insert_header((header::CACHE_CONTROL, "no-cache, private"));
+    builder
+}
+
+/// Sends bytes, compressed if they are many and the client takes gzip.
+pub(crate) fn send(request: &HttpRequest, mut builder: HttpResponseBuilder, bytes: Vec<u8>) -> HttpResponse {
+    if bytes.len() >= GZIP_BYTES_MIN && takes_gzip(request) {
+        let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+        if encoder.write_all(&bytes).is_ok()
+            && let Ok(compressed) = encoder.finish()
+        {
+            builder.insert_header((header::CONTENT_ENCODING, "gzip"));
+            builder.insert_header((header::VARY, "Accept-Encoding"));
+            return builder.body(compressed);
+        }
+    }
+    builder.body(bytes)
+}
+
+fn takes_gzip(request: &HttpRequest) -> bool {
+    let accepted =
+        request.headers().get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|part| {
+        let mut pieces = part.split(';');
+        pieces.next().is_some_and(|name| name.trim() == "gzip") && !pieces.any(|p| p.trim() == "q=0")
+    })
+}
+
+/// The answer to a failed request: always JSON, as errors come before or instead of negotiation.
+pub(crate) fn failure(request: &HttpRequest, failure: Failure) -> HttpResponse {
+    match failure.answer() {
+        Answer::PageNotFound => {
+            let mut builder = start(404);
+            builder.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
+            builder.content_type("text/plain; charset=utf-8").body("404 page not found\n")
+        }
+        Answer::Status(status) => send(request, status_head(&status), status.to_value().to_vec()),
+    }
+}
+
+fn status_head(status: &Status) -> HttpResponseBuilder {
+    let mut builder = start(status.code);
+    builder.content_type(JSON);
+    if let Some(seconds) = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0) {
+        builder.insert_header((header::RETRY_AFTER, seconds.to_string()));
+    }
+    builder
+}

@@ -1,0 +1,162 @@
+//! The one place where a failure becomes a Status.
+
+use kindom_api::names::{GroupKind, GroupResource};
+use kindom_api::status::{Cause, Outcome, Status, cause, reason};
+use kindom_resource_actor::{ReadError, WriteError};
+use kindom_storage::StorageError;
+
+use crate::RequestError;
+use crate::authn::Denial;
+
+/// Why a request fails, with what a Status needs to say about it.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Refused before any type was asked.
+    Request(RequestError, GroupResource),
+    /// No credentials hold.
+    Unauthorized,
+    /// The user may not.
+    Denied(Denial),
+    /// A type could not be read.
+    Read(ReadError, GroupResource),
+    /// There is no object of that name.
+    NotFound(GroupResource, String),
+    /// A write was refused or failed.
+    Write(WriteError, GroupResource, GroupKind),
+    /// Made elsewhere: what a patch came to.
+    Status(Box<Status>),
+}
+
+/// What the client gets.
+pub(crate) enum Answer {
+    /// `404 page not found`, as text: nothing is served under this path.
+    PageNotFound,
+    /// A Status, and its code.
+    Status(Status),
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        Self::Request(error, GroupResource::default())
+    }
+}
+
+impl Failure {
+    pub(crate) fn answer(self) -> Answer {
+        Answer::Status(match self {
+            Self::Request(RequestError::NotFound, _)
+            | Self::Read(ReadError::Gone, _)
+            | Self::Write(WriteError::Gone, ..) => return Answer::PageNotFound,
+            Self::Request(error, resource) => request(error, &resource),
+            Self::Unauthorized => Status::unauthorized("Unauthorized"),
+            Self::Denied(denial) => Status::forbidden(&denial.resource, &denial.name, denial.message),
+            Self::Read(error, resource) => read(error, &resource),
+            Self::NotFound(resource, name) => Status::not_found(&resource, &name),
+            Self::Write(error, resource, kind) => write(error, &resource, &kind),
+            Self::Status(status) => *status,
+        })
+    }
+}
+
+fn request(error: RequestError, resource: &GroupResource) -> Status {
+    match error {
+        RequestError::BadRequest(message) => Status::bad_request(message),
+        RequestError::NotFound => Status::generic(404, "", resource, "", ""),
+        RequestError::MethodNotSupported { resource, verb } => Status::method_not_supported(&resource, verb),
+        RequestError::NotAcceptable(accepted) => Status::not_acceptable(accepted),
+        RequestError::TooLarge(what) => Status::request_entity_too_large(what),
+        RequestError::UnsupportedMediaType(accepted) => Status::unsupported_media_type(&accepted),
+        RequestError::Invalid { kind, errors } => Status::invalid(&kind, "", &errors),
+        RequestError::PatchDoesNotApply(why) => {
+            tracing::debug!(why, "a patch does not apply");
+            Status::generic(422, "", &GroupResource::default(), "", "")
+        }
+    }
+}
+
+fn read(error: ReadError, resource: &GroupResource) -> Status {
+    match error {
+        ReadError::Timeout => Status::timeout("timed out waiting for a fresh state", 1),
+        ReadError::Gone => Status::generic(404, "get", resource, "", ""),
+        ReadError::Storage(StorageError::Future { requested, current }) => {
+            Status::too_large_resource_version(requested.0, current.0, 1)
+        }
+        ReadError::Storage(StorageError::Compacted { requested, compacted }) => {
+            Status::expired(format!("too old resource version: {requested} ({compacted})"))
+        }
+        ReadError::Storage(StorageError::Busy) => busy(),
+        ReadError::Storage(
+            StorageError::Unavailable { reason, .. } | StorageError::ReadOnly { reason, .. },
+        ) => unavailable(reason),
+        ReadError::Storage(error @ (StorageError::TooLarge { .. } | StorageError::Corrupt(_))) => {
+            Status::internal_error(error)
+        }
+        ReadError::Undecodable(why) => plain_internal(why),
+    }
+}
+
+fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Status {
+    match error {
+        WriteError::NotFound { name } => Status::not_found(resource, &name),
+        WriteError::NamespaceNotFound { name } => {
+            Status::not_found(&GroupResource::new("", "namespaces"), &name)
+        }
+        WriteError::NamespaceTerminating { namespace, name } => {
+            let why = format!(
+                "unable to create new content in namespace {namespace} because it is being terminated"
+            );
+            Status::forbidden(resource, &name, why).with_cause(Cause {
+                reason: cause::NAMESPACE_TERMINATING.into(),
+                message: format!("namespace {namespace} is being terminated"),
+                field: "metadata.namespace".to_owned(),
+            })
+        }
+        WriteError::AlreadyExists { name, generated: false } => Status::already_exists(resource, &name),
+        WriteError::AlreadyExists { name, generated: true } => {
+            Status::generate_name_conflict(resource, &name, 1)
+        }
+        WriteError::Conflict { name, message } => Status::conflict(resource, &name, message),
+        WriteError::Invalid { name, errors } => Status::invalid(kind, &name, &errors),
+        WriteError::BadRequest(message) => Status::bad_request(message),
+        WriteError::Forbidden { name, message } => Status::forbidden(resource, &name, message),
+        WriteError::MethodNotSupported(verb) => Status::method_not_supported(resource, &verb),
+        WriteError::TooLarge { bytes, limit } => {
+            Status::request_entity_too_large(format!("the object has {bytes} bytes, the limit is {limit}"))
+        }
+        WriteError::Patch(status) => *status,
+        WriteError::Internal(message) => plain_internal(message),
+        WriteError::Busy => busy(),
+        WriteError::Unknown => Status::timeout("the write was not confirmed in time; it may still happen", 0),
+        WriteError::Unavailable(message) => unavailable(message),
+        WriteError::Gone => Status::generic(404, "", resource, "", ""),
+    }
+}
+
+fn busy() -> Status {
+    Status::too_many_requests("The server has too many requests in flight, please try again later.", 1)
+}
+
+fn unavailable(message: String) -> Status {
+    let mut status = Status::service_unavailable(message);
+    status.details.get_or_insert_default().retry_after_seconds = 1;
+    status
+}
+
+/// What upstream's `ErrorToAPIStatus` makes of an error that is none of the known ones: its text alone.
+fn plain_internal(message: String) -> Status {
+    Status {
+        status: Outcome::Failure,
+        message,
+        reason: "".into(),
+        details: None,
+        code: 500,
+        continue_token: None,
+    }
+}
+
+/// The object of the event that ends a watch whose revision has left the history.
+pub(crate) fn expired(message: impl Into<String>) -> Status {
+    let status = Status::expired(message);
+    debug_assert_eq!(status.reason, reason::EXPIRED, "clients list again on this reason");
+    status
+}

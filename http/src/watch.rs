@@ -1,0 +1,351 @@
+//! Watches: a stream of events from a cursor, in the version, shape and selection that the client asked for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::header;
+use bytes::Bytes;
+use futures::stream::unfold;
+use kindom_api::{Map, Value, object};
+use kindom_resource_actor::{
+    Freshness, ObjectEvent, ReadError, StoredObject, TypeSpec, VersionSpec, WatchCursor, WatchError, render,
+};
+use kindom_storage::{Revision, StorageError};
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::dispatch::Call;
+use crate::filter::Filter;
+use crate::metrics::InFlight;
+use crate::negotiate::{MetaVersion, Shape, accept_watch};
+use crate::query::{ListOptions, parse_resource_version};
+use crate::respond::start;
+use crate::state::State;
+use crate::status::{Failure, expired};
+use crate::table::{self, Column, IncludeObject, ListMeta};
+
+/// How many events are put into one chunk at most.
+const EVENTS_PER_CHUNK: usize = 128;
+/// How often a client that wants bookmarks gets one (cacher `defaultBookmarkFrequency`).
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long before its end a watch sends a last bookmark.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// How long a watch lasts if it does not say: this, up to twice as long, spread at random (`--min-request-timeout`).
+const LASTS_AT_LEAST: Duration = Duration::from_secs(1800);
+/// The annotation of the bookmark that ends the initial events (KEP-3157).
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// GET with `watch=true`.
+pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
+    let accepted = accept_watch(call.header(header::ACCEPT))?;
+    let options = ListOptions::parse(call.query)?;
+    options.validate()?;
+    let filter = Filter::new(call, &options)?;
+    let wanted = Revision(parse_resource_version(&options.resource_version)?);
+    let read = |e: ReadError| call.read_failure(e);
+
+    let mut initial = None;
+    let cursor = if options.send_initial_events == Some(true) {
+        let freshness = match (options.resource_version.as_str(), wanted) {
+            ("0", _) => Freshness::Any,
+            (_, Revision::ZERO) => Freshness::Latest,
+            (_, revision) => Freshness::AtLeast(revision),
+        };
+        let (snapshot, revision) = call.handle.snapshot(freshness, call.deadline).await.map_err(read)?;
+        let objects: VecDeque<_> =
+            snapshot.range(filter.prefix(), "").filter(|o| filter.matches(o)).cloned().collect();
+        initial = Some(objects);
+        // What changed between the snapshot's own revision and the one it is complete at is not the type's.
+        revision
+    } else if wanted == Revision::ZERO {
+        let (_, revision) = call.handle.snapshot(Freshness::Latest, call.deadline).await.map_err(read)?;
+        revision
+    } else {
+        let current = call.handle.deps().storage.published();
+        if wanted > current {
+            return Err(read(ReadError::Storage(StorageError::Future { requested: wanted, current })));
+        }
+        wanted
+    };
+
+    let seconds = options.timeout_seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
+    let lasts = seconds.map_or_else(
+        || {
+            let spread = u64::try_from(LASTS_AT_LEAST.as_millis()).unwrap_or(u64::MAX);
+            LASTS_AT_LEAST + Duration::from_millis(call.state.entropy.below(spread))
+        },
+        Duration::from_secs,
+    );
+    let now = Instant::now();
+    let shape = match accepted.shape {
+        Shape::Whole => Form::Whole,
+        Shape::Metadata(meta) | Shape::MetadataList(meta) => Form::Metadata(meta),
+        Shape::Table(meta) => {
+            Form::Table { meta, include: IncludeObject::parse(call.query)?, sent_columns: None }
+        }
+    };
+    let resource = &call.info.resource;
+    let (guard, counter) = call.state.metrics.watch(&resource.group, &resource.version, &resource.resource);
+    let stream = WatchStream {
+        state: Arc::clone(call.state),
+        cursor: call.handle.watch(cursor).map_err(read)?,
+        specs: call.handle.spec_changes(),
+        version: resource.version.clone(),
+        filter,
+        form: shape,
+        initial,
+        bookmarks: options.allow_watch_bookmarks,
+        explicit_initial_events: options.send_initial_events == Some(true),
+        next_bookmark: now
+            + jittered(call.state, BOOKMARK_EVERY).min(lasts.saturating_sub(BOOKMARK_BEFORE_END)),
+        ends: now + lasts,
+        ended: false,
+        events: counter,
+        _guard: guard,
+    };
+    let mut builder = start(200);
+    builder.content_type("application/json");
+    if let Some(warning) = &crate::read::version(call)?.deprecation_warning {
+        builder.insert_header((header::WARNING, crate::decode::warning_header(warning)));
+    }
+    let body = unfold(stream, |mut stream| async move {
+        let chunk = stream.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), stream))
+    });
+    Ok(builder.streaming(Box::pin(body)))
+}
+
+fn jittered(state: &State, duration: Duration) -> Duration {
+    let spread = u64::try_from(duration.as_millis() / 4).unwrap_or(u64::MAX);
+    duration + Duration::from_millis(state.entropy.below(spread.max(1)))
+}
+
+/// What the objects of events look like.
+enum Form {
+    Whole,
+    Metadata(MetaVersion),
+    /// `sent_columns`: the schema epoch whose columns the client has.
+    Table {
+        meta: MetaVersion,
+        include: IncludeObject,
+        sent_columns: Option<u64>,
+    },
+}
+
+struct WatchStream {
+    state: Arc<State>,
+    cursor: WatchCursor,
+    specs: watch::Receiver<Option<Arc<TypeSpec>>>,
+    version: String,
+    filter: Filter,
+    form: Form,
+    /// What is still to be sent of the initial state; none once its end was said.
+    initial: Option<VecDeque<Arc<StoredObject>>>,
+    explicit_initial_events: bool,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    ends: Instant,
+    ended: bool,
+    events: Counter,
+    _guard: InFlight,
+}
+
+enum Woken {
+    Events(Result<Vec<Arc<ObjectEvent>>, WatchError>),
+    Spec,
+    Bookmark,
+    End,
+}
+
+impl WatchStream {
+    /// The next chunk; none at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.ended {
+            return None;
+        }
+        if let Some(chunk) = self.initial_chunk() {
+            return Some(chunk);
+        }
+        loop {
+            let Some(spec) = self.specs.borrow_and_update().clone().filter(|s| served(s, &self.version))
+            else {
+                return self.last_chunk().await;
+            };
+            let woken = tokio::select! {
+                biased;
+                () = sleep_until(self.ends) => Woken::End,
+                events = self.cursor.next(EVENTS_PER_CHUNK) => Woken::Events(events),
+                _ = self.specs.changed() => Woken::Spec,
+                () = sleep_until(self.next_bookmark) => Woken::Bookmark,
+            };
+            match woken {
+                Woken::End => return None,
+                Woken::Spec => {}
+                Woken::Bookmark => {
+                    self.next_bookmark = Instant::now() + jittered(&self.state, BOOKMARK_EVERY);
+                    // Also where no bookmark is wanted: the cursor of a quiet type stays within the history.
+                    if let Some(revision) = self.cursor.advance().filter(|_| self.bookmarks) {
+                        return Some(self.bookmark(&spec, revision, false));
+                    }
+                }
+                Woken::Events(Ok(events)) => {
+                    let mut chunk = Vec::with_capacity(events.len() * 1024);
+                    for event in &events {
+                        self.event(&spec, event, &mut chunk);
+                    }
+                    if !chunk.is_empty() {
+                        return Some(chunk.into());
+                    }
+                }
+                Woken::Events(Err(error)) => return Some(self.failed(&error)),
+            }
+        }
+    }
+
+    /// What the initial state still has, or its end.
+    fn initial_chunk(&mut self) -> Option<Bytes> {
+        let mut objects = self.initial.take()?;
+        let spec = self.specs.borrow().clone()?;
+        let mut chunk = Vec::new();
+        for object in objects.drain(..objects.len().min(EVENTS_PER_CHUNK)) {
+            self.write(&spec, "ADDED", &object, &mut chunk);
+        }
+        if !objects.is_empty() {
+            self.initial = Some(objects);
+        } else if self.bookmarks && self.explicit_initial_events {
+            chunk.extend_from_slice(&self.bookmark(&spec, self.cursor.cursor(), true));
+        }
+        (!chunk.is_empty()).then(|| chunk.into())
+    }
+
+    /// The type is gone, or this version of it: what happened before is still said, then the client has to list again.
+    async fn last_chunk(&mut self) -> Option<Bytes> {
+        self.ended = true;
+        let mut chunk = Vec::new();
+        let spec = self.specs.borrow().clone();
+        if let (Some(spec), Ok(events)) = (spec, self.cursor.finish().await) {
+            for event in &events {
+                self.event(&spec, event, &mut chunk);
+            }
+        }
+        let status = expired("the type or its version is not served any more");
+        chunk.extend_from_slice(&error_event(&status.to_value()));
+        Some(chunk.into())
+    }
+
+    fn failed(&mut self, error: &WatchError) -> Bytes {
+        self.ended = true;
+        error_event(&match error {
+            WatchError::Expired { requested, oldest } => {
+                expired(format!("too old resource version: {} ({oldest})", requested.0.saturating_sub(1)))
+                    .to_value()
+            }
+            WatchError::Gone => expired("the type is not served any more").to_value(),
+            WatchError::Storage(error) => kindom_api::status::Status::internal_error(error).to_value(),
+        })
+    }
+
+    /// Writes what an event is to this client: nothing, if neither the object before nor the one after is selected.
+    fn event(&mut self, spec: &TypeSpec, event: &ObjectEvent, out: &mut Vec<u8>) {
+        let selected = |object: &Option<Arc<StoredObject>>| object.clone().filter(|o| self.filter.matches(o));
+        let (kind, object) = match (selected(&event.object), selected(&event.previous)) {
+            (Some(now), Some(_)) => ("MODIFIED", now),
+            (Some(now), None) => ("ADDED", now),
+            // It left the selection, or is gone: its last selected state, at the revision of the change.
+            (None, Some(before)) => ("DELETED", Arc::new(before.at_revision(event.revision))),
+            (None, None) => return,
+        };
+        self.write(spec, kind, &object, out);
+    }
+
+    fn write(&mut self, spec: &TypeSpec, kind: &str, object: &StoredObject, out: &mut Vec<u8>) {
+        let Some(version) = spec.version(&self.version) else { return };
+        let start = out.len();
+        out.extend_from_slice(b"{\"type\":\"");
+        out.extend_from_slice(kind.as_bytes());
+        out.extend_from_slice(b"\",\"object\":");
+        match self.render(spec, version, object, out) {
+            Ok(()) => {
+                out.extend_from_slice(b"}\n");
+                self.events.inc();
+            }
+            Err(error) => {
+                out.truncate(start);
+                out.extend_from_slice(&error_event(
+                    &kindom_api::status::Status::internal_error(error).to_value(),
+                ));
+            }
+        }
+    }
+
+    fn render(
+        &mut self,
+        spec: &TypeSpec,
+        version: &VersionSpec,
+        object: &StoredObject,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        match &mut self.form {
+            Form::Whole => render::write_served(spec, version, object, out),
+            Form::Metadata(meta) => {
+                let tree = render::decode(spec, version, object)?;
+                table::metadata_only(&tree, *meta).write_to(out);
+                Ok(())
+            }
+            Form::Table { meta, include, sent_columns } => {
+                let compiled = spec.compiled(version).map_err(ReadError::Undecodable)?;
+                let tree = render::decode(spec, version, object)?;
+                let cells = compiled.columns.cells(&tree, self.state.now_seconds());
+                let row = table::row(cells, &tree, *include, *meta);
+                // The columns go with the first row, and again when they changed.
+                let columns: Vec<Column> = if *sent_columns == Some(version.epoch) {
+                    Vec::new()
+                } else {
+                    compiled.columns.definitions().iter().map(Column::from).collect()
+                };
+                *sent_columns = Some(version.epoch);
+                let list =
+                    ListMeta { resource_version: object.revision().to_string(), ..ListMeta::default() };
+                table::table(*meta, &list, &columns, vec![row]).write_to(out);
+                Ok(())
+            }
+        }
+    }
+
+    fn bookmark(&self, spec: &TypeSpec, revision: Revision, ends_initial: bool) -> Bytes {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion", revision.to_string());
+        if ends_initial {
+            metadata.insert("annotations", Value::Object(Map::from_iter([(INITIAL_EVENTS_END, "true")])));
+        }
+        let metadata = Value::Object(metadata);
+        let object = match &self.form {
+            Form::Whole => object! {
+                "apiVersion": spec.api_version(&self.version), "kind": spec.names.kind.as_str(), "metadata": metadata
+            },
+            Form::Metadata(meta) => table::metadata_only(&object! { "metadata": metadata }, *meta),
+            Form::Table { meta, .. } => {
+                let list = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
+                let row =
+                    table::row(Vec::new(), &object! { "metadata": metadata }, IncludeObject::Metadata, *meta);
+                table::table(*meta, &list, &[], vec![row])
+            }
+        };
+        let mut line = object! { "type": "BOOKMARK", "object": object }.to_vec();
+        line.push(b'\n');
+        line.into()
+    }
+}
+
+fn served(spec: &TypeSpec, version: &str) -> bool {
+    spec.version(version).is_some_and(|v| v.served)
+}
+
+fn error_event(status: &Value) -> Bytes {
+    let mut line = object! { "type": "ERROR", "object": status.clone() }.to_vec();
+    line.push(b'\n');
+    line.into()
+}

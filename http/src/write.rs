@@ -1,0 +1,299 @@
+//! POST, PUT, PATCH and DELETE.
+
+use actix_web::http::header;
+use actix_web::{HttpResponse, web};
+use bytes::Bytes;
+use kindom_api::names::GroupVersionKind;
+use kindom_api::status::{Details, Status};
+use kindom_api::{Value, field};
+use kindom_resource_actor::{
+    Preconditions, ResourceHandle, RuleContext, StoredObject, Target, WriteError, WriteOptions as Options,
+    Written,
+};
+
+use crate::dispatch::{Call, body};
+use crate::negotiate::{Accepted, Endpoint, Format, PatchType, Shape, accept, body_format};
+use crate::patch::{self, Patch};
+use crate::query::{DeleteOptions, FieldValidation, ListOptions, PropagationPolicy, WriteOptions};
+use crate::respond::Reply;
+use crate::status::{Answer, Failure};
+use crate::{RequestError, decode, read};
+
+/// How many objects of a collection are deleted at once.
+const DELETE_AT_ONCE: usize = 64;
+
+fn options(call: &Call<'_>, dry_run: bool) -> Options {
+    Options {
+        deadline: call.deadline,
+        dry_run,
+        object_bytes_max: call.state.object_bytes_max,
+        namespaces: Some(call.state.namespaces.clone()),
+    }
+}
+
+fn target<'a>(call: &'a Call<'_>, name: &'a str) -> Target<'a> {
+    Target {
+        version: &call.info.resource.version,
+        subresource: call.subresource(),
+        namespace: call.namespace(),
+        name,
+    }
+}
+
+/// A refusal from within a plan, carried through it.
+fn refused(error: RequestError) -> WriteError {
+    match Failure::from(error).answer() {
+        Answer::Status(status) => WriteError::Patch(Box::new(status)),
+        Answer::PageNotFound => WriteError::Gone,
+    }
+}
+
+fn failed(call: &Call<'_>, error: WriteError) -> Failure {
+    Failure::Write(error, call.resource(), call.spec.group_kind())
+}
+
+/// The answer to a write of one object.
+fn respond(
+    call: &Call<'_>,
+    accepted: Accepted,
+    code: u16,
+    written: &Written,
+    mut warnings: Vec<String>,
+) -> Result<HttpResponse, Failure> {
+    let reply = read::object_reply(call, &written.spec, &written.object, accepted, code)?;
+    warnings.extend(written.warnings.iter().cloned());
+    let reply = read::deprecation(call, reply.with_warnings(warnings))?;
+    let reply = if written.unstored { without_revision(reply) } else { reply };
+    Ok(reply.write(call.request, accepted))
+}
+
+/// The answer to a dry run of a create has no resourceVersion.
+fn without_revision(reply: Reply) -> Reply {
+    reply.map_tree(|tree| {
+        if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
+    })
+}
+
+/// What a body has to be.
+fn expected(cx: &RuleContext<'_>, version: &str) -> GroupVersionKind {
+    cx.spec.gvk(version)
+}
+
+/// Decodes a body as an object of the request's version, checks that it is what the URL says, and brings it into the
+/// version's shape. What strict decoding finds is an error or a warning.
+fn object_of_body(
+    cx: &RuleContext<'_>,
+    version: &str,
+    bytes: &[u8],
+    format: Format,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<Value, WriteError> {
+    let expected = expected(cx, version);
+    let mut decoded = decode::object(bytes, format, &expected, validation).map_err(refused)?;
+    let served = |name: &str| cx.spec.version(name).is_some_and(|v| v.served);
+    decode::check_type(&decoded.kind, &expected, served).map_err(refused)?;
+    let mut unknown = Vec::new();
+    let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
+    cx.spec.strategy.decode(cx, &mut decoded.value, wanted).map_err(|why| {
+        let version = field::go_quote(&expected.version);
+        let kind = &expected.kind;
+        WriteError::BadRequest(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
+    })?;
+    let mut strict = decoded.strict_errors;
+    strict.extend(unknown.iter().map(|path| decode::unknown_field(path)));
+    if validation == FieldValidation::Strict && !strict.is_empty() {
+        return Err(refused(decode::strict_error(&decoded.kind, &expected, &strict)));
+    }
+    *warnings = strict;
+    Ok(decoded.value)
+}
+
+/// POST
+pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let query = WriteOptions::for_create(call.query)?;
+    let format = body_format(call.header(header::CONTENT_TYPE))?;
+    let bytes = body(call, payload).await?;
+    let version = &call.info.resource.version;
+    let mut warnings = Vec::new();
+    let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
+        object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)
+    };
+    let written = call.handle.create(target(call, ""), &mut wanted, &options(call, query.dry_run)).await;
+    let written = written.map_err(|e| failed(call, e))?;
+    respond(call, accepted, 201, &written, warnings)
+}
+
+/// PUT
+pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let name = call.info.required_name()?.to_owned();
+    let query = WriteOptions::for_update(call.query)?;
+    let format = body_format(call.header(header::CONTENT_TYPE))?;
+    let bytes = body(call, payload).await?;
+    let version = &call.info.resource.version;
+    // Before the object is looked for: a body that is none is 400 whatever is there.
+    let mut warnings = Vec::new();
+    let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
+        let object = object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)?;
+        let text = |f| object.at(&["metadata", f]).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if text("name").is_empty() {
+            let why = "name must be provided";
+            return Err(WriteError::BadRequest(why.to_owned()));
+        }
+        decode::check_name(&text("name"), &name).map_err(refused)?;
+        Ok(object)
+    };
+    let written =
+        call.handle.update(target(call, &name), false, &mut wanted, &options(call, query.dry_run)).await;
+    let written = written.map_err(|e| failed(call, e))?;
+    respond(call, accepted, 200, &written, warnings)
+}
+
+/// PATCH
+pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let kinds = [PatchType::Json, PatchType::Merge];
+    let kind = PatchType::of(call.header(header::CONTENT_TYPE), &kinds)?;
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let name = call.info.required_name()?.to_owned();
+    let query = WriteOptions::for_patch(call.query, false)?;
+    let bytes: Bytes = body(call, payload).await?;
+    let validation = query.field_validation;
+    let patch = match kind {
+        PatchType::Json => Patch::json(&bytes, validation)?,
+        PatchType::Merge | PatchType::StrategicMerge | PatchType::Apply => Patch::merge(&bytes, validation)?,
+    };
+    let version = &call.info.resource.version;
+    let mut warnings = Vec::new();
+    let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
+        let mut object = patch.apply(old.clone()).map_err(refused)?;
+        let expected = expected(cx, version);
+        let said = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if said("apiVersion") != expected.api_version() || said("kind") != expected.kind {
+            let (found_group, found_version) = kindom_api::names::split_api_version(&said("apiVersion"))
+                .map_or_else(
+                    || (String::new(), said("apiVersion")),
+                    |(group, version)| (group.to_owned(), version.to_owned()),
+                );
+            let found = GroupVersionKind::new(found_group, found_version, said("kind"));
+            let served = |name: &str| cx.spec.version(name).is_some_and(|v| v.served);
+            decode::check_type(&found, &expected, served).map_err(refused)?;
+        }
+        let mut unknown = Vec::new();
+        let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
+        let patched = object.clone();
+        let decoded = cx.spec.strategy.decode(cx, &mut object, wanted);
+        decoded.map_err(|why| refused(patch::undecodable(&patched, &why)))?;
+        let mut strict = patch.strict_errors().to_vec();
+        strict.extend(unknown.iter().map(|path| decode::unknown_field(path)));
+        if validation == FieldValidation::Strict && !strict.is_empty() {
+            return Err(refused(patch::strict_error(&patched, &strict)));
+        }
+        let new_name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+        decode::check_name(new_name, &name).map_err(refused)?;
+        warnings = strict;
+        Ok(object)
+    };
+    let written =
+        call.handle.update(target(call, &name), true, &mut wanted, &options(call, query.dry_run)).await;
+    let written = written.map_err(|e| failed(call, e))?;
+    respond(call, accepted, 200, &written, warnings)
+}
+
+/// The options of a delete: from the body if there is one, else from the query.
+async fn delete_options(call: &Call<'_>, payload: web::Payload) -> Result<DeleteOptions, Failure> {
+    let bytes = body(call, payload).await?;
+    let options = if bytes.is_empty() {
+        DeleteOptions::from_query(call.query)?
+    } else {
+        let format = body_format(call.header(header::CONTENT_TYPE))?;
+        let from_body = DeleteOptions::from_body(&decode::any(&bytes, format)?)?;
+        // kubectl says dry runs in the query also where it sends a body.
+        let dry_run = from_body.dry_run || DeleteOptions::from_query(call.query)?.dry_run;
+        DeleteOptions { dry_run, ..from_body }
+    };
+    if options.propagation_policy == Some(PropagationPolicy::Foreground) {
+        // Nothing would ever remove the finalizer: there is no garbage collector yet.
+        let path = field::Path::new("propagationPolicy");
+        let error = field::Error::not_supported(&path, "Foreground", &["Background", "Orphan"]);
+        let kind = kindom_api::GroupKind { group: "meta.k8s.io".into(), kind: "DeleteOptions".into() };
+        return Err(RequestError::Invalid { kind, errors: vec![error] }.into());
+    }
+    Ok(options)
+}
+
+fn preconditions(options: &DeleteOptions) -> Preconditions {
+    Preconditions {
+        uid: options.preconditions.uid.clone(),
+        resource_version: options.preconditions.resource_version.clone(),
+    }
+}
+
+/// DELETE of an object.
+pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let name = call.info.required_name()?.to_owned();
+    let query = delete_options(call, payload).await?;
+    let options = options(call, query.dry_run);
+    let deleted = call.handle.delete(target(call, &name), &preconditions(&query), &options).await;
+    let deleted = deleted.map_err(|e| failed(call, e))?;
+    if !deleted.deleted {
+        return respond(call, accepted, 200, &deleted, Vec::new());
+    }
+    let resource = call.resource();
+    let status = Status::success(Details {
+        name,
+        group: resource.group,
+        kind: resource.resource,
+        uid: deleted.object.uid().to_owned(),
+        ..Details::default()
+    });
+    let whole = Accepted { shape: Shape::Whole, ..accepted };
+    let reply = read::deprecation(call, Reply::tree(200, status.to_value()))?;
+    Ok(reply.write(call.request, whole))
+}
+
+/// DELETE of a collection: of what a list with the same options finds.
+pub(crate) async fn delete_collection(
+    call: &Call<'_>,
+    payload: web::Payload,
+) -> Result<HttpResponse, Failure> {
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let list_options = ListOptions::parse(call.query)?;
+    list_options.validate()?;
+    let query = delete_options(call, payload).await?;
+    let listed = read::select(call, &list_options).await?;
+    let options = options(call, query.dry_run);
+    let preconditions = preconditions(&query);
+    for page in listed.objects.chunks(DELETE_AT_ONCE) {
+        let deletions =
+            page.iter().map(|object| delete_listed(&call.handle, call, object, &preconditions, &options));
+        for outcome in futures::future::join_all(deletions).await {
+            match outcome {
+                // Somebody else was faster.
+                Ok(()) | Err(WriteError::NotFound { .. }) => {}
+                Err(error) => return Err(failed(call, error)),
+            }
+        }
+    }
+    read::list_reply(call, &listed, accepted)
+}
+
+async fn delete_listed(
+    handle: &ResourceHandle,
+    call: &Call<'_>,
+    object: &StoredObject,
+    preconditions: &Preconditions,
+    options: &Options,
+) -> Result<(), WriteError> {
+    let target = Target {
+        version: &call.info.resource.version,
+        subresource: None,
+        namespace: object.namespace(),
+        name: object.name(),
+    };
+    handle.delete(target, preconditions, options).await.map(drop)
+}

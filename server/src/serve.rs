@@ -1,0 +1,167 @@
+//! `kindom serve`: from an empty folder to an open port, and back.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, run_system};
+use kindom_conflict_actor::ConflictHandle;
+use kindom_finalizer_actor::{FinalizerHandle, STANDARD_NAMESPACES, namespaces, standard_namespace};
+use kindom_http::authn::{Authenticator, Tokens, server_config};
+use kindom_http::{Config, serve};
+use kindom_registry_actor::{RegistryHandle, custom_resource_definitions};
+use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, Target, WriteError, WriteOptions};
+use kindom_storage::{Embedded, EmbeddedOptions, Limits, Storage};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::flags::{AuthorizationMode, Serve};
+use crate::history;
+use crate::pki::{Pki, host_name, read_certificates, read_private_key, server_url, serving_names};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What keys of our own start with that are no object's (design, "Storage").
+const LEDGER: &str = "/kindom/registry/claims/";
+/// How much longer than an object its stored form may be: a registration's status, say.
+const VALUE_SLACK: usize = 256 << 10;
+/// How long the start may wait for the store and the registry.
+const START: Duration = Duration::from_secs(60);
+
+/// Serves until told to end.
+pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
+    let AuthorizationMode::AlwaysAllow = options.authorization_mode;
+    std::fs::create_dir_all(&options.data_dir)
+        .map_err(|e| format!("--data-dir {}: {e}", options.data_dir.display()))?;
+    // First of all, as it locks the folder.
+    let limits =
+        Limits { value_bytes_max: options.max_object_bytes.saturating_add(VALUE_SLACK), ..Limits::default() };
+    let storage = Embedded::open(
+        options.data_dir.join("store"),
+        EmbeddedOptions { limits, ..EmbeddedOptions::default() },
+    )?;
+    let storage: Arc<dyn Storage> = Arc::new(storage);
+    let pki = Pki::load_or_create(
+        &options.data_dir.join("pki"),
+        &serving_names(options.bind_address, host_name().as_deref()),
+    )?;
+    run_system(serving(options, storage, &pki))?
+}
+
+async fn serving(options: &Serve, storage: Arc<dyn Storage>, pki: &Pki) -> Result<(), BoxError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let entropy = Entropy::system()?;
+    let supervisor = Supervisor::new(ActorTable::new(), entropy.fork());
+    let deps = Arc::new(Deps {
+        storage: Arc::clone(&storage),
+        supervisor: supervisor.clone(),
+        arbiters: Arbiters::new(cores)?,
+        clock: Clock::system(),
+        entropy,
+    });
+
+    let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::new(custom_resource_definitions()));
+    let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
+    let registry = RegistryHandle::start(Arc::clone(&deps), &registrations, [namespaces.clone()])?;
+    let _conflict = ConflictHandle::start(&registry, &registrations, LEDGER)?;
+    let _finalizer = FinalizerHandle::start(&registry, &registrations, &namespaces)?;
+    make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
+    registry.fresh(Deadline::after(START)).await?;
+    let history = history::keep(Arc::clone(&storage), deps.clock.clone(), options.etcd_compaction_interval);
+    let history = tokio::spawn(history);
+
+    let running = listen(options, pki, registry, namespaces, &supervisor, cores)?;
+    let url = server_url(running.address);
+    let kubeconfig = kubeconfig(options, pki, &url)?;
+    let mut out = std::io::stdout();
+    // Whoever started it may have closed the pipe; it serves all the same.
+    let _ = writeln!(out, "kindom serves {url}; export KUBECONFIG={}", kubeconfig.display())
+        .and_then(|()| out.flush());
+
+    let handle = running.handle();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("ending");
+        handle.stop(true).await;
+    };
+    let (served, ()) = tokio::join!(running.run(), stop);
+    // From the top down: who asks goes before who answers.
+    history.abort();
+    supervisor.stop_all().await;
+    storage.close().await?;
+    Ok(served?)
+}
+
+fn listen(
+    options: &Serve,
+    pki: &Pki,
+    registry: RegistryHandle,
+    namespaces: ResourceHandle,
+    supervisor: &Supervisor,
+    workers: usize,
+) -> Result<kindom_http::Running, BoxError> {
+    let mut authorities = vec![pki.authority()];
+    if let Some(file) = &options.client_ca_file {
+        authorities.extend(read_certificates(file)?);
+    }
+    let tokens = options.token_auth_file.as_deref().map(Tokens::read).transpose()?.unwrap_or_default();
+    let (chain, key) = match (&options.tls_cert_file, &options.tls_private_key_file) {
+        (Some(chain), Some(key)) => (read_certificates(chain)?, read_private_key(key)?),
+        _ => pki.serving(),
+    };
+    let tls = Arc::unwrap_or_clone(server_config(chain, key, &authorities)?);
+    let config = Config {
+        registry,
+        namespaces,
+        authenticator: Authenticator::new(&authorities, tokens)?,
+        object_bytes_max: options.max_object_bytes,
+        chaos: options.enable_chaos.then(|| supervisor.table().clone()),
+    };
+    let address = SocketAddr::new(options.bind_address, options.secure_port);
+    Ok(serve(address, tls, workers, config)?)
+}
+
+/// Writes the administrator's kubeconfig, and gives back its absolute path.
+fn kubeconfig(options: &Serve, pki: &Pki, url: &str) -> Result<PathBuf, BoxError> {
+    let file = options.data_dir.join("admin.kubeconfig");
+    match &options.tls_cert_file {
+        Some(chain) => pki.write_kubeconfig_trusting(&file, url, &std::fs::read_to_string(chain)?)?,
+        None => pki.write_kubeconfig(&file, url)?,
+    }
+    Ok(file.canonicalize()?)
+}
+
+/// The namespaces that exist from the start; on an existing folder they are there already.
+async fn make_standard_namespaces(
+    namespaces: &ResourceHandle,
+    object_bytes_max: usize,
+) -> Result<(), BoxError> {
+    for name in STANDARD_NAMESPACES {
+        if namespaces.get(name, Deadline::after(START)).await?.is_some() {
+            continue;
+        }
+        let target = Target { version: "v1", subresource: None, namespace: None, name: "" };
+        let options = WriteOptions {
+            deadline: Deadline::after(START),
+            dry_run: false,
+            object_bytes_max,
+            namespaces: None,
+        };
+        let mut wanted = |cx: &RuleContext<'_>, _: &kindom_api::Value| {
+            let mut object = standard_namespace(name);
+            cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::Internal)?;
+            Ok(object)
+        };
+        match namespaces.create(target, &mut wanted, &options).await {
+            Ok(_) | Err(WriteError::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
