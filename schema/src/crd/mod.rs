@@ -24,6 +24,7 @@ mod field_path;
 mod openapi;
 mod pem;
 mod props;
+mod selectable;
 mod spec;
 mod structural;
 #[cfg(test)]
@@ -97,7 +98,7 @@ impl Options {
                 !openapi::map_list_keys_and_sets(s, &Path::root()).is_empty()
             }),
             allow_invalid_ca_bundle: !established || conversion::has_invalid_ca_bundle(old),
-            allow_too_many_selectable_fields: spec::too_many_selectable_fields_before(new, old),
+            allow_too_many_selectable_fields: selectable::too_many_before(new, old),
         }
     }
 }

@@ -1,20 +1,17 @@
-//! The spec: names, versions, columns, subresources, selectable fields.
+//! The spec: names, versions, columns, subresources.
 
 use std::collections::HashSet;
 
 use kindom_api::Value;
-use kindom_api::crd::{
-    ColumnDefinition, CustomResourceDefinition, Names, Scale, SelectableField, Subresources,
-};
+use kindom_api::crd::{ColumnDefinition, Names, Scale, Subresources};
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_dns1035_label, is_dns1123_subdomain};
 
 use super::openapi::{self, Context};
 use super::props::{any_schema, flag, go_fields, go_json, go_schema, has, type_of};
 use super::view::{VersionView, View};
-use super::{Options, conversion, defaults, field_path, structural};
+use super::{Options, conversion, defaults, selectable, structural};
 
-const SELECTABLE_FIELDS_MAX: usize = 8;
 const DEPRECATION_WARNING_BYTES_MAX: usize = 256;
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] =
@@ -206,11 +203,11 @@ fn version_rules(
             if let Err(text) = structural::unsupported(schema) {
                 errors.push(Error::invalid(&path.child("schema.openAPIV3Schema"), "", text));
             }
-            selectable_fields(
+            selectable::validate(
                 version.selectable_fields,
                 Some(schema),
                 &at,
-                options,
+                options.options,
                 &version.version.name,
                 errors,
             );
@@ -327,7 +324,7 @@ fn shared_rules(view: &View<'_>, options: &Structural<'_>, path: &Path<'_>, erro
     if let Some(text) = view.top_schema().and_then(|s| structural::unsupported(s).err()) {
         errors.push(Error::invalid(&path.child("schema.openAPIV3Schema"), "", text));
     }
-    selectable_fields(view.selectable_fields, view.top_schema(), &at, options, "", errors);
+    selectable::validate(view.selectable_fields, view.top_schema(), &at, options.options, "", errors);
 }
 
 /// The rules for a schema and all in it. `path` is that of the struct around it.
@@ -451,72 +448,4 @@ fn columns(columns: &[ColumnDefinition], path: &Path<'_>, errors: &mut ErrorList
             simple_json_path(&column.json_path, &json_path_at, errors);
         }
     }
-}
-
-fn selectable_fields(
-    fields: &[SelectableField],
-    schema: Option<&Value>,
-    path: &Path<'_>,
-    options: &Structural<'_>,
-    version: &str,
-    errors: &mut ErrorList,
-) {
-    let mut seen = HashSet::new();
-    for (i, field) in fields.iter().enumerate() {
-        let at = path.index(i);
-        let at = at.child("jsonPath");
-        let json_path = field.json_path.as_str();
-        if json_path.is_empty() {
-            errors.push(Error::required(&at, ""));
-            continue;
-        }
-        let found = match field_path::find(json_path, schema, false) {
-            Ok(found) => found,
-            Err(text) => {
-                errors.push(Error::invalid(&at, json_path, format!("is an invalid path: {text}")));
-                continue;
-            }
-        };
-        if found.steps.first().is_some_and(|step| step == ".metadata") {
-            errors.push(Error::invalid(&at, json_path, "must not point to fields in metadata"));
-        }
-        if !found.schema.is_some_and(|s| matches!(type_of(s), "string" | "boolean" | "integer")) {
-            errors.push(Error::invalid(
-                &at,
-                json_path,
-                "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
-            ));
-        }
-        if !seen.insert(found.steps.concat()) {
-            errors.push(Error::duplicate(&at, json_path));
-        }
-    }
-    if seen.len() > SELECTABLE_FIELDS_MAX
-        && !options.options.allow_too_many_selectable_fields.contains(version)
-    {
-        errors.push(Error::too_many(path, seen.len(), SELECTABLE_FIELDS_MAX));
-    }
-}
-
-/// The versions that had too many selectable fields before and have the same now; the empty name if all versions
-/// share them.
-pub(super) fn too_many_selectable_fields_before(
-    new: &CustomResourceDefinition,
-    old: &CustomResourceDefinition,
-) -> HashSet<String> {
-    let (new, old) = (View::of(&new.spec), View::of(&old.spec));
-    let same =
-        |new: &[SelectableField], old: &[SelectableField]| old.len() > SELECTABLE_FIELDS_MAX && new == old;
-    let mut versions = HashSet::new();
-    if same(new.selectable_fields, old.selectable_fields) {
-        versions.insert(String::new());
-    }
-    for version in new.versions() {
-        let name = &version.version.name;
-        let before = old.versions().iter().find(|v| v.version.name == *name);
-        if before.is_some_and(|before| same(version.selectable_fields, before.selectable_fields)) {
-            versions.insert(name.clone());
-        }
-    }
-    versions
 }
