@@ -204,28 +204,41 @@ impl Request<'_> {
     /// # Errors
     /// No HTTP answer, or one other than 200.
     pub async fn stream(self) -> Result<WatchStream, HarnessError> {
+        match self.open().await? {
+            Opened::Stream(stream) => Ok(stream),
+            Opened::Answer(answer) => Err(HarnessError::Malformed {
+                cause: format!("status {}", answer.status),
+                text: answer.text(),
+                what: answer.what,
+            }),
+        }
+    }
+
+    /// Sends it and reads the answer line by line if it is a 200, else as a whole.
+    ///
+    /// # Errors
+    /// No HTTP answer.
+    pub async fn open(self) -> Result<Opened, HarnessError> {
         let what = self.what();
         let response = self.begin().await?;
         let (parts, body) = response.into_parts();
-        if parts.status != hyper::StatusCode::OK {
-            let text = within(&what, body.collect())
-                .await?
-                .map(http_body_util::Collected::to_bytes)
-                .unwrap_or_default();
-            return Err(HarnessError::Malformed {
-                what,
-                cause: parts.status.to_string(),
-                text: String::from_utf8_lossy(&text).into_owned(),
-            });
+        let (status, headers) = (parts.status.as_u16(), parts.headers);
+        if status == 200 {
+            let (partial, lines) = (BytesMut::new(), VecDeque::new());
+            return Ok(Opened::Stream(WatchStream { what, headers, body, partial, lines }));
         }
-        Ok(WatchStream {
-            what,
-            headers: parts.headers,
-            body,
-            partial: BytesMut::new(),
-            lines: VecDeque::new(),
-        })
+        let body =
+            within(&what, body.collect()).await?.map_err(|e| HarnessError::transport(&what, &e))?.to_bytes();
+        Ok(Opened::Answer(Answer { what, status, headers, body }))
     }
+}
+
+/// What a request for a stream gave.
+pub enum Opened {
+    /// A 200.
+    Stream(WatchStream),
+    /// Anything else.
+    Answer(Answer),
 }
 
 async fn within<F: Future>(what: &str, work: F) -> Result<F::Output, HarnessError> {
@@ -346,15 +359,26 @@ impl WatchStream {
         })
     }
 
+    /// [`WatchStream::next`] under the safety net.
+    ///
+    /// # Errors
+    /// As [`WatchStream::next`], or nothing for two minutes.
+    pub async fn next_in_time(&mut self) -> Result<Option<Value>, HarnessError> {
+        let what = format!("an event of {}", self.what);
+        within(&what, self.next()).await?
+    }
+
     /// [`WatchStream::next`], where an end is an error too, under the safety net.
     ///
     /// # Errors
     /// As [`WatchStream::next`], an end, or nothing for two minutes.
     pub async fn event(&mut self) -> Result<Value, HarnessError> {
-        let what = format!("an event of {}", self.what);
-        match within(&what, self.next()).await?? {
+        match self.next_in_time().await? {
             Some(event) => Ok(event),
-            None => Err(HarnessError::Transport { what, cause: "the server ended the stream".to_owned() }),
+            None => Err(HarnessError::Transport {
+                what: self.what.clone(),
+                cause: "the server ended the stream".to_owned(),
+            }),
         }
     }
 }
