@@ -13,7 +13,7 @@ use crate::vfs::{Vfs, VfsFile};
 /// What is written whole or not at all.
 const SECTOR: usize = 512;
 
-/// A simulated disk. Cloning gives another handle to the same disk.
+/// A simulated disk. Cloning gives another handle to the same disk; a store gets one from [`SimDisk::process`].
 ///
 /// It is worse than real ones: of what was not synced, each sector and each change of a folder survives a power cut
 /// or not by itself, and a file that was created durably may still be empty. What survives follows from the seed and
@@ -21,6 +21,8 @@ const SECTOR: usize = 512;
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
+    /// Of a process: it is dead after that.
+    boot: Option<u64>,
 }
 
 #[derive(Default)]
@@ -82,7 +84,14 @@ impl SimDisk {
     /// An empty disk.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { state: Arc::new(Mutex::new(State { random: seed, ..State::default() })) }
+        Self { state: Arc::new(Mutex::new(State { random: seed, ..State::default() })), boot: None }
+    }
+
+    /// The disk as a process sees it that is started now: a power cut ends it, so after the next all calls through this
+    /// handle fail.
+    #[must_use]
+    pub fn process(&self) -> Self {
+        Self { state: Arc::clone(&self.state), boot: Some(self.state.lock().boot) }
     }
 
     /// Cuts the power at the `operations`-th change from now: it fails half done, and so does all after it.
@@ -169,11 +178,13 @@ impl SimDisk {
     #[must_use]
     pub fn duplicate(&self) -> Self {
         let copy = Self::new(0);
-        for path in self.files() {
-            if let Some(bytes) = self.read(&path) {
-                copy.replace(&path, &bytes);
+        let state = self.state.lock();
+        for (path, file) in &state.names {
+            if let Some(content) = state.files.get(file) {
+                copy.replace(path, &content.current);
             }
         }
+        drop(state);
         copy
     }
 
@@ -352,12 +363,12 @@ impl fmt::Debug for SimFile {
 
 impl Vfs for SimDisk {
     fn create_dir(&self, _dir: &Path) -> io::Result<()> {
-        self.state.lock().check(None)
+        self.state.lock().check(self.boot)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
         let mut state = self.state.lock();
-        state.check(None)?;
+        state.check(self.boot)?;
         if !state.locks.insert(path.to_owned()) {
             return Ok(None);
         }
@@ -365,7 +376,7 @@ impl Vfs for SimDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
-        let (mut state, cut) = self.change(None)?;
+        let (mut state, cut) = self.change(self.boot)?;
         let file = state.new_file();
         state.files.insert(file, Content::default());
         let link = || FolderChange::Link(path.to_owned(), file);
@@ -378,12 +389,12 @@ impl Vfs for SimDisk {
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
         let state = self.state.lock();
-        state.check(None)?;
+        state.check(self.boot)?;
         Ok(Arc::new(SimFile { disk: self.clone(), file: state.named(path)?, boot: state.boot }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (mut state, cut) = self.change(None)?;
+        let (mut state, cut) = self.change(self.boot)?;
         let file = state.named(from)?;
         // Atomic: the change that survives or not is the link; the old name without it is a leftover.
         let (link, unlink) =
@@ -394,7 +405,7 @@ impl Vfs for SimDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let (mut state, cut) = self.change(None)?;
+        let (mut state, cut) = self.change(self.boot)?;
         state.named(path)?;
         let unlink = || FolderChange::Unlink(path.to_owned());
         state.link(unlink(), unlink());
@@ -403,7 +414,7 @@ impl Vfs for SimDisk {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let state = self.state.lock();
-        state.check(None)?;
+        state.check(self.boot)?;
         let name = |path: &PathBuf| {
             let here = path.parent() == Some(dir);
             here.then(|| path.file_name().unwrap_or_default().to_string_lossy().into_owned())
@@ -412,7 +423,7 @@ impl Vfs for SimDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let (mut state, cut) = self.change(None)?;
+        let (mut state, cut) = self.change(self.boot)?;
         if cut {
             return Err(no_power());
         }

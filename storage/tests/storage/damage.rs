@@ -22,7 +22,7 @@ fn options() -> EmbeddedOptions {
 }
 
 fn open(disk: &SimDisk) -> Result<Embedded, StorageError> {
-    Embedded::open_on(Arc::new(disk.clone()), "store", options())
+    Embedded::open_on(Arc::new(disk.process()), "store", options())
 }
 
 async fn put(store: &Embedded, key: &str, value: &str) -> Result<Revision, StorageError> {
@@ -172,7 +172,7 @@ async fn a_torn_tail_without_a_mark_is_cut() {
 async fn a_torn_tail_below_the_mark_is_refused() {
     let disk = SimDisk::new(1);
     let marks = EmbeddedOptions { mark_every: Duration::ZERO, ..options() };
-    let store = Embedded::open_on(Arc::new(disk.clone()), "store", marks).unwrap();
+    let store = Embedded::open_on(Arc::new(disk.process()), "store", marks).unwrap();
     for n in 0..3 {
         put(&store, &format!("k{n}"), "value").await.unwrap();
     }
@@ -320,7 +320,7 @@ async fn a_second_opening_is_refused() {
 async fn space_is_reclaimed() {
     let disk = SimDisk::new(1);
     let options = EmbeddedOptions { segment_bytes: 20_000, ..options() };
-    let store = Embedded::open_on(Arc::new(disk.clone()), "store", options.clone()).unwrap();
+    let store = Embedded::open_on(Arc::new(disk.process()), "store", options.clone()).unwrap();
     put(&store, "stays", "from the beginning").await.unwrap();
     put(&store, "goes", "from the beginning").await.unwrap();
     let delete = Txn { compares: vec![], ops: vec![Op::Delete(Key::from("goes"))] };
@@ -340,6 +340,6 @@ async fn space_is_reclaimed() {
     }
     assert_eq!(everything(&store).await.unwrap(), before);
     drop(store);
-    let store = Embedded::open_on(Arc::new(disk.clone()), "store", options).unwrap();
+    let store = Embedded::open_on(Arc::new(disk.process()), "store", options).unwrap();
     assert_eq!(everything(&store).await.unwrap(), before);
 }

@@ -59,7 +59,7 @@ struct Pair {
 
 impl Pair {
     fn open(disk: &SimDisk, options: &EmbeddedOptions) -> Embedded {
-        Embedded::open_on(Arc::new(disk.clone()), "store", options.clone()).unwrap()
+        Embedded::open_on(Arc::new(disk.process()), "store", options.clone()).unwrap()
     }
 
     async fn step(&mut self, step: Step) {

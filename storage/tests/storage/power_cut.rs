@@ -140,7 +140,7 @@ async fn cut_power_again_and_again(seed: u64, planted: bool) -> Result<bool, Str
     for _ in 0..4 {
         let soon = [20, 120, 400][random.below(3)];
         disk.cut_after(1 + random.below(soon) as u64);
-        match Embedded::open_on(Arc::new(disk.clone()), "store", options(&mut random, planted)) {
+        match Embedded::open_on(Arc::new(disk.process()), "store", options(&mut random, planted)) {
             Ok(store) => {
                 check(&store, &acknowledged)
                     .await
@@ -157,12 +157,13 @@ async fn cut_power_again_and_again(seed: u64, planted: bool) -> Result<bool, Str
         packed |= disk.files().iter().any(is_pack);
     }
     let options = options(&mut random, false);
-    let store = Embedded::open_on(Arc::new(disk.clone()), "store", options.clone());
+    let store = Embedded::open_on(Arc::new(disk.process()), "store", options.clone());
     let store = store.map_err(|error| error.to_string())?;
     check(&store, &acknowledged).await?;
     let published = store.published();
     store.close().await.map_err(|error| error.to_string())?;
-    let store = Embedded::open_on(Arc::new(disk), "store", options).map_err(|error| error.to_string())?;
+    let store =
+        Embedded::open_on(Arc::new(disk.process()), "store", options).map_err(|error| error.to_string())?;
     if store.published() != published {
         return Err(format!("{published} became {}", store.published()));
     }
