@@ -13,10 +13,11 @@
 mod client;
 mod error;
 pub mod history;
+pub mod replay;
 mod server;
 pub mod tools;
 
-pub use client::{Answer, Client, Request, WatchStream};
+pub use client::{Answer, Client, Opened, Request, WatchStream};
 pub use error::HarnessError;
 pub use server::{Output, Server, ServerOptions};
 

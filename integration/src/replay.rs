@@ -1,0 +1,317 @@
+//! Replays the request scripts of `integration/expectations` and compares the answers with those that the oracle
+//! recorded of the real server.
+//!
+//! Knows no HTTP client: a test implements [`Transport`] over whichever it likes. The formats are described in
+//! `integration/expectations/README.md`, the symbols in `integration/oracle/README.md`.
+//!
+//! # Guarantees
+//! - Steps run in order; a step that differs, or that could not be sent, does not keep the later ones from running.
+//! - A symbol such as `<uid-1>` stands for one value in the whole script, and two symbols of one kind for two values,
+//!   so that "kept its resourceVersion" is compared although the number is not.
+//! - A difference is either listed in `known-differences.json` or a failure, and a listed one that is gone is a
+//!   failure too, so that the list can only shrink.
+
+use std::fmt::Display;
+use std::fmt::Write as _;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+mod compare;
+mod script;
+
+pub use compare::Bindings;
+pub use script::{Answer, Condition, Expectations, Request, Script, Step, Stop};
+
+/// What came back for a [`Request`].
+#[derive(Debug, Clone, Default)]
+pub struct Response {
+    /// The HTTP status.
+    pub status: u16,
+    /// Names, in any case, and values, in the order received.
+    pub headers: Vec<(String, String)>,
+    /// The whole body; empty for a stream that was read as events.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// The values of a header, whatever the case of its name.
+    pub fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.headers
+            .iter()
+            .filter(move |(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    fn json(&self) -> Option<Value> {
+        serde_json::from_slice(&self.body).ok()
+    }
+}
+
+/// How a watch went.
+#[derive(Debug, Clone)]
+pub enum Watched {
+    /// Anything but a 200: an ordinary answer.
+    Refused(Response),
+    /// A 200, its headers, and the events that were read until [`Stop::reached`] or the end of the stream.
+    Events(Response, Vec<Value>),
+}
+
+/// Sends requests to the server under test.
+pub trait Transport {
+    /// Why a request had no answer.
+    type Error: Display;
+
+    /// Sends one request and reads the whole answer.
+    fn request(&mut self, request: &Request) -> impl Future<Output = Result<Response, Self::Error>>;
+
+    /// Sends one request and, if the answer is a 200, reads its events until [`Stop::reached`] or the stream ends.
+    /// A time limit of the transport's own is a safety net and an error.
+    fn watch(&mut self, request: &Request, stop: &Stop)
+    -> impl Future<Output = Result<Watched, Self::Error>>;
+
+    /// Called between two attempts of a step with `until`. `false` gives up: the last answer is then compared.
+    fn pause(&mut self) -> impl Future<Output = bool>;
+}
+
+/// Why scripts or expectations could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// A file could not be read.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{path}: {source}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: serde_json::Error,
+    },
+    /// Script and expectations do not belong together: one was changed without the other.
+    #[error(
+        "{script}: step {index} is {ours:?} in the script and {theirs:?} in the expectations; record it again"
+    )]
+    Stale {
+        /// The topic.
+        script: String,
+        /// The step's place, from 0.
+        index: usize,
+        /// Its name in the script, empty if it is not there.
+        ours: String,
+        /// Its name in the expectations, empty if it is not there.
+        theirs: String,
+    },
+}
+
+/// One topic: the script and what the real server answered.
+#[derive(Debug, Clone)]
+pub struct Topic {
+    /// The files' common name, such as `object-delete`.
+    pub name: String,
+    /// The requests.
+    pub script: Script,
+    /// The answers.
+    pub expected: Expectations,
+}
+
+/// What became of one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The step's name.
+    pub step: String,
+    /// One line for every place where the answers differ; none if they agree.
+    pub differences: Vec<String>,
+}
+
+/// A difference that is meant, or known and not yet mended.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownDifference {
+    /// The topic.
+    pub script: String,
+    /// The step's name.
+    pub step: String,
+    /// Why.
+    pub reason: String,
+    /// The issue that mends it, if any does.
+    #[serde(default)]
+    pub issue: Option<String>,
+}
+
+/// Reads every topic of a folder, in the order of their names.
+///
+/// # Errors
+/// A file that is missing, malformed, or recorded for another state of its script.
+pub fn read_topics(folder: &Path) -> Result<Vec<Topic>, ReplayError> {
+    let io = |source| ReplayError::Io { path: folder.to_owned(), source };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let file = entry.map_err(io)?.file_name();
+        if let Some(name) = file.to_str().and_then(|file| file.strip_suffix(".script.json")) {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    names.into_iter().map(|name| read_topic(folder, name)).collect()
+}
+
+fn read_topic(folder: &Path, name: String) -> Result<Topic, ReplayError> {
+    let script: Script = read(&folder.join(format!("{name}.script.json")))?;
+    let expected: Expectations = read(&folder.join(format!("{name}.expected.json")))?;
+    for index in 0..script.steps.len().max(expected.steps.len()) {
+        let ours = script.steps.get(index).map(|step| step.name.as_str()).unwrap_or_default();
+        let theirs = expected.steps.get(index).map(|answer| answer.name.as_str()).unwrap_or_default();
+        if ours != theirs {
+            return Err(ReplayError::Stale {
+                script: name,
+                index,
+                ours: ours.to_owned(),
+                theirs: theirs.to_owned(),
+            });
+        }
+    }
+    Ok(Topic { name, script, expected })
+}
+
+/// Reads `known-differences.json`.
+///
+/// # Errors
+/// The file is missing or malformed.
+pub fn read_known(path: &Path) -> Result<Vec<KnownDifference>, ReplayError> {
+    read(path)
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ReplayError> {
+    let text = std::fs::read(path).map_err(|source| ReplayError::Io { path: path.to_owned(), source })?;
+    serde_json::from_slice(&text).map_err(|source| ReplayError::Format { path: path.to_owned(), source })
+}
+
+/// Runs a topic's steps in order and compares every answer.
+pub async fn replay<T: Transport>(topic: &Topic, transport: &mut T) -> Vec<Outcome> {
+    let mut run = Run { topic, vars: topic.script.vars.clone(), bindings: Bindings::default() };
+    let mut outcomes = Vec::new();
+    for (step, expected) in topic.script.steps.iter().zip(&topic.expected.steps) {
+        let differences = run.step(step, expected, transport).await;
+        outcomes.push(Outcome { step: step.name.clone(), differences });
+    }
+    outcomes
+}
+
+struct Run<'a> {
+    topic: &'a Topic,
+    vars: script::Vars,
+    bindings: Bindings,
+}
+
+impl Run<'_> {
+    async fn step<T: Transport>(&mut self, step: &Step, expected: &Answer, transport: &mut T) -> Vec<String> {
+        let request = match step.request(&self.topic.script, &self.vars) {
+            Ok(request) => request,
+            Err(cause) => return vec![format!("not sent: {cause}")],
+        };
+        let (response, events) = match self.send(step, &request, transport).await {
+            Ok(answer) => answer,
+            Err(cause) => return vec![format!("no answer: {cause}")],
+        };
+        let mut differences = self.capture(step, &response);
+        // What a differing step has bound is forgotten, so that its symbols are bound by the next step that agrees.
+        let mut bindings = self.bindings.clone();
+        let compared = compare::Comparison {
+            step,
+            vars: &self.vars,
+            managed_fields: self.topic.script.mask_managed_fields,
+            bindings: &mut bindings,
+        };
+        differences.extend(compared.answer(expected, &response, events.as_deref()));
+        if differences.is_empty() {
+            self.bindings = bindings;
+        }
+        differences
+    }
+
+    async fn send<T: Transport>(
+        &self,
+        step: &Step,
+        request: &Request,
+        transport: &mut T,
+    ) -> Result<(Response, Option<Vec<Value>>), T::Error> {
+        if let Some(stop) = &step.watch {
+            return Ok(match transport.watch(request, stop).await? {
+                Watched::Refused(response) => (response, None),
+                Watched::Events(response, events) => (response, Some(events)),
+            });
+        }
+        loop {
+            let response = transport.request(request).await?;
+            let met =
+                step.until.iter().all(|condition| condition.holds(response.status, response.json().as_ref()));
+            if met || !transport.pause().await {
+                return Ok((response, None));
+            }
+        }
+    }
+
+    fn capture(&mut self, step: &Step, response: &Response) -> Vec<String> {
+        let body = if step.capture.is_empty() { None } else { response.json() };
+        let mut differences = Vec::new();
+        for (name, source) in &step.capture {
+            let found = match source.strip_prefix("header:") {
+                Some(header) => response.header(header).next().map(str::to_owned),
+                None => body.as_ref().and_then(|body| script::lookup(body, source)).map(script::plain),
+            };
+            match found {
+                Some(value) => {
+                    self.vars.insert(name.clone(), value);
+                }
+                None => differences.push(format!("nothing at {source} to capture as {name}")),
+            }
+        }
+        differences
+    }
+}
+
+/// Holds a topic's outcomes against the list. `None` if all is as it should be, else a text to fail with.
+#[must_use]
+pub fn judge(topic: &str, outcomes: &[Outcome], known: &[KnownDifference]) -> Option<String> {
+    let mut report = String::new();
+    let listed = |step: &str| known.iter().find(|known| known.script == topic && known.step == step);
+    for outcome in outcomes {
+        match (outcome.differences.is_empty(), listed(&outcome.step)) {
+            (false, None) => {
+                let _ = writeln!(report, "{topic}: {}", outcome.step);
+                for difference in &outcome.differences {
+                    let _ = writeln!(report, "    {}", difference.replace('\n', "\n    "));
+                }
+            }
+            (true, Some(known)) => {
+                let _ = writeln!(
+                    report,
+                    "{topic}: {}: listed as a known difference ({}) but it agrees: take it off the list",
+                    outcome.step, known.reason
+                );
+            }
+            (true, None) | (false, Some(_)) => {}
+        }
+    }
+    for known in known.iter().filter(|known| known.script == topic) {
+        if !outcomes.iter().any(|outcome| outcome.step == known.step) {
+            let _ = writeln!(
+                report,
+                "{topic}: {}: listed as a known difference, but there is no such step",
+                known.step
+            );
+        }
+    }
+    (!report.is_empty()).then_some(report)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,514 @@
+//! Compares an answer with what was recorded.
+//!
+//! The recording holds symbols where values differ from run to run. Nothing is masked on this side: a symbol is
+//! matched against the value in its place and bound to it, so that a step that differs shifts no later numbers.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::Response;
+use super::script::{Answer, Record, Step, Vars, lookup, substitute};
+
+/// The value that each numbered symbol stands for, one to one.
+#[derive(Debug, Clone, Default)]
+pub struct Bindings {
+    values: BTreeMap<String, String>,
+}
+
+impl Bindings {
+    /// Binds a numbered symbol such as `uid-1`, or checks that it stands for this value and no other of its kind does.
+    fn bind(&mut self, symbol: &str, value: &str) -> bool {
+        if let Some(bound) = self.values.get(symbol) {
+            return bound == value;
+        }
+        let kind = symbol.split('-').next();
+        if self.values.iter().any(|(other, bound)| other.split('-').next() == kind && bound == value) {
+            return false;
+        }
+        self.values.insert(symbol.to_owned(), value.to_owned());
+        true
+    }
+}
+
+/// The headers that the recording keeps.
+const HEADERS: [&str; 6] = ["Allow", "Content-Type", "ETag", "Location", "Retry-After", "Warning"];
+
+/// One step's comparison.
+pub(super) struct Comparison<'a> {
+    pub(super) step: &'a Step,
+    pub(super) vars: &'a Vars,
+    /// Whether managedFields are left out.
+    pub(super) managed_fields: bool,
+    pub(super) bindings: &'a mut Bindings,
+}
+
+impl Comparison<'_> {
+    /// One line for each difference.
+    pub(super) fn answer(
+        mut self,
+        expected: &Answer,
+        response: &Response,
+        events: Option<&[Value]>,
+    ) -> Vec<String> {
+        let mut differences = Differences::default();
+        if expected.status != response.status {
+            let body: String = String::from_utf8_lossy(&response.body).chars().take(500).collect();
+            // Of another answer, every line would differ.
+            return vec![format!("status: expected {}, got {}: {body}", expected.status, response.status)];
+        }
+        if self.step.record == Record::Status {
+            return Vec::new();
+        }
+        self.headers(&expected.headers, response, &mut differences);
+        match (&expected.events, events) {
+            (Some(expected), Some(events)) => self.events(expected, events, &mut differences),
+            (Some(_), None) => differences.push("", "expected a stream of events"),
+            (None, Some(events)) => {
+                differences.push("", &format!("expected no stream, got {} events", events.len()))
+            }
+            (None, None) => self.body(expected, response, &mut differences),
+        }
+        differences.lines
+    }
+
+    fn headers(&mut self, expected: &Map<String, Value>, response: &Response, differences: &mut Differences) {
+        for name in HEADERS {
+            let ours: Vec<&str> = response.header(name).collect();
+            let theirs: Vec<&str> = match expected.get(name) {
+                Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).collect(),
+                Some(Value::String(value)) => vec![value],
+                _ => Vec::new(),
+            };
+            let same = theirs.len() == ours.len()
+                && theirs
+                    .iter()
+                    .zip(&ours)
+                    .all(|(theirs, ours)| *theirs == "<present>" || match_text(theirs, ours, self.bindings));
+            if !same {
+                differences.push(name, &format!("expected {theirs:?}, got {ours:?}"));
+            }
+        }
+    }
+
+    fn events(&mut self, expected: &[Value], events: &[Value], differences: &mut Differences) {
+        if expected.len() != events.len() {
+            let kinds: Vec<&Value> = events.iter().filter_map(|event| event.get("type")).collect();
+            differences
+                .push("", &format!("expected {} events, got {}: {kinds:?}", expected.len(), events.len()));
+        }
+        for (index, (expected, event)) in expected.iter().zip(events).enumerate() {
+            let event = self.cleaned(event);
+            compare(&format!("event {index}"), expected, &event, self.bindings, differences);
+        }
+    }
+
+    fn body(&mut self, expected: &Answer, response: &Response, differences: &mut Differences) {
+        if let Some(text) = &expected.text {
+            let mut ours = String::from_utf8_lossy(&response.body).into_owned();
+            if self.managed_fields {
+                ours = strip_managed_fields(&ours);
+            }
+            if !match_text(text, &ours, self.bindings) {
+                differences.push("text", &format!("expected\n{text}\ngot\n{ours}"));
+            }
+            return;
+        }
+        if expected.body.is_none() && expected.select.is_none() {
+            if !response.body.is_empty() {
+                differences
+                    .push("body", &format!("expected none, got {}", String::from_utf8_lossy(&response.body)));
+            }
+            return;
+        }
+        let Some(ours) = response.json() else {
+            differences.push("body", &format!("is not JSON: {}", String::from_utf8_lossy(&response.body)));
+            return;
+        };
+        let ours = self.cleaned(&ours);
+        if let Some(body) = &expected.body {
+            compare("", body, &ours, self.bindings, differences);
+        }
+        if let Some(parts) = &expected.select {
+            for pointer in &self.step.select {
+                let path = substitute(pointer, self.vars).unwrap_or_else(|_| pointer.clone());
+                member(pointer, parts.get(pointer), lookup(&ours, &path), self.bindings, differences);
+            }
+        }
+    }
+
+    fn cleaned(&self, value: &Value) -> Value {
+        let mut value = value.clone();
+        if self.managed_fields {
+            drop_managed_fields(&mut value);
+        }
+        value
+    }
+}
+
+#[derive(Default)]
+struct Differences {
+    lines: Vec<String>,
+}
+
+impl Differences {
+    fn push(&mut self, place: &str, what: &str) {
+        self.lines.push(if place.is_empty() { what.to_owned() } else { format!("{place}: {what}") });
+    }
+}
+
+fn drop_managed_fields(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+                metadata.remove("managedFields");
+            }
+            members.values_mut().for_each(drop_managed_fields);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_managed_fields),
+        _ => {}
+    }
+}
+
+fn compare(
+    place: &str,
+    expected: &Value,
+    ours: &Value,
+    bindings: &mut Bindings,
+    differences: &mut Differences,
+) {
+    match (expected, ours) {
+        (Value::Object(theirs), Value::Object(members)) => {
+            let mut keys: Vec<&String> = theirs.keys().chain(members.keys()).collect();
+            keys.sort();
+            keys.dedup();
+            for key in keys {
+                let place = format!("{place}/{}", key.replace('~', "~0").replace('/', "~1"));
+                member(&place, theirs.get(key), members.get(key), bindings, differences);
+            }
+        }
+        (Value::Array(theirs), Value::Array(items)) => {
+            // Upstream's own order of causes differs from run to run.
+            if place.ends_with("/details/causes") && theirs.len() > 1 {
+                unordered(place, theirs, items, bindings, differences);
+                return;
+            }
+            for index in 0..theirs.len().max(items.len()) {
+                member(
+                    &format!("{place}/{index}"),
+                    theirs.get(index),
+                    items.get(index),
+                    bindings,
+                    differences,
+                );
+            }
+        }
+        (Value::String(theirs), Value::String(text)) if match_text(theirs, text, bindings) => {}
+        (theirs, ours) if theirs == ours => {}
+        (theirs, ours) => differences.push(place, &format!("expected {theirs}\n{}got {ours}", indent(place))),
+    }
+}
+
+/// Lines the second value up below the first.
+fn indent(place: &str) -> String {
+    let before = if place.is_empty() { 0 } else { place.len() + ": ".len() };
+    " ".repeat(before + "expected ".len() - "got ".len())
+}
+
+fn member(
+    place: &str,
+    expected: Option<&Value>,
+    ours: Option<&Value>,
+    bindings: &mut Bindings,
+    differences: &mut Differences,
+) {
+    match (expected, ours) {
+        (Some(expected), Some(ours)) => compare(place, expected, ours, bindings, differences),
+        (Some(expected), None) => differences.push(place, &format!("expected {expected}, got nothing")),
+        (None, Some(ours)) => differences.push(place, &format!("expected nothing, got {ours}")),
+        (None, None) => {}
+    }
+}
+
+fn unordered(
+    place: &str,
+    expected: &[Value],
+    ours: &[Value],
+    bindings: &mut Bindings,
+    differences: &mut Differences,
+) {
+    let mut left: Vec<&Value> = ours.iter().collect();
+    for expected in expected {
+        let found = left.iter().position(|ours| {
+            let mut attempt = Differences::default();
+            let mut bound = bindings.clone();
+            compare(place, expected, ours, &mut bound, &mut attempt);
+            let same = attempt.lines.is_empty();
+            if same {
+                *bindings = bound;
+            }
+            same
+        });
+        match found {
+            Some(index) => {
+                left.remove(index);
+            }
+            None => differences.push(place, &format!("expected {expected} among them")),
+        }
+    }
+    for ours in left {
+        differences.push(place, &format!("did not expect {ours}"));
+    }
+}
+
+/// Whether a recorded text, with its symbols, is this text.
+///
+/// A symbol takes as many characters as its kind allows and the rest then fits; few texts hold more than three.
+fn match_text(expected: &str, text: &str, bindings: &mut Bindings) -> bool {
+    let Some((before, symbol, after)) = next_symbol(expected) else { return expected == text };
+    let Some(text) = text.strip_prefix(before) else { return false };
+    for end in candidates(symbol, text) {
+        let (Some(value), Some(rest)) = (text.get(..end), text.get(end..)) else { continue };
+        let mut bound = bindings.clone();
+        if (!symbol.contains('-') || bound.bind(symbol, value)) && match_text(after, rest, &mut bound) {
+            *bindings = bound;
+            return true;
+        }
+    }
+    false
+}
+
+/// Splits at the first `<symbol>`; other text in angle brackets is just text.
+fn next_symbol(text: &str) -> Option<(&str, &str, &str)> {
+    text.match_indices('<').find_map(|(start, _)| {
+        let (symbol, after) = text.get(start + 1..)?.split_once('>')?;
+        let kind = match symbol.split_once('-') {
+            Some((kind @ ("uid" | "rv" | "suffix"), number))
+                if number.bytes().all(|b| b.is_ascii_digit()) =>
+            {
+                kind
+            }
+            None if symbol != "uid" && symbol != "suffix" => symbol,
+            _ => return None,
+        };
+        let known = ["uid", "rv", "suffix", "time", "continue", "age", "hash", "object", "causes"];
+        known.contains(&kind).then_some((text.get(..start)?, symbol, after))
+    })
+}
+
+/// The lengths that a symbol's value may have at the start of a text, the likeliest first.
+fn candidates(symbol: &str, text: &str) -> Vec<usize> {
+    let run = |allowed: &dyn Fn(u8) -> bool| text.bytes().take_while(|byte| allowed(*byte)).count();
+    let shape = |pattern: &str| {
+        text.bytes().zip(pattern.bytes()).take_while(|(b, p)| fits(*b, *p)).count() == pattern.len()
+    };
+    let exactly = |length: usize, fits: bool| if fits { vec![length] } else { Vec::new() };
+    match symbol.split('-').next().unwrap_or_default() {
+        "uid" => exactly(36, shape("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")),
+        "rv" => exactly(run(&|b| b.is_ascii_digit()), shape("0")),
+        "suffix" => exactly(5, run(&|b| b.is_ascii_lowercase() || b.is_ascii_digit()) >= 5),
+        "time" => exactly(20, shape("0000-00-00T00:00:00Z")),
+        "continue" => {
+            let length = run(&|b| b.is_ascii_alphanumeric() || b"-_=".contains(&b));
+            exactly(length, length > 0)
+        }
+        "hash" => {
+            let length = run(&|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b));
+            exactly(length, length > 0)
+        }
+        "age" => {
+            let length = run(&|b| b.is_ascii_digit() || b"smhdy".contains(&b));
+            exactly(length, shape("0") && length > 1)
+        }
+        "object" => {
+            text.match_indices('}').map(|(at, _)| at + 1).rev().filter(|_| text.starts_with('{')).collect()
+        }
+        // The list that ends the message; the causes themselves are compared one by one.
+        _ => exactly(text.len(), text.starts_with('[')),
+    }
+}
+
+fn fits(byte: u8, pattern: u8) -> bool {
+    match pattern {
+        b'0' => byte.is_ascii_digit(),
+        b'x' => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
+        other => byte == other,
+    }
+}
+
+/// Cuts the member out of a JSON or YAML text without touching a byte of the rest.
+fn strip_managed_fields(text: &str) -> String {
+    strip_json(strip_yaml(text))
+}
+
+fn strip_yaml(text: &str) -> String {
+    let mut out = String::new();
+    let mut cutting: Option<usize> = None;
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_start_matches(' ');
+        let depth = line.len() - content.len();
+        if let Some(at) = cutting {
+            if depth > at || (depth == at && content.starts_with("- ")) {
+                continue;
+            }
+            cutting = None;
+        }
+        if content.trim_end() == "managedFields:" {
+            cutting = Some(depth);
+            continue;
+        }
+        out.push_str(line);
+    }
+    out
+}
+
+fn strip_json(mut text: String) -> String {
+    const KEY: &str = "\"managedFields\":";
+    while let Some(start) = text.find(KEY) {
+        let Some(end) =
+            text.get(start + KEY.len()..).and_then(array_length).map(|length| start + KEY.len() + length)
+        else {
+            break;
+        };
+        let after = text.get(end..).unwrap_or_default();
+        // With a member goes a comma: the one behind, or else the one before.
+        let (start, end) = match after.strip_prefix(',') {
+            Some(rest) => (start, text.len() - rest.trim_start().len()),
+            None => {
+                let before = text.get(..start).unwrap_or_default().trim_end();
+                (before.strip_suffix(',').unwrap_or(before).len(), end)
+            }
+        };
+        text.replace_range(start..end, "");
+    }
+    text
+}
+
+/// The bytes up to and with the end of the array that a text starts with.
+fn array_length(text: &str) -> Option<usize> {
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' if !quoted => depth += 1,
+            b']' if !quoted => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            b' ' | b'\n' => {}
+            _ if depth == 0 => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn texts(pairs: &[(&str, &str)]) -> Vec<bool> {
+        let mut bindings = Bindings::default();
+        pairs.iter().map(|(expected, ours)| match_text(expected, ours, &mut bindings)).collect()
+    }
+
+    fn differences(expected: &Value, ours: &Value) -> Vec<String> {
+        let mut differences = Differences::default();
+        compare("", expected, ours, &mut Bindings::default(), &mut differences);
+        differences.lines
+    }
+
+    #[test]
+    fn a_numbered_symbol_stands_for_one_value_and_no_other_does() {
+        assert_eq!(
+            texts(&[
+                ("<rv-1>", "7"),
+                ("<rv-1>", "7"),
+                ("<rv-1>", "8"),
+                ("<rv-2>", "7"),
+                ("<rv-2>", "9"),
+                ("<rv-1>", "07")
+            ]),
+            [true, true, false, false, true, false]
+        );
+    }
+
+    #[test]
+    fn kinds_do_not_disturb_each_other() {
+        assert_eq!(
+            texts(&[("<rv-1>", "12345"), ("a-<suffix-1>", "a-12345"), ("<rv>", "12345")]),
+            [true, true, true]
+        );
+    }
+
+    #[test]
+    fn symbols_match_what_they_stand_for_and_nothing_else() {
+        let uid = "123e4567-e89b-12d3-a456-426614174000";
+        for (expected, ours, same) in [
+            ("<uid-1>", uid, true),
+            ("<uid-1>", "not a uid", false),
+            ("UID: <uid-1>, now", &format!("UID: {uid}, now"), true),
+            ("<time>", "2020-01-02T03:04:05Z", true),
+            ("<time>", "2020-01-02", false),
+            ("<age>", "5m30s", true),
+            ("<age>", "<unknown>", false),
+            ("<unknown>", "<unknown>", true),
+            ("<none>", "5m", false),
+            ("<continue>", "eyJ2Ijoi-_=", true),
+            ("<continue>", "", false),
+            ("?hash=<hash>", "?hash=0AF", true),
+            ("in '<object>' (<rv>)", r#"in '{"a":{}}' (12)"#, true),
+            ("X is invalid: <causes>", "X is invalid: [a, b]", true),
+            ("X is invalid: <causes>", "X is invalid: a", false),
+            ("a < b > c", "a < b > c", true),
+        ] {
+            assert_eq!(match_text(expected, ours, &mut Bindings::default()), same, "{expected} and {ours}");
+        }
+    }
+
+    #[test]
+    fn a_difference_names_its_place() {
+        let lines = differences(
+            &json!({"metadata": {"name": "a", "a/b": 1}, "items": [1, 2]}),
+            &json!({"metadata": {"name": "b", "a/b": 1.0}, "items": [1], "more": null}),
+        );
+        assert_eq!(
+            lines,
+            [
+                "/items/1: expected 2, got nothing",
+                "/metadata/a~1b: expected 1\n                     got 1.0",
+                "/metadata/name: expected \"a\"\n                     got \"b\"",
+                "/more: expected nothing, got null",
+            ]
+        );
+    }
+
+    #[test]
+    fn causes_have_no_order_and_other_arrays_have() {
+        let causes = |list: Value| json!({"details": {"causes": list}, "finalizers": ["a", "b"]});
+        assert!(differences(&causes(json!(["x", "y", "x"])), &causes(json!(["y", "x", "x"]))).is_empty());
+        assert_eq!(differences(&causes(json!(["x", "y"])), &causes(json!(["y", "z"]))).len(), 2);
+        assert_eq!(differences(&json!(["a", "b"]), &json!(["b", "a"])).len(), 2);
+    }
+
+    #[test]
+    fn managed_fields_are_cut_out_of_text() {
+        for (text, left) in [
+            (
+                r#"{"metadata":{"managedFields":[{"f":{"k:{\"a\":\"]\"}":{}}}],"name":"x"}}"#,
+                r#"{"metadata":{"name":"x"}}"#,
+            ),
+            (r#"{"a":1, "managedFields": [[]]}"#, r#"{"a":1}"#),
+            ("metadata:\n  managedFields:\n  - a: 1\n    b: 2\n  name: x\n", "metadata:\n  name: x\n"),
+            ("untouched: [1, 2]\n", "untouched: [1, 2]\n"),
+        ] {
+            assert_eq!(strip_managed_fields(text), left);
+        }
+    }
+}
