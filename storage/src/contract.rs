@@ -34,9 +34,8 @@ pub trait Storage: Send + Sync + 'static {
     /// from history, then as it happens, without gap or duplicate between the two.
     ///
     /// # Errors
-    /// [`StorageError::Compacted`] if `from` is at or before the compacted revision (and not 0, which stands for
-    /// "everything", and fails likewise once anything was compacted). A `from` in the future waits for it and delivers
-    /// nothing before it.
+    /// [`StorageError::Compacted`] if anything was compacted and `from` is at or before the compacted revision; 0 stands
+    /// for the first revision. A `from` in the future is no error: nothing is delivered before it.
     fn watch(&self, range: KeyRange, from: Option<Revision>) -> StorageFuture<'_, Watch>;
 
     /// The highest revision `S` such that every commit up to `S` is readable and has been put into the queue of every

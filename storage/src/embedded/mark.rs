@@ -93,3 +93,33 @@ fn decode(slot: &[u8; SLOT_BYTES]) -> Option<(u64, Mark)> {
     );
     (magic == MAGIC && fields.u32()? == crc32c::crc32c(covered)).then_some((sequence, mark))
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::testing::SimDisk;
+
+    #[test]
+    fn a_damaged_slot_leaves_the_one_before() {
+        let disk = SimDisk::new(0);
+        let path = PathBuf::from("store/mark");
+        let mut file = MarkFile::create(&disk, path.clone()).unwrap();
+        let mark = |n| Mark { batch: n, revision: Revision(n * 2), compacted: Revision(n) };
+        for n in 1..=3 {
+            file.write(mark(n)).unwrap();
+            assert_eq!(MarkFile::open(&disk, &path).unwrap().unwrap().mark, mark(n));
+        }
+        let bytes = disk.read(&path).unwrap();
+        for slot in SLOTS.map(|slot| usize::try_from(slot).unwrap()) {
+            for at in slot..slot + SLOT_BYTES {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 4;
+                disk.replace(&path, &damaged);
+                let found = MarkFile::open(&disk, &path).unwrap().unwrap().mark;
+                assert_eq!(found, if slot == 0 { mark(2) } else { mark(3) }, "byte {at}");
+            }
+        }
+        disk.replace(&path, &[0; 8192]);
+        assert!(MarkFile::open(&disk, &path).unwrap().is_none());
+    }
+}

@@ -106,3 +106,42 @@ impl Queue {
         taken
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Key, Op};
+
+    fn txn(bytes: usize) -> Request {
+        let ops = vec![Op::Delete(Key::from("k"))];
+        Request::Txn { txn: Txn { compares: vec![], ops }, bytes, reply: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn it_is_bounded_in_number_and_in_bytes() {
+        let limits = Limits { queue_txns_max: 3, queue_bytes_max: 100, ..Limits::default() };
+        let queue = Queue::default();
+        // One always fits.
+        queue.push(txn(500), &limits).unwrap();
+        assert_eq!(queue.push(txn(1), &limits), Err(StorageError::Busy));
+        assert_eq!(queue.take(10, 10, None).len(), 1);
+        for _ in 0..3 {
+            queue.push(txn(10), &limits).unwrap();
+        }
+        assert_eq!(queue.push(txn(1), &limits), Err(StorageError::Busy));
+        assert_eq!(queue.take(2, 100, None).len(), 2);
+        queue.push(txn(10), &limits).unwrap();
+        assert_eq!(queue.take(10, 15, None).len(), 1);
+    }
+
+    #[test]
+    fn nothing_comes_after_the_close_which_always_fits() {
+        let limits = Limits { queue_txns_max: 1, ..Limits::default() };
+        let queue = Queue::default();
+        queue.push(txn(1), &limits).unwrap();
+        queue.push(Request::Close { reply: oneshot::channel().0 }, &limits).unwrap();
+        assert!(matches!(queue.push(txn(1), &limits), Err(StorageError::Unavailable { .. })));
+        assert!(matches!(queue.take(10, 10, None)[..], [Request::Txn { .. }, Request::Close { .. }]));
+        assert!(queue.take(10, 10, Some(Instant::now())).is_empty());
+    }
+}
