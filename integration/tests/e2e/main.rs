@@ -21,5 +21,6 @@ mod layers;
 mod load;
 mod python_client;
 mod registration;
+mod replay;
 mod requirements;
 mod support;

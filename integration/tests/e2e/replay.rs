@@ -1,0 +1,103 @@
+//! The answers of the real API server, step by step.
+
+use std::time::Duration;
+
+use kindom_integration::replay::{
+    KnownDifference, Request, Response, Stop, Transport, Watched, judge, read_known, read_topics, replay,
+};
+use kindom_integration::{Client, HarnessError, Opened, Server, tools};
+use serde_json::json;
+
+/// A condition that takes this many attempts is never met.
+const ATTEMPTS_MAX: usize = 600;
+const PAUSE: Duration = Duration::from_millis(100);
+
+struct OverClient {
+    client: Client,
+    attempts: usize,
+}
+
+impl OverClient {
+    fn begin(&self, request: &Request) -> kindom_integration::Request<'_> {
+        let mut begun = self.client.request(&request.method, &request.target);
+        if let Some(body) = &request.body {
+            begun = begun.bare_body(body.clone());
+        }
+        request.headers.iter().fold(begun, |begun, (name, value)| begun.header(name, value))
+    }
+}
+
+fn response(status: u16, headers: &hyper::HeaderMap, body: Vec<u8>) -> Response {
+    let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+    Response { status, headers, body }
+}
+
+impl Transport for OverClient {
+    type Error = HarnessError;
+
+    async fn request(&mut self, request: &Request) -> Result<Response, HarnessError> {
+        let answer = self.begin(request).send().await?;
+        Ok(response(answer.status, &answer.headers, answer.body.to_vec()))
+    }
+
+    async fn watch(&mut self, request: &Request, stop: &Stop) -> Result<Watched, HarnessError> {
+        let mut stream = match self.begin(request).open().await? {
+            Opened::Answer(answer) => {
+                return Ok(Watched::Refused(response(answer.status, &answer.headers, answer.body.to_vec())));
+            }
+            Opened::Stream(stream) => stream,
+        };
+        let mut events = Vec::new();
+        while !stop.reached(&events) {
+            match stream.next_in_time().await? {
+                Some(event) => events.push(event),
+                None => break,
+            }
+        }
+        Ok(Watched::Events(response(200, stream.headers(), Vec::new()), events))
+    }
+
+    /// What a script polls for has no event: it looks for what is *not* announced, such as a status that settles.
+    async fn pause(&mut self) -> bool {
+        self.attempts += 1;
+        tokio::time::sleep(PAUSE).await;
+        self.attempts < ATTEMPTS_MAX
+    }
+}
+
+/// Creates the namespaces that a script's paths name: the recorded server had none and asked for none.
+async fn namespaces(client: &Client, script: &str) {
+    for rest in script.split("/namespaces/").skip(1) {
+        let name = rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).next().unwrap_or_default();
+        if !name.is_empty() {
+            let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            let made = client.post("/api/v1/namespaces", &body).await.unwrap();
+            // A script may also name one that cannot be.
+            assert!(matches!(made.status, 201 | 409 | 422), "{}", made.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_answer_is_the_real_servers() {
+    let folder = tools::root().join("integration/expectations");
+    let known: Vec<KnownDifference> = read_known(&folder.join("known-differences.json")).unwrap();
+    let (mut steps, mut faults) = (0, Vec::new());
+    let topics = read_topics(&folder).unwrap();
+    for topic in &topics {
+        let server = Server::start().await.unwrap();
+        let client = server.client().unwrap();
+        let script = std::fs::read_to_string(folder.join(format!("{}.script.json", topic.name))).unwrap();
+        namespaces(&client, &script).await;
+        let outcomes = replay(topic, &mut OverClient { client, attempts: 0 }).await;
+        steps += outcomes.len();
+        faults.extend(judge(&topic.name, &outcomes, &known));
+    }
+    println!("replay: {steps} steps of {} scripts, {} known differences", topics.len(), known.len());
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(
+        known.iter().all(|k| topics.iter().any(|t| t.name == k.script)),
+        "a known difference of no script"
+    );
+}
