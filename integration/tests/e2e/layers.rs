@@ -95,7 +95,8 @@ fn only_the_named_files_know_the_runtimes() {
             for (number, line) in text.lines().enumerate() {
                 for runtime in runtimes(line) {
                     let fine = match runtime {
-                        "actix_web" | "actix_http" => krate == "http" || krate == "server",
+                        // The web server and what it is made of.
+                        "actix_web" | "actix_http" | "actix_tls" => krate == "http" || krate == "server",
                         _ => krate == "actor-kit" || glue,
                     };
                     if !fine {
