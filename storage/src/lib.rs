@@ -31,7 +31,7 @@ pub mod vfs;
 mod watch;
 
 pub use contract::{Storage, StorageFuture};
-pub use embedded::{Embedded, EmbeddedOptions};
+pub use embedded::{Embedded, EmbeddedOptions, WriteCounts};
 pub use error::{Applied, StorageError};
 pub use limits::Limits;
 pub use memory::Memory;

@@ -33,7 +33,7 @@ mod writer;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -102,6 +102,15 @@ impl EmbeddedOptions {
     }
 }
 
+/// What an [`Embedded`] store has written since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriteCounts {
+    /// Durable batches: each is one write and one fsync.
+    pub batches: u64,
+    /// The transactions in them; those that changed nothing are not counted.
+    pub txns: u64,
+}
+
 /// A store in a folder of this machine. Cloning gives another handle to the same store.
 ///
 /// Dropping the last handle closes it, and waits for that; [`Storage::close`] does it without blocking. A folder is
@@ -127,9 +136,16 @@ struct Core {
     packer: Packer,
     next_id: AtomicU32,
     failed: OnceLock<String>,
+    batches: AtomicU64,
+    txns: AtomicU64,
 }
 
 impl Core {
+    fn written(&self, txns: u64) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.txns.fetch_add(txns, Ordering::Relaxed);
+    }
+
     fn failed(&self) -> Option<&str> {
         self.failed.get().map(String::as_str)
     }
@@ -179,6 +195,8 @@ impl Embedded {
             packer: Packer::default(),
             next_id: AtomicU32::new(recovered.next_id),
             failed: OnceLock::new(),
+            batches: AtomicU64::new(0),
+            txns: AtomicU64::new(0),
         });
         let packing = Packing {
             core: Arc::downgrade(&core),
@@ -216,6 +234,16 @@ impl Embedded {
 
     fn core(&self) -> &Core {
         &self.inner.core
+    }
+
+    /// What was written since it was opened: how well transactions share the cost of being durable.
+    #[must_use]
+    pub fn write_counts(&self) -> WriteCounts {
+        let core = self.core();
+        WriteCounts {
+            batches: core.batches.load(Ordering::Relaxed),
+            txns: core.txns.load(Ordering::Relaxed),
+        }
     }
 
     fn queue<T: Send + 'static>(

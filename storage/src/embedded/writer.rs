@@ -133,7 +133,11 @@ impl Writer {
             return;
         }
         match self.write() {
-            Ok(()) => self.publish(judged),
+            Ok(()) => {
+                let txns = judged.iter().filter(|judged| judged.changes.is_some()).count();
+                self.core.written(txns as u64);
+                self.publish(judged);
+            }
             Err(error) => {
                 self.fail(&error.to_string());
                 judged.into_iter().for_each(|judged| self.refuse_unwritten(judged));
