@@ -19,8 +19,10 @@ import (
 	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/endpoints/filters"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/apiserver/pkg/util/openapi"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -110,7 +112,9 @@ func startServer(ctx context.Context, etcd, dir string) (base string, client *ht
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("config: %w", err)
 	}
-	server, err := config.Complete().New(genericapiserver.NewEmptyDelegate())
+	// As in kube-apiserver; without it an unknown path lists this server's own paths.
+	notFound := notfoundhandler.New(extensionsapiserver.Codecs, filters.NoMuxAndDiscoveryIncompleteKey)
+	server, err := config.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("new server: %w", err)
 	}
