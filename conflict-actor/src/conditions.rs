@@ -5,10 +5,11 @@
 
 use kindom_api::crd::{CustomResourceDefinition, Names, condition};
 use kindom_api::meta::{Condition, set_condition};
-use kindom_registry_actor::claims::Verdict;
+use kindom_registry_actor::claims::{INVALID_CA_BUNDLE, Verdict};
+use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle};
 
-/// Writes a verdict into a registration's status: the accepted names, `NamesAccepted` and `Established`. Other
-/// conditions are not touched. Established, once True, stays: a registration whose change of names is in conflict goes
+/// Writes a verdict into a registration's status: the accepted names, `NamesAccepted`, `Established`, and
+/// `KubernetesAPIApprovalPolicyConformant` where the group needs it. Other conditions are not touched. Established, once True, stays: a registration whose change of names is in conflict goes
 /// on serving under those it holds.
 pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: &str) {
     let accepted = &verdict.accepted;
@@ -20,26 +21,31 @@ pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: 
         short_names: accepted.short_names.clone(),
         categories: accepted.categories.clone(),
     };
-    let generation = crd.metadata.generation;
     let mut set = |kind: &str, status: &str, reason: &str, message: &str| {
-        let condition = Condition::new(kind, status, reason, message);
-        let condition = Condition { observed_generation: generation, ..condition };
-        set_condition(&mut crd.status.conditions, condition, now);
+        set_condition(&mut crd.status.conditions, Condition::new(kind, status, reason, message), now);
     };
     match &verdict.conflict {
         None => set(condition::NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found"),
         Some(conflict) => set(condition::NAMES_ACCEPTED, "False", conflict.reason, &conflict.message),
     }
+    if let Some(approval) = api_approval_condition(crd) {
+        set_condition(&mut crd.status.conditions, approval, now);
+    }
     if crd.is_condition_true(condition::ESTABLISHED) {
         return;
     }
     let (status, reason, message) = match &verdict.conflict {
+        None if has_invalid_ca_bundle(crd) => {
+            ("False", INVALID_CA_BUNDLE, "The conversion webhook CABundle is invalid")
+        }
         None => ("True", "InitialNamesAccepted", "the initial names have been accepted"),
         Some(_) => ("False", "NotAccepted", "not all names are accepted"),
     };
-    let condition = Condition::new(condition::ESTABLISHED, status, reason, message);
-    let condition = Condition { observed_generation: generation, ..condition };
-    set_condition(&mut crd.status.conditions, condition, now);
+    set_condition(
+        &mut crd.status.conditions,
+        Condition::new(condition::ESTABLISHED, status, reason, message),
+        now,
+    );
 }
 
 #[cfg(test)]

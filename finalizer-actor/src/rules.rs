@@ -6,11 +6,9 @@
 use std::sync::Arc;
 
 use kindom_api::crd::ColumnDefinition;
-use kindom_api::field::{Error, ErrorList, Path};
-use kindom_api::meta::names::{is_dns1123_label, is_qualified_name, name_is_dns_label};
-use kindom_api::meta::{coerce_metadata, validate_object_meta};
+use kindom_api::field::ErrorList;
+use kindom_api::namespace::{self as rules, Namespace};
 use kindom_api::{GroupResource, Map, Value, object};
-use kindom_resource_actor::render::metadata_mut;
 use kindom_resource_actor::{Deletion, Names, RuleContext, Scope, Strategy, TypeSpec};
 use kindom_schema::columns::Columns;
 
@@ -18,10 +16,6 @@ use kindom_schema::columns::Columns;
 pub const STANDARD_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 /// Those that may not be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
-/// The finalizer in spec that stands for the namespace's content.
-const KUBERNETES_FINALIZER: &str = "kubernetes";
-/// The label that says a namespace's name (KEP-2161).
-const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// `v1` Namespace as a built-in type.
 #[must_use]
@@ -61,37 +55,14 @@ pub fn standard_namespace(name: &str) -> Value {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Namespaces;
 
-/// The fields of spec and status that a namespace has; what else there is, is unknown.
-fn keep_known(map: &mut Map, path: &str, known: &[&str], unknown: &mut Vec<String>) {
-    map.retain(|field, _| {
-        let keep = known.contains(&field);
-        if !keep {
-            unknown.push(if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") });
-        }
-        keep
-    });
+/// A stored or decoded namespace. What does not decode was never stored by kindom; as an empty one it fails validation
+/// instead of the server.
+fn typed(object: &Value) -> Namespace {
+    rules::decode_namespace(object).map(|(namespace, _)| namespace).unwrap_or_default()
 }
 
 fn strings<'a>(object: &'a Value, path: &[&str]) -> Vec<&'a str> {
     object.at(path).and_then(Value::as_array).unwrap_or_default().iter().filter_map(Value::as_str).collect()
-}
-
-fn keep(object: &mut Value, old: &Value, field: &str) {
-    let Some(map) = object.as_object_mut() else { return };
-    match old.get(field) {
-        Some(value) => map.insert(field, value.clone()),
-        None => map.remove(field),
-    };
-}
-
-fn label_with_name(object: &mut Value) {
-    let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().to_owned();
-    if !name.is_empty() && is_dns1123_label(&name).is_empty() {
-        let labels = metadata_mut(object).entry_or_insert_with("labels", || Map::new().into());
-        if let Some(labels) = labels.as_object_mut() {
-            labels.insert(NAME_LABEL, name);
-        }
-    }
 }
 
 impl Strategy for Namespaces {
@@ -109,92 +80,41 @@ impl Strategy for Namespaces {
         object: &mut Value,
         unknown: Option<&mut Vec<String>>,
     ) -> Result<(), String> {
-        let mut fields = Vec::new();
-        let wrong = |value: &Value, field: &str, want: &str| {
-            let found = match value {
-                Value::Bool(_) => "bool",
-                Value::Int(_) | Value::Float(_) => "number",
-                Value::String(_) => "string",
-                Value::Array(_) => "array",
-                Value::Null | Value::Object(_) => "object",
-            };
-            format!("json: cannot unmarshal {found} into Go struct field Namespace.{field} of type {want}")
-        };
-        if let Some(map) = object.as_object_mut() {
-            keep_known(map, "", &["apiVersion", "kind", "metadata", "spec", "status"], &mut fields);
-            for (field, want, known) in [
-                ("spec", "v1.NamespaceSpec", &["finalizers"][..]),
-                ("status", "v1.NamespaceStatus", &["phase", "conditions"]),
-            ] {
-                match map.get_mut(field) {
-                    None => {}
-                    Some(Value::Null) => drop(map.remove(field)),
-                    Some(Value::Object(inner)) => keep_known(inner, field, known, &mut fields),
-                    Some(other) => return Err(wrong(other, field, want)),
-                }
-            }
-        }
-        if let Some(finalizers) = object.at(&["spec", "finalizers"])
-            && !finalizers.as_array().is_some_and(|items| items.iter().all(|i| i.as_str().is_some()))
-        {
-            return Err(wrong(finalizers, "spec.finalizers", "v1.FinalizerName"));
-        }
-        fields.extend(coerce_metadata(object).map_err(|e| e.to_string())?);
-        label_with_name(object);
+        let (mut namespace, fields) = rules::decode_namespace(object).map_err(|e| e.to_string())?;
+        rules::default_namespace(&mut namespace);
         if let Some(unknown) = unknown {
             unknown.extend(fields);
         }
+        *object = namespace.to_value();
         Ok(())
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
-        // Again, because only now there is a name if it was generated.
-        label_with_name(object);
-        let mut finalizers: Vec<String> =
-            strings(object, &["spec", "finalizers"]).into_iter().map(Into::into).collect();
-        if !finalizers.iter().any(|f| f == KUBERNETES_FINALIZER) {
-            finalizers.push(KUBERNETES_FINALIZER.to_owned());
-        }
-        if let Some(map) = object.as_object_mut() {
-            map.insert("spec", object! { "finalizers": finalizers });
-            map.insert("status", object! { "phase": "Active" });
-        }
+        let mut namespace = typed(object);
+        rules::prepare_for_create(&mut namespace);
+        *object = namespace.to_value();
     }
 
     fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
-        let path = Path::new("metadata");
-        let metadata = object.get("metadata").unwrap_or(&Value::Null);
-        let mut errors = validate_object_meta(metadata, false, &name_is_dns_label, &path);
-        errors.extend(finalizer_errors(object));
-        errors
+        rules::validate_create(&typed(object))
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
+        let (mut new, old) = (typed(object), typed(old));
         match cx.subresource {
-            Some("status") => keep(object, old, "spec"),
-            Some("finalize") => keep(object, old, "status"),
-            _ => {
-                keep(object, old, "spec");
-                keep(object, old, "status");
-            }
+            Some("status") => rules::prepare_for_status_update(&mut new, &old),
+            Some("finalize") => rules::prepare_for_finalize(&mut new, &old),
+            _ => rules::prepare_for_update(&mut new, &old),
         }
+        *object = new.to_value();
     }
 
     fn validate_update(&self, cx: &RuleContext<'_>, object: &Value, old: &Value) -> ErrorList {
+        let (new, old) = (typed(object), typed(old));
         match cx.subresource {
-            Some("status") => {
-                let path = Path::new("status");
-                let path = path.child("Phase");
-                let phase = object.at(&["status", "phase"]).and_then(Value::as_str).unwrap_or_default();
-                let deleting = old.at(&["metadata", "deletionTimestamp"]).is_some();
-                let wrong = match (deleting, phase) {
-                    (false, "Active") | (true, "Terminating") => return ErrorList::new(),
-                    (false, _) => "may only be 'Active' if `deletionTimestamp` is empty",
-                    (true, _) => "may only be 'Terminating' if `deletionTimestamp` is not empty",
-                };
-                vec![Error::invalid(&path, phase, wrong)]
-            }
-            _ => finalizer_errors(object),
+            Some("status") => rules::validate_status_update(&new, &old),
+            Some("finalize") => rules::validate_finalize(&new, &old),
+            _ => rules::validate_update(&new, &old),
         }
     }
 
@@ -203,13 +123,10 @@ impl Strategy for Namespaces {
     }
 
     fn begin_delete(&self, cx: &RuleContext<'_>, object: &mut Value) -> Deletion {
-        metadata_mut(object).insert("deletionTimestamp", cx.now);
-        if let Some(map) = object.as_object_mut() {
-            let status = map.entry_or_insert_with("status", || Map::new().into());
-            if let Some(status) = status.as_object_mut() {
-                status.insert("phase", "Terminating");
-            }
-        }
+        let mut namespace = typed(object);
+        namespace.metadata.deletion_timestamp = Some(cx.now.to_owned());
+        namespace.status.phase = rules::TERMINATING.to_owned();
+        *object = namespace.to_value();
         Deletion::Changed
     }
 
@@ -218,31 +135,12 @@ impl Strategy for Namespaces {
     }
 }
 
-fn finalizer_errors(object: &Value) -> ErrorList {
-    let spec = Path::new("spec");
-    let path = spec.child("finalizers");
-    let mut errors = ErrorList::new();
-    for finalizer in strings(object, &["spec", "finalizers"]) {
-        errors.extend(
-            is_qualified_name(finalizer).into_iter().map(|why| Error::invalid(&path, finalizer, why)),
-        );
-        if !finalizer.contains('/') && finalizer != KUBERNETES_FINALIZER {
-            errors.push(Error::invalid(
-                &path,
-                finalizer,
-                "name is neither a standard finalizer name nor is it fully qualified",
-            ));
-        }
-    }
-    errors
-}
-
 /// Takes the content's finalizer out of a namespace whose content is gone; says whether nothing else holds it.
 pub(crate) fn finalize(object: &mut Value) -> bool {
     if let Some(finalizers) =
         object.get_mut("spec").and_then(|s| s.get_mut("finalizers")).and_then(Value::as_array_mut)
     {
-        finalizers.retain(|f| f.as_str() != Some(KUBERNETES_FINALIZER));
+        finalizers.retain(|f| f.as_str() != Some(rules::FINALIZER_KUBERNETES));
     }
     strings(object, &["spec", "finalizers"]).is_empty()
         && strings(object, &["metadata", "finalizers"]).is_empty()

@@ -7,11 +7,15 @@ use actix::{
     Actor, AsyncContext as _, Context, Handler, Message, MessageResult, StreamHandler, WrapFuture as _,
 };
 use kindom_actor_kit::BoxError;
+use kindom_api::crd::{condition, decode_crd};
+use kindom_api::meta::Condition;
 use kindom_api::{Value, json};
 use kindom_resource_actor::{Batch, Batches, CustomObjects, Names, ResourceHandle, StoredObject, TypeSpec};
 use kindom_storage::{Change, KeyRange, RangeRequest, Revision, Watch};
 
-use crate::claims::{ClaimTable, Claimant, Settled};
+use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle};
+
+use crate::claims::{ClaimTable, Claimant, INVALID_CA_BUNDLE, Settled};
 use crate::handle::Shared;
 use crate::messages::{Due, JudgeNames, ListRegistered, ListTerminating, Registered};
 use crate::routes::RouteTable;
@@ -242,9 +246,41 @@ fn facts(tree: &Value, created: Revision) -> Option<Facts> {
             created,
             wanted,
             accepted,
-            settled: Settled { names_accepted, established, deleting },
+            settled: Settled { names_accepted, established, deleting, ..policy(tree) },
         },
     })
+}
+
+/// What a registration's conditions say beside its names. Only those of the Kubernetes project's groups, and those with
+/// a conversion webhook, need a look.
+fn policy(tree: &Value) -> Settled {
+    let ok = Settled {
+        names_accepted: None,
+        established: false,
+        deleting: false,
+        blocked: false,
+        up_to_date: true,
+    };
+    let group = tree.at(&["spec", "group"]).and_then(Value::as_str).unwrap_or_default();
+    let protected =
+        ["k8s.io", "kubernetes.io"].iter().any(|of| group == *of || group.ends_with(&format!(".{of}")));
+    let webhook = tree.at(&["spec", "conversion", "strategy"]).and_then(Value::as_str) == Some("Webhook");
+    if !protected && !webhook {
+        return ok;
+    }
+    let Ok((crd, _)) = decode_crd(tree) else { return ok };
+    let says = |wanted: &Condition| {
+        crd.condition(&wanted.kind).is_some_and(|c| {
+            (&c.status, &c.reason, &c.message) == (&wanted.status, &wanted.reason, &wanted.message)
+        })
+    };
+    let blocked = has_invalid_ca_bundle(&crd) && !crd.is_condition_true(condition::ESTABLISHED);
+    let said = crd.condition(condition::ESTABLISHED).is_some_and(|c| c.reason == INVALID_CA_BUNDLE);
+    Settled {
+        blocked: blocked && said,
+        up_to_date: api_approval_condition(&crd).as_ref().is_none_or(says),
+        ..ok
+    }
 }
 
 impl Actor for RegistryActor {

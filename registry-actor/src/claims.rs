@@ -16,6 +16,9 @@ use std::collections::{BTreeMap, HashMap};
 use kindom_resource_actor::Names;
 use kindom_storage::Revision;
 
+/// The reason of `Established` where a webhook's CA bundle keeps a registration from being served.
+pub const INVALID_CA_BUNDLE: &str = "InvalidCABundle";
+
 /// A registration as far as names go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimant {
@@ -40,6 +43,10 @@ pub struct Settled {
     pub established: bool,
     /// It is being deleted: it keeps what it holds and gets no more.
     pub deleting: bool,
+    /// Something other than names keeps it from being established, and its conditions say so.
+    pub blocked: bool,
+    /// The conditions that depend on the registration alone say what they should.
+    pub up_to_date: bool,
 }
 
 /// What is decided about a registration's names.
@@ -215,6 +222,7 @@ fn is_settled(claimant: &Claimant) -> bool {
     claimant.wanted == claimant.accepted
         && claimant.settled.names_accepted == Some(true)
         && claimant.settled.established
+        && claimant.settled.up_to_date
 }
 
 /// Whether writing the verdict changes what is stored.
@@ -222,7 +230,8 @@ fn changes(claimant: &Claimant, verdict: &Verdict) -> bool {
     let accepted = verdict.conflict.is_none();
     verdict.accepted != claimant.accepted
         || claimant.settled.names_accepted != Some(accepted)
-        || (accepted && !claimant.settled.established)
+        || (accepted && !claimant.settled.established && !claimant.settled.blocked)
+        || !claimant.settled.up_to_date
 }
 
 #[cfg(test)]
@@ -243,7 +252,13 @@ mod tests {
     }
 
     fn claimant(created: u64, wanted: Names) -> Claimant {
-        let settled = Settled { names_accepted: None, established: false, deleting: false };
+        let settled = Settled {
+            names_accepted: None,
+            established: false,
+            deleting: false,
+            blocked: false,
+            up_to_date: true,
+        };
         Claimant {
             group: "g.io".into(),
             created: Revision(created),
@@ -303,7 +318,13 @@ mod tests {
         let mut table = ClaimTable::default();
         let mut foos = claimant(1, names("foos", "foo", "Foo", "FooList", &[]));
         foos.accepted = foos.wanted.clone();
-        foos.settled = Settled { names_accepted: Some(true), established: true, deleting: true };
+        foos.settled = Settled {
+            names_accepted: Some(true),
+            established: true,
+            deleting: true,
+            blocked: false,
+            up_to_date: true,
+        };
         table.put("foos", foos);
         table.put("a", claimant(2, names("foos", "a", "A", "AList", &[])));
         assert_eq!(settle(&mut table), ["a: PluralConflict"]);

@@ -97,7 +97,9 @@ impl Strategy for Registrations {
     fn validate_update(&self, cx: &RuleContext<'_>, object: &Value, old: &Value) -> ErrorList {
         let (new, old) = (typed(object), typed(old));
         if cx.subresource == Some("status") {
-            rules::validate_status_update(&new, &old)
+            let mut errors = rules::validate_status_update(&new, &old);
+            errors.extend(rules::validate_stored_versions(&new));
+            errors
         } else {
             rules::validate_update(&new, &old)
         }
@@ -108,7 +110,7 @@ impl Strategy for Registrations {
             return Vec::new();
         }
         let crd = typed(object);
-        let mut warnings = Vec::new();
+        let mut warnings = rules::warnings_on_create(&crd);
         for version in &crd.spec.versions {
             let path = format!("spec.versions[{}]", version.name);
             if let Ok(schema) = Schema::compile(version.open_api_v3_schema(), false) {

@@ -21,12 +21,17 @@ impl Strategy for CustomObjects {
     ) -> Result<(), String> {
         let in_metadata = coerce_metadata(object).map_err(|e| e.to_string())?;
         let Some(schema) = &cx.version.schema else { return Ok(()) };
+        let embedded = |e: kindom_api::field::Error| e.to_string();
         match unknown {
             Some(unknown) => {
                 schema.prune(object, Some(unknown));
+                schema.coerce(object, Some(unknown)).map_err(embedded)?;
                 unknown.extend(in_metadata);
             }
-            None => schema.prune(object, None),
+            None => {
+                schema.prune(object, None);
+                schema.coerce(object, None).map_err(embedded)?;
+            }
         }
         schema.default(object);
         Ok(())

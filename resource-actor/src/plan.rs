@@ -154,7 +154,8 @@ pub(crate) struct UpdateInput<'a> {
     pub(crate) revision: Revision,
     /// The bytes stored now.
     pub(crate) stored: &'a Bytes,
-    /// A patch without resourceVersion applies to whatever is there; a PUT must name one.
+    /// It is a patch of `old`, which has its uid and resourceVersion unless the patch changes them; a PUT's uid is a
+    /// precondition.
     pub(crate) is_patch: bool,
 }
 
@@ -223,13 +224,20 @@ fn text_of<'a>(metadata: &'a Map, field: &str) -> &'a str {
     metadata.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn check_revision(cx: &RuleContext<'_>, input: &UpdateInput<'_>, metadata: &Map) -> Result<(), WriteError> {
+/// The object must be at the revision that the client means. Where it may mean "whatever is there", it gets the current
+/// one, as validation wants to see one.
+fn check_revision(
+    cx: &RuleContext<'_>,
+    input: &UpdateInput<'_>,
+    metadata: &mut Map,
+) -> Result<(), WriteError> {
     let said = text_of(metadata, "resourceVersion");
     let name = input.name.to_owned();
     match said.parse::<u64>() {
         Ok(said) if said == input.revision.0 => Ok(()),
         _ if said.is_empty() || said == "0" => {
-            if input.is_patch || cx.spec.strategy.allows_unconditional_update() {
+            if cx.spec.strategy.allows_unconditional_update() {
+                metadata.insert("resourceVersion", input.revision.to_string());
                 return Ok(());
             }
             let path = Path::new("metadata");

@@ -1,0 +1,10 @@
+//! One type over a store in memory, on one thread in virtual time unless a test says otherwise.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, missing_docs, reason = "tests")]
+
+mod guards;
+mod kills;
+mod schemas;
+mod sleep;
+mod watches;
+mod world;
+mod writes;

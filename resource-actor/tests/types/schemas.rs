@@ -1,0 +1,124 @@
+//! What is read after the schema changed, and through other versions.
+
+use kindom_api::{Value, json, object};
+use kindom_resource_actor::{ResourceHandle, Target, WriteError, render};
+
+use crate::world::*;
+
+fn with_defaults(field: &str, default: &str) -> Value {
+    let text = format!(
+        r#"{{"type":"object","properties":{{"spec":{{"type":"object","properties":{{"{field}":{{"type":"string","default":"{default}"}}}}}}}}}}"#
+    );
+    json::parse(text.as_bytes()).unwrap()
+}
+
+async fn served(handle: &ResourceHandle, version: &str, name: &str) -> String {
+    let spec = handle.spec().unwrap();
+    let object = get(handle, name).await.unwrap();
+    let mut out = Vec::new();
+    render::write_served(&spec, spec.version(version).unwrap(), &object, &mut out).unwrap();
+    json::parse(&out).unwrap().get("spec").unwrap().to_string()
+}
+
+#[test]
+fn stored_objects_follow_a_schema_that_changes_in_place() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        create(&widgets, widget("old", 1)).await.unwrap();
+        assert_eq!(served(&widgets, "v1", "old").await, r#"{"n":1}"#);
+        world.change(&widgets, &registration(&["v1"], &with_defaults("s", "x")));
+        // Pruned of what is unknown now, with the default of what is new; twice, as the second time may be shorter.
+        assert_eq!(served(&widgets, "v1", "old").await, r#"{"s":"x"}"#);
+        assert_eq!(served(&widgets, "v1", "old").await, r#"{"s":"x"}"#);
+        create(&widgets, widget("new", 1)).await.unwrap();
+        assert_eq!(served(&widgets, "v1", "new").await, r#"{"s":"x"}"#);
+        world.change(&widgets, &registration(&["v1"], &with_defaults("s", "y")));
+        // Stored defaults stay; those made on the way out follow.
+        assert_eq!(served(&widgets, "v1", "new").await, r#"{"s":"x"}"#);
+        assert_eq!(served(&widgets, "v1", "old").await, r#"{"s":"y"}"#);
+        world.change(&widgets, &registration(&["v1"], &schema()));
+        assert_eq!(served(&widgets, "v1", "old").await, r#"{"n":1}"#);
+    });
+}
+
+/// What a drain marks is stored anew, and counts as written by the schema in force.
+#[test]
+fn a_marked_object_is_brought_up_to_its_schema() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        let mut object = widget("a", 1);
+        object.get_mut("metadata").unwrap().as_object_mut().unwrap().insert("finalizers", vec!["g.io/x"]);
+        create(&widgets, object).await.unwrap();
+        world.change(&widgets, &registration(&["v1"], &with_defaults("s", "x")));
+        let stored = get(&widgets, "a").await.unwrap();
+        widgets.delete_stored(&stored, soon()).await.unwrap();
+        assert!(get(&widgets, "a").await.unwrap().deleting());
+        assert_eq!(served(&widgets, "v1", "a").await, r#"{"s":"x"}"#);
+    });
+}
+
+fn two_versions(v1: &Value, v2: &Value, strategy: &str) -> Value {
+    let mut tree = registration(&["v1", "v2"], v1);
+    let spec = tree.get_mut("spec").unwrap().as_object_mut().unwrap();
+    spec.insert("conversion", object! { "strategy": strategy });
+    let versions = spec.get_mut("versions").unwrap().as_array_mut().unwrap();
+    *versions[1].get_mut("schema").unwrap() = object! { "openAPIV3Schema": v2.clone() };
+    tree
+}
+
+async fn create_v2(widgets: &ResourceHandle, name: &str) -> Result<(), WriteError> {
+    let mut wanted = |cx: &kindom_resource_actor::RuleContext<'_>, _: &Value| {
+        let mut object = widget(name, 1);
+        object.as_object_mut().unwrap().insert("apiVersion", "g.io/v2");
+        cx.spec.strategy.decode(cx, &mut object, None).unwrap();
+        Ok(object)
+    };
+    let target = Target { version: "v2", ..at("") };
+    widgets.create(target, &mut wanted, &options()).await.map(drop)
+}
+
+/// T-07, T-08, T-11: one object, seen through each version as its schema has it.
+#[test]
+fn versions_are_views_of_what_is_stored() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        let both = json::parse(br#"{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer"},"s":{"type":"string","default":"stored"}}}}}"#).unwrap();
+        let tree = two_versions(&both, &schema(), "None");
+        world.change(&widgets, &tree);
+        create_v2(&widgets, "a").await.unwrap();
+        let object = get(&widgets, "a").await.unwrap();
+        assert_eq!(object.api_version(), Some("g.io/v1"));
+        // Defaults are those of the version that it is stored in; the other one prunes what it does not know.
+        assert_eq!(served(&widgets, "v1", "a").await, r#"{"n":1,"s":"stored"}"#);
+        assert_eq!(served(&widgets, "v2", "a").await, r#"{"n":1}"#);
+        let spec = widgets.spec().unwrap();
+        let v2 = render::decode(&spec, spec.version("v2").unwrap(), &object).unwrap();
+        assert_eq!(v2.get("apiVersion").unwrap().as_str(), Some("g.io/v2"));
+        // An update through the other version that changes nothing there changes nothing.
+        let before = object.revision();
+        let mut same = |_: &kindom_resource_actor::RuleContext<'_>, old: &Value| Ok(old.clone());
+        let target = Target { version: "v2", ..at("a") };
+        let written = widgets.update(target, true, &mut same, &options()).await.unwrap();
+        assert_eq!(written.object.revision(), before);
+    });
+}
+
+#[test]
+fn a_conversion_by_webhook_stores_nothing() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        world.change(&widgets, &two_versions(&schema(), &schema(), "Webhook"));
+        let refused = create_v2(&widgets, "a").await.err();
+        assert!(matches!(refused, Some(WriteError::Internal(_))), "{refused:?}");
+        assert!(world.history().await.is_empty());
+        create(&widgets, widget("a", 1)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_version_that_is_not_served_takes_no_writes() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        assert_eq!(create_v2(&widgets, "a").await.err(), Some(WriteError::Gone));
+    });
+}
