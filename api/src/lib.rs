@@ -12,6 +12,7 @@ pub mod json;
 pub mod meta;
 pub mod names;
 pub mod namespace;
+pub mod protobuf;
 pub mod selector;
 pub mod status;
 

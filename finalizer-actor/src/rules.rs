@@ -70,6 +70,10 @@ impl Strategy for Namespaces {
         &["finalize", "status"]
     }
 
+    fn protobuf(&self) -> Option<&'static kindom_api::protobuf::Message> {
+        Some(&kindom_api::protobuf::NAMESPACE)
+    }
+
     fn allows_unconditional_update(&self) -> bool {
         true
     }

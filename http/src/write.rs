@@ -5,7 +5,7 @@ use actix_web::{HttpResponse, web};
 use bytes::Bytes;
 use kindom_api::names::GroupVersionKind;
 use kindom_api::status::{Details, Status};
-use kindom_api::{Value, field};
+use kindom_api::{Value, field, protobuf};
 use kindom_resource_actor::{
     Preconditions, ResourceHandle, RuleContext, StoredObject, Target, WriteError, WriteOptions as Options,
     Written,
@@ -111,12 +111,26 @@ fn object_of_body(
     Ok(decoded.value)
 }
 
+/// How a body is written. Protobuf, for those types that have it, becomes the JSON that it stands for.
+fn plain(
+    call: &Call<'_>,
+    bytes: Bytes,
+    message: Option<&protobuf::Message>,
+) -> Result<(Bytes, Format), RequestError> {
+    let content_type = call.header(header::CONTENT_TYPE);
+    let is_protobuf = content_type.split(';').next().is_some_and(|t| t.trim() == protobuf::MEDIA_TYPE);
+    let Some(message) = message.filter(|_| is_protobuf) else {
+        return Ok((bytes, body_format(content_type)?));
+    };
+    let object = protobuf::decode(&bytes, message).map_err(|e| RequestError::BadRequest(e.to_string()))?;
+    Ok((object.to_vec().into(), Format::Json))
+}
+
 /// POST
 pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let query = WriteOptions::for_create(call.query)?;
-    let format = body_format(call.header(header::CONTENT_TYPE))?;
-    let bytes = body(call, payload).await?;
+    let (bytes, format) = plain(call, body(call, payload).await?, call.spec.strategy.protobuf())?;
     let version = &call.info.resource.version;
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
@@ -132,8 +146,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_update(call.query)?;
-    let format = body_format(call.header(header::CONTENT_TYPE))?;
-    let bytes = body(call, payload).await?;
+    let (bytes, format) = plain(call, body(call, payload).await?, call.spec.strategy.protobuf())?;
     let version = &call.info.resource.version;
     // Before the object is looked for: a body that is none is 400 whatever is there.
     let mut warnings = Vec::new();
@@ -209,7 +222,7 @@ async fn delete_options(call: &Call<'_>, payload: web::Payload) -> Result<Delete
     let options = if bytes.is_empty() {
         DeleteOptions::from_query(call.query)?
     } else {
-        let format = body_format(call.header(header::CONTENT_TYPE))?;
+        let (bytes, format) = plain(call, bytes, Some(&protobuf::DELETE_OPTIONS))?;
         let from_body = DeleteOptions::from_body(&decode::any(&bytes, format)?)?;
         // kubectl says dry runs in the query also where it sends a body.
         let dry_run = from_body.dry_run || DeleteOptions::from_query(call.query)?.dry_run;

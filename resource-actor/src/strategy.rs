@@ -38,6 +38,11 @@ pub trait Strategy: Send + Sync {
         &[]
     }
 
+    /// The type's fields in protobuf; none for a type that is only sent as JSON or YAML.
+    fn protobuf(&self) -> Option<&'static kindom_api::protobuf::Message> {
+        None
+    }
+
     /// Brings an object from the wire into the version's shape: unknown fields are dropped, and named if asked for;
     /// defaults are filled in.
     ///

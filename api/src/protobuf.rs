@@ -1,0 +1,325 @@
+//! Objects that clients send as protobuf, read into the tree that JSON would have given.
+//!
+//! Generated clients, kubectl's `create namespace` among them, send protobuf for built-in types without a fallback to
+//! JSON. A body is the four bytes `k8s\0` and a `runtime.Unknown`, whose `raw` is the object by the field numbers of its
+//! type's `generated.proto` (apimachinery `pkg/runtime/serializer/protobuf`, `k8s.io/api/core/v1`, 1.37). Fields that are
+//! not listed here are skipped, as a decoder of an older version would.
+//!
+//! Worked example: `0a 01 61` is field 1 (`0a` = 1 << 3 | 2: bytes follow) of one byte, `a`; in an [`ObjectMeta`] that is
+//! `{"name":"a"}`.
+//!
+//! [`ObjectMeta`]: crate::meta::ObjectMeta
+
+use crate::json::MAX_DEPTH;
+use crate::meta::time;
+use crate::{Map, Value};
+
+/// The media type of such bodies.
+pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// What every body starts with.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// A message type: its fields by number.
+#[derive(Debug)]
+pub struct Message(&'static [Field]);
+
+/// A field: its number, its name in JSON, and what it holds.
+#[derive(Debug)]
+struct Field(u64, &'static str, Kind);
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Text,
+    Texts,
+    Integer,
+    Bool,
+    /// `metav1.Time`: seconds since the epoch.
+    Time,
+    /// A map of strings.
+    Labels,
+    One(&'static Message),
+    Many(&'static Message),
+}
+
+const OWNER_REFERENCE: Message = Message(&[
+    Field(1, "kind", Kind::Text),
+    Field(3, "name", Kind::Text),
+    Field(4, "uid", Kind::Text),
+    Field(5, "apiVersion", Kind::Text),
+    Field(6, "controller", Kind::Bool),
+    Field(7, "blockOwnerDeletion", Kind::Bool),
+]);
+
+const OBJECT_META: Message = Message(&[
+    Field(1, "name", Kind::Text),
+    Field(2, "generateName", Kind::Text),
+    Field(3, "namespace", Kind::Text),
+    Field(5, "uid", Kind::Text),
+    Field(6, "resourceVersion", Kind::Text),
+    Field(7, "generation", Kind::Integer),
+    Field(8, "creationTimestamp", Kind::Time),
+    Field(9, "deletionTimestamp", Kind::Time),
+    Field(10, "deletionGracePeriodSeconds", Kind::Integer),
+    Field(11, "labels", Kind::Labels),
+    Field(12, "annotations", Kind::Labels),
+    Field(13, "ownerReferences", Kind::Many(&OWNER_REFERENCE)),
+    Field(14, "finalizers", Kind::Texts),
+]);
+
+const NAMESPACE_CONDITION: Message = Message(&[
+    Field(1, "type", Kind::Text),
+    Field(2, "status", Kind::Text),
+    Field(4, "lastTransitionTime", Kind::Time),
+    Field(5, "reason", Kind::Text),
+    Field(6, "message", Kind::Text),
+]);
+
+/// `v1` Namespace.
+pub const NAMESPACE: Message = Message(&[
+    Field(1, "metadata", Kind::One(&OBJECT_META)),
+    Field(2, "spec", Kind::One(&Message(&[Field(1, "finalizers", Kind::Texts)]))),
+    Field(
+        3,
+        "status",
+        Kind::One(&Message(&[
+            Field(1, "phase", Kind::Text),
+            Field(2, "conditions", Kind::Many(&NAMESPACE_CONDITION)),
+        ])),
+    ),
+]);
+
+/// `meta.k8s.io/v1` DeleteOptions.
+pub const DELETE_OPTIONS: Message = Message(&[
+    Field(1, "gracePeriodSeconds", Kind::Integer),
+    Field(
+        2,
+        "preconditions",
+        Kind::One(&Message(&[Field(1, "uid", Kind::Text), Field(2, "resourceVersion", Kind::Text)])),
+    ),
+    Field(3, "orphanDependents", Kind::Bool),
+    Field(4, "propagationPolicy", Kind::Text),
+    Field(5, "dryRun", Kind::Texts),
+]);
+
+/// `runtime.Unknown`: whose kind and bytes follow.
+const UNKNOWN_TYPE_META: u64 = 1;
+const UNKNOWN_RAW: u64 = 2;
+const TYPE_META: Message = Message(&[Field(1, "apiVersion", Kind::Text), Field(2, "kind", Kind::Text)]);
+
+/// Why bytes are not such an object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProtobufError {
+    /// They do not begin as such a body does.
+    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
+    NoPrefix,
+    /// A length, number or text is cut off or malformed.
+    #[error("proto: {0}")]
+    Malformed(&'static str),
+}
+
+/// Reads a body as an object of this type, `apiVersion` and `kind` included where the body says them.
+///
+/// # Errors
+/// [`ProtobufError`]
+pub fn decode(body: &[u8], message: &Message) -> Result<Value, ProtobufError> {
+    let body = body.strip_prefix(MAGIC).ok_or(ProtobufError::NoPrefix)?;
+    let (mut object, mut type_meta) = (Map::new(), Map::new());
+    for entry in Wire(body) {
+        match entry? {
+            (UNKNOWN_TYPE_META, Raw::Bytes(bytes)) => type_meta = read(bytes, &TYPE_META, 0)?,
+            (UNKNOWN_RAW, Raw::Bytes(bytes)) => object = read(bytes, message, 0)?,
+            _ => {}
+        }
+    }
+    for (name, value) in type_meta {
+        object.insert(name, value);
+    }
+    Ok(Value::Object(object))
+}
+
+fn read(bytes: &[u8], message: &Message, depth: usize) -> Result<Map, ProtobufError> {
+    if depth > MAX_DEPTH {
+        return Err(ProtobufError::Malformed("exceeded max depth"));
+    }
+    let mut map = Map::new();
+    for entry in Wire(bytes) {
+        let (number, raw) = entry?;
+        let Some(Field(_, name, kind)) = message.0.iter().find(|field| field.0 == number) else { continue };
+        match (kind, raw) {
+            // Go leaves the zero value of a string out of JSON.
+            (Kind::Text, Raw::Bytes(bytes)) if !bytes.is_empty() => drop(map.insert(*name, text(bytes)?)),
+            (Kind::Text, Raw::Bytes(_)) => {}
+            (Kind::Integer, Raw::Number(n)) => drop(map.insert(*name, n.cast_signed())),
+            (Kind::Bool, Raw::Number(n)) => drop(map.insert(*name, n != 0)),
+            (Kind::Time, Raw::Bytes(bytes)) => {
+                if let Some(seconds) = seconds(bytes)? {
+                    map.insert(*name, time::format(seconds));
+                }
+            }
+            (Kind::Texts, Raw::Bytes(bytes)) => push(&mut map, name, text(bytes)?.into()),
+            (Kind::Many(message), Raw::Bytes(bytes)) => {
+                push(&mut map, name, read(bytes, message, depth + 1)?.into())
+            }
+            (Kind::One(message), Raw::Bytes(bytes)) => {
+                drop(map.insert(*name, Value::Object(read(bytes, message, depth + 1)?)));
+            }
+            (Kind::Labels, Raw::Bytes(bytes)) => {
+                let (mut key, mut value) = (String::new(), String::new());
+                for entry in Wire(bytes) {
+                    match entry? {
+                        (1, Raw::Bytes(bytes)) => key = text(bytes)?,
+                        (2, Raw::Bytes(bytes)) => value = text(bytes)?,
+                        _ => {}
+                    }
+                }
+                let labels = map.entry_or_insert_with(name, || Value::Object(Map::new()));
+                if let Some(labels) = labels.as_object_mut() {
+                    labels.insert(key, value);
+                }
+            }
+            _ => return Err(ProtobufError::Malformed("wrong wireType for a field")),
+        }
+    }
+    Ok(map)
+}
+
+fn push(map: &mut Map, name: &str, item: Value) {
+    if let Some(items) = map.entry_or_insert_with(name, || Value::Array(Vec::new())).as_array_mut() {
+        items.push(item);
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<String, ProtobufError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| ProtobufError::Malformed("a string is no UTF-8"))?;
+    Ok(text.to_owned())
+}
+
+/// The seconds of a `metav1.Time`; none for the zero time, which clients send for "not set".
+fn seconds(bytes: &[u8]) -> Result<Option<i64>, ProtobufError> {
+    for entry in Wire(bytes) {
+        if let (1, Raw::Number(seconds)) = entry? {
+            return Ok(Some(seconds.cast_signed()).filter(|s| *s != ZERO_TIME_SECONDS));
+        }
+    }
+    Ok(None)
+}
+
+/// Go's zero time, 0001-01-01T00:00:00Z.
+const ZERO_TIME_SECONDS: i64 = -62_135_596_800;
+
+/// A value as it stands on the wire.
+enum Raw<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+    /// Of a fixed size, which no field here has.
+    Skipped,
+}
+
+/// The entries of a message, in order.
+struct Wire<'a>(&'a [u8]);
+
+impl<'a> Iterator for Wire<'a> {
+    type Item = Result<(u64, Raw<'a>), ProtobufError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let entry = self.entry();
+        if entry.is_err() {
+            self.0 = &[];
+        }
+        Some(entry)
+    }
+}
+
+impl<'a> Wire<'a> {
+    fn entry(&mut self) -> Result<(u64, Raw<'a>), ProtobufError> {
+        let tag = self.varint()?;
+        let raw = match tag & 7 {
+            0 => Raw::Number(self.varint()?),
+            1 => self.take(8).map(|_| Raw::Skipped)?,
+            2 => {
+                let length = self.varint()?;
+                let length =
+                    usize::try_from(length).map_err(|_| ProtobufError::Malformed("unexpected EOF"))?;
+                Raw::Bytes(self.take(length)?)
+            }
+            5 => self.take(4).map(|_| Raw::Skipped)?,
+            _ => return Err(ProtobufError::Malformed("illegal wireType")),
+        };
+        Ok((tag >> 3, raw))
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
+        let (taken, rest) =
+            self.0.split_at_checked(length).ok_or(ProtobufError::Malformed("unexpected EOF"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn varint(&mut self) -> Result<u64, ProtobufError> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let [byte] = self.take(1)? else { return Err(ProtobufError::Malformed("unexpected EOF")) };
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(ProtobufError::Malformed("integer overflow"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A field of bytes.
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
+        out.extend_from_slice(bytes);
+        out
+    }
+
+    #[test]
+    fn a_namespace_is_read() {
+        let labels = [field(1, b"a"), field(2, b"b")].concat();
+        // The zero time: a varint of ten bytes.
+        let zero = [8, 0x80, 0x92, 0xb8, 0xc3, 0x98, 0xfe, 0xff, 0xff, 0xff, 0x01];
+        let meta = [field(1, b"foo"), field(2, b""), field(8, &zero), field(11, &labels), field(14, b"x/y")]
+            .concat();
+        let spec = field(1, b"kubernetes");
+        let raw = [field(1, &meta), field(2, &spec), field(3, b"")].concat();
+        let kind = [field(1, b"v1"), field(2, b"Namespace")].concat();
+        let body = [MAGIC.to_vec(), field(1, &kind), field(2, &raw), field(3, b""), field(4, b"")].concat();
+        assert_eq!(
+            decode(&body, &NAMESPACE).unwrap().to_string(),
+            r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"finalizers":["x/y"],"labels":{"a":"b"},"name":"foo"},"spec":{"finalizers":["kubernetes"]},"status":{}}"#
+        );
+    }
+
+    #[test]
+    fn damage_is_an_error() {
+        assert_eq!(decode(b"{}", &NAMESPACE), Err(ProtobufError::NoPrefix));
+        for bad in [
+            &b"k8s\0\x12\x05a"[..],
+            b"k8s\0\x12",
+            b"k8s\0\x13",
+            b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        ] {
+            assert!(matches!(decode(bad, &NAMESPACE), Err(ProtobufError::Malformed(_))), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(&[MAGIC, &bytes].concat(), &NAMESPACE);
+            let _ = decode(&[MAGIC, &[0x12, 100], &bytes].concat(), &DELETE_OPTIONS);
+        }
+    }
+}
