@@ -92,7 +92,8 @@ fn object_of_body(
     warnings: &mut Vec<String>,
 ) -> Result<Value, WriteError> {
     let expected = expected(cx, version);
-    let mut decoded = decode::object(bytes, format, &expected, validation).map_err(refused)?;
+    let built_in = cx.spec.registration.is_none();
+    let mut decoded = decode::object(bytes, format, &expected, built_in, validation).map_err(refused)?;
     let served = |name: &str| cx.spec.version(name).is_some_and(|v| v.served);
     decode::check_type(&decoded.kind, &expected, served).map_err(refused)?;
     let mut unknown = Vec::new();

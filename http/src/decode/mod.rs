@@ -8,7 +8,7 @@ mod yaml;
 use std::collections::HashSet;
 
 use kindom_api::field::go_quote;
-use kindom_api::json::{self, Value};
+use kindom_api::json::{self, Map, Value};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 
 use crate::RequestError;
@@ -44,12 +44,16 @@ pub struct Decoded {
 /// Under [`FieldValidation::Strict`] the strict errors are not raised here: the caller adds the unknown fields (which
 /// need the schema) behind them and then raises [`strict_error`].
 ///
+/// With `default_type`, what the object does not say of its type is that of `expected`, as upstream's serializer does
+/// for types that it was compiled with (`json.go` `gvkWithDefaults`); the Python client never says it.
+///
 /// # Errors
 /// [`RequestError::BadRequest`] for what is no JSON or YAML object, or has no kind.
 pub fn object(
     bytes: &[u8],
     format: Format,
     expected: &GroupVersionKind,
+    default_type: bool,
     validation: FieldValidation,
 ) -> Result<Decoded, RequestError> {
     let strict = validation != FieldValidation::Ignore;
@@ -60,8 +64,11 @@ pub fn object(
             summary(bytes)
         ))
     };
-    let (value, strict_errors) = tree(bytes, format, strict).map_err(unrecognized)?;
-    let kind = type_of(&value).map_err(unrecognized)?;
+    let (mut value, strict_errors) = tree(bytes, format, strict).map_err(unrecognized)?;
+    let mut kind = type_of(&value).map_err(unrecognized)?;
+    if default_type && let Some(fields) = value.as_object_mut() {
+        complete_type(&mut kind, fields, expected);
+    }
     if kind.kind.is_empty() {
         let missing = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes));
         return Err(if strict {
@@ -118,6 +125,19 @@ pub(crate) fn duplicate_fields(bytes: &[u8]) -> Vec<String> {
 #[must_use]
 pub fn unknown_field(path: &str) -> String {
     format!("unknown field \"{path}\"")
+}
+
+/// Fills what an object does not say of its type, in the object too.
+fn complete_type(kind: &mut GroupVersionKind, fields: &mut Map, expected: &GroupVersionKind) {
+    if kind.kind.is_empty() {
+        kind.kind.clone_from(&expected.kind);
+        fields.insert("kind", kind.kind.as_str());
+    }
+    if kind.group.is_empty() && kind.version.is_empty() {
+        kind.group.clone_from(&expected.group);
+        kind.version.clone_from(&expected.version);
+        fields.insert("apiVersion", kind.api_version());
+    }
 }
 
 /// What the body says it is; the kind is empty if it says nothing.
@@ -291,7 +311,7 @@ mod tests {
     }
 
     fn check(body: &str, format: Format, want: &str) {
-        let got = match object(body.as_bytes(), format, &widget(), FieldValidation::Warn) {
+        let got = match object(body.as_bytes(), format, &widget(), false, FieldValidation::Warn) {
             Ok(d) => format!("{} {} {:?}", d.kind.api_version(), d.kind.kind, d.strict_errors),
             Err(e) => e.to_string(),
         };
@@ -314,7 +334,7 @@ mod tests {
             r#" Widget ["error converting YAML to JSON: yaml: unmarshal errors:\n  line 2: key \"kind\" already set in map"]"#,
         );
         let ignored =
-            object(br#"{"kind":"W","a":1,"a":2}"#, Format::Json, &widget(), FieldValidation::Ignore);
+            object(br#"{"kind":"W","a":1,"a":2}"#, Format::Json, &widget(), false, FieldValidation::Ignore);
         assert!(ignored.unwrap().strict_errors.is_empty());
     }
 
@@ -358,18 +378,20 @@ mod tests {
         check("{}", Format::Json, &format!("{start}Object 'Kind' is missing in '{{}}' ({{}})"));
         check("null", Format::Json, &format!("{start}Object 'Kind' is missing in 'null' (6e756c6c)"));
         assert_eq!(
-            object(b"{}", Format::Json, &widget(), FieldValidation::Ignore).unwrap_err().to_string(),
+            object(b"{}", Format::Json, &widget(), false, FieldValidation::Ignore).unwrap_err().to_string(),
             "Widget in version \"v1\" cannot be handled as a Widget: Object 'Kind' is missing in '{}'"
         );
-        let error = object(b"a: [", Format::Yaml, &widget(), FieldValidation::Warn).unwrap_err().to_string();
+        let error =
+            object(b"a: [", Format::Yaml, &widget(), false, FieldValidation::Warn).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{start}error converting YAML to JSON: yaml: line ")), "{error}");
-        let error = object(b"[]", Format::Json, &widget(), FieldValidation::Warn).unwrap_err().to_string();
+        let error =
+            object(b"[]", Format::Json, &widget(), false, FieldValidation::Warn).unwrap_err().to_string();
         assert!(
             error.contains("cannot unmarshal array into Go value of type struct { APIVersion"),
             "{error}"
         );
-        assert!(object(b"\xff", Format::Yaml, &widget(), FieldValidation::Warn).is_err());
-        assert!(object(b"{\"a\":\"\xff\"}", Format::Json, &widget(), FieldValidation::Warn).is_err());
+        assert!(object(b"\xff", Format::Yaml, &widget(), false, FieldValidation::Warn).is_err());
+        assert!(object(b"{\"a\":\"\xff\"}", Format::Json, &widget(), false, FieldValidation::Warn).is_err());
     }
 
     #[test]
@@ -395,6 +417,22 @@ mod tests {
         assert_eq!(cut.len(), 3);
         assert_eq!(cut.first().map(String::len), Some(256 + 8));
         assert_eq!(warning_headers(&texts(100, 300)).len(), 16);
+    }
+
+    #[test]
+    fn a_built_in_type_need_not_be_said() {
+        let decoded = |body: &str| {
+            object(body.as_bytes(), Format::Json, &widget(), true, FieldValidation::Warn)
+                .map(|d| (d.value, d.kind))
+        };
+        let whole = decoded(r#"{"apiVersion":"example.com/v1","kind":"Widget"}"#).unwrap();
+        for part in ["{}", r#"{"kind":"Widget"}"#, r#"{"apiVersion":"example.com/v1","kind":""}"#] {
+            assert_eq!(decoded(part).unwrap(), whole, "{part}");
+        }
+        // What it says stands.
+        assert_eq!(decoded(r#"{"kind":"Gadget"}"#).unwrap().1.kind, "Gadget");
+        assert!(decoded("[]").is_err());
+        assert!(decoded("null").is_err());
     }
 
     #[test]
