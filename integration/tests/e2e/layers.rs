@@ -96,7 +96,9 @@ fn only_the_named_files_know_the_runtimes() {
                 for runtime in runtimes(line) {
                     let fine = match runtime {
                         // The web server and what it is made of.
-                        "actix_web" | "actix_http" | "actix_tls" => krate == "http" || krate == "server",
+                        "actix_web" | "actix_server" | "actix_http" | "actix_tls" => {
+                            krate == "http" || krate == "server"
+                        }
                         _ => krate == "actor-kit" || glue,
                     };
                     if !fine {

@@ -310,7 +310,8 @@ async fn data_can_be_exported_and_created_again() {
     client.delete(&format!("{CRDS}/rings.{GROUP}")).await.unwrap().expect_status(200).unwrap();
     until_gone(&client, CRDS, &format!("rings.{GROUP}")).await;
     register(&client, &crd(GROUP, "rings", "Ring", "Namespaced")).await;
-    // kubectl clears the resourceVersion; whoever sends it is refused, as today.
-    server.kubectl_with(&["create", "-f", "-"], &data).await.unwrap().success().unwrap();
+    // kubectl clears the resourceVersion; whoever sends it is refused, as today. It validates a v1 List by OpenAPI v2
+    // only, which is not served yet.
+    server.kubectl_with(&["create", "--validate=ignore", "-f", "-"], &data).await.unwrap().success().unwrap();
     assert_eq!(client.get(&format!("{path}/one")).await.unwrap().at("/spec/note"), "n");
 }
