@@ -41,6 +41,40 @@ pub fn duplicate_fields(bytes: &[u8]) -> Result<Vec<String>, ParseError> {
 
 fn run(bytes: &[u8], node: Node<'_>) -> Result<Value, ParseError> {
     let text = std::str::from_utf8(bytes).map_err(|e| ParseError(format!("invalid UTF-8: {e}")))?;
+    match read(text, node) {
+        Ok(value) => Ok(value),
+        // Go reads half a surrogate pair as U+FFFD; looked for only where something is wrong.
+        Err(error) => match whole_surrogates(text) {
+            Some(mended) => read(&mended, node),
+            None => Err(error),
+        },
+    }
+}
+
+/// The text with `\\ufffd` for each escape that is half a surrogate pair; none if it has no such escape.
+fn whole_surrogates(text: &str) -> Option<String> {
+    let unit = |at: usize| {
+        let digits = text.get(at..).and_then(|rest| rest.strip_prefix("\\u")).and_then(|rest| rest.get(..4));
+        digits.and_then(|digits| u16::from_str_radix(digits, 16).ok())
+    };
+    let (mut out, mut at, mut mended) = (String::with_capacity(text.len()), 0, false);
+    while let Some(escape) = text.get(at..).and_then(|rest| rest.find('\\')).map(|found| at + found) {
+        out.push_str(text.get(at..escape)?);
+        let (length, alone) = match (unit(escape), unit(escape + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (12, false),
+            (Some(0xd800..=0xdfff), _) => (6, true),
+            (Some(_), _) => (6, false),
+            (None, _) => (1 + text.get(escape + 1..)?.chars().next().map_or(0, char::len_utf8), false),
+        };
+        out.push_str(if alone { "\\ufffd" } else { text.get(escape..escape + length)? });
+        mended |= alone;
+        at = escape + length;
+    }
+    out.push_str(text.get(at..)?);
+    mended.then_some(out)
+}
+
+fn read(text: &str, node: Node<'_>) -> Result<Value, ParseError> {
     let mut input = serde_json::Deserializer::from_str(text);
     // Depth is counted by `Node`, to one bound for every caller.
     input.disable_recursion_limit();
@@ -86,7 +120,8 @@ impl<'de> Visitor<'de> for Node<'_> {
         Ok(i64::try_from(n).map_or(Value::Float(n as f64), Value::Int))
     }
     fn visit_f64<E>(self, x: f64) -> Result<Value, E> {
-        Ok(Value::Float(x))
+        // Kubernetes' decoder and encoder lose a zero's sign on the way.
+        Ok(if x == 0.0 && x.is_sign_negative() { Value::Int(0) } else { Value::Float(x) })
     }
     fn visit_str<E>(self, s: &str) -> Result<Value, E> {
         Ok(Value::String(s.to_owned()))
@@ -166,7 +201,21 @@ mod tests {
 
     #[test]
     fn strings_are_escaped() {
-        check(r#""a\"\\\n\u0001é<""#, r#""a\"\\\n\u0001é<""#);
+        check(r#""a\"\\\n\u0001é<""#, r#""a\"\\\n\u0001é\u003c""#);
+        check(r#""<a>&\b\f\u2028\u2029\u2030""#, "\"\\u003ca\\u003e\\u0026\\b\\f\\u2028\\u2029\u{2030}\"");
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_the_replacement_character() {
+        check(
+            r#"["\ud800","\ud83d\ude00","x\udc00\n\ud800\u0041","\\ud800"]"#,
+            r#"["�","😀","x�\n�A","\\ud800"]"#,
+        );
+    }
+
+    #[test]
+    fn zero_has_no_sign() {
+        check("[-0,-0.0,0,0.0,-0e1]", "[0,0,0,0,0]");
     }
 
     #[test]

@@ -36,14 +36,27 @@ pub(super) fn value(v: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// A string with its quotes. Most need no escape, so whole runs are copied.
+/// A string with its quotes, escaped as Go does (`<`, `>` and `&` too, for browsers). Most need no escape, so whole runs
+/// are copied.
 fn string(s: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
     let mut rest = s.as_bytes();
-    while let Some(at) = rest.iter().position(|b| *b < 0x20 || *b == b'"' || *b == b'\\') {
+    while let Some(at) =
+        rest.iter().position(|b| *b < 0x20 || matches!(*b, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2))
+    {
         let (plain, tail) = rest.split_at(at);
         out.extend_from_slice(plain);
+        // The line and paragraph separators, which JavaScript takes for ends of lines.
+        if let [0xe2, second, third, after @ ..] = tail {
+            match (second, third) {
+                (0x80, 0xa8) => out.extend_from_slice(b"\\u2028"),
+                (0x80, 0xa9) => out.extend_from_slice(b"\\u2029"),
+                _ => out.extend_from_slice(&[0xe2, *second, *third]),
+            }
+            rest = after;
+            continue;
+        }
         let Some((special, tail)) = tail.split_first() else { break };
         match special {
             b'"' => out.extend_from_slice(b"\\\""),
@@ -51,6 +64,8 @@ fn string(s: &str, out: &mut Vec<u8>) {
             b'\n' => out.extend_from_slice(b"\\n"),
             b'\r' => out.extend_from_slice(b"\\r"),
             b'\t' => out.extend_from_slice(b"\\t"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0c => out.extend_from_slice(b"\\f"),
             other => {
                 out.extend_from_slice(b"\\u00");
                 out.extend(HEX.get(usize::from(other >> 4)));
