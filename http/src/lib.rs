@@ -37,5 +37,5 @@ mod watch;
 mod write;
 
 pub use error::RequestError;
-pub use server::{Running, ServeError, serve};
+pub use server::{Running, ServeError, StopHandle, serve};
 pub use state::Config;

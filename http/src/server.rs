@@ -7,6 +7,7 @@ use std::sync::Arc;
 use actix_web::dev::{Extensions, ServerHandle};
 use actix_web::{App, HttpServer, web};
 use rustls::ServerConfig;
+use tokio::sync::watch;
 
 use crate::authn::Authenticator;
 use crate::dispatch::{IDLE, serve as handle};
@@ -25,7 +26,7 @@ pub enum ServeError {
     },
 }
 
-/// How long open requests may take to end when the server stops, in seconds. Watches do not end by themselves.
+/// How long open requests may take to end when the server stops, in seconds.
 const SHUTDOWN_SECONDS: u64 = 2;
 /// How many connections may be open in one worker; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 25_000;
@@ -35,12 +36,12 @@ pub struct Running {
     /// Where it listens.
     pub address: SocketAddr,
     /// To stop it.
-    handle: ServerHandle,
+    stop: StopHandle,
     server: actix_web::dev::Server,
 }
 
 impl Running {
-    /// Runs until stopped, by a signal that the caller listens for or through a [`ServerHandle`].
+    /// Runs until stopped through a [`StopHandle`].
     ///
     /// # Errors
     /// What the server's own threads fail with.
@@ -48,10 +49,26 @@ impl Running {
         self.server.await
     }
 
-    /// To stop it: no new connection, and an end to the open ones within two seconds.
+    /// To stop it.
     #[must_use]
-    pub fn handle(&self) -> ServerHandle {
-        self.handle.clone()
+    pub fn handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+}
+
+/// Stops a [`Running`] server.
+#[derive(Clone)]
+pub struct StopHandle {
+    server: ServerHandle,
+    stopping: watch::Sender<bool>,
+}
+
+impl StopHandle {
+    /// Ends every watch stream as if its time were up and takes no new connection. If `gracefully`, open requests have
+    /// two seconds to be answered. Returns when all connections are gone.
+    pub async fn stop(&self, gracefully: bool) {
+        self.stopping.send_replace(true);
+        self.server.stop(gracefully).await;
     }
 }
 
@@ -70,6 +87,7 @@ pub fn serve(
     let bound = listener.local_addr().map_err(listen)?;
     let state = web::Data::new(State::new(config));
     let authenticator = Arc::clone(&state.authenticator);
+    let stopping = state.stopping.clone();
     let server = HttpServer::new(move || App::new().app_data(state.clone()).default_service(web::to(handle)))
         .on_connect(move |io, data| identify(&authenticator, io, data))
         .workers(workers)
@@ -82,7 +100,8 @@ pub fn serve(
         .listen_rustls_0_23(listener, tls)
         .map_err(listen)?
         .run();
-    Ok(Running { address: bound, handle: server.handle(), server })
+    let stop = StopHandle { server: server.handle(), stopping };
+    Ok(Running { address: bound, stop, server })
 }
 
 /// Verifies the client's certificate, once a connection.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kindom_actor_kit::{ActorTable, Clock, Entropy};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
+use tokio::sync::watch;
 
 use crate::authn::Authenticator;
 use crate::metrics::Metrics;
@@ -42,6 +43,8 @@ pub(crate) struct State {
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
     pub(crate) documents: crate::documents::Documents,
+    /// Set when the server stops: watches end, which they would not do by themselves.
+    pub(crate) stopping: watch::Sender<bool>,
 }
 
 impl State {
@@ -57,6 +60,7 @@ impl State {
             entropy: deps.entropy.fork(),
             metrics: Metrics::new(),
             documents: crate::documents::Documents::default(),
+            stopping: watch::Sender::new(false),
         }
     }
 

@@ -102,6 +102,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
         next_bookmark: now
             + jittered(call.state, BOOKMARK_EVERY).min(lasts.saturating_sub(BOOKMARK_BEFORE_END)),
         ends: now + lasts,
+        stopping: call.state.stopping.subscribe(),
         ended: false,
         events: counter,
         _guard: guard,
@@ -148,6 +149,8 @@ struct WatchStream {
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
+    /// The server stops: the stream is closed in order, and the client goes on elsewhere from its last revision.
+    stopping: watch::Receiver<bool>,
     ended: bool,
     events: Counter,
     _guard: InFlight,
@@ -177,6 +180,7 @@ impl WatchStream {
             let woken = tokio::select! {
                 biased;
                 () = sleep_until(self.ends) => Woken::End,
+                _ = self.stopping.wait_for(|stopping| *stopping) => Woken::End,
                 events = self.cursor.next(EVENTS_PER_CHUNK) => Woken::Events(events),
                 _ = self.specs.changed() => Woken::Spec,
                 () = sleep_until(self.next_bookmark) => Woken::Bookmark,

@@ -1,10 +1,10 @@
-//! kill -9 under load, then a restart on the same folder.
+//! kill -9 and SIGTERM under load, each followed by a restart on the same folder.
 
 use kindom_integration::history::History;
 use kindom_integration::{Server, ServerOptions, count};
 use tokio::sync::watch;
 
-use crate::load::{self, Type, Watcher, Writer};
+use crate::load::{self, ENDED, Type, Watcher, Writer};
 use crate::support::{CRDS, crd, refused, register, revision};
 
 const WRITERS: usize = 8;
@@ -17,8 +17,15 @@ struct Clients {
     watcher: Watcher,
 }
 
-/// Runs all clients until enough was acknowledged, then kills the server under their hands.
-async fn load_and_kill(server: &mut Server, clients: Clients) -> Clients {
+/// How the server goes.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Kill9,
+    Sigterm,
+}
+
+/// Runs all clients until enough was acknowledged, then ends the server under their hands.
+async fn load_and_end(server: &mut Server, clients: Clients, end: End) -> Clients {
     let Clients { of, writers, mut watcher } = clients;
     let client = server.client().unwrap();
     let (acknowledged, mut progress) = watch::channel(0);
@@ -28,19 +35,23 @@ async fn load_and_kill(server: &mut Server, clients: Clients) -> Clients {
         .map(|mut writer| {
             let (client, acknowledged, stopped) = (client.clone(), acknowledged.clone(), stopped.clone());
             tokio::spawn(async move {
-                // The only end is the kill.
+                // The only end is the server's.
                 writer.run(&client, &acknowledged, &stopped).await.unwrap_err();
                 writer
             })
         })
         .collect();
     let reader = tokio::spawn(async move {
-        let ended = watcher.run(&client).await;
-        assert!(ended.is_err(), "there is no sentinel yet");
+        let ended = watcher.run(&client).await.expect_err("there is no sentinel yet");
+        // In order means that the stream is closed, not torn.
+        assert!(end == End::Kill9 || ended == ENDED, "{ended}");
         watcher
     });
     progress.wait_for(|n| *n >= WRITES_PER_ROUND).await.unwrap();
-    server.kill9().unwrap();
+    match end {
+        End::Kill9 => server.kill9().unwrap(),
+        End::Sigterm => assert!(server.terminate().await.unwrap().success()),
+    }
     let mut writers = Vec::new();
     for task in tasks {
         writers.push(task.await.unwrap());
@@ -50,6 +61,18 @@ async fn load_and_kill(server: &mut Server, clients: Clients) -> Clients {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_9_under_load_loses_no_acknowledged_write() {
+    let (rounds, writes) = end_again_and_again(End::Kill9, count(3, 20)).await;
+    println!("kill -9: {rounds} rounds, {writes} writes, nothing lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_under_load_closes_the_watches_and_loses_no_acknowledged_write() {
+    let (rounds, writes) = end_again_and_again(End::Sigterm, count(2, 5)).await;
+    println!("SIGTERM: {rounds} rounds, {writes} writes, nothing lost");
+}
+
+/// Ends the server under load so many times, and judges what the clients saw; returns the rounds and the writes.
+async fn end_again_and_again(end: End, rounds: usize) -> (usize, usize) {
     let mut server = Server::start().await.unwrap();
     let client = server.client().unwrap();
     register(&client, &crd("kill.example.com", "pawns", "Pawn", "Namespaced")).await;
@@ -65,9 +88,8 @@ async fn kill_9_under_load_loses_no_acknowledged_write() {
         of,
     };
 
-    let rounds = count(3, 20);
     for round in 0..rounds {
-        clients = load_and_kill(&mut server, clients).await;
+        clients = load_and_end(&mut server, clients, end).await;
         let highest = clients.writers.iter().map(|w| w.floor).chain([clients.watcher.cursor]).max().unwrap();
         server.restart().await.unwrap();
 
@@ -92,7 +114,7 @@ async fn kill_9_under_load_loses_no_acknowledged_write() {
         last: load::list(&client, &clients.of).await.1,
     };
     history.check().unwrap();
-    println!("kill -9: {rounds} rounds, {} writes, nothing lost", history.attempts.len());
+    (rounds, history.attempts.len())
 }
 
 #[tokio::test]

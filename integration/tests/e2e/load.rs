@@ -18,6 +18,8 @@ pub(crate) struct Type {
 
 /// What a watcher waits for before it stops.
 pub(crate) const SENTINEL: &str = "sentinel";
+/// What a watcher says of a stream that the server closed in order.
+pub(crate) const ENDED: &str = "the server ended the stream";
 
 /// The one writer of a key: creates, updates, patches and deletes it, one write after another, each with a number.
 pub(crate) struct Writer {
@@ -243,7 +245,7 @@ impl Watcher {
         loop {
             let event = match stream.next().await {
                 Ok(Some(event)) => event,
-                Ok(None) => return Err("the server ended the stream".to_owned()),
+                Ok(None) => return Err(ENDED.to_owned()),
                 Err(e) => return Err(e.to_string()),
             };
             let change = match event["type"].as_str() {

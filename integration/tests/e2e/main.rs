@@ -23,4 +23,5 @@ mod python_client;
 mod registration;
 mod replay;
 mod requirements;
+mod start;
 mod support;
