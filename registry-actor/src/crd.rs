@@ -105,7 +105,7 @@ impl Strategy for Registrations {
         }
     }
 
-    fn warnings(&self, cx: &RuleContext<'_>, object: &Value) -> Vec<String> {
+    fn warnings(&self, cx: &RuleContext<'_>, object: &Value, _: Option<&Value>) -> Vec<String> {
         if cx.subresource.is_some() {
             return Vec::new();
         }

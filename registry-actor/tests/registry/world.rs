@@ -10,8 +10,8 @@ use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Superviso
 use kindom_api::{Value, json, object};
 use kindom_registry_actor::{RegistryHandle, custom_resource_definitions};
 use kindom_resource_actor::{
-    Deps, ObjectEvent, Preconditions, ResourceHandle, RuleContext, StoredObject, Target, TypeSpec, WriteError,
-    WriteOptions, Written,
+    Deps, ObjectEvent, Preconditions, ResourceHandle, RuleContext, StoredObject, Target, TypeSpec,
+    WatchCursor, WriteError, WriteOptions, Written,
 };
 use kindom_storage::{
     Key, KeyRange, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageFuture, Txn, TxnOutcome,
@@ -101,7 +101,14 @@ pub(crate) fn run<F: Future<Output = ()>>(
     test: impl FnOnce(World) -> F,
 ) {
     kindom_actor_kit::install_panic_hook();
-    simulation::run(async { test(World::start(seed, pauses, built_in)).await }).unwrap();
+    let test = async {
+        // The sweep keeps time going, so a wait without end has to be found out.
+        let day = Duration::from_secs(24 * 3600);
+        tokio::time::timeout(day, test(World::start(seed, pauses, built_in)))
+            .await
+            .expect("it waits for ever");
+    };
+    simulation::run(test).unwrap();
 }
 
 impl World {
@@ -172,10 +179,8 @@ impl World {
                 "lastTransitionTime": "2023-11-14T22:13:20Z"
             }
         };
-        let conditions = vec![
-            condition("NamesAccepted", "NoConflicts"),
-            condition("Established", "InitialNamesAccepted"),
-        ];
+        let conditions =
+            vec![condition("NamesAccepted", "NoConflicts"), condition("Established", "InitialNamesAccepted")];
         let root = crd.as_object_mut().unwrap();
         root.insert(
             "status",
@@ -254,7 +259,10 @@ fn decoded(cx: &RuleContext<'_>, object: &Value) -> Result<Value, WriteError> {
 pub(crate) fn shown(crd: &Value) -> Vec<String> {
     let text = |c: &Value, field: &str| c.get(field).unwrap().as_str().unwrap().to_owned();
     let conditions = crd.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
-    conditions.iter().map(|c| format!("{}={} {}", text(c, "type"), text(c, "status"), text(c, "reason"))).collect()
+    conditions
+        .iter()
+        .map(|c| format!("{}={} {}", text(c, "type"), text(c, "status"), text(c, "reason")))
+        .collect()
 }
 
 pub(crate) fn soon() -> Deadline {
@@ -282,8 +290,7 @@ pub(crate) fn crd_named(plural: &str, singular: &str, kind: &str, list_kind: &st
     let version = object! {
         "name": "v1", "served": true, "storage": true, "schema": object! { "openAPIV3Schema": schema }
     };
-    let mut names =
-        object! { "plural": plural, "singular": singular, "kind": kind, "listKind": list_kind };
+    let mut names = object! { "plural": plural, "singular": singular, "kind": kind, "listKind": list_kind };
     if !short.is_empty() {
         names.as_object_mut().unwrap().insert("shortNames", short);
     }
@@ -323,7 +330,11 @@ pub(crate) async fn create(
 }
 
 /// Takes all finalizers off an object.
-pub(crate) async fn release(handle: &ResourceHandle, namespace: &str, name: &str) -> Result<Written, WriteError> {
+pub(crate) async fn release(
+    handle: &ResourceHandle,
+    namespace: &str,
+    name: &str,
+) -> Result<Written, WriteError> {
     let mut wanted = |_: &RuleContext<'_>, old: &Value| {
         let mut object = old.clone();
         object.get_mut("metadata").unwrap().as_object_mut().unwrap().remove("finalizers");
@@ -331,6 +342,15 @@ pub(crate) async fn release(handle: &ResourceHandle, namespace: &str, name: &str
     };
     let target = Target { version: "v1", subresource: None, namespace: Some(namespace), name };
     handle.update(target, true, &mut wanted, &options()).await
+}
+
+/// The next `count` events.
+pub(crate) async fn events(cursor: &mut WatchCursor, count: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        all.extend(brief(&cursor.next(count - all.len()).await.unwrap()));
+    }
+    all
 }
 
 /// `+key`, `~key` or `-key` of each event.
