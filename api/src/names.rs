@@ -1,5 +1,6 @@
 //! Names of groups, versions, kinds and resources.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 /// A resource of a group: `widgets` in `example.com`.
@@ -117,4 +118,36 @@ pub fn split_api_version(api_version: &str) -> Option<(&str, &str)> {
         Some((_, version)) if version.contains('/') => None,
         Some((group, version)) => Some((group, version)),
     }
+}
+
+/// Orders versions as Kubernetes prefers them (apimachinery `pkg/version`): GA, then beta, then alpha, the higher
+/// numbers first in each; then all others by name.
+///
+/// ```
+/// let mut versions = ["v1beta1", "foo1", "v10", "v2", "v11alpha2", "v1", "v3beta1"];
+/// versions.sort_by_key(|v| kindom_api::names::version_order(v));
+/// assert_eq!(versions, ["v10", "v2", "v1", "v3beta1", "v1beta1", "v11alpha2", "foo1"]);
+/// ```
+#[must_use]
+pub fn version_order(version: &str) -> impl Ord + use<> {
+    let parsed = kube_version(version);
+    (parsed.is_none(), Reverse(parsed), version.to_owned())
+}
+
+/// `v1`, `v1beta1`, `v1alpha1`: stability, major, minor.
+fn kube_version(version: &str) -> Option<(u8, u64, u64)> {
+    fn number(text: &str) -> Option<u64> {
+        // No leading zero, no sign.
+        if text.starts_with('0') || !text.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        text.parse().ok()
+    }
+    let rest = version.strip_prefix('v')?;
+    for (word, stability) in [("alpha", 0), ("beta", 1)] {
+        if let Some((major, minor)) = rest.split_once(word) {
+            return Some((stability, number(major)?, number(minor)?));
+        }
+    }
+    Some((2, number(rest)?, 0))
 }

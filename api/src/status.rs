@@ -458,6 +458,18 @@ impl Status {
         Value::Object(map)
     }
 
+    /// The wire form as JSON, its fields in the order of upstream's struct.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        const STATUS: [&str; 8] =
+            ["kind", "apiVersion", "metadata", "status", "message", "reason", "details", "code"];
+        const DETAILS: [&str; 6] = ["name", "group", "kind", "uid", "causes", "retryAfterSeconds"];
+        const CAUSE: [&str; 3] = ["reason", "message", "field"];
+        let mut out = Vec::with_capacity(256 + self.message.len());
+        write_ordered(&self.to_value(), &[&STATUS, &DETAILS, &CAUSE], &mut out);
+        out
+    }
+
     /// Reads the wire form; unknown fields are ignored. None if it is no `v1` Status.
     #[must_use]
     pub fn from_value(value: &Value) -> Option<Self> {
@@ -473,6 +485,36 @@ impl Status {
             code: value.get("code").and_then(Value::as_i64).and_then(|n| u16::try_from(n).ok()).unwrap_or(0),
             continue_token: value.at(&["metadata", "continue"]).and_then(Value::as_str).map(str::to_owned),
         })
+    }
+}
+
+/// Writes maps with their fields in an order; `orders` has the outermost map's first. Lists count as no level, and the
+/// fields of a map that an order does not name are left to the order of [`Value`].
+fn write_ordered(value: &Value, orders: &[&[&str]], out: &mut Vec<u8>) {
+    match (value, orders) {
+        (Value::Array(items), _) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_ordered(item, orders, out);
+            }
+            out.push(b']');
+        }
+        (Value::Object(map), [order, deeper @ ..]) if map.iter().all(|(key, _)| order.contains(&key)) => {
+            out.push(b'{');
+            for (i, (key, item)) in order.iter().filter_map(|key| Some((*key, map.get(key)?))).enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                Value::from(key).write_to(out);
+                out.push(b':');
+                write_ordered(item, deeper, out);
+            }
+            out.push(b'}');
+        }
+        (other, _) => other.write_to(out),
     }
 }
 

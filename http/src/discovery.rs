@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256, Sha512};
 
 use kindom_api::json::{Map, Value};
+pub use kindom_api::names::version_order;
 use kindom_api::names::{GroupVersionKind, api_version};
 
 /// A group and its served versions.
@@ -65,38 +66,6 @@ pub struct Subresource {
     pub kind: GroupVersionKind,
     /// In the order of the documents.
     pub verbs: Vec<&'static str>,
-}
-
-/// Orders versions as Kubernetes prefers them (apimachinery `pkg/version`): GA, then beta, then alpha, the higher
-/// numbers first in each; then all others by name.
-///
-/// ```
-/// let mut versions = ["v1beta1", "foo1", "v10", "v2", "v11alpha2", "v1", "v3beta1"];
-/// versions.sort_by_key(|v| kindom_http::discovery::version_order(v));
-/// assert_eq!(versions, ["v10", "v2", "v1", "v3beta1", "v1beta1", "v11alpha2", "foo1"]);
-/// ```
-#[must_use]
-pub fn version_order(version: &str) -> impl Ord + use<> {
-    let parsed = kube_version(version);
-    (parsed.is_none(), Reverse(parsed), version.to_owned())
-}
-
-/// `v1`, `v1beta1`, `v1alpha1`: stability, major, minor.
-fn kube_version(version: &str) -> Option<(u8, u64, u64)> {
-    fn number(text: &str) -> Option<u64> {
-        // No leading zero, no sign.
-        if text.starts_with('0') || !text.bytes().all(|b| b.is_ascii_digit()) {
-            return None;
-        }
-        text.parse().ok()
-    }
-    let rest = version.strip_prefix('v')?;
-    for (word, stability) in [("alpha", 0), ("beta", 1)] {
-        if let Some((major, minor)) = rest.split_once(word) {
-            return Some((stability, number(major)?, number(minor)?));
-        }
-    }
-    Some((2, number(rest)?, 0))
 }
 
 /// The hash that discovery shows for a storage version.

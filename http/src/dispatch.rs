@@ -174,7 +174,7 @@ async fn route(
             // A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
             let fresh = state.registry.fresh(deadline).await;
             fresh.map_err(|e| Failure::Read(e, info.group_resource()))?;
-            find(state, info).ok_or(RequestError::NotFound)?
+            find(state, info).ok_or_else(|| nothing_there(state, info))?
         }
     };
     let namespaced = found.1.namespaced();
@@ -184,11 +184,28 @@ async fn route(
     } else {
         !info.namespace.is_empty() && !is_namespace
     };
-    if misplaced || info.goes_on || (!info.subresource.is_empty() && !subresource_served(&found.1, info)) {
-        return Err(RequestError::NotFound.into());
+    let built_in = found.1.registration.is_none();
+    if misplaced {
+        return Err(if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }.into());
+    }
+    if info.goes_on || (!info.subresource.is_empty() && !subresource_served(&found.1, info)) {
+        // The handler of registered types takes any path for an object's and finds no such part of it.
+        return Err(match built_in {
+            true => RequestError::NoSuchResource.into(),
+            false => Failure::NotFound(info.group_resource(), info.name.clone()),
+        });
     }
     info.check_namespace()?;
     Ok(found)
+}
+
+/// Nothing is served under a path: built-in groups have handlers for all of theirs, and say so as a Status.
+fn nothing_there(state: &State, info: &ResourceRequest) -> RequestError {
+    let table = state.registry.routes().table();
+    let built_in = table.group(&info.resource.group).is_some_and(|types| {
+        types.values().filter_map(ResourceHandle::spec).any(|spec| spec.registration.is_none())
+    });
+    if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }
 }
 
 fn find(state: &State, info: &ResourceRequest) -> Option<(ResourceHandle, Arc<TypeSpec>)> {
@@ -204,22 +221,37 @@ fn subresource_served(spec: &TypeSpec, info: &ResourceRequest) -> bool {
 }
 
 async fn resource(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let answer = verb(call, payload).await;
+    // Answers say it themselves.
+    answer.map_err(|why| {
+        let version = call.spec.version(&call.info.resource.version);
+        why.warned(version.and_then(|version| version.deprecation_warning.clone()).into_iter().collect())
+    })
+}
+
+async fn verb(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
     let info = call.info;
+    let unnamed = info.name.is_empty() && matches!(info.verb, Verb::Update | Verb::Patch);
+    let named = !info.name.is_empty() && info.verb == Verb::Create;
+    if call.spec.registration.is_none() && (unnamed || named || info.verb == Verb::Unknown) {
+        return Err(RequestError::MethodNotAllowed.into());
+    }
     if call.subresource().is_some()
         && matches!(info.verb, Verb::Create | Verb::Delete | Verb::List | Verb::Watch)
     {
-        return Err(info.method_not_supported().into());
+        // Only built-in types have subresources yet.
+        return Err(RequestError::MethodNotAllowed.into());
     }
     match info.verb {
         Verb::Get => read::get(call).await,
         Verb::List => read::list(call).await,
         Verb::Watch => watch::watch(call).await,
-        Verb::Create if info.name.is_empty() => write::create(call, payload).await,
+        Verb::Create => write::create(call, payload).await,
         Verb::Update => write::update(call, payload).await,
         Verb::Patch => write::patch(call, payload).await,
         Verb::Delete => write::delete(call, payload).await,
         Verb::DeleteCollection => write::delete_collection(call, payload).await,
-        Verb::Create | Verb::Unknown => Err(info.method_not_supported().into()),
+        Verb::Proxy | Verb::Unknown => Err(info.method_not_supported().into()),
     }
 }
 

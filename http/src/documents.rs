@@ -97,7 +97,14 @@ pub(crate) async fn serve(
     if !known {
         return Err(RequestError::NotFound.into());
     }
-    if !reads {
+    // The handlers of registered types' groups look at no method.
+    let any_method = match segments.as_slice() {
+        ["apis", group] | ["apis", group, _] if !reads => {
+            groups(state).await?.iter().any(|g| g.name == *group && g.priority == PRIORITY_OF_REGISTERED)
+        }
+        _ => false,
+    };
+    if !reads && !any_method {
         let resource = kindom_api::GroupResource::default();
         return Err(RequestError::MethodNotSupported { resource, verb: "" }.into());
     }
@@ -185,7 +192,11 @@ fn resource(spec: &TypeSpec, version: &str) -> Resource {
         verbs: verbs(spec),
         short_names: spec.names.short_names.clone(),
         categories: spec.names.categories.clone(),
-        storage_version_hash: discovery::storage_version_hash(&spec.group, storage, &spec.names.kind),
+        // Upstream has none for the type of registrations.
+        storage_version_hash: match spec.registration.is_none() && !spec.group.is_empty() {
+            true => String::new(),
+            false => discovery::storage_version_hash(&spec.group, storage, &spec.names.kind),
+        },
         subresources: subresources.collect(),
     }
 }

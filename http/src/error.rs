@@ -9,6 +9,18 @@ pub enum RequestError {
     /// 400
     #[error("{0}")]
     BadRequest(String),
+    /// 500 with this very text: what upstream finds wrong too late to say 400.
+    #[error("{0}")]
+    Internal(String),
+    /// 404: a built-in type does not have what the path names.
+    #[error("the server could not find the requested resource")]
+    NoSuchResource,
+    /// 405: a built-in type does not do this.
+    #[error("the server does not allow this method on the requested resource")]
+    MethodNotAllowed,
+    /// 406: a list cannot be one object's metadata.
+    #[error("you requested {0}, but the requested object is a list")]
+    ListNotAcceptable(&'static str),
     /// 404 as plain text: nothing is served under this path.
     #[error("404 page not found")]
     NotFound,

@@ -9,8 +9,11 @@ pub const YAML: &str = "application/yaml";
 /// Content type of aggregated discovery.
 pub const AGGREGATED_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-pub(crate) const SERVED: &[&str] = &[JSON, YAML];
-const SERVED_STREAMS: &[&str] = &["application/json;stream=watch"];
+/// What errors offer. Protobuf is among them as upstream's errors name it for every type, though custom objects have
+/// none there either.
+pub(crate) const SERVED: &[&str] = &[JSON, YAML, "application/vnd.kubernetes.protobuf"];
+const SERVED_STREAMS: &[&str] =
+    &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
 /// How a document is written or was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +203,8 @@ pub fn accept(header: &str, endpoint: Endpoint) -> Result<Accepted, RequestError
 pub fn accept_watch(header: &str) -> Result<Accepted, RequestError> {
     match accept(header, Endpoint::Resource) {
         Ok(accepted) if accepted.format == Format::Json => Ok(accepted),
-        _ => Err(RequestError::NotAcceptable(SERVED_STREAMS)),
+        Ok(_) => Err(RequestError::NotAcceptable(SERVED_STREAMS)),
+        Err(error) => Err(error),
     }
 }
 
@@ -286,7 +290,8 @@ mod tests {
         assert_eq!(got, want, "{header}");
     }
 
-    const NONE: &str = "only the following media types are accepted: application/json, application/yaml";
+    const NONE: &str = "only the following media types are accepted: application/json, application/yaml, \
+                        application/vnd.kubernetes.protobuf";
 
     #[test]
     fn formats() {
@@ -339,8 +344,10 @@ mod tests {
         );
         assert_eq!(
             accept_watch("application/yaml").unwrap_err().to_string(),
-            "only the following media types are accepted: application/json;stream=watch"
+            "only the following media types are accepted: application/json;stream=watch, \
+             application/vnd.kubernetes.protobuf;stream=watch"
         );
+        assert_eq!(accept_watch("text/plain").unwrap_err().to_string(), NONE);
         assert!(accept_watch("application/json;stream=other").is_err());
     }
 
@@ -366,7 +373,7 @@ mod tests {
             assert_eq!(
                 body_format(bad).unwrap_err().to_string(),
                 "the body of the request was in an unknown format - accepted media types include: \
-                 application/json, application/yaml"
+                 application/json, application/yaml, application/vnd.kubernetes.protobuf"
             );
         }
     }

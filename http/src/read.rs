@@ -31,7 +31,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     let name = call.info.required_name()?;
     let key = TypeSpec::object_key(call.namespace(), name);
     let wanted = call.query.get("resourceVersion").unwrap_or_default();
-    let freshness = match (wanted, parse_resource_version(wanted)?) {
+    let freshness = match (wanted, revision_of(wanted)?) {
         ("", _) => Freshness::Latest,
         (_, 0) => Freshness::Any,
         (_, revision) => Freshness::AtLeast(Revision(revision)),
@@ -43,6 +43,17 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     };
     let reply = object_reply(call, &call.spec, object, accepted, 200)?;
     Ok(deprecation(call, reply)?.write(call.request, accepted))
+}
+
+/// The revision that a GET or a watch is to show; they call a malformed one an error of the server's, unlike lists.
+pub(crate) fn revision_of(text: &str) -> Result<u64, RequestError> {
+    parse_resource_version(text).map_err(|error| match error {
+        RequestError::BadRequest(why) => {
+            let why = why.strip_prefix("invalid resource version: ").unwrap_or(&why);
+            RequestError::Internal(why.to_owned())
+        }
+        other => other,
+    })
 }
 
 /// With the warning of a deprecated version.
@@ -77,7 +88,7 @@ pub(crate) fn object_reply(
             let row = tables.row(call, spec, version, object)?;
             Ok(Reply::tree(code, tables.table(&list, vec![row], true)))
         }
-        Shape::MetadataList(_) => Err(RequestError::NotAcceptable(crate::negotiate::SERVED).into()),
+        Shape::MetadataList(_) => Err(RequestError::Internal("content is not a list".to_owned()).into()),
     }
 }
 
@@ -145,7 +156,9 @@ enum At {
 pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Listed, Failure> {
     let filter = Filter::new(call, options)?;
     let token = options.continue_from()?;
-    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0);
+    // The oldest state is upstream's cache's, which knows no pages.
+    let paged = token.is_none() || options.resource_version != "0";
+    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && paged);
     let wanted = Revision(parse_resource_version(&options.resource_version)?);
     let at = match (&token, options.version_match()) {
         (Some(ContinueToken { revision: Some(revision), .. }), _) => At::Revision(Revision(*revision)),
@@ -158,33 +171,47 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
         (None, _) => At::Now(Freshness::AtLeast(wanted)),
     };
     let start = token.as_ref().map_or("", |token| token.start.as_str());
-    let (found, total, revision) = match at {
+    // A page ends with the last object that fits. Whether there is another says what is stored behind it, selected or
+    // not, as upstream's store does.
+    let (objects, rest, revision) = match at {
         At::Now(freshness) => {
             let (snapshot, revision) =
                 call.handle.snapshot(freshness, call.deadline).await.map_err(|e| call.read_failure(e))?;
-            let take = limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
+            let take = limit.unwrap_or(usize::MAX);
             let mut objects = snapshot.range(filter.prefix(), start);
             let found: Vec<_> = objects.by_ref().filter(|o| filter.matches(o)).take(take).cloned().collect();
-            let rest = if filter.is_everything() && found.len() == take { objects.count() } else { 0 };
-            let total = found.len() + rest;
-            (found, total, revision)
+            let rest = match found.len() < take {
+                true => 0,
+                false if filter.is_everything() => objects.count(),
+                false => usize::from(objects.next().is_some()),
+            };
+            (found, rest, revision)
         }
         At::Revision(revision) => {
-            let page = limit.filter(|_| filter.is_everything()).map(|limit| limit.saturating_add(1));
+            let page = limit.filter(|_| filter.is_everything());
             let listed = call.handle.list_at(revision, filter.prefix(), start, page).await;
-            let (mut found, total) = listed.map_err(|error| too_old(call, error, token.as_ref()))?;
-            found.retain(|object| filter.matches(object));
-            (found, total, revision)
+            let (read, total) = listed.map_err(|error| too_old(call, error, token.as_ref()))?;
+            let take = limit.unwrap_or(usize::MAX);
+            let mut seen = 0;
+            let mut found = Vec::new();
+            for object in read {
+                if found.len() == take {
+                    break;
+                }
+                seen += 1;
+                if filter.matches(&object) {
+                    found.push(object);
+                }
+            }
+            (found, total.saturating_sub(seen), revision)
         }
     };
-    let mut objects = found;
     let mut meta = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
-    if let Some(limit) = limit.filter(|limit| objects.len() > *limit) {
-        objects.truncate(limit);
+    if rest > 0 && limit.is_some() {
         let last = objects.last().map_or("", |object| object.key());
         let next = ContinueToken { revision: Some(revision.0), start: format!("{last}\0") };
         meta.continue_token = next.encode();
-        meta.remaining_item_count = filter.is_everything().then_some((total - limit) as u64);
+        meta.remaining_item_count = filter.is_everything().then_some(rest as u64);
     }
     Ok(Listed { objects, meta })
 }
@@ -215,8 +242,15 @@ pub(crate) fn list_reply(
             let write = |object: &Arc<StoredObject>, out: &mut Vec<u8>| {
                 render::write_served(spec, version, object, out)
             };
-            let bytes =
-                table::list(&api_version, &spec.names.list_kind, &listed.meta, size, &listed.objects, write);
+            let bytes = table::list(
+                &api_version,
+                &spec.names.list_kind,
+                &listed.meta,
+                spec.registration.is_none(),
+                size,
+                &listed.objects,
+                write,
+            );
             Reply::json(200, bytes.map_err(read)?)
         }
         Shape::Table(meta) => {
@@ -224,7 +258,10 @@ pub(crate) fn list_reply(
             let rows = listed.objects.iter().map(|object| tables.row(call, spec, version, object));
             Reply::tree(200, tables.table(&listed.meta, rows.collect::<Result<_, _>>()?, true))
         }
-        Shape::Metadata(meta) | Shape::MetadataList(meta) => {
+        Shape::Metadata(_) => {
+            return Err(RequestError::ListNotAcceptable("PartialObjectMetadata").into());
+        }
+        Shape::MetadataList(meta) => {
             let items = listed.objects.iter().map(|object| {
                 let tree = render::decode(spec, version, object).map_err(read)?;
                 Ok(table::metadata_only(&tree, meta))

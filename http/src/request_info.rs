@@ -25,6 +25,8 @@ pub enum Verb {
     Delete,
     /// A collection.
     DeleteCollection,
+    /// An old form of path that nothing serves any more: always 405.
+    Proxy,
     /// Any other method: always 405.
     Unknown,
 }
@@ -42,6 +44,7 @@ impl Verb {
             Self::Patch => "patch",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
+            Self::Proxy => "proxy",
             Self::Unknown => "",
         }
     }
@@ -116,6 +119,12 @@ impl RequestInfo {
             }
             // The old form of a watch; with another method than GET it is no route at all.
             verb = if verb == Verb::Get { Verb::Watch } else { Verb::Unknown };
+            parts = rest;
+        }
+        if let ["proxy", rest @ ..] = parts
+            && !rest.is_empty()
+        {
+            verb = Verb::Proxy;
             parts = rest;
         }
         let mut namespace = "";
@@ -307,6 +316,7 @@ mod tests {
         check("GET /apis/g/v1/watch/widgets/a", "watch g/v1 widgets named a");
         check("POST /apis/g/v1/watch/widgets", " g/v1 widgets");
         check("GET /apis/g/v1/watch", "error: 404 page not found");
+        check("GET /apis/g/v1/proxy/namespaces/n/widgets/a", "proxy g/v1 widgets in n named a");
     }
 
     #[test]

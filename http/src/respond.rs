@@ -10,7 +10,9 @@ use kindom_api::Value;
 use kindom_api::status::Status;
 
 use crate::decode::warning_headers;
-use crate::negotiate::{Accepted, Format, JSON};
+use crate::dispatch::header_of;
+use crate::negotiate::{Accepted, Endpoint, Format, JSON, Shape, accept};
+use crate::query::Query;
 use crate::state::GZIP_BYTES_MIN;
 use crate::status::{Answer, Failure};
 
@@ -28,12 +30,15 @@ pub(crate) enum Body {
     Json(Vec<u8>),
     /// A tree, to be written in the format that the client takes.
     Tree(Value),
+    /// A Status, which has an order of fields.
+    Status(Box<Status>),
 }
 
 impl Body {
     fn into_tree(self) -> Value {
         match self {
             Self::Tree(tree) => tree,
+            Self::Status(status) => status.to_value(),
             Self::Json(bytes) => kindom_api::json::parse(&bytes).unwrap_or_default(),
         }
     }
@@ -46,6 +51,12 @@ impl Reply {
 
     pub(crate) fn tree(code: u16, tree: Value) -> Self {
         Self { code, body: Body::Tree(tree), warnings: Vec::new(), headers: Vec::new() }
+    }
+
+    pub(crate) fn status(status: Status) -> Self {
+        let code = if status.code == 0 { 200 } else { status.code };
+        let body = Body::Status(Box::new(status));
+        Self { code, body, warnings: Vec::new(), headers: Vec::new() }
     }
 
     pub(crate) fn with_header(mut self, name: header::HeaderName, value: impl Into<String>) -> Self {
@@ -75,13 +86,15 @@ impl Reply {
         for warning in warning_headers(&self.warnings) {
             builder.append_header((header::WARNING, warning));
         }
+        let pretty = accepted.pretty || (accepted.format == Format::Json && wants_pretty(request));
         let (bytes, content_type) = match (self.body, accepted.format) {
-            (Body::Json(bytes), Format::Json) if !accepted.pretty => (bytes, JSON),
-            (Body::Tree(tree), Format::Json) if !accepted.pretty => (tree.to_vec(), JSON),
+            (Body::Json(bytes), Format::Json) if !pretty => (line(bytes), JSON),
+            (Body::Tree(tree), Format::Json) if !pretty => (line(tree.to_vec()), JSON),
+            (Body::Status(status), Format::Json) if !pretty => (line(status.to_json()), JSON),
             (body, format) => {
                 let tree = body.into_tree();
                 match format {
-                    Format::Json => (pretty(&tree), JSON),
+                    Format::Json => (indented(&tree), JSON),
                     Format::Yaml => (crate::decode::to_yaml(&tree).into_bytes(), crate::negotiate::YAML),
                 }
             }
@@ -91,10 +104,26 @@ impl Reply {
     }
 }
 
-fn pretty(tree: &Value) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec_pretty(tree).unwrap_or_default();
+/// JSON that is not indented ends its line (`json.go` `doEncode`).
+fn line(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.push(b'\n');
     bytes
+}
+
+fn indented(tree: &Value) -> Vec<u8> {
+    serde_json::to_vec_pretty(tree).unwrap_or_default()
+}
+
+/// Whether a person reads the answer (apiserver `handlers/responsewriters/writers.go` and `negotiation.isPrettyPrint`).
+fn wants_pretty(request: &HttpRequest) -> bool {
+    let query = request.query_string();
+    if query.contains("pretty")
+        && let Some(value) = Query::parse(query).get("pretty").filter(|value| !value.is_empty())
+    {
+        return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
+    }
+    let agent = header_of(request, header::USER_AGENT);
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
 }
 
 /// An answer with the headers that all have.
@@ -129,23 +158,27 @@ fn takes_gzip(request: &HttpRequest) -> bool {
     })
 }
 
-/// The answer to a failed request: always JSON, as errors come before or instead of negotiation.
+/// The answer to a failed request, in the format that the client takes, or else JSON.
 pub(crate) fn failure(request: &HttpRequest, failure: Failure) -> HttpResponse {
+    let (failure, warnings) = match failure {
+        Failure::Warned(failure, warnings) => (*failure, warnings),
+        failure => (failure, Vec::new()),
+    };
     match failure.answer() {
         Answer::PageNotFound => {
             let mut builder = start(404);
             builder.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
             builder.content_type("text/plain; charset=utf-8").body("404 page not found\n")
         }
-        Answer::Status(status) => send(request, status_head(&status), status.to_value().to_vec()),
+        Answer::Status(status) => {
+            let json = Accepted { format: Format::Json, shape: Shape::Whole, pretty: false };
+            let accepted = accept(header_of(request, header::ACCEPT), Endpoint::Resource).unwrap_or(json);
+            let seconds = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0);
+            let mut reply = Reply::status(status).with_warnings(warnings);
+            if let Some(seconds) = seconds {
+                reply = reply.with_header(header::RETRY_AFTER, seconds.to_string());
+            }
+            reply.write(request, accepted)
+        }
     }
-}
-
-fn status_head(status: &Status) -> HttpResponseBuilder {
-    let mut builder = start(status.code);
-    builder.content_type(JSON);
-    if let Some(seconds) = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0) {
-        builder.insert_header((header::RETRY_AFTER, seconds.to_string()));
-    }
-    builder
 }

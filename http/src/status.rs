@@ -1,5 +1,6 @@
 //! The one place where a failure becomes a Status.
 
+use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
 use kindom_api::status::{Cause, Outcome, Status, cause, reason};
 use kindom_resource_actor::{ReadError, WriteError};
@@ -25,6 +26,8 @@ pub(crate) enum Failure {
     Write(WriteError, GroupResource, GroupKind),
     /// Made elsewhere: what a patch came to.
     Status(Box<Status>),
+    /// With what the client should know all the same.
+    Warned(Box<Failure>, Vec<String>),
 }
 
 /// What the client gets.
@@ -42,8 +45,21 @@ impl From<RequestError> for Failure {
 }
 
 impl Failure {
+    /// With a warning before those that it has.
+    pub(crate) fn warned(self, mut warnings: Vec<String>) -> Self {
+        match self {
+            failure if warnings.is_empty() => failure,
+            Self::Warned(failure, more) => {
+                warnings.extend(more);
+                Self::Warned(failure, warnings)
+            }
+            failure => Self::Warned(Box::new(failure), warnings),
+        }
+    }
+
     pub(crate) fn answer(self) -> Answer {
         Answer::Status(match self {
+            Self::Warned(failure, _) => return failure.answer(),
             Self::Request(RequestError::NotFound, _)
             | Self::Read(ReadError::Gone, _)
             | Self::Write(WriteError::Gone, ..) => return Answer::PageNotFound,
@@ -61,6 +77,15 @@ impl Failure {
 fn request(error: RequestError, resource: &GroupResource) -> Status {
     match error {
         RequestError::BadRequest(message) => Status::bad_request(message),
+        RequestError::Internal(message) => plain_internal(message),
+        RequestError::NoSuchResource => Status::generic(404, "", &GroupResource::default(), "", ""),
+        RequestError::MethodNotAllowed => Status::generic(405, "", &GroupResource::default(), "", ""),
+        RequestError::ListNotAcceptable(kind) => {
+            let why = format!(
+                "you requested {kind}, but the requested object is a list (*unstructured.UnstructuredList)"
+            );
+            Status { message: why, ..Status::not_acceptable(&[]) }
+        }
         RequestError::NotFound => Status::generic(404, "", resource, "", ""),
         RequestError::MethodNotSupported { resource, verb } => Status::method_not_supported(&resource, verb),
         RequestError::NotAcceptable(accepted) => Status::not_acceptable(accepted),
@@ -111,11 +136,30 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
                 field: "metadata.namespace".to_owned(),
             })
         }
-        WriteError::AlreadyExists { name, generated: false } => Status::already_exists(resource, &name),
-        WriteError::AlreadyExists { name, generated: true } => {
+        WriteError::AlreadyExists { name, generated: false, deleting } => {
+            let mut status = Status::already_exists(resource, &name);
+            if deleting {
+                status.message.insert_str(0, "object is being deleted: ");
+            }
+            status
+        }
+        WriteError::AlreadyExists { name, generated: true, .. } => {
             Status::generate_name_conflict(resource, &name, 1)
         }
         WriteError::Conflict { name, message } => Status::conflict(resource, &name, message),
+        // `rest.BeforeDelete` names the kind where others name the resource.
+        WriteError::Precondition { name, message } => {
+            let kind = GroupResource::new(kind.group.clone(), kind.kind.clone());
+            Status::conflict(&kind, &name, message)
+        }
+        WriteError::NoRevision { name } => {
+            // `Store.Update` names the resource where others name the kind.
+            let kind = GroupKind { group: resource.group.clone(), kind: resource.resource.clone() };
+            let path = field::Path::new("metadata");
+            let path = path.child("resourceVersion");
+            let error = field::Error::invalid_raw(&path, "0", "must be specified for an update");
+            Status::invalid(&kind, &name, &[error])
+        }
         WriteError::Invalid { name, errors } => Status::invalid(kind, &name, &errors),
         WriteError::BadRequest(message) => Status::bad_request(message),
         WriteError::Forbidden { name, message } => Status::forbidden(resource, &name, message),

@@ -31,15 +31,25 @@ impl ListMeta {
         }
         Value::Object(map)
     }
+
+    /// As an untyped list writes it: with `continue` also where there is nothing to go on with.
+    fn to_untyped(&self) -> Value {
+        let mut value = self.to_value();
+        if let Some(map) = value.as_object_mut() {
+            map.insert("continue", self.continue_token.as_str());
+        }
+        value
+    }
 }
 
-/// A list whose items are written by `write`, each once, straight into the answer. `size` is a guess of their bytes.
+/// A list whose items are written by `write`, each once, straight into the answer. `size` is a guess of their bytes;
+/// `typed` is for built-in types, whose lists leave an empty `continue` out.
 ///
 /// ```
 /// use kindom_http::table::{ListMeta, list};
 /// let meta = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
 /// let write = |item: &str, out: &mut Vec<u8>| Ok::<_, ()>(out.extend_from_slice(item.as_bytes()));
-/// let bytes = list("example.com/v1", "WidgetList", &meta, 4, ["{}", "{}"], write).unwrap();
+/// let bytes = list("example.com/v1", "WidgetList", &meta, true, 4, ["{}", "{}"], write).unwrap();
 /// let want = r#"{"apiVersion":"example.com/v1","items":[{},{}],"kind":"WidgetList","metadata":{"resourceVersion":"7"}}"#;
 /// assert_eq!(bytes, want.as_bytes());
 /// ```
@@ -50,6 +60,7 @@ pub fn list<T, E>(
     api_version: &str,
     kind: &str,
     meta: &ListMeta,
+    typed: bool,
     size: usize,
     items: impl IntoIterator<Item = T>,
     mut write: impl FnMut(T, &mut Vec<u8>) -> Result<(), E>,
@@ -67,7 +78,8 @@ pub fn list<T, E>(
     out.extend_from_slice(b"],\"kind\":");
     Value::from(kind).write_to(&mut out);
     out.extend_from_slice(b",\"metadata\":");
-    meta.to_value().write_to(&mut out);
+    let meta = if typed { meta.to_value() } else { meta.to_untyped() };
+    meta.write_to(&mut out);
     out.push(b'}');
     Ok(out)
 }

@@ -21,7 +21,7 @@ use crate::dispatch::Call;
 use crate::filter::Filter;
 use crate::metrics::InFlight;
 use crate::negotiate::{MetaVersion, Shape, accept_watch};
-use crate::query::{ListOptions, parse_resource_version};
+use crate::query::ListOptions;
 use crate::respond::start;
 use crate::state::State;
 use crate::status::{Failure, expired};
@@ -44,7 +44,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     let options = ListOptions::parse(call.query)?;
     options.validate()?;
     let filter = Filter::new(call, &options)?;
-    let wanted = Revision(parse_resource_version(&options.resource_version)?);
+    let wanted = Revision(crate::read::revision_of(&options.resource_version)?);
     let read = |e: ReadError| call.read_failure(e);
 
     let mut initial = None;
@@ -99,8 +99,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
         initial,
         bookmarks: options.allow_watch_bookmarks,
         explicit_initial_events: options.send_initial_events == Some(true),
-        next_bookmark: now
-            + jittered(call.state, BOOKMARK_EVERY).min(lasts.saturating_sub(BOOKMARK_BEFORE_END)),
+        next_bookmark: now + first_bookmark(jittered(call.state, BOOKMARK_EVERY), lasts),
         ends: now + lasts,
         stopping: call.state.stopping.subscribe(),
         ended: false,
@@ -117,6 +116,14 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
         Some((Ok::<_, std::convert::Infallible>(chunk), stream))
     });
     Ok(builder.streaming(Box::pin(body)))
+}
+
+/// When the first bookmark is due: none is sent for its own sake by a watch that is about to end.
+fn first_bookmark(every: Duration, lasts: Duration) -> Duration {
+    match lasts.checked_sub(BOOKMARK_BEFORE_END) {
+        None | Some(Duration::ZERO) => every,
+        Some(before_end) => every.min(before_end),
+    }
 }
 
 fn jittered(state: &State, duration: Duration) -> Duration {

@@ -3,7 +3,7 @@
 use actix_web::http::header;
 use actix_web::{HttpResponse, web};
 use bytes::Bytes;
-use kindom_api::names::GroupVersionKind;
+use kindom_api::names::{GroupKind, GroupVersionKind};
 use kindom_api::status::{Details, Status};
 use kindom_api::{Value, field, protobuf};
 use kindom_resource_actor::{
@@ -94,8 +94,11 @@ fn object_of_body(
     let expected = expected(cx, version);
     let built_in = cx.spec.registration.is_none();
     let mut decoded = decode::object(bytes, format, &expected, built_in, validation).map_err(refused)?;
-    let served = |name: &str| cx.spec.version(name).is_some_and(|v| v.served);
-    decode::check_type(&decoded.kind, &expected, served).map_err(refused)?;
+    if decoded.value.get("apiVersion").is_some_and(Value::is_null) {
+        let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
+        return Err(refused(decode::cannot_be_handled(&decoded.kind, &expected, why)));
+    }
+    decode::check_type(&decoded.kind, &expected, built_in).map_err(refused)?;
     let mut unknown = Vec::new();
     let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
     cx.spec.strategy.decode(cx, &mut decoded.value, wanted).map_err(|why| {
@@ -109,7 +112,33 @@ fn object_of_body(
         return Err(refused(decode::strict_error(&decoded.kind, &expected, &strict)));
     }
     *warnings = strict;
+    check_kind(&decoded.kind, &expected, &decoded.value)?;
     Ok(decoded.value)
+}
+
+/// 422 for an object of a registered type that says it is another.
+fn check_kind(
+    found: &GroupVersionKind,
+    expected: &GroupVersionKind,
+    object: &Value,
+) -> Result<(), WriteError> {
+    let errors = decode::wrong_type(found, expected);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+    let kind = GroupKind { group: found.group.clone(), kind: found.kind.clone() };
+    Err(WriteError::Patch(Box::new(Status::invalid(&kind, name, &errors))))
+}
+
+/// The name in an object that is to be written to a path with a name.
+fn check_name(object: &Value, name: &str) -> Result<(), WriteError> {
+    let own = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+    if own.is_empty() {
+        let why = "the name of the object (one based on URL) was undeterminable: name must be provided";
+        return Err(WriteError::BadRequest(why.to_owned()));
+    }
+    decode::check_name(own, name).map_err(refused)
 }
 
 /// How a body is written. Protobuf, for those types that have it, becomes the JSON that it stands for.
@@ -138,7 +167,10 @@ pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)
     };
     let written = call.handle.create(target(call, ""), &mut wanted, &options(call, query.dry_run)).await;
-    let written = written.map_err(|e| failed(call, e))?;
+    let written = match written {
+        Ok(written) => written,
+        Err(error) => return Err(failed(call, error).warned(warnings)),
+    };
     respond(call, accepted, 201, &written, warnings)
 }
 
@@ -153,17 +185,15 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
         let object = object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)?;
-        let text = |f| object.at(&["metadata", f]).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if text("name").is_empty() {
-            let why = "name must be provided";
-            return Err(WriteError::BadRequest(why.to_owned()));
-        }
-        decode::check_name(&text("name"), &name).map_err(refused)?;
+        check_name(&object, &name)?;
         Ok(object)
     };
     let written =
         call.handle.update(target(call, &name), false, &mut wanted, &options(call, query.dry_run)).await;
-    let written = written.map_err(|e| failed(call, e))?;
+    let written = match written {
+        Ok(written) => written,
+        Err(error) => return Err(failed(call, error).warned(warnings)),
+    };
     respond(call, accepted, 200, &written, warnings)
 }
 
@@ -186,15 +216,22 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
         let mut object = patch.apply(old.clone()).map_err(refused)?;
         let expected = expected(cx, version);
         let said = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let built_in = cx.spec.registration.is_none();
+        let mut found = expected.clone();
         if said("apiVersion") != expected.api_version() || said("kind") != expected.kind {
             let (found_group, found_version) = kindom_api::names::split_api_version(&said("apiVersion"))
                 .map_or_else(
                     || (String::new(), said("apiVersion")),
                     |(group, version)| (group.to_owned(), version.to_owned()),
                 );
-            let found = GroupVersionKind::new(found_group, found_version, said("kind"));
-            let served = |name: &str| cx.spec.version(name).is_some_and(|v| v.served);
-            decode::check_type(&found, &expected, served).map_err(refused)?;
+            found = GroupVersionKind::new(found_group, found_version, said("kind"));
+            if found.kind.is_empty() {
+                let missing = format!("Object 'Kind' is missing in '{object}'");
+                return Err(refused(patch::undecodable(&object, &missing)));
+            }
+            if built_in {
+                decode::check_type(&found, &expected, built_in).map_err(refused)?;
+            }
         }
         let mut unknown = Vec::new();
         let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
@@ -206,14 +243,17 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
         if validation == FieldValidation::Strict && !strict.is_empty() {
             return Err(refused(patch::strict_error(&patched, &strict)));
         }
-        let new_name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
-        decode::check_name(new_name, &name).map_err(refused)?;
+        check_name(&object, &name)?;
+        check_kind(&found, &expected, &object)?;
         warnings = strict;
         Ok(object)
     };
     let written =
         call.handle.update(target(call, &name), true, &mut wanted, &options(call, query.dry_run)).await;
-    let written = written.map_err(|e| failed(call, e))?;
+    let written = match written {
+        Ok(written) => written,
+        Err(error) => return Err(failed(call, error).warned(warnings)),
+    };
     respond(call, accepted, 200, &written, warnings)
 }
 
@@ -266,7 +306,7 @@ pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         ..Details::default()
     });
     let whole = Accepted { shape: Shape::Whole, ..accepted };
-    let reply = read::deprecation(call, Reply::tree(200, status.to_value()))?;
+    let reply = read::deprecation(call, Reply::status(status))?;
     Ok(reply.write(call.request, whole))
 }
 

@@ -1,12 +1,15 @@
 //! The rules of the objects of registered types (apiextensions `pkg/registry/customresource/strategy.go`, 1.37).
 
 use kindom_api::Value;
-use kindom_api::field::{ErrorList, Path};
+use kindom_api::field::{ErrorList, Path, go_quote};
 use kindom_api::meta::names::name_is_dns_subdomain;
-use kindom_api::meta::{coerce_metadata, validate_object_meta};
+use kindom_api::meta::{coerce_metadata, validate_object_meta, validate_object_meta_update};
 
 use crate::render::metadata_mut;
 use crate::{RuleContext, Strategy};
+
+/// What the garbage collector keeps objects with.
+const STANDARD_FINALIZERS: [&str; 2] = ["orphan", "foregroundDeletion"];
 
 /// Objects of registered types: validated by their version's schema; `generation` counts changes outside metadata.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,6 +30,7 @@ impl Strategy for CustomObjects {
                 schema.prune(object, Some(unknown));
                 schema.coerce(object, Some(unknown)).map_err(embedded)?;
                 unknown.extend(in_metadata);
+                unknown.sort_unstable();
             }
             None => {
                 schema.prune(object, None);
@@ -66,6 +70,36 @@ impl Strategy for CustomObjects {
     }
 
     fn validate_update(&self, cx: &RuleContext<'_>, object: &Value, old: &Value) -> ErrorList {
-        cx.version.schema.as_ref().map(|schema| schema.validate_update(object, old)).unwrap_or_default()
+        let path = Path::new("metadata");
+        let null = Value::Null;
+        // Upstream's validator looks at the metadata too, after the generic rules did.
+        let mut errors = validate_object_meta_update(
+            object.get("metadata").unwrap_or(&null),
+            old.get("metadata").unwrap_or(&null),
+            &path,
+        );
+        if let Some(schema) = &cx.version.schema {
+            errors.extend(schema.validate_update(object, old));
+        }
+        errors
+    }
+
+    /// `generateWarningsFromObj`
+    fn warnings(&self, _: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let finalizers = |object: &'_ Value| -> Vec<String> {
+            let listed = object.at(&["metadata", "finalizers"]).and_then(Value::as_array).unwrap_or_default();
+            listed.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let had = old.map(finalizers).unwrap_or_default();
+        let added = finalizers(object).into_iter().filter(|finalizer| !had.contains(finalizer));
+        added
+            .filter(|finalizer| !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer.as_str()))
+            .map(|finalizer| {
+                format!(
+                    "metadata.finalizers: {}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers",
+                    go_quote(&finalizer)
+                )
+            })
+            .collect()
     }
 }

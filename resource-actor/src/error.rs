@@ -50,6 +50,8 @@ pub enum WriteError {
         name: String,
         /// The name was made from generateName: the client may just try again.
         generated: bool,
+        /// It is being deleted.
+        deleting: bool,
     },
     /// The object is not as the client thinks: changed since, or a precondition does not hold.
     #[error("{name:?}: {message}")]
@@ -58,6 +60,20 @@ pub enum WriteError {
         name: String,
         /// What does not hold.
         message: String,
+    },
+    /// The object is not the one that a delete is meant for.
+    #[error("{name:?}: {message}")]
+    Precondition {
+        /// Its name.
+        name: String,
+        /// What does not hold.
+        message: String,
+    },
+    /// The type has no unconditional updates, and this update names no resourceVersion.
+    #[error("{name:?}: metadata.resourceVersion must be specified for an update")]
+    NoRevision {
+        /// Its name.
+        name: String,
     },
     /// The object breaks rules.
     #[error("{name:?} is invalid")]

@@ -137,7 +137,7 @@ pub(crate) fn create(
             "resourceVersion should not be set on objects to be created".into(),
         ));
     }
-    let warnings = strategy.warnings(cx, &object);
+    let warnings = strategy.warnings(cx, &object, None);
     let key = TypeSpec::object_key(input.namespace, &name);
     Ok(Planned {
         key,
@@ -173,8 +173,11 @@ pub(crate) fn update(
     set_namespace(metadata, input.namespace)?;
     let (uid, old_uid) = (text_of(metadata, "uid"), text(old_metadata, "uid"));
     if !uid.is_empty() && uid != old_uid && !input.is_patch {
-        let message =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
+        let key = TypeSpec::object_key(input.namespace, name);
+        let message = format!(
+            "StorageError: invalid object, Code: 4, Key: {}{key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}",
+            cx.spec.prefix
+        );
         return Err(WriteError::Conflict { name: name.to_owned(), message });
     }
     check_revision(cx, input, metadata)?;
@@ -207,7 +210,7 @@ pub(crate) fn update(
     invalid(name, errors)?;
 
     let gone = ready_to_go(cx, &object);
-    let warnings = strategy.warnings(cx, &object);
+    let warnings = strategy.warnings(cx, &object, Some(old));
     let key = TypeSpec::object_key(input.namespace, name);
     let json: Bytes = encode(cx, input.version, object).map_err(WriteError::Internal)?.into();
     let planned = Planned { key, json, warnings };
@@ -240,17 +243,12 @@ fn check_revision(
                 metadata.insert("resourceVersion", input.revision.to_string());
                 return Ok(());
             }
-            let path = Path::new("metadata");
-            let path = path.child("resourceVersion");
-            let error = field::Error::invalid_raw(&path, "0x0", "must be specified for an update");
-            Err(WriteError::Invalid { name, errors: vec![error] })
+            Err(WriteError::NoRevision { name })
         }
         Ok(_) => Err(WriteError::Conflict { name, message: CHANGED.to_owned() }),
         Err(_) => {
-            let path = Path::new("metadata");
-            let path = path.child("resourceVersion");
             let why = format!("strconv.ParseUint: parsing {}: invalid syntax", field::go_quote(said));
-            Err(WriteError::Invalid { name, errors: vec![field::Error::invalid(&path, said, why)] })
+            Err(WriteError::Internal(why))
         }
     }
 }
@@ -293,7 +291,7 @@ pub(crate) fn delete(
     input: &DeleteInput<'_>,
     mut object: Value,
 ) -> Result<DeletePlan, WriteError> {
-    let conflict = |message| Err(WriteError::Conflict { name: input.name.to_owned(), message });
+    let conflict = |message| Err(WriteError::Precondition { name: input.name.to_owned(), message });
     let uid = text(object.get("metadata"), "uid").to_owned();
     if let Some(wanted) = input.preconditions.uid.as_ref().filter(|wanted| **wanted != uid) {
         return conflict(format!(

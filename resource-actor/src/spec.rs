@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use kindom_api::crd::ColumnDefinition;
-use kindom_api::names::api_version;
+use kindom_api::names::{api_version, version_order};
 use kindom_api::{GroupKind, GroupResource, GroupVersionKind, Value, json};
 use kindom_schema::Schema;
 use kindom_schema::columns::Columns;
@@ -195,7 +195,7 @@ impl TypeSpec {
                     before.and_then(|b| b.versions.iter().find(|v| v.name == name && v.epoch == epoch));
                 VersionSpec {
                     served: is(version, "served"),
-                    deprecation_warning: deprecation(version, &group, &name, &names.kind),
+                    deprecation_warning: deprecation(version, listed, &group, &name, &names.kind),
                     epoch,
                     since: same.map_or(object.revision(), |v| v.since),
                     compiled: ArcSwapOption::new(same.and_then(|v| v.compiled.load_full())),
@@ -341,12 +341,24 @@ fn epoch(version: &Value, preserve_unknown_fields: Option<&Value>) -> u64 {
 }
 
 /// apiextensions `customresource_handler.go` and `helpers.go` (1.37): the text a deprecated version warns with.
-fn deprecation(version: &Value, group: &str, name: &str, kind: &str) -> Option<String> {
-    if !version.get("deprecated").and_then(Value::as_bool).unwrap_or(false) {
+fn deprecation(version: &Value, all: &[Value], group: &str, name: &str, kind: &str) -> Option<String> {
+    let is = |version: &Value, field| version.get(field).and_then(Value::as_bool).unwrap_or(false);
+    if !is(version, "deprecated") {
         return None;
     }
-    let own = version.get("deprecationWarning").and_then(Value::as_str);
-    Some(own.map_or_else(|| format!("{group}/{name} {kind} is deprecated"), str::to_owned))
+    if let Some(own) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(own.to_owned());
+    }
+    let better = all
+        .iter()
+        .filter(|v| is(v, "served") && !is(v, "deprecated"))
+        .filter_map(|v| v.get("name").and_then(Value::as_str))
+        .filter(|better| version_order(better) < version_order(name))
+        .min_by_key(|better| version_order(better));
+    Some(match better {
+        Some(better) => format!("{group}/{name} {kind} is deprecated; use {group}/{better} {kind}"),
+        None => format!("{group}/{name} {kind} is deprecated"),
+    })
 }
 
 /// Compiles one version of a registration's tree.

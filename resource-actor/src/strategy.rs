@@ -67,8 +67,8 @@ pub trait Strategy: Send + Sync {
     /// What is wrong with the change, generic rules on metadata excluded.
     fn validate_update(&self, cx: &RuleContext<'_>, object: &Value, old: &Value) -> ErrorList;
 
-    /// What the client should know of the object that it wrote.
-    fn warnings(&self, _cx: &RuleContext<'_>, _object: &Value) -> Vec<String> {
+    /// What the client should know of the object that it wrote; `old` is what it was, none for a create.
+    fn warnings(&self, _cx: &RuleContext<'_>, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 

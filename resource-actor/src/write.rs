@@ -145,8 +145,8 @@ impl ResourceHandle {
             let storage_key = rules.spec.storage_key(&planned.key);
 
             if options.dry_run {
-                if self.get(&planned.key, options.deadline).await?.is_some() {
-                    return Err(WriteError::AlreadyExists { name, generated });
+                if let Some(there) = self.get(&planned.key, options.deadline).await? {
+                    return Err(WriteError::AlreadyExists { name, generated, deleting: there.deleting() });
                 }
                 let written = written(planned, Revision::ZERO, &rules);
                 return Ok(Written { unstored: true, ..written });
@@ -162,7 +162,9 @@ impl ResourceHandle {
                 TxnOutcome::Failed { compare: Some(0), .. } => {
                     name_tries += 1;
                     if !generated || name_tries == GENERATED_NAME_TRIES {
-                        return Err(WriteError::AlreadyExists { name, generated });
+                        let there = self.get(&planned.key, options.deadline).await?;
+                        let deleting = there.is_some_and(|there| there.deleting());
+                        return Err(WriteError::AlreadyExists { name, generated, deleting });
                     }
                 }
                 TxnOutcome::Failed { compare, .. } => {
@@ -215,6 +217,8 @@ impl ResourceHandle {
             rules.guard(&mut compares);
             match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await? {
                 TxnOutcome::Committed { revision } => {
+                    // What is deleted was last stored before.
+                    let revision = if deleted { current.revision() } else { revision };
                     return Ok(Written { deleted, ..written(planned, revision, &rules) });
                 }
                 TxnOutcome::Failed { compare, .. } => {

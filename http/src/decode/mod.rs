@@ -7,7 +7,7 @@ mod yaml;
 
 use std::collections::HashSet;
 
-use kindom_api::field::go_quote;
+use kindom_api::field::{self, ErrorList, go_quote};
 use kindom_api::json::{self, Map, Value};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 
@@ -18,6 +18,10 @@ use crate::query::FieldValidation;
 pub(crate) use syntax::go_syntax_error;
 pub use write_yaml::to_yaml;
 
+/// The group of registrations.
+const CRD_GROUP: &str = "apiextensions.k8s.io";
+/// What upstream calls the types that it was compiled with.
+pub(crate) const SCHEME: &str = "\"pkg/runtime/scheme.go:111\"";
 /// How much of a body an error shows.
 const SUMMARY_BYTES_MAX: usize = 30;
 /// How many strict errors are kept of a body (`sigs.k8s.io/json`).
@@ -185,7 +189,11 @@ fn summary(bytes: &[u8]) -> String {
     }
 }
 
-fn cannot_be_handled(found: &GroupVersionKind, expected: &GroupVersionKind, why: &str) -> RequestError {
+pub(crate) fn cannot_be_handled(
+    found: &GroupVersionKind,
+    expected: &GroupVersionKind,
+    why: &str,
+) -> RequestError {
     let version = go_quote(&found.version);
     let (found, expected) = (&found.kind, &expected.kind);
     RequestError::BadRequest(format!("{found} in version {version} cannot be handled as a {expected}: {why}"))
@@ -243,33 +251,50 @@ pub fn warning_headers(texts: &[String]) -> Vec<String> {
     headers
 }
 
-/// Checks that an object is what its URL says. `is_served` tells whether the type has a version: a body in another
-/// served version is an error of another wording than one in an unknown version.
+/// Checks that an object's group and version are what its URL says, and for a built-in type also its kind; that of a
+/// registered type is its validation's to check ([`wrong_type`]).
 ///
 /// # Errors
 /// [`RequestError::BadRequest`]
 pub fn check_type(
     found: &GroupVersionKind,
     expected: &GroupVersionKind,
-    is_served: impl Fn(&str) -> bool,
+    built_in: bool,
 ) -> Result<(), RequestError> {
     let same_version = found.group == expected.group && found.version == expected.version;
-    if !same_version {
-        if found.group == expected.group && is_served(&found.version) || found.version.is_empty() {
-            let (found, expected) = (found.api_version(), expected.api_version());
-            return Err(RequestError::BadRequest(format!(
-                "the API version in the data ({found}) does not match the expected API version ({expected})"
-            )));
-        }
-        let why = format!("request to convert CR from an invalid group/version: {}", found.api_version());
+    // Registrations once had another version, which is still known.
+    let known = same_version
+        || (found.group == CRD_GROUP && expected.group == CRD_GROUP && found.version == "v1beta1");
+    if built_in && !(known && found.kind == expected.kind) {
+        let (kind, version) = (go_quote(&found.kind), go_quote(&found.api_version()));
+        let why = format!("no kind {kind} is registered for version {version} in scheme {SCHEME}");
         return Err(cannot_be_handled(found, expected, &why));
     }
-    if found.kind != expected.kind {
-        let (data, wanted) = (&found.kind, &expected.kind);
-        let why = format!("the kind in the data ({data}) does not match the expected kind ({wanted})");
-        return Err(cannot_be_handled(found, expected, &why));
+    if !same_version {
+        let (found, expected) = (found.api_version(), expected.api_version());
+        return Err(RequestError::BadRequest(format!(
+            "the API version in the data ({found}) does not match the expected API version ({expected})"
+        )));
     }
     Ok(())
+}
+
+/// What is wrong with the apiVersion and kind of an object of a registered type (`ValidateTypeMeta`).
+#[must_use]
+pub fn wrong_type(found: &GroupVersionKind, expected: &GroupVersionKind) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let mut check = |field: &str, found: &str, expected: &str| {
+        if found != expected {
+            errors.push(field::Error::invalid(
+                &field::Path::new(field),
+                found,
+                format!("must be {expected}"),
+            ));
+        }
+    };
+    check("kind", &found.kind, &expected.kind);
+    check("apiVersion", &found.api_version(), &expected.api_version());
+    errors
 }
 
 /// Checks that an object's name, if it has one, is the URL's.
@@ -300,7 +325,7 @@ pub fn check_namespace(object: &str, url: &str) -> Result<(), RequestError> {
 mod tests {
     use super::{
         check_name, check_namespace, check_type, object, strict_error, unknown_field, warning_header,
-        warning_headers,
+        warning_headers, wrong_type,
     };
     use crate::negotiate::Format;
     use crate::query::FieldValidation;
@@ -439,7 +464,7 @@ mod tests {
     fn an_object_must_be_what_its_url_says() {
         let check = |group: &str, version: &str, kind: &str| {
             let found = GroupVersionKind::new(group, version, kind);
-            check_type(&found, &widget(), |v| v == "v2").map_err(|e| e.to_string())
+            check_type(&found, &widget(), false).map_err(|e| e.to_string())
         };
         assert_eq!(check("example.com", "v1", "Widget"), Ok(()));
         assert_eq!(
@@ -448,18 +473,37 @@ mod tests {
                  (example.com/v1)"
                 .into())
         );
+        assert!(check("", "", "Widget").is_err());
+        // That is left to the object's validation.
+        assert_eq!(check("example.com", "v1", "Gadget"), Ok(()));
+        let wrong = |version: &str, kind: &str| {
+            wrong_type(&GroupVersionKind::new("example.com", version, kind), &widget())
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert!(wrong("v1", "Widget").is_empty());
         assert_eq!(
-            check("example.com", "v3", "Widget"),
-            Err("Widget in version \"v3\" cannot be handled as a Widget: request to convert CR from an invalid \
-                 group/version: example.com/v3"
+            wrong("v2", "Gadget"),
+            [
+                "kind: Invalid value: \"Gadget\": must be Widget",
+                "apiVersion: Invalid value: \"example.com/v2\": must be example.com/v1"
+            ]
+        );
+        let built_in = GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        let check = |group: &str, version: &str, kind: &str| {
+            let found = GroupVersionKind::new(group, version, kind);
+            check_type(&found, &built_in, true).map_err(|e| e.to_string())
+        };
+        assert_eq!(
+            check("apiextensions.k8s.io", "v1", "Widget"),
+            Err("Widget in version \"v1\" cannot be handled as a CustomResourceDefinition: no kind \"Widget\" is \
+                 registered for version \"apiextensions.k8s.io/v1\" in scheme \"pkg/runtime/scheme.go:111\""
                 .into())
         );
-        assert!(check("", "", "Widget").is_err());
-        assert_eq!(
-            check("example.com", "v1", "Gadget"),
-            Err("Gadget in version \"v1\" cannot be handled as a Widget: the kind in the data (Gadget) does not \
-                 match the expected kind (Widget)"
-                .into())
+        assert!(
+            check("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition")
+                .is_err_and(|e| e.starts_with("the API version in the data"))
         );
         assert!(check_name("", "a").is_ok());
         assert_eq!(

@@ -9,6 +9,12 @@ pub(crate) fn go_syntax_error(bytes: &[u8]) -> Option<String> {
     scanner.document().err()
 }
 
+/// Opens a list or a map.
+fn push(open: &mut Vec<u8>, opener: u8) -> Result<(), String> {
+    open.push(if opener == b'{' { b'}' } else { b']' });
+    if open.len() > DEPTH_MAX { Err(invalid(opener, "exceeded max depth")) } else { Ok(()) }
+}
+
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -26,7 +32,7 @@ impl Scanner<'_> {
                     if self.peek() == Some(b'}') {
                         self.at += 1;
                     } else {
-                        open.push(b'}');
+                        push(&mut open, b'{')?;
                         self.key()?;
                         continue 'value;
                     }
@@ -36,7 +42,7 @@ impl Scanner<'_> {
                     if self.peek() == Some(b']') {
                         self.at += 1;
                     } else {
-                        open.push(b']');
+                        push(&mut open, b'[')?;
                         continue 'value;
                     }
                 }
@@ -46,9 +52,6 @@ impl Scanner<'_> {
                 b'n' => self.literal("null")?,
                 c @ (b'-' | b'0'..=b'9') => self.number(c)?,
                 c => return Err(invalid(c, "looking for beginning of value")),
-            }
-            if open.len() > DEPTH_MAX {
-                return Err("exceeded max depth".to_owned());
             }
             // Behind a value.
             loop {

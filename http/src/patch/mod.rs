@@ -48,11 +48,7 @@ impl Patch {
     pub fn merge(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
         let strict = validation != FieldValidation::Ignore;
         let invalid = || RequestError::BadRequest("Invalid JSON Patch".to_owned());
-        let value = match json::parse(bytes) {
-            Ok(value) => value,
-            Err(_) if !strict => return Err(invalid()),
-            Err(_) => parse(bytes, true)?,
-        };
+        let value = parse(bytes, strict)?;
         match &value {
             Value::Object(_) => {}
             Value::Array(_) if !strict => {}
@@ -115,9 +111,10 @@ pub fn undecodable(patched: &Value, why: &str) -> RequestError {
 }
 
 fn parse(bytes: &[u8], strict: bool) -> Result<Value, RequestError> {
-    json::parse(bytes).map_err(|e| {
-        let why = go_syntax_error(bytes).unwrap_or_else(|| e.to_string());
-        if strict { decoding(why) } else { RequestError::BadRequest(why) }
+    json::parse(bytes).map_err(|e| match go_syntax_error(bytes) {
+        Some(_) => RequestError::BadRequest("invalid JSON patch".to_owned()),
+        None if strict => decoding(e.to_string()),
+        None => RequestError::BadRequest(e.to_string()),
     })
 }
 

@@ -7,14 +7,14 @@ use kindom_integration::replay::{
 };
 use kindom_integration::{Client, HarnessError, Opened, Server, tools};
 use serde_json::json;
+use tokio::time::Instant;
 
-/// A condition that takes this many attempts is never met.
-const ATTEMPTS_MAX: usize = 600;
-const PAUSE: Duration = Duration::from_millis(100);
+/// What a script's `until` waits for happens by then, or never.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct OverClient {
     client: Client,
-    attempts: usize,
+    deadline: Instant,
 }
 
 impl OverClient {
@@ -58,11 +58,10 @@ impl Transport for OverClient {
         Ok(Watched::Events(response(200, stream.headers(), Vec::new()), events))
     }
 
-    /// What a script polls for has no event: it looks for what is *not* announced, such as a status that settles.
+    /// The answer that is waited for is the event, so it is asked for again at once.
     async fn pause(&mut self) -> bool {
-        self.attempts += 1;
-        tokio::time::sleep(PAUSE).await;
-        self.attempts < ATTEMPTS_MAX
+        tokio::task::yield_now().await;
+        Instant::now() < self.deadline
     }
 }
 
@@ -90,7 +89,7 @@ async fn every_answer_is_the_real_servers() {
         let client = server.client().unwrap();
         let script = std::fs::read_to_string(folder.join(format!("{}.script.json", topic.name))).unwrap();
         namespaces(&client, &script).await;
-        let outcomes = replay(topic, &mut OverClient { client, attempts: 0 }).await;
+        let outcomes = replay(topic, &mut OverClient { client, deadline: Instant::now() + PATIENCE }).await;
         steps += outcomes.len();
         faults.extend(judge(&topic.name, &outcomes, &known));
     }

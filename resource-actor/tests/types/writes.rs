@@ -52,7 +52,7 @@ fn a_name_is_taken_once() {
         let widgets = world.widgets();
         create(&widgets, widget("a", 1)).await.unwrap();
         let again = create(&widgets, widget("a", 2)).await.err();
-        assert_eq!(again, Some(WriteError::AlreadyExists { name: "a".into(), generated: false }));
+        assert_eq!(again, Some(WriteError::AlreadyExists { name: "a".into(), generated: false, deleting: false }));
         assert_eq!(tree(&*get(&widgets, "a").await.unwrap()).at(&["spec", "n"]).unwrap().as_i64(), Some(1));
     });
 }
@@ -101,7 +101,7 @@ fn a_stale_update_is_a_conflict_and_one_without_a_revision_is_invalid() {
         let stale = replace(&widgets, "a", with(&first.object.revision().to_string())).await.err();
         assert!(matches!(stale, Some(WriteError::Conflict { .. })), "{stale:?}");
         let without = replace(&widgets, "a", widget("a", 3)).await.err();
-        assert!(matches!(without, Some(WriteError::Invalid { .. })), "{without:?}");
+        assert!(matches!(without, Some(WriteError::NoRevision { .. })), "{without:?}");
         let now = get(&widgets, "a").await.unwrap().revision().to_string();
         replace(&widgets, "a", with(&now)).await.unwrap();
     });
