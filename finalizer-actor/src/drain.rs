@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kindom_actor_kit::Deadline;
 use kindom_resource_actor::{Drained, ResourceHandle, StoredObject, WriteError};
-use kindom_storage::{KeyRange, RangeRequest, Revision, Storage};
+use kindom_storage::{Compare, KeyRange, KeyValue, Op, RangeRequest, Revision, Storage, Txn, TxnOutcome};
 
 /// How many objects are read and deleted at once: enough to share a durable batch, little to hold in memory.
 const PAGE: usize = 256;
@@ -43,12 +43,7 @@ pub(crate) async fn drain(handle: &ResourceHandle, within: &str) -> Result<Remai
         let Some(last) = page.kvs.last() else { return Ok(remaining) };
         request.range.start = KeyRange::single(&last.key).end.unwrap_or_else(|| last.key.clone());
         let full = page.kvs.len() == PAGE;
-        let objects = page.kvs.into_iter().filter_map(|kv| {
-            let key = std::str::from_utf8(kv.key.as_bytes()).ok()?.strip_prefix(handle.prefix())?.to_owned();
-            Some(StoredObject::new(&key, kv.value, kv.mod_revision))
-        });
-        let deletions =
-            objects.map(|object| async move { handle.delete_stored(&object, Deadline::after(STEP)).await });
+        let deletions = page.kvs.into_iter().map(|kv| delete(handle, kv));
         for outcome in join_all(deletions).await {
             match outcome? {
                 Drained::Gone => {}
@@ -64,6 +59,20 @@ pub(crate) async fn drain(handle: &ResourceHandle, within: &str) -> Result<Remai
         if !full {
             return Ok(remaining);
         }
+    }
+}
+
+async fn delete(handle: &ResourceHandle, kv: KeyValue) -> Result<Drained, WriteError> {
+    let name = std::str::from_utf8(kv.key.as_bytes()).ok().and_then(|key| key.strip_prefix(handle.prefix()));
+    if let Some(name) = name {
+        let object = StoredObject::new(name, kv.value, kv.mod_revision);
+        return handle.delete_stored(&object, Deadline::after(STEP)).await;
+    }
+    // A key that is no text is nobody's object, and would hold the prefix for ever.
+    let compares = vec![Compare::mod_is(&kv.key, kv.mod_revision)];
+    match handle.commit(Txn { compares, ops: vec![Op::Delete(kv.key)] }, Deadline::after(STEP)).await? {
+        TxnOutcome::Committed { .. } => Ok(Drained::Gone),
+        TxnOutcome::Failed { .. } => Ok(Drained::LookAgain),
     }
 }
 

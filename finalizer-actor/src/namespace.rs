@@ -47,6 +47,7 @@ pub(crate) async fn finish(world: &World, object: &StoredObject) -> Result<Vec<H
             }
         }
     }
+    content.failures.sort();
     content.by_finalizer = remaining.finalizers.into_iter().collect();
     conclude(world, object, &content, held.is_empty()).await?;
     failed.map(|()| held)

@@ -1,0 +1,72 @@
+//! Drains from end to end: registry and finalizer actor over a store in memory.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, missing_docs, reason = "tests")]
+
+mod kills;
+mod namespaces;
+mod registrations;
+#[path = "../../../registry-actor/tests/registry/world.rs"]
+mod world;
+
+use std::future::Future;
+
+use kindom_api::{Value, json, object};
+use kindom_finalizer_actor::FinalizerHandle;
+use kindom_resource_actor::{Preconditions, ResourceHandle, WriteError, Written};
+use world::{World, cluster, options};
+
+/// A world with namespaces and a finalizer actor.
+pub(crate) fn run<F: Future<Output = ()>>(seed: u64, pauses: u64, test: impl FnOnce(World) -> F) {
+    let built_in = vec![kindom_finalizer_actor::namespaces()];
+    world::run(seed, pauses, built_in, |world| async move {
+        let namespaces = &world.built_in[0];
+        let _finalizer = FinalizerHandle::start(&world.registry, &world.registrations, namespaces).unwrap();
+        test(world).await;
+    });
+}
+
+pub(crate) const NAMESPACES: &str = "/registry/namespaces/";
+
+impl World {
+    pub(crate) fn namespaces(&self) -> ResourceHandle {
+        self.built_in[0].clone()
+    }
+
+    /// Registers a type that holds its names, and gives it back.
+    pub(crate) async fn established(&self, plural: &str) -> ResourceHandle {
+        self.put_established(&world::crd(plural));
+        self.routed("g.io", plural).await.unwrap()
+    }
+
+    pub(crate) async fn make_namespace(&self, name: &str) {
+        let namespaces = self.namespaces();
+        let mut wanted = |cx: &kindom_resource_actor::RuleContext<'_>, _: &Value| {
+            let mut object =
+                object! { "apiVersion": "v1", "kind": "Namespace", "metadata": object! { "name": name } };
+            cx.spec.strategy.decode(cx, &mut object, None).unwrap();
+            Ok(object)
+        };
+        namespaces.create(cluster(""), &mut wanted, &options()).await.unwrap();
+    }
+
+    pub(crate) async fn delete_namespace(&self, name: &str) -> Result<Written, WriteError> {
+        self.namespaces().delete(cluster(name), &Preconditions::default(), &options()).await
+    }
+
+    pub(crate) async fn namespace(&self, name: &str) -> Option<Value> {
+        let found = self.namespaces().get(name, world::soon()).await.unwrap()?;
+        Some(json::parse(found.json()).unwrap())
+    }
+
+    pub(crate) async fn until_no_namespace(&self, name: &str) {
+        self.until(&self.namespaces(), async || self.namespace(name).await.is_none()).await;
+    }
+
+    /// Waits until the namespace's condition says this.
+    pub(crate) async fn until_namespace_says(&self, name: &str, message: &str) {
+        let says = async || {
+            let text = self.namespace(name).await.map(|tree| tree.to_string()).unwrap_or_default();
+            text.contains(message)
+        };
+        self.until(&self.namespaces(), says).await;
+    }
+}
