@@ -1,6 +1,6 @@
 //! Randomness as a parameter: the operating system's, or a seeded generator that replays.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{cell::RefCell, fmt::Write as _, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
@@ -54,11 +54,7 @@ impl Entropy {
     #[must_use]
     pub fn u64(&self) -> u64 {
         match &self.0 {
-            Source::System => {
-                let mut bytes = [0; 8];
-                getrandom::fill(&mut bytes).expect("invariant: the system gave randomness before");
-                u64::from_le_bytes(bytes)
-            }
+            Source::System => POOL.with_borrow_mut(Pool::next),
             Source::Seeded(state) => state.lock().next(),
         }
     }
@@ -107,6 +103,34 @@ impl Entropy {
         let half = duration / 2;
         let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
         half + Duration::from_nanos(self.below(nanos.saturating_add(1)))
+    }
+}
+
+thread_local! {
+    static POOL: RefCell<Pool> = const { RefCell::new(Pool { words: [0; POOL_WORDS], left: 0 }) };
+}
+
+const POOL_WORDS: usize = 64;
+
+/// The system's randomness, fetched for several draws at once: every request draws, and a system call each time would
+/// be a twentieth of what a GET costs. What was drawn is wiped.
+struct Pool {
+    words: [u64; POOL_WORDS],
+    left: usize,
+}
+
+impl Pool {
+    fn next(&mut self) -> u64 {
+        if self.left == 0 {
+            let mut bytes = [0; POOL_WORDS * 8];
+            getrandom::fill(&mut bytes).expect("invariant: the system gave randomness before");
+            for (word, bytes) in self.words.iter_mut().zip(bytes.as_chunks().0) {
+                *word = u64::from_le_bytes(*bytes);
+            }
+            self.left = POOL_WORDS;
+        }
+        self.left -= 1;
+        self.words.get_mut(self.left).map_or(0, std::mem::take)
     }
 }
 

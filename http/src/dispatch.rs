@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use flate2::read::GzDecoder;
 use futures::StreamExt as _;
 use kindom_actor_kit::Deadline;
-use kindom_api::GroupResource;
+use kindom_api::{GroupResource, GroupVersionResource};
 use kindom_resource_actor::{ReadError, ResourceHandle, TypeSpec};
 use tokio::time::{Instant, timeout_at};
 
@@ -79,7 +79,8 @@ pub(crate) async fn serve(
     let mut response = outcome.unwrap_or_else(|why| failure(&request, why));
     drop(in_flight);
     audit(&state, &request, &mut response);
-    state.metrics.end(labels(&request, info.ok().as_ref(), response.status().as_u16()), began.elapsed());
+    let labels = labels(&state, &request, info.ok(), response.status().as_u16());
+    state.metrics.end(labels, began.elapsed());
     response
 }
 
@@ -93,28 +94,56 @@ fn audit(state: &State, request: &HttpRequest, response: &mut HttpResponse) {
     }
 }
 
-fn labels(request: &HttpRequest, info: Option<&RequestInfo>, code: u16) -> RequestLabels {
-    let (verb, resource) = match info {
-        Some(RequestInfo::Resource(info)) => (info.verb.as_str(), Some(info)),
-        Some(RequestInfo::Path(_)) | None => (request.method().as_str(), None),
-    };
-    let part = |of: fn(&ResourceRequest) -> &str| resource.map(of).unwrap_or_default().to_owned();
-    // What no type stands behind would let clients make labels without end.
-    let known = code != 404;
-    RequestLabels {
-        verb: verb.to_ascii_uppercase(),
-        group: if known { part(|i| &i.resource.group) } else { String::new() },
-        version: if known { part(|i| &i.resource.version) } else { String::new() },
-        resource: if known { part(|i| &i.resource.resource) } else { String::new() },
-        subresource: if known { part(|i| &i.subresource) } else { String::new() },
-        scope: match resource {
-            None => "",
-            Some(info) if !info.name.is_empty() => "resource",
-            Some(info) if !info.namespace.is_empty() => "namespace",
-            Some(_) => "cluster",
-        }
-        .to_owned(),
+/// What the request is counted as. Names count only if there is such a type, and methods only if HTTP has them: else
+/// clients could make labels without end.
+fn labels(state: &State, request: &HttpRequest, info: Option<RequestInfo>, code: u16) -> RequestLabels {
+    let nothing = || RequestLabels {
+        verb: method_label(request),
+        group: String::new(),
+        version: String::new(),
+        resource: String::new(),
+        subresource: String::new(),
+        scope: "",
         code,
+    };
+    let Some(RequestInfo::Resource(info)) = info else { return nothing() };
+    let known = code < 400
+        || find(state, &info)
+            .is_some_and(|(_, spec)| info.subresource.is_empty() || subresource_served(&spec, &info));
+    let scope = match &info {
+        info if !info.name.is_empty() => "resource",
+        info if !info.namespace.is_empty() => "namespace",
+        _ => "cluster",
+    };
+    let verb = match info.verb {
+        Verb::List => "LIST",
+        Verb::Watch => "WATCH",
+        Verb::DeleteCollection => "DELETECOLLECTION",
+        Verb::Get
+        | Verb::Create
+        | Verb::Update
+        | Verb::Patch
+        | Verb::Delete
+        | Verb::Proxy
+        | Verb::Unknown => method_label(request),
+    };
+    if !known {
+        return RequestLabels { verb, scope, ..nothing() };
+    }
+    let GroupVersionResource { group, version, resource } = info.resource;
+    RequestLabels { verb, group, version, resource, subresource: info.subresource, scope, code }
+}
+
+fn method_label(request: &HttpRequest) -> &'static str {
+    match request.method().as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
     }
 }
 
@@ -126,7 +155,7 @@ async fn answer(
     info: &RequestInfo,
 ) -> Result<HttpResponse, Failure> {
     let user = authenticate(state, request)?;
-    let method = request.method().as_str().to_ascii_lowercase();
+    let method;
     let attributes = match info {
         RequestInfo::Resource(info) => Attributes::Resource {
             verb: info.verb.as_str(),
@@ -136,7 +165,10 @@ async fn answer(
             namespace: &info.namespace,
             name: &info.name,
         },
-        RequestInfo::Path(_) => Attributes::Path { verb: &method, path: request.uri().path() },
+        RequestInfo::Path(_) => {
+            method = request.method().as_str().to_ascii_lowercase();
+            Attributes::Path { verb: &method, path: request.uri().path() }
+        }
     };
     authorize(&user, &attributes).map_err(Failure::Denied)?;
     match info {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kindom_actor_kit::{ActorTable, Clock, Entropy};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
+use kindom_storage::WriteCounts;
 use tokio::sync::watch;
 
 use crate::authn::Authenticator;
@@ -30,6 +31,8 @@ pub struct Config {
     pub object_bytes_max: usize,
     /// The actors, to list and to kill; none unless chaos is enabled.
     pub chaos: Option<ActorTable>,
+    /// What the store has written, for `/metrics`; none where the engine does not say.
+    pub store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
 }
 
 /// What every request is served with; shared by the workers.
@@ -58,7 +61,7 @@ impl State {
             chaos: config.chaos,
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
-            metrics: Metrics::new(),
+            metrics: Metrics::new(config.store_writes),
             documents: crate::documents::Documents::default(),
             stopping: watch::Sender::new(false),
         }

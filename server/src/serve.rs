@@ -41,7 +41,6 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
         options.data_dir.join("store"),
         EmbeddedOptions { limits, ..EmbeddedOptions::default() },
     )?;
-    let storage: Arc<dyn Storage> = Arc::new(storage);
     let pki = Pki::load_or_create(
         &options.data_dir.join("pki"),
         &serving_names(options.bind_address, host_name().as_deref()),
@@ -49,7 +48,8 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     run_system(serving(options, storage, &pki))?
 }
 
-async fn serving(options: &Serve, storage: Arc<dyn Storage>, pki: &Pki) -> Result<(), BoxError> {
+async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), BoxError> {
+    let storage: Arc<dyn Storage> = Arc::new(engine.clone());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let entropy = Entropy::system()?;
     let supervisor = Supervisor::new(ActorTable::new(), entropy.fork());
@@ -71,7 +71,7 @@ async fn serving(options: &Serve, storage: Arc<dyn Storage>, pki: &Pki) -> Resul
     let history = history::keep(Arc::clone(&storage), deps.clock.clone(), options.etcd_compaction_interval);
     let history = tokio::spawn(history);
 
-    let running = listen(options, pki, registry, namespaces, &supervisor, cores)?;
+    let running = listen(options, pki, registry, namespaces, engine, &supervisor, cores)?;
     let url = server_url(running.address);
     let kubeconfig = kubeconfig(options, pki, &url)?;
     let mut out = std::io::stdout();
@@ -103,6 +103,7 @@ fn listen(
     pki: &Pki,
     registry: RegistryHandle,
     namespaces: ResourceHandle,
+    engine: Embedded,
     supervisor: &Supervisor,
     workers: usize,
 ) -> Result<kindom_http::Running, BoxError> {
@@ -122,6 +123,7 @@ fn listen(
         authenticator: Authenticator::new(&authorities, tokens)?,
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
+        store_writes: Some(Box::new(move || engine.write_counts())),
     };
     let address = SocketAddr::new(options.bind_address, options.secure_port);
     Ok(serve(address, tls, workers, config)?)
