@@ -78,8 +78,7 @@ impl WatchCursor {
                 self.follow()?;
                 continue;
             }
-            let events =
-                if self.history.is_some() { self.from_history(max)? } else { self.from_log(max).await? };
+            let events = if self.history.is_some() { self.recorded(max)? } else { self.logged(max).await? };
             if !events.is_empty() {
                 return Ok(events);
             }
@@ -153,7 +152,7 @@ impl WatchCursor {
         Ok(())
     }
 
-    async fn from_log(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
+    async fn logged(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
         if let Ok(events) = self.live.log.after(self.cursor, max) {
             if let Some(last) = events.last() {
                 self.cursor = last.revision;
@@ -161,10 +160,10 @@ impl WatchCursor {
             return Ok(events);
         }
         self.read_history().await?;
-        self.from_history(max)
+        self.recorded(max)
     }
 
-    fn from_history(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
+    fn recorded(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }

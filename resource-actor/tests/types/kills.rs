@@ -175,7 +175,7 @@ async fn storm(world: World, kills: usize) {
     }
     assert_eq!(stored(&widgets).await, model, "the snapshot is the fold of the history");
     for (name, acknowledged) in names.iter().zip(&acknowledged) {
-        assert_eq!(n(&tree(&*get(&widgets, name).await.unwrap())), acknowledged.load(Ordering::SeqCst));
+        assert_eq!(n(&tree(&get(&widgets, name).await.unwrap())), acknowledged.load(Ordering::SeqCst));
     }
 }
 

@@ -52,8 +52,11 @@ fn a_name_is_taken_once() {
         let widgets = world.widgets();
         create(&widgets, widget("a", 1)).await.unwrap();
         let again = create(&widgets, widget("a", 2)).await.err();
-        assert_eq!(again, Some(WriteError::AlreadyExists { name: "a".into(), generated: false, deleting: false }));
-        assert_eq!(tree(&*get(&widgets, "a").await.unwrap()).at(&["spec", "n"]).unwrap().as_i64(), Some(1));
+        assert_eq!(
+            again,
+            Some(WriteError::AlreadyExists { name: "a".into(), generated: false, deleting: false })
+        );
+        assert_eq!(tree(&get(&widgets, "a").await.unwrap()).at(&["spec", "n"]).unwrap().as_i64(), Some(1));
     });
 }
 
@@ -117,7 +120,7 @@ fn patches_that_race_all_apply() {
         for written in futures::future::join_all(all).await {
             written.unwrap();
         }
-        assert_eq!(tree(&*get(&widgets, "a").await.unwrap()).at(&["spec", "n"]).unwrap().as_i64(), Some(50));
+        assert_eq!(tree(&get(&widgets, "a").await.unwrap()).at(&["spec", "n"]).unwrap().as_i64(), Some(50));
     });
 }
 
