@@ -15,3 +15,7 @@ e2e *args:
 # README's demo, printed as it runs
 demo:
     ./test -p kindom-integration --test e2e demo:: -- --nocapture
+
+# what requests cost the server; docs/benchmarks.md has a run
+bench *args:
+    cargo build --release -p kindom && cargo run --release -p kindom-benches -- {{args}}

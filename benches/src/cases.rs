@@ -1,0 +1,108 @@
+//! What is measured, a file for each part.
+
+pub(crate) mod lists;
+pub(crate) mod registrations;
+pub(crate) mod startup;
+pub(crate) mod watches;
+pub(crate) mod widgets;
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::{Ask, Connection, Lines, Protocol};
+use crate::error::LoadError;
+use crate::process::Process;
+use crate::shapes;
+
+/// What the cases share.
+pub(crate) struct Setup {
+    pub(crate) binary: PathBuf,
+    pub(crate) folder: TempDir,
+    pub(crate) counts: Counts,
+}
+
+/// How much is done.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Counts {
+    /// Requests of each of the GET's rounds.
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) gets: usize,
+    /// Rounds of the GETs, kindom and floor in turn.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) rounds: usize,
+    /// Objects created; half as many are updated and patched.
+    #[arg(long, default_value_t = 20_000)]
+    pub(crate) creates: usize,
+    /// Clients that write.
+    #[arg(long, default_value_t = 64)]
+    pub(crate) writers: usize,
+    /// Clients that read.
+    #[arg(long, default_value_t = 16)]
+    pub(crate) readers: usize,
+    /// Types registered.
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) types: usize,
+    /// Watch streams.
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) watches: usize,
+    /// Events that each of them gets.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) events: usize,
+    /// Starts on a new folder, and on an existing one.
+    #[arg(long, default_value_t = 7)]
+    pub(crate) starts: usize,
+}
+
+impl Setup {
+    /// A folder for a server of its own.
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) async fn kindom(&self, data: &Path) -> Result<Process, LoadError> {
+        Process::kindom(&self.binary, data).await
+    }
+
+    /// A server that serves `widgets`.
+    pub(crate) async fn with_widgets(&self, name: &str) -> Result<(Process, Connection), LoadError> {
+        let process = self.kindom(&self.data(name)).await?;
+        let endpoint = process.endpoint()?;
+        let mut connection = endpoint.connect(Protocol::Http1).await?;
+        let mut watch = established(endpoint.connect(Protocol::Http1).await?).await?;
+        connection.expect(&Ask::post(shapes::CRDS, shapes::widgets().to_string())).await?;
+        while next_established(&mut watch).await?.is_none() {}
+        Ok((process, connection))
+    }
+}
+
+/// A watch of all registrations, for [`next_established`].
+pub(crate) async fn established(connection: Connection) -> Result<Lines, LoadError> {
+    connection.lines(format!("{}?watch=true", shapes::CRDS)).await
+}
+
+/// The name of the registration in the next event, if it is Established.
+pub(crate) async fn next_established(watch: &mut Lines) -> Result<Option<String>, LoadError> {
+    let event: Value = parse(&watch.next().await?)?;
+    let conditions = event.pointer("/object/status/conditions").and_then(Value::as_array);
+    let is = |condition: &Value| {
+        let text = |field| condition.get(field).and_then(Value::as_str);
+        text("type") == Some("Established") && text("status") == Some("True")
+    };
+    let name = event.pointer("/object/metadata/name").and_then(Value::as_str);
+    Ok(conditions.is_some_and(|all| all.iter().any(is)).then(|| name.unwrap_or_default().to_owned()))
+}
+
+pub(crate) fn parse(bytes: &Bytes) -> Result<Value, LoadError> {
+    serde_json::from_slice(bytes).map_err(LoadError::transport("an answer"))
+}
+
+/// A metric without labels.
+pub(crate) async fn metric(connection: &mut Connection, name: &str) -> Result<f64, LoadError> {
+    let text = connection.expect(&Ask::get("/metrics")).await?;
+    let text = String::from_utf8_lossy(&text);
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    value.ok_or_else(|| LoadError::Missing(format!("/metrics has no {name}")))
+}

@@ -1,0 +1,128 @@
+//! The load program: what requests cost the server, beside what a bare handler takes for them in the same run.
+//!
+//! **Owns** the figures of docs/benchmarks.md. It starts the real binary and the floor as processes, sends a bounded
+//! number of requests to each, and reads the CPU time of their threads from `/proc`. CPU is what is compared, since it
+//! says the same on a busy machine as on an idle one, more or less; times of day are printed too.
+//!
+//! A target that is missed is a figure, not a failure: it fails only where it could not measure.
+
+mod cases;
+mod client;
+mod error;
+mod floor;
+mod load;
+mod process;
+mod report;
+mod shapes;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cases::{Counts, Setup};
+use clap::{Parser, Subcommand, ValueEnum};
+use error::LoadError;
+use report::Row;
+
+/// Measures `kindom serve`.
+#[derive(Debug, Parser)]
+#[command(name = "kindom-load", args_conflicts_with_subcommands = true)]
+struct Flags {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The binary; by default KINDOM_BIN, else the one beside this program.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Where the servers' folders are made; by default the system's folder for temporary files.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// What to measure; by default everything.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Case>,
+    #[command(flatten)]
+    counts: Counts,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serves files without doing anything else; started by this program itself.
+    #[command(hide = true)]
+    Floor { files: PathBuf, pki: PathBuf },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Case {
+    Start,
+    Get,
+    Write,
+    List,
+    Watch,
+    Register,
+    Memory,
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    let done = match &flags.command {
+        Some(Command::Floor { files, pki }) => floor::serve(files, pki),
+        None => measure(flags),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "kindom-load: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn binary(flags: &Flags) -> Result<PathBuf, LoadError> {
+    let beside = || Some(std::env::current_exe().ok()?.with_file_name("kindom"));
+    let named = flags.binary.clone().or_else(|| std::env::var_os("KINDOM_BIN").map(PathBuf::from));
+    let found = named.or_else(beside).filter(|path| path.is_file());
+    found.ok_or_else(|| {
+        LoadError::Missing("no binary: cargo build --release -p kindom, or name one with --binary".to_owned())
+    })
+}
+
+#[tokio::main]
+async fn measure(flags: Flags) -> Result<(), LoadError> {
+    // Watches take a descriptor each, here and in the server, which inherits the limit.
+    raise_open_files();
+    let binary = binary(&flags)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("kindom-load-");
+    let folder = flags.folder.as_ref().map_or_else(|| builder.tempdir(), |parent| builder.tempdir_in(parent));
+    let folder = folder.map_err(LoadError::io("a folder"))?;
+    let setup = Setup { binary, folder, counts: flags.counts };
+    say(&format!("{}.\n\n{}", report::machine(setup.folder.path()), report::HEAD));
+    let mut row = |row: Row| say(&row.line());
+    for case in Case::value_variants() {
+        if !flags.only.is_empty() && !flags.only.contains(case) {
+            continue;
+        }
+        match case {
+            Case::Start => cases::startup::starts(&setup, &mut row).await?,
+            Case::Get => cases::widgets::gets(&setup, &mut row).await?,
+            Case::Write => cases::widgets::writes(&setup, &mut row).await?,
+            Case::List => cases::lists::lists(&setup, &mut row).await?,
+            Case::Watch => cases::watches::deliveries(&setup, &mut row).await?,
+            Case::Register => cases::registrations::served(&setup, &mut row).await?,
+            Case::Memory => cases::registrations::memory(&setup, &mut row).await?,
+        }
+    }
+    Ok(())
+}
+
+/// A line of the report, as soon as it is known.
+fn say(line: &str) {
+    // Whoever reads it may have gone.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let most = getrlimit(Resource::Nofile).maximum;
+    // Where it may not, fewer watches fit.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
+}

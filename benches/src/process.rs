@@ -1,0 +1,118 @@
+//! A measured process: kindom, or the floor.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::client::Endpoint;
+use crate::error::LoadError;
+
+/// Whoever has not said where it listens by then hangs.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+
+/// A server process. Dropping it kills it.
+pub(crate) struct Process {
+    child: Child,
+    pid: u32,
+    address: SocketAddr,
+    pki: PathBuf,
+    started: Instant,
+}
+
+impl Process {
+    /// `kindom serve` on this folder and a free port.
+    pub(crate) async fn kindom(binary: &Path, data: &Path) -> Result<Self, LoadError> {
+        let mut command = Command::new(binary);
+        command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(data);
+        // Every request's line would be the log's cost.
+        command.env("KINDOM_LOG", "warn");
+        Self::start(command, data.join("pki")).await
+    }
+
+    /// The floor: serves the files of `files` with the certificates of a server that was started before.
+    pub(crate) async fn floor(files: &Path, pki: &Path) -> Result<Self, LoadError> {
+        let own = std::env::current_exe().map_err(LoadError::io("where this program is"))?;
+        let mut command = Command::new(own);
+        command.arg("floor").arg(files).arg(pki);
+        Self::start(command, pki.to_owned()).await
+    }
+
+    async fn start(mut command: Command, pki: PathBuf) -> Result<Self, LoadError> {
+        let program = command.as_std().get_program().to_string_lossy().into_owned();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let started = Instant::now();
+        let mut child = command.spawn().map_err(LoadError::io(format!("starting {program}")))?;
+        let pid = child.id().unwrap_or_default();
+        let stdout =
+            child.stdout.take().ok_or_else(|| LoadError::Missing(format!("{program} has no output")))?;
+        let mut lines = BufReader::new(stdout).lines();
+        let first = tokio::time::timeout(READY_LIMIT, lines.next_line()).await;
+        let first = first
+            .ok()
+            .and_then(Result::ok)
+            .flatten()
+            .ok_or_else(|| LoadError::Missing(format!("{program} did not say where it listens")))?;
+        let address = first
+            .split_once("https://")
+            .and_then(|(_, rest)| rest.split([';', ' ', '/']).next())
+            .and_then(|address| address.parse().ok())
+            .ok_or_else(|| LoadError::Missing(format!("{program} said no address: {first}")))?;
+        // A full pipe would block it.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Ok(Self { child, pid, address, pki, started })
+    }
+
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, LoadError> {
+        Endpoint::new(self.address, &self.pki)
+    }
+
+    pub(crate) fn pki(&self) -> &Path {
+        &self.pki
+    }
+
+    /// How long ago it was executed.
+    pub(crate) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The CPU time of its threads, the kernel's work for them included.
+    ///
+    /// `schedstat` counts nanoseconds; the ticks of `stat` (10 ms) would need ten times the requests.
+    pub(crate) fn cpu(&self) -> Result<Duration, LoadError> {
+        let folder = format!("/proc/{}/task", self.pid);
+        let mut total = 0;
+        for thread in fs::read_dir(&folder).map_err(LoadError::io(&folder))? {
+            let file = thread.map_err(LoadError::io(&folder))?.path().join("schedstat");
+            // A thread that has just ended is missing.
+            let Ok(text) = fs::read_to_string(&file) else { continue };
+            let nanos = text.split(' ').next().and_then(|field| field.parse::<u64>().ok());
+            total += nanos.ok_or_else(|| LoadError::Missing(format!("{}: {text}", file.display())))?;
+        }
+        Ok(Duration::from_nanos(total))
+    }
+
+    /// The memory it holds (`VmRSS`), in bytes.
+    pub(crate) fn memory(&self) -> Result<u64, LoadError> {
+        let file = format!("/proc/{}/status", self.pid);
+        let text = fs::read_to_string(&file).map_err(LoadError::io(&file))?;
+        let kib = text
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+        kib.map(|kib| kib * 1024).ok_or_else(|| LoadError::Missing(format!("{file} has no VmRSS")))
+    }
+
+    /// Sends SIGTERM, and waits for the end.
+    pub(crate) async fn end(mut self) -> Result<(), LoadError> {
+        if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+            kill_process(pid, Signal::TERM).map_err(|e| LoadError::io("SIGTERM")(e.into()))?;
+        }
+        self.child.wait().await.map(drop).map_err(LoadError::io("waiting for the end"))
+    }
+}

@@ -1,0 +1,126 @@
+//! What is registered and stored: a type like those of real projects, objects of 1 KB, schemas of 8 KB.
+
+use serde_json::{Map, Value, json};
+
+pub(crate) const GROUP: &str = "bench.kindom.dev";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// The path of a type's objects in namespace `default`.
+pub(crate) fn collection(plural: &str) -> String {
+    format!("/apis/{GROUP}/v1/namespaces/default/{plural}")
+}
+
+/// A registration. `singular` is lower case.
+fn registration(singular: &str, spec_properties: Value) -> Value {
+    let plural = format!("{singular}s");
+    let mut kind = singular.to_owned();
+    if let Some(first) = kind.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{GROUP}")},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": singular, "kind": kind, "listKind": format!("{kind}List")},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object",
+                "properties": {
+                    "apiVersion": {"type": "string"},
+                    "kind": {"type": "string"},
+                    "metadata": {"type": "object"},
+                    "spec": {"type": "object", "properties": spec_properties, "required": ["image"]},
+                },
+            }}}],
+        },
+    })
+}
+
+fn widget_spec() -> Value {
+    json!({
+        "image": {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[a-z0-9./:-]+$"},
+        "replicas": {"type": "integer", "minimum": 0, "maximum": 1000, "default": 1},
+        "policy": {"type": "string", "enum": ["Always", "Never", "OnFailure"], "default": "Always"},
+        "paused": {"type": "boolean"},
+        "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
+        "ports": {"type": "array", "maxItems": 20, "items": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+                "protocol": {"type": "string", "default": "TCP"},
+            },
+            "required": ["port"],
+        }},
+        "args": {"type": "array", "items": {"type": "string"}},
+        "notes": {"type": "string"},
+    })
+}
+
+/// The registration of `widgets`, whose objects are measured.
+pub(crate) fn widgets() -> Value {
+    registration("widget", widget_spec())
+}
+
+/// An object of `widgets`; stored and served it has 1 KB.
+pub(crate) fn widget(name: &str, replicas: usize) -> Value {
+    let text = |length: usize| "lorem ipsum dolor sit amet ".chars().cycle().take(length).collect::<String>();
+    json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "Widget",
+        "metadata": {
+            "name": name,
+            "labels": {"app.kubernetes.io/name": "bench", "app.kubernetes.io/part-of": "load", "tier": "backend"},
+            "annotations": {"example.com/owner": "team-a", "example.com/note": text(80)},
+        },
+        "spec": {
+            "image": "registry.example.com/team/app:1.2.3",
+            "replicas": replicas,
+            "policy": "OnFailure",
+            "paused": false,
+            "nodeSelector": {"kubernetes.io/arch": "amd64", "disk": "ssd"},
+            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}, {"name": "metrics", "port": 9090}],
+            "args": ["--listen=:8080", "--metrics=:9090", "--log-level=info"],
+            "notes": text(230),
+        },
+    })
+}
+
+/// The singular of the n-th of many types.
+pub(crate) fn singular(n: usize) -> String {
+    format!("part{n}x")
+}
+
+/// The registration of the n-th of many types; its schema has 8 KB.
+pub(crate) fn part(n: usize) -> Value {
+    const SCHEMA_BYTES: usize = 8 << 10;
+    let mut properties = Map::new();
+    let mut size = 300;
+    while size < SCHEMA_BYTES {
+        let Value::Object(mut nested) = widget_spec() else { break };
+        for property in nested.values_mut().filter_map(Value::as_object_mut) {
+            property.insert("description".into(), "What a user would read here about this field.".into());
+        }
+        let section = json!({"type": "object", "properties": nested});
+        size += section.to_string().len() + 16;
+        properties.insert(format!("section{}", properties.len()), section);
+    }
+    properties.insert("image".into(), json!({"type": "string"}));
+    registration(&singular(n), Value::Object(properties))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_what_they_are_called() {
+        let schema = part(7).pointer("/spec/versions/0/schema").unwrap().to_string().len();
+        assert!((8 << 10..10 << 10).contains(&schema), "{schema}");
+        // uid, timestamps, generation and resourceVersion come on top.
+        let object = widget("widget-000001", 3).to_string().len();
+        assert!((850..950).contains(&object), "{object}");
+    }
+}
