@@ -1,7 +1,7 @@
 //! What waits for the writer, bounded in number and bytes.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
@@ -35,6 +35,11 @@ impl Request {
     }
 }
 
+/// When several write at once, a batch waits for as long as they keep coming: until nothing was queued for `PAUSE`, but
+/// no longer than `LINGER`. Whoever just missed a batch waits for two syncs, and every sync costs CPU.
+const PAUSE: Duration = Duration::from_micros(200);
+const LINGER: Duration = Duration::from_millis(1);
+
 #[derive(Default)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
@@ -65,19 +70,20 @@ impl Queue {
         inner.closing = closes;
         inner.bytes += request.bytes();
         inner.requests.push_back(request);
-        if inner.waiting {
+        if inner.waiting || closes {
             self.ready.notify_one();
         }
         Ok(())
     }
 
     /// Takes what waits, in order, up to so many requests and bytes but at least one; waits for one until `deadline`
-    /// (`None`: for ever).
+    /// (`None`: for ever). With `company`, what follows within a moment is taken too.
     pub(super) fn take(
         &self,
         requests_max: usize,
         bytes_max: usize,
         deadline: Option<Instant>,
+        company: bool,
     ) -> Vec<Request> {
         let mut inner = self.inner.lock();
         while inner.requests.is_empty() {
@@ -92,6 +98,16 @@ impl Queue {
             inner.waiting = false;
             if late && inner.requests.is_empty() {
                 return Vec::new();
+            }
+        }
+        let patience = Instant::now() + LINGER;
+        while company && !inner.closing && inner.requests.len() < requests_max && inner.bytes < bytes_max {
+            let seen = inner.requests.len();
+            // Only a close wakes it, as `waiting` is not set: a wake-up for each write would cost more than it brings.
+            let pause = (Instant::now() + PAUSE).min(patience);
+            let late = self.ready.wait_until(&mut inner, pause).timed_out();
+            if late && (inner.requests.len() == seen || pause == patience) {
+                break;
             }
         }
         let (mut taken, mut bytes) = (Vec::new(), 0);
@@ -124,14 +140,14 @@ mod tests {
         // One always fits.
         queue.push(txn(500), &limits).unwrap();
         assert_eq!(queue.push(txn(1), &limits), Err(StorageError::Busy));
-        assert_eq!(queue.take(10, 10, None).len(), 1);
+        assert_eq!(queue.take(10, 10, None, false).len(), 1);
         for _ in 0..3 {
             queue.push(txn(10), &limits).unwrap();
         }
         assert_eq!(queue.push(txn(1), &limits), Err(StorageError::Busy));
-        assert_eq!(queue.take(2, 100, None).len(), 2);
+        assert_eq!(queue.take(2, 100, None, false).len(), 2);
         queue.push(txn(10), &limits).unwrap();
-        assert_eq!(queue.take(10, 15, None).len(), 1);
+        assert_eq!(queue.take(10, 15, None, false).len(), 1);
     }
 
     #[test]
@@ -141,7 +157,22 @@ mod tests {
         queue.push(txn(1), &limits).unwrap();
         queue.push(Request::Close { reply: oneshot::channel().0 }, &limits).unwrap();
         assert!(matches!(queue.push(txn(1), &limits), Err(StorageError::Unavailable { .. })));
-        assert!(matches!(queue.take(10, 10, None)[..], [Request::Txn { .. }, Request::Close { .. }]));
-        assert!(queue.take(10, 10, Some(Instant::now())).is_empty());
+        assert!(matches!(queue.take(10, 10, None, false)[..], [Request::Txn { .. }, Request::Close { .. }]));
+        assert!(queue.take(10, 10, Some(Instant::now()), false).is_empty());
+    }
+
+    #[test]
+    fn in_company_a_batch_takes_what_follows() {
+        let queue = Queue::default();
+        let limits = Limits::default();
+        queue.push(txn(1), &limits).unwrap();
+        // Nobody comes: it does not wait for ever.
+        assert_eq!(queue.take(10, 100, None, true).len(), 1);
+        // Full: it does not wait at all; and a close is not kept waiting.
+        queue.push(txn(1), &limits).unwrap();
+        queue.push(txn(1), &limits).unwrap();
+        assert_eq!(queue.take(2, 100, None, true).len(), 2);
+        queue.push(Request::Close { reply: oneshot::channel().0 }, &limits).unwrap();
+        assert!(matches!(queue.take(10, 100, None, true)[..], [Request::Close { .. }]));
     }
 }

@@ -26,6 +26,8 @@ use crate::{Applied, Key, Revision, StorageError, TxnOutcome};
 
 /// How many compacted revisions are freed between two batches: about a millisecond's work.
 const PRUNE_REVISIONS: usize = 2048;
+/// So many requests in one batch mean that several write at once.
+const COMPANY_MIN: usize = 4;
 /// Space in a segment is reserved so much at a time. Writing into reserved space makes an fsync cheaper, and opening
 /// after a crash looks through all of it.
 pub(super) const ALLOCATE_BYTES: u64 = 8 << 20;
@@ -61,13 +63,16 @@ enum Answer {
 impl Writer {
     /// Runs until the store is closed.
     pub(super) fn run(mut self) {
+        // How many asked at once the last time tells whether waiting for company pays; a lone writer never waits.
+        let mut company = false;
         loop {
             let dirty = self.mark.mark.batch < self.batch && self.core.failed().is_none();
             let deadline = dirty.then(|| self.marked_at + self.options.mark_every);
             let pruned = self.prune();
             let deadline = if pruned { deadline } else { Some(Instant::now()) };
-            let mut requests =
-                self.core.queue.take(self.options.batch_txns_max, self.options.batch_bytes_max, deadline);
+            let (most, bytes) = (self.options.batch_txns_max, self.options.batch_bytes_max);
+            let mut requests = self.core.queue.take(most, bytes, deadline, company);
+            company = requests.len() >= COMPANY_MIN;
             let close = match requests.pop() {
                 Some(Request::Close { reply }) => Some(reply),
                 last => {
