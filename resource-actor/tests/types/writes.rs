@@ -186,7 +186,7 @@ fn preconditions_hold_or_nothing_happens() {
                 resource_version: resource_version.map(str::to_owned),
             };
             let refused = widgets.delete(at("a"), &wanted, &options()).await.err();
-            assert!(matches!(refused, Some(WriteError::Conflict { .. })), "{refused:?}");
+            assert!(matches!(refused, Some(WriteError::Precondition { .. })), "{refused:?}");
         }
         let wanted =
             Preconditions { uid: Some(created.object.uid().to_owned()), resource_version: Some(revision) };
