@@ -54,6 +54,9 @@ pub struct Resource {
     pub storage_version_hash: String,
     /// Its subresources.
     pub subresources: Vec<Subresource>,
+    /// Whether it is a built-in type: the aggregated document then leaves the group and version that it is found under
+    /// out of the kinds.
+    pub built_in: bool,
 }
 
 /// A subresource.
@@ -235,6 +238,7 @@ fn aggregated_resource(group: &str, version: &str, resource: &Resource) -> Value
         kindom_api::object! { "group": group, "version": version, "kind": kind }
     };
     let mut map = Map::new();
+    let (group, version) = if resource.built_in { ("", "") } else { (group, version) };
     map.insert("resource", resource.plural.as_str());
     map.insert("responseKind", kind(group, version, &resource.kind));
     map.insert("scope", if resource.namespaced { "Namespaced" } else { "Cluster" });
@@ -279,6 +283,7 @@ mod tests {
             short_names: vec!["w".into()],
             categories: vec!["all".into()],
             storage_version_hash: "h".into(),
+            built_in: false,
             subresources: vec![
                 Subresource {
                     name: "status".into(),

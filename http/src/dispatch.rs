@@ -234,9 +234,10 @@ async fn route(
 /// Nothing is served under a path: built-in groups have handlers for all of theirs, and say so as a Status.
 fn nothing_there(state: &State, info: &ResourceRequest) -> RequestError {
     let table = state.registry.routes().table();
-    let built_in = table.group(&info.resource.group).is_some_and(|types| {
-        types.values().filter_map(ResourceHandle::spec).any(|spec| spec.registration.is_none())
-    });
+    let built_in = !info.resource.group.is_empty()
+        && table.group(&info.resource.group).is_some_and(|types| {
+            types.values().filter_map(ResourceHandle::spec).any(|spec| spec.registration.is_none())
+        });
     if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }
 }
 

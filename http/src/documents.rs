@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha512};
 use crate::authn::{Attributes, MASTERS, User, deny};
 use crate::discovery::{self, Group, Resource, Subresource, Version};
 use crate::dispatch::header_of;
-use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, JSON, accept, wants_aggregated_discovery};
+use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, Format, JSON, accept, wants_aggregated_discovery};
 use crate::respond::{Reply, send, start};
 use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::Failure;
@@ -198,6 +198,7 @@ fn resource(spec: &TypeSpec, version: &str) -> Resource {
             false => discovery::storage_version_hash(&spec.group, storage, &spec.names.kind),
         },
         subresources: subresources.collect(),
+        built_in: spec.registration.is_none(),
     }
 }
 
@@ -331,6 +332,11 @@ async fn openapi_document(
     group: &str,
     version: &str,
 ) -> Result<HttpResponse, Failure> {
+    // Another form than JSON is refused without a word, as kube-openapi's handler does.
+    let accepted = accept(header_of(request, header::ACCEPT), Endpoint::Plain);
+    if !accepted.is_ok_and(|accepted| accepted.format == Format::Json) {
+        return Ok(start(406).finish());
+    }
     groups(state).await?;
     let types = served(state.registry.routes().table().group(group), version);
     if types.is_empty() {

@@ -1,40 +1,56 @@
 //! Which objects of a type a list, a watch or a deletecollection is about.
 
+use kindom_api::json;
 use kindom_api::selector::{FieldSelector, LabelSelector};
-use kindom_resource_actor::StoredObject;
+use kindom_resource_actor::spec::SelectableField;
+use kindom_resource_actor::{ReadError, StoredObject};
 
 use crate::RequestError;
 use crate::dispatch::Call;
 use crate::query::ListOptions;
+use crate::status::Failure;
 
-/// A namespace (or all), labels, and the fields that every type has.
+/// A namespace (or all), labels, the fields that every type has, and those that the version declares.
 pub(crate) struct Filter {
     prefix: String,
     labels: LabelSelector,
     fields: FieldSelector,
+    /// Those of the version's fields that are selected by.
+    declared: Vec<SelectableField>,
 }
 
 impl Filter {
     /// # Errors
     /// [`RequestError::BadRequest`] for a field that cannot be selected by.
-    pub(crate) fn new(call: &Call<'_>, options: &ListOptions) -> Result<Self, RequestError> {
+    pub(crate) fn new(call: &Call<'_>, options: &ListOptions) -> Result<Self, Failure> {
+        let mut declared: Vec<SelectableField> = Vec::new();
         for requirement in options.field_selector.requirements() {
             let field = requirement.field.as_str();
-            if !matches!(field, "metadata.name" | "metadata.namespace") {
-                return Err(RequestError::BadRequest(if call.spec.registration.is_some() {
-                    format!("field label not supported: {field}")
-                } else {
-                    format!(
-                        "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                        kindom_api::field::go_quote(field)
-                    )
-                }));
+            if matches!(field, "metadata.name" | "metadata.namespace")
+                || declared.iter().any(|f| f.name == field)
+            {
+                continue;
+            }
+            match selectable(call, field)? {
+                Some(found) => declared.push(found),
+                None if call.spec.registration.is_some() => {
+                    return Err(
+                        RequestError::BadRequest(format!("field label not supported: {field}")).into()
+                    );
+                }
+                None => {
+                    let known = "only \"metadata.name\", \"metadata.namespace\"";
+                    let field = kindom_api::field::go_quote(field);
+                    let why = format!("{field} is not a known field selector: {known}");
+                    return Err(RequestError::BadRequest(why).into());
+                }
             }
         }
         Ok(Self {
             prefix: call.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default(),
             labels: options.label_selector.clone(),
             fields: options.field_selector.clone(),
+            declared,
         })
     }
 
@@ -51,11 +67,30 @@ impl Filter {
     pub(crate) fn matches(&self, object: &StoredObject) -> bool {
         object.key().starts_with(&self.prefix)
             && (self.labels.is_empty() || self.labels.matches(|key| object.label(key)))
-            && (self.fields.is_empty()
-                || self.fields.matches(|field| match field {
-                    "metadata.name" => Some(object.name()),
-                    "metadata.namespace" => Some(object.namespace().unwrap_or_default()),
-                    _ => None,
-                }))
+            && (self.fields.is_empty() || self.fields_match(object))
     }
+
+    fn fields_match(&self, object: &StoredObject) -> bool {
+        let values: Vec<String> = if self.declared.is_empty() {
+            Vec::new()
+        } else {
+            let tree = json::parse(object.json()).unwrap_or_default();
+            self.declared.iter().map(|field| field.of(&tree)).collect()
+        };
+        self.fields.matches(|field| match field {
+            "metadata.name" => Some(object.name()),
+            "metadata.namespace" => Some(object.namespace().unwrap_or_default()),
+            field => {
+                let at = self.declared.iter().position(|declared| declared.name == field)?;
+                values.get(at).map(String::as_str)
+            }
+        })
+    }
+}
+
+/// The field of this name that the version declares.
+fn selectable(call: &Call<'_>, name: &str) -> Result<Option<SelectableField>, Failure> {
+    let version = crate::read::version(call)?;
+    let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(ReadError::Undecodable(e)))?;
+    Ok(compiled.selectable.iter().find(|field| field.name == name).cloned())
 }

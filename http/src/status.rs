@@ -23,7 +23,7 @@ pub(crate) enum Failure {
     /// There is no object of that name.
     NotFound(GroupResource, String),
     /// A write was refused or failed.
-    Write(WriteError, GroupResource, GroupKind),
+    Write(Box<WriteError>, GroupResource, GroupKind),
     /// Made elsewhere: what a patch came to.
     Status(Box<Status>),
     /// With what the client should know all the same.
@@ -60,15 +60,16 @@ impl Failure {
     pub(crate) fn answer(self) -> Answer {
         Answer::Status(match self {
             Self::Warned(failure, _) => return failure.answer(),
-            Self::Request(RequestError::NotFound, _)
-            | Self::Read(ReadError::Gone, _)
-            | Self::Write(WriteError::Gone, ..) => return Answer::PageNotFound,
+            Self::Request(RequestError::NotFound, _) | Self::Read(ReadError::Gone, _) => {
+                return Answer::PageNotFound;
+            }
+            Self::Write(error, ..) if *error == WriteError::Gone => return Answer::PageNotFound,
             Self::Request(error, resource) => request(error, &resource),
             Self::Unauthorized => Status::unauthorized("Unauthorized"),
             Self::Denied(denial) => Status::forbidden(&denial.resource, &denial.name, denial.message),
             Self::Read(error, resource) => read(error, &resource),
             Self::NotFound(resource, name) => Status::not_found(&resource, &name),
-            Self::Write(error, resource, kind) => write(error, &resource, &kind),
+            Self::Write(error, resource, kind) => write(*error, &resource, &kind),
             Self::Status(status) => *status,
         })
     }

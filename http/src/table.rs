@@ -175,14 +175,17 @@ pub fn row(cells: Vec<Value>, object: &Value, include: IncludeObject, version: M
     Value::Object(map)
 }
 
-/// A table. A watch's tables have no columns (an empty list) but the first.
+/// A table. A watch's tables have no columns but the first: upstream's list is then `null`.
 #[must_use]
 pub fn table(version: MetaVersion, meta: &ListMeta, columns: &[Column], rows: Vec<Value>) -> Value {
     kindom_api::object! {
         "kind": "Table",
         "apiVersion": version.api_version(),
         "metadata": meta.to_value(),
-        "columnDefinitions": Value::Array(columns.iter().map(Column::to_value).collect()),
+        "columnDefinitions": match columns {
+            [] => Value::Null,
+            columns => Value::Array(columns.iter().map(Column::to_value).collect()),
+        },
         "rows": Value::Array(rows),
     }
 }
@@ -234,12 +237,12 @@ mod tests {
             remaining_item_count: Some(3),
         };
         assert_eq!(
-            String::from_utf8(list("v1", "NamespaceList", &meta, 0, [], raw).unwrap()).unwrap(),
+            String::from_utf8(list("v1", "NamespaceList", &meta, true, 0, [], raw).unwrap()).unwrap(),
             r#"{"apiVersion":"v1","items":[],"kind":"NamespaceList","metadata":{"continue":"t","remainingItemCount":3,"resourceVersion":"7"}}"#
         );
         let item = widget().to_vec();
         let items = [item.as_slice(), &item];
-        let bytes = list("g/v1", "WidgetList", &ListMeta::default(), 0, items, raw).unwrap();
+        let bytes = list("g/v1", "WidgetList", &ListMeta::default(), false, 0, items, raw).unwrap();
         let value = parse(&bytes).unwrap();
         assert_eq!(value.get("items").unwrap().as_array().unwrap(), [widget(), widget()]);
         assert_eq!(value.to_vec(), bytes, "the keys are in order");

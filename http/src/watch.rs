@@ -24,7 +24,7 @@ use crate::negotiate::{MetaVersion, Shape, accept_watch};
 use crate::query::ListOptions;
 use crate::respond::start;
 use crate::state::State;
-use crate::status::{Failure, expired};
+use crate::status::{Answer, Failure, expired};
 use crate::table::{self, Column, IncludeObject, ListMeta};
 
 /// How many events are put into one chunk at most.
@@ -54,7 +54,14 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
             (_, Revision::ZERO) => Freshness::Latest,
             (_, revision) => Freshness::AtLeast(revision),
         };
-        let (snapshot, revision) = call.handle.snapshot(freshness, call.deadline).await.map_err(read)?;
+        let (snapshot, revision) = match call.handle.snapshot(freshness, call.deadline).await {
+            Ok(found) => found,
+            // The initial events come from upstream's cache, which finds this out when the stream has begun.
+            Err(error @ ReadError::Storage(StorageError::Future { .. })) => {
+                return failed_stream(read(error));
+            }
+            Err(error) => return Err(read(error)),
+        };
         let objects: VecDeque<_> =
             snapshot.range(filter.prefix(), "").filter(|o| filter.matches(o)).cloned().collect();
         initial = Some(objects);
@@ -116,6 +123,16 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
         Some((Ok::<_, std::convert::Infallible>(chunk), stream))
     });
     Ok(builder.streaming(Box::pin(body)))
+}
+
+/// A stream of nothing but an error.
+fn failed_stream(failure: Failure) -> Result<HttpResponse, Failure> {
+    match failure.answer() {
+        Answer::Status(status) => {
+            Ok(start(200).content_type("application/json").body(error_event(&status.to_value())))
+        }
+        Answer::PageNotFound => Err(crate::RequestError::NotFound.into()),
+    }
 }
 
 /// When the first bookmark is due: none is sent for its own sake by a watch that is about to end.
@@ -340,8 +357,10 @@ impl WatchStream {
             Form::Metadata(meta) => table::metadata_only(&object! { "metadata": metadata }, *meta),
             Form::Table { meta, .. } => {
                 let list = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
-                let row =
-                    table::row(Vec::new(), &object! { "metadata": metadata }, IncludeObject::Metadata, *meta);
+                let object = object! { "metadata": metadata };
+                let compiled = spec.version(&self.version).and_then(|version| spec.compiled(version).ok());
+                let cells = compiled.map(|c| c.columns.cells(&object, self.state.now_seconds()));
+                let row = table::row(cells.unwrap_or_default(), &object, IncludeObject::Metadata, *meta);
                 table::table(*meta, &list, &[], vec![row])
             }
         };

@@ -49,7 +49,7 @@ fn refused(error: RequestError) -> WriteError {
 }
 
 fn failed(call: &Call<'_>, error: WriteError) -> Failure {
-    Failure::Write(error, call.resource(), call.spec.group_kind())
+    Failure::Write(Box::new(error), call.resource(), call.spec.group_kind())
 }
 
 /// The answer to a write of one object.
@@ -99,6 +99,8 @@ fn object_of_body(
         return Err(refused(decode::cannot_be_handled(&decoded.kind, &expected, why)));
     }
     decode::check_type(&decoded.kind, &expected, built_in).map_err(refused)?;
+    // The schema is the kind's: it says nothing about an object of another one.
+    check_kind(&decoded.kind, &expected, &decoded.value)?;
     let mut unknown = Vec::new();
     let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
     cx.spec.strategy.decode(cx, &mut decoded.value, wanted).map_err(|why| {
@@ -111,8 +113,7 @@ fn object_of_body(
     if validation == FieldValidation::Strict && !strict.is_empty() {
         return Err(refused(decode::strict_error(&decoded.kind, &expected, &strict)));
     }
-    *warnings = strict;
-    check_kind(&decoded.kind, &expected, &decoded.value)?;
+    *warnings = decode::strict_warnings(strict);
     Ok(decoded.value)
 }
 

@@ -293,7 +293,14 @@ pub(crate) fn delete(
 ) -> Result<DeletePlan, WriteError> {
     let conflict = |message| Err(WriteError::Precondition { name: input.name.to_owned(), message });
     let uid = text(object.get("metadata"), "uid").to_owned();
+    let built_in = cx.spec.registration.is_none();
     if let Some(wanted) = input.preconditions.uid.as_ref().filter(|wanted| **wanted != uid) {
+        if built_in {
+            // The registries of both built-in types check it themselves, before `BeforeDelete`.
+            let message =
+                format!("precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
+            return Err(WriteError::Conflict { name: input.name.to_owned(), message });
+        }
         return conflict(format!(
             "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
         ));
@@ -301,6 +308,12 @@ pub(crate) fn delete(
     let revision = input.revision.to_string();
     if let Some(wanted) = input.preconditions.resource_version.as_ref().filter(|wanted| **wanted != revision)
     {
+        if built_in {
+            let message = format!(
+                "precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {revision}"
+            );
+            return Err(WriteError::Conflict { name: input.name.to_owned(), message });
+        }
         return conflict(format!(
             "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
         ));

@@ -103,6 +103,34 @@ pub struct CompiledVersion {
     pub schema: Option<Schema>,
     /// Its table.
     pub columns: Columns,
+    /// The fields that lists and watches can select by, beside those of every type.
+    pub selectable: Vec<SelectableField>,
+}
+
+/// A field that lists and watches can select by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectableField {
+    /// As a selector names it: `spec.color`.
+    pub name: String,
+    path: Vec<String>,
+}
+
+impl SelectableField {
+    fn new(json_path: &str) -> Self {
+        let name = json_path.strip_prefix('.').unwrap_or(json_path);
+        Self { name: name.to_owned(), path: name.split('.').map(str::to_owned).collect() }
+    }
+
+    /// An object's value as a selector compares it; empty where there is none.
+    #[must_use]
+    pub fn of(&self, object: &Value) -> String {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        match object.at(&path) {
+            Some(Value::String(text)) => text.clone(),
+            Some(value @ (Value::Int(_) | Value::Bool(_))) => value.to_string(),
+            _ => String::new(),
+        }
+    }
 }
 
 /// A type at one revision of its registration.
@@ -137,7 +165,7 @@ impl TypeSpec {
         columns: Columns,
         strategy: Arc<dyn Strategy>,
     ) -> Self {
-        let compiled = CompiledVersion { schema: None, columns };
+        let compiled = CompiledVersion { schema: None, columns, selectable: Vec::new() };
         Self {
             group: group.to_owned(),
             prefix: if group.is_empty() {
@@ -333,7 +361,8 @@ fn prefix(group: &str, plural: &str) -> Arc<str> {
 fn epoch(version: &Value, preserve_unknown_fields: Option<&Value>) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut text = Vec::new();
-    for part in [version.get("schema"), version.get("additionalPrinterColumns"), preserve_unknown_fields] {
+    let parts = ["schema", "additionalPrinterColumns", "selectableFields"].map(|part| version.get(part));
+    for part in parts.into_iter().chain([preserve_unknown_fields]) {
         part.unwrap_or(&Value::Null).write_to(&mut text);
     }
     text.hash(&mut hasher);
@@ -376,5 +405,11 @@ pub fn compile(registration: &Value, version: &str) -> Result<CompiledVersion, S
     let columns = found.get("additionalPrinterColumns").and_then(Value::as_array).unwrap_or_default();
     let columns: Vec<ColumnDefinition> =
         columns.iter().filter_map(|column| json::from_value(column).ok()).collect();
-    Ok(CompiledVersion { schema: Some(schema), columns: Columns::compile(&columns) })
+    let selectable = found.get("selectableFields").and_then(Value::as_array).unwrap_or_default();
+    let selectable = selectable
+        .iter()
+        .filter_map(|field| field.get("jsonPath").and_then(Value::as_str))
+        .map(SelectableField::new)
+        .collect();
+    Ok(CompiledVersion { schema: Some(schema), columns: Columns::compile(&columns), selectable })
 }

@@ -22,6 +22,8 @@ pub use write_yaml::to_yaml;
 const CRD_GROUP: &str = "apiextensions.k8s.io";
 /// What upstream calls the types that it was compiled with.
 pub(crate) const SCHEME: &str = "\"pkg/runtime/scheme.go:111\"";
+/// What the list of a YAML text's strict errors begins with.
+const YAML_ERRORS: &str = "yaml: unmarshal errors:\n  ";
 /// How much of a body an error shows.
 const SUMMARY_BYTES_MAX: usize = 30;
 /// How many strict errors are kept of a body (`sigs.k8s.io/json`).
@@ -68,7 +70,14 @@ pub fn object(
             summary(bytes)
         ))
     };
-    let (mut value, strict_errors) = tree(bytes, format, strict).map_err(unrecognized)?;
+    let (mut value, strict_errors) =
+        tree(bytes, format, strict).map_err(|why| match (format, syntax::number_too_large(bytes)) {
+            (Format::Json, Some(number)) if go_syntax_error(bytes).is_none() => {
+                let why = format!("json: cannot unmarshal number {number} into Go value of type float64");
+                cannot_be_handled(expected, expected, &why)
+            }
+            _ => unrecognized(why),
+        })?;
     let mut kind = type_of(&value).map_err(unrecognized)?;
     if default_type && let Some(fields) = value.as_object_mut() {
         complete_type(&mut kind, fields, expected);
@@ -104,14 +113,13 @@ fn tree(bytes: &[u8], format: Format, strict: bool) -> Result<(Value, Vec<String
             Ok((value, duplicates))
         }
         Format::Yaml => {
-            let wrong = |e: String| format!("error converting YAML to JSON: {e}");
-            let text = std::str::from_utf8(bytes)
-                .map_err(|_| wrong("yaml: invalid leading UTF-8 octet".to_owned()))?;
-            let document = yaml::parse(text).map_err(wrong)?;
+            let text =
+                std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+            let document = yaml::parse(text)?;
             let mut strict_errors = Vec::new();
             if strict && !document.duplicates.is_empty() {
                 let lines = document.duplicates.join("\n  ");
-                strict_errors.push(wrong(format!("yaml: unmarshal errors:\n  {lines}")));
+                strict_errors.push(format!("{YAML_ERRORS}{lines}"));
             }
             Ok((document.value, strict_errors))
         }
@@ -123,6 +131,15 @@ pub(crate) fn duplicate_fields(bytes: &[u8]) -> Vec<String> {
     let paths = json::duplicate_fields(bytes).unwrap_or_default();
     let shown = paths.iter().take(STRICT_ERRORS_MAX);
     shown.map(|path| format!("duplicate field \"{path}\"")).collect()
+}
+
+/// Strict errors as warnings: what YAML has said of several lines in one error is a warning each.
+pub(crate) fn strict_warnings(errors: Vec<String>) -> Vec<String> {
+    let each = |error: String| match error.strip_prefix(YAML_ERRORS) {
+        Some(lines) => lines.split("\n  ").map(str::to_owned).collect(),
+        None => vec![error],
+    };
+    errors.into_iter().flat_map(each).collect()
 }
 
 /// `unknown field "spec.x"`
@@ -356,7 +373,7 @@ mod tests {
         check(
             "kind: W\nkind: Widget",
             Format::Yaml,
-            r#" Widget ["error converting YAML to JSON: yaml: unmarshal errors:\n  line 2: key \"kind\" already set in map"]"#,
+            r#" Widget ["yaml: unmarshal errors:\n  line 2: key \"kind\" already set in map"]"#,
         );
         let ignored =
             object(br#"{"kind":"W","a":1,"a":2}"#, Format::Json, &widget(), false, FieldValidation::Ignore);
@@ -408,12 +425,18 @@ mod tests {
         );
         let error =
             object(b"a: [", Format::Yaml, &widget(), false, FieldValidation::Warn).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{start}error converting YAML to JSON: yaml: line ")), "{error}");
+        assert!(error.starts_with(&format!("{start}yaml: line ")), "{error}");
         let error =
             object(b"[]", Format::Json, &widget(), false, FieldValidation::Warn).unwrap_err().to_string();
         assert!(
             error.contains("cannot unmarshal array into Go value of type struct { APIVersion"),
             "{error}"
+        );
+        check(
+            r#"{"kind":"Widget","a":[1,-1.5e3,"1e500",1e400]}"#,
+            Format::Json,
+            "Widget in version \"v1\" cannot be handled as a Widget: json: cannot unmarshal number 1e400 into Go value \
+             of type float64",
         );
         assert!(object(b"\xff", Format::Yaml, &widget(), false, FieldValidation::Warn).is_err());
         assert!(object(b"{\"a\":\"\xff\"}", Format::Json, &widget(), false, FieldValidation::Warn).is_err());

@@ -9,6 +9,33 @@ pub(crate) fn go_syntax_error(bytes: &[u8]) -> Option<String> {
     scanner.document().err()
 }
 
+/// The first number of a text that no double can hold; the text's syntax is right.
+pub(crate) fn number_too_large(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let (mut quoted, mut escaped, mut start) = (false, false, None);
+    for (at, byte) in text.bytes().enumerate() {
+        let in_number = !quoted && (byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+        match (in_number, start) {
+            (true, None) if byte == b'-' || byte.is_ascii_digit() => start = Some(at),
+            (false, Some(began)) => {
+                let number = text.get(began..at)?;
+                if number.parse::<f64>().is_ok_and(f64::is_infinite) {
+                    return Some(number);
+                }
+                start = None;
+            }
+            _ => {}
+        }
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Opens a list or a map.
 fn push(open: &mut Vec<u8>, opener: u8) -> Result<(), String> {
     open.push(if opener == b'{' { b'}' } else { b']' });

@@ -4,6 +4,9 @@ use kindom_api::json::{Map, Value};
 
 use super::yaml::is_plain_string;
 
+/// How long a line may become before it is folded at the next space.
+const LINE_CHARS: usize = 80;
+
 /// The YAML text of a tree, keys sorted.
 #[must_use]
 pub fn to_yaml(value: &Value) -> String {
@@ -69,7 +72,7 @@ fn write_scalar(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::Object(_) => out.push_str("{}"),
         Value::Array(_) => out.push_str("[]"),
-        Value::String(text) if is_plain(text) => out.push_str(text),
+        Value::String(text) if is_plain(text) => write_folded(text, None, indent, out),
         Value::String(text) if is_literal(text) => {
             let body = text.trim_end_matches('\n');
             out.push_str(match text.len() - body.len() {
@@ -86,20 +89,78 @@ fn write_scalar(value: &Value, indent: usize, out: &mut String) {
             }
             return;
         }
+        Value::String(text) if is_single_quoted(text) => write_folded(text, Some('\''), indent, out),
         Value::String(text) => write_quoted(text, out),
         other => out.push_str(&other.to_string()),
     }
     out.push('\n');
 }
 
-/// Whether a text needs no quotes: letters, digits and a few signs, and no parser takes it for anything but a string.
+/// Whether a text needs no quotes in a block (go-yaml's `yaml_emitter_analyze_scalar`): it has no sign that means
+/// something where it stands, and no parser takes it for anything but a string.
 fn is_plain(text: &str) -> bool {
-    let first = |c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '_');
-    let sign = |c: char| matches!(c, '-' | '_' | '.' | '/' | '@' | '+' | '=' | '(' | ')');
-    text.starts_with(first)
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || sign(c) || c == ' ')
-        && !text.ends_with(' ')
-        && is_plain_string(text)
+    let starts_like_text = match text.as_bytes() {
+        [b'-' | b'?' | b':', next, ..] => !next.is_ascii_whitespace(),
+        [first, ..] => !b"-?:#,[]{}&*!|>'\"%@`".contains(first),
+        [] => false,
+    };
+    starts_like_text
+        && text.chars().all(is_printed)
+        && !text.ends_with([' ', ':'])
+        && !text.starts_with(' ')
+        && !text.starts_with("---")
+        && !text.starts_with("...")
+        && !text.contains(": ")
+        && !text.contains(" #")
+        && is_string(text)
+}
+
+/// Whether YAML 1.1's readers too take a text for a string: they know dates, and numbers to the base of 60.
+fn is_string(text: &str) -> bool {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let is_date = digits == 4
+        && text.as_bytes().get(4) == Some(&b'-')
+        && text.bytes().all(|b| b.is_ascii_digit() || b"-+:.TtZ ".contains(&b));
+    let is_sexagesimal = text.contains(':')
+        && text.bytes().any(|b| b.is_ascii_digit())
+        && text.bytes().all(|b| b.is_ascii_digit() || b"-+_:.".contains(&b));
+    !is_date && !is_sexagesimal && is_plain_string(text)
+}
+
+/// Whether a text that cannot stand plain can stand in single quotes. What is no string without quotes gets double ones.
+fn is_single_quoted(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(is_printed) && is_string(text)
+}
+
+/// What needs no escape; of what is not ASCII only letters and digits, to be on the safe side.
+fn is_printed(c: char) -> bool {
+    c == ' ' || c.is_ascii_graphic() || (!c.is_ascii() && c.is_alphanumeric())
+}
+
+/// A text, plain or in single quotes, folded at single spaces once a line is longer than [`LINE_CHARS`].
+fn write_folded(text: &str, quote: Option<char>, indent: usize, out: &mut String) {
+    let line = out.rfind('\n').and_then(|at| out.get(at + 1..)).unwrap_or(out);
+    let mut column = line.chars().count() + usize::from(quote.is_some());
+    out.extend(quote);
+    let mut before = ' ';
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let foldable = c == ' ' && before != ' ' && chars.peek().is_some_and(|next| *next != ' ');
+        if foldable && column > LINE_CHARS {
+            out.push('\n');
+            pad(indent.max(2), out);
+            column = indent.max(2);
+        } else {
+            out.push(c);
+            column += 1;
+            if Some(c) == quote {
+                out.push(c);
+                column += 1;
+            }
+        }
+        before = c;
+    }
+    out.extend(quote);
 }
 
 /// Whether a text of several lines can stand as a literal block.
@@ -154,9 +215,26 @@ mod tests {
         check("1.5", "1.5\n");
         check(
             r#"{"a":["y","no","1","x y","","a: b","2001-01-01","~","é\u0001"]}"#,
-            "a:\n- \"y\"\n- \"no\"\n- \"1\"\n- x y\n- \"\"\n- \"a: b\"\n- \"2001-01-01\"\n- \"~\"\n- \"é\\u0001\"\n",
+            "a:\n- \"y\"\n- \"no\"\n- \"1\"\n- x y\n- \"\"\n- 'a: b'\n- \"2001-01-01\"\n- \"~\"\n- \"é\\u0001\"\n",
         );
         check(r#"{"n":1,"yes":2}"#, "\"n\": 1\n\"yes\": 2\n");
+        check(
+            r##"["a \"b\" c","it's","it's: b","- a","-a","a #b","#a","12:30","2001-01-01T00:00:00Z","2001-01-01x","a:b"]"##,
+            "- a \"b\" c\n- it's\n- 'it''s: b'\n- '- a'\n- -a\n- 'a #b'\n- '#a'\n- \"12:30\"\n- \"2001-01-01T00:00:00Z\"\n- 2001-01-01x\n- a:b\n",
+        );
+    }
+
+    #[test]
+    fn long_lines_are_folded_at_spaces() {
+        let words = ["words"; 17].join(" ");
+        check(
+            &format!(r#"{{"a":{{"b":"{words}"}}}}"#),
+            &format!("a:\n  b: {}\n    words words words words\n", ["words"; 13].join(" ")),
+        );
+        check(
+            &format!(r#"["{words}: x"]"#),
+            &format!("- '{}\n  words words words: x'\n", ["words"; 14].join(" ")),
+        );
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) struct Document {
 pub(super) fn parse(text: &str) -> Result<Document, String> {
     let mut builder = Builder::default();
     for next in Parser::new_from_str(text) {
-        let (event, span) = next.map_err(|e| format!("yaml: line {}: {}", e.marker().line(), e.info()))?;
+        let (event, span) = next.map_err(|e| go_error(text, e.marker().line(), &e.info()))?;
         if matches!(event, Event::DocumentEnd) {
             break;
         }
@@ -39,6 +39,25 @@ pub(super) fn parse(text: &str) -> Result<Document, String> {
         builder.event(event).map_err(|e| format!("yaml: line {}: {e}", builder.line))?;
     }
     Ok(Document { value: builder.root.unwrap_or_default(), duplicates: builder.duplicates })
+}
+
+/// An error as go-yaml words it, where the two parsers find the same.
+fn go_error(text: &str, line: usize, info: &str) -> String {
+    let info = if info.contains("unknown anchor") {
+        let line = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+        let names = line.split('*').skip(1);
+        let name = names
+            .map(|rest| rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')))
+            .find_map(|mut parts| parts.next().filter(|name| !name.is_empty()));
+        return format!("yaml: unknown anchor '{}' referenced", name.unwrap_or_default());
+    } else if info.starts_with("tabs disallowed") {
+        "found character that cannot start any token"
+    } else if info.starts_with("unclosed bracket") {
+        "did not find expected node content"
+    } else {
+        info
+    };
+    format!("yaml: line {line}: {info}")
 }
 
 /// A finished node, and what a copy of it costs.
@@ -374,9 +393,10 @@ mod tests {
         check("base: &b {x: 1, z: 2}\nd:\n  z: 3\n  <<: *b", r#"{"base":{"x":1,"z":2},"d":{"x":1,"z":3}}"#);
         check("d:\n  <<: [{x: 1}, {x: 2, z: 2}]", r#"{"d":{"x":1,"z":2}}"#);
         check("{<<: 1}", "error: yaml: line 1: map merge requires map or sequence of maps as the value");
-        check("{'<<': 1}", r#"{"<<":1}"#);
+        check("{'<<': 1}", r#"{"\u003c\u003c":1}"#);
+        assert_eq!(parse("a: 1\nb: *none-1 # x").unwrap_err(), "yaml: unknown anchor 'none-1' referenced");
         check("&x [*x]", "error: yaml: line 1: anchor value contains itself");
-        assert!(parse("*none").unwrap_err().starts_with("yaml: line 1: "));
+        assert_eq!(parse("*none").unwrap_err(), "yaml: unknown anchor 'none' referenced");
     }
 
     #[test]

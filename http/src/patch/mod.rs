@@ -249,8 +249,8 @@ mod tests {
             let error = Patch::json(patch.as_bytes(), validation).unwrap_err();
             assert_eq!(error, RequestError::BadRequest(want.to_owned()), "{patch}");
         };
-        check(Warn, "{", "error decoding patch: unexpected end of JSON input");
-        check(Ignore, "{", "unexpected end of JSON input");
+        check(Warn, "{", "invalid JSON patch");
+        check(Ignore, "", "invalid JSON patch");
         check(
             Warn,
             "{}",
@@ -309,9 +309,9 @@ mod tests {
     #[test]
     fn malformed_merges() {
         merge(Warn, "null", "{}", "error: Invalid JSON Patch");
-        merge(Ignore, "{", "{}", "error: Invalid JSON Patch");
+        merge(Ignore, "{", "{}", "error: invalid JSON patch");
         merge(Ignore, "5", "{}", "error: Invalid JSON Patch");
-        merge(Warn, "{", "{}", "error: error decoding patch: unexpected end of JSON input");
+        merge(Warn, "{", "{}", "error: invalid JSON patch");
         merge(
             Warn,
             "[]",

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kindom_api::json::{self, Map, Value};
 
 use crate::RequestError;
+use crate::decode::go_syntax_error;
 
 /// The message of the 410 for a token whose revision is gone, where the list can go on with another token (apiserver
 /// `pkg/storage/errors.go`).
@@ -56,7 +57,10 @@ fn decode(text: &str) -> Result<ContinueToken, String> {
         let at = text.bytes().position(|b| !legal(b)).unwrap_or(text.len());
         format!(": illegal base64 data at input byte {at}")
     })?;
-    let value = json::parse(&bytes).map_err(|e| format!(": {e}"))?;
+    let value = json::parse(&bytes).map_err(|e| {
+        let why = go_syntax_error(&bytes).unwrap_or_else(|| e.to_string());
+        format!(": {why}")
+    })?;
     let version = value.get("v").and_then(Value::as_str).unwrap_or("");
     if version != "meta.k8s.io/v1" {
         return Err(format!(": server does not recognize this encoded version {version}"));

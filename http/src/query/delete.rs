@@ -1,11 +1,12 @@
 //! DeleteOptions, from the query or from a body (apimachinery `meta/v1`, apiserver `pkg/endpoints/handlers/delete.go`).
 
-use kindom_api::field::{Error, Path};
+use kindom_api::field::{Error, Path, go_quote};
 use kindom_api::json::Value;
 
 use super::write::dry_run_errors;
 use super::{Query, is_true};
 use crate::RequestError;
+use crate::decode::{SCHEME, go_type};
 
 /// What happens to what the object owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +75,12 @@ impl DeleteOptions {
     /// [`RequestError::BadRequest`] for another kind or a field of the wrong type, [`RequestError::Invalid`] of kind
     /// `DeleteOptions.meta.k8s.io`.
     pub fn from_body(body: &Value) -> Result<Self, RequestError> {
-        let bad = |what: &str, want: &str| {
-            RequestError::BadRequest(format!("decoding DeleteOptions: the field {what} must be {want}"))
+        let bad = |found: &Value, what: &str, want: &str| {
+            let found = go_type(found);
+            let why = format!(
+                "json: cannot unmarshal {found} into Go struct field DeleteOptions.{what} of type {want}"
+            );
+            RequestError::BadRequest(why)
         };
         if body.as_object().is_none() {
             return Err(RequestError::BadRequest(
@@ -86,13 +91,15 @@ impl DeleteOptions {
         let text = |owner: &Value, name: &str, field: &str| match owner.get(field).filter(|v| present(v)) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(bad(name, "a string")),
+            Some(other) => Err(bad(other, name, "string")),
         };
         if let Some(kind) = text(body, "kind", "kind")?
             && !matches!(kind.as_str(), "" | "DeleteOptions")
         {
-            let message = "decoded object cannot be converted to DeleteOptions";
-            return Err(RequestError::BadRequest(message.to_owned()));
+            let api_version = text(body, "apiVersion", "apiVersion")?.unwrap_or_default();
+            let (kind, version) = (go_quote(&kind), go_quote(&api_version));
+            let message = format!("no kind {kind} is registered for version {version} in scheme {SCHEME}");
+            return Err(RequestError::BadRequest(message));
         }
         let mut raw = Raw {
             propagation_policy: text(body, "propagationPolicy", "propagationPolicy")?,
@@ -100,15 +107,15 @@ impl DeleteOptions {
         };
         if let Some(value) = body.get("gracePeriodSeconds").filter(|v| present(v)) {
             raw.grace_period_seconds =
-                Some(value.as_i64().ok_or_else(|| bad("gracePeriodSeconds", "a whole number"))?);
+                Some(value.as_i64().ok_or_else(|| bad(value, "gracePeriodSeconds", "int64"))?);
         }
         if let Some(value) = body.get("orphanDependents").filter(|v| present(v)) {
             raw.orphan_dependents =
-                Some(value.as_bool().ok_or_else(|| bad("orphanDependents", "true or false"))?);
+                Some(value.as_bool().ok_or_else(|| bad(value, "orphanDependents", "bool"))?);
         }
         if let Some(value) = body.get("preconditions").filter(|v| present(v)) {
             if value.as_object().is_none() {
-                return Err(bad("preconditions", "an object"));
+                return Err(bad(value, "preconditions", "v1.Preconditions"));
             }
             raw.preconditions = Preconditions {
                 uid: text(value, "preconditions.uid", "uid")?,
@@ -116,9 +123,9 @@ impl DeleteOptions {
             };
         }
         if let Some(value) = body.get("dryRun").filter(|v| present(v)) {
-            let items = value.as_array().ok_or_else(|| bad("dryRun", "a list of strings"))?;
+            let items = value.as_array().ok_or_else(|| bad(value, "dryRun", "[]string"))?;
             for item in items {
-                raw.dry_run.push(item.as_str().ok_or_else(|| bad("dryRun", "a list of strings"))?.to_owned());
+                raw.dry_run.push(item.as_str().ok_or_else(|| bad(item, "dryRun", "string"))?.to_owned());
             }
         }
         raw.validate()
@@ -198,11 +205,13 @@ mod tests {
         assert_eq!(body("[]"), Err("decoding DeleteOptions: the body must be an object".into()));
         assert_eq!(
             body(r#"{"kind":"Widget"}"#),
-            Err("decoded object cannot be converted to DeleteOptions".into())
+            Err("no kind \"Widget\" is registered for version \"\" in scheme \"pkg/runtime/scheme.go:111\""
+                .into())
         );
         assert_eq!(
             body(r#"{"preconditions":{"uid":5}}"#),
-            Err("decoding DeleteOptions: the field preconditions.uid must be a string".into())
+            Err("json: cannot unmarshal number into Go struct field DeleteOptions.preconditions.uid of type string"
+                .into())
         );
         for bad in [
             r#"{"gracePeriodSeconds":1.5}"#,

@@ -220,6 +220,7 @@ fn the_list_of_known_differences_can_only_shrink() {
         step: step.to_owned(),
         reason: "meant".to_owned(),
         issue: None,
+        race: false,
     };
     let outcomes = [outcome("same", &[]), outcome("differs", &["/a: expected 1, got 2"])];
     assert_eq!(judge("t", &outcomes, &[known("differs")]), None);
