@@ -42,8 +42,9 @@ pub trait Storage: Send + Sync + 'static {
     /// watch it concerns. Lock-free on local engines, where every answered transaction is published.
     fn published(&self) -> Revision;
 
-    /// A revision that is at least that of every transaction answered anywhere before the call, once this process has
-    /// published it. On local engines this is [`Storage::published`], at once.
+    /// A revision that is at least that of every transaction answered, and of every event that a watch of this process
+    /// delivered, before the call; once this process has published it. On local engines this is [`Storage::published`],
+    /// at once but for a commit that is just going out: its event may be seen before it counts as published.
     fn fresh(&self) -> StorageFuture<'_, Revision>;
 
     /// Forgets history at and before `revision`, but for each live key's newest record. Compacting at or before the

@@ -27,6 +27,8 @@ type Item = Result<Arc<Commit>, StorageError>;
 pub(crate) struct Hub {
     inner: Mutex<Inner>,
     published: AtomicU64,
+    /// The last revision that some watch may have: it is ahead of `published` while a commit is being delivered.
+    delivered: AtomicU64,
     /// As in `inner`, readable without waiting for a publisher.
     closed: AtomicBool,
     commits_max: usize,
@@ -69,6 +71,7 @@ impl Hub {
         Arc::new(Self {
             inner: Mutex::new(Inner::default()),
             published: AtomicU64::new(published.0),
+            delivered: AtomicU64::new(published.0),
             closed: AtomicBool::new(false),
             commits_max: limits.watch_commits_max,
             bytes_max: limits.watch_bytes_max,
@@ -78,6 +81,18 @@ impl Hub {
     /// Lock-free.
     pub(crate) fn published(&self) -> Revision {
         Revision(self.published.load(Ordering::Acquire))
+    }
+
+    /// A published revision that is at least that of every event that a watch gave to anybody before the call: whoever
+    /// saw an event must not read an older state. Lock-free but for the moment in which a commit goes out.
+    pub(crate) fn fresh(&self) -> Result<Revision, StorageError> {
+        self.check_open()?;
+        let delivered = Revision(self.delivered.load(Ordering::Acquire));
+        if self.published() < delivered {
+            // Held by the publisher until it is done.
+            drop(self.inner.lock());
+        }
+        Ok(self.published())
     }
 
     /// Fails once the hub is closed. Lock-free.
@@ -199,6 +214,7 @@ impl Publisher<'_> {
             self.inner.route(key.as_bytes(), |id| concerned.entry(id).or_default().push(position));
         }
         if !concerned.is_empty() {
+            self.hub.delivered.store(revision.0, Ordering::Release);
             let commit = build().map(|events| Arc::new(Commit { revision, events }));
             for (id, positions) in concerned {
                 self.deliver(id, &positions, &commit);
@@ -268,6 +284,22 @@ mod tests {
         assert_eq!(routed(&hub, b"/a/a"), [whole, prefix]);
         assert_eq!(routed(&hub, b"/a/x/12"), [whole, prefix, inner, span]);
         assert_eq!(routed(&hub, b"/"), [whole]);
+    }
+
+    #[test]
+    fn whoever_saw_an_event_reads_no_older_state() {
+        let hub = hub();
+        let _watch = hub.subscribe(&KeyRange::prefix(b"/a/"), None).unwrap();
+        let mut publisher = hub.publish();
+        // As in the middle of a delivery.
+        hub.delivered.store(5, Ordering::Release);
+        let reader = {
+            let hub = Arc::clone(&hub);
+            std::thread::spawn(move || hub.fresh())
+        };
+        publisher.commit(Revision(5), [Key::from("/a/x")].iter(), || Ok(Vec::new()));
+        drop(publisher);
+        assert_eq!(reader.join().unwrap(), Ok(Revision(5)));
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Storage for Memory {
     }
 
     fn fresh(&self) -> StorageFuture<'_, Revision> {
-        ready(self.local.hub.check_open().map(|()| self.local.hub.published()))
+        ready(self.local.hub.fresh())
     }
 
     fn compact(&self, revision: Revision) -> StorageFuture<'_, ()> {

@@ -4,17 +4,20 @@ use std::time::Duration;
 
 use kindom_integration::history::History;
 use kindom_integration::{Client, ServerOptions, count};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::load::{self, Type, Watcher, Writer};
-use crate::support::{crd, register};
+use crate::support::{CRDS, condition, crd, object, register, until_gone};
 
 const WRITERS: usize = 4;
 /// Between two kills the writers get at least this much done.
 const WRITES_BETWEEN_KILLS: u64 = 10;
 /// Whoever makes no progress for so long never will.
 const STUCK: Duration = Duration::from_secs(60);
+
+/// The actor of the type that comes and goes.
+const PASSING: &str = "resource/bishops.passing.example.com";
 
 struct Actor {
     name: String,
@@ -69,6 +72,45 @@ async fn put_under_load(
     UnderLoad { of, writers, watchers }
 }
 
+/// Asks until the answer is not one of those that say "later"; `repeated` is what a repetition of a request that did
+/// happen is answered.
+async fn insist(client: &Client, method: &str, path: &str, body: &Value, repeated: u16) -> u64 {
+    let mut retriable = 0;
+    loop {
+        let answer = client.request(method, path).json(body).send().await.unwrap();
+        match answer.status {
+            200 | 201 => return retriable,
+            429 | 503 | 504 => retriable += 1,
+            status if status == repeated && retriable > 0 => return retriable,
+            _ => panic!("{} → {} {}", answer.what, answer.status, answer.text()),
+        }
+    }
+}
+
+/// Registers a type, uses it and deletes it with its object, again and again, so that the actors that do this are
+/// killed at work too. Returns how often, and how many answers were retriable.
+async fn register_and_delete(
+    client: &Client,
+    acknowledged: &watch::Sender<u64>,
+    stop: &watch::Receiver<bool>,
+) -> (u64, u64) {
+    let (group, name) = ("passing.example.com", "bishops.passing.example.com");
+    let registration = crd(group, "bishops", "Bishop", "Namespaced");
+    let bishops = format!("/apis/{group}/v1/namespaces/default/bishops");
+    let bishop = object(group, "Bishop", "one", json!({"note": "passes"}));
+    let (mut cycles, mut retriable) = (0, 0);
+    while !*stop.borrow() {
+        retriable += insist(client, "POST", CRDS, &registration, 409).await;
+        condition(client, name, "Established", "True").await;
+        retriable += insist(client, "POST", &bishops, &bishop, 409).await;
+        retriable += insist(client, "DELETE", &format!("{CRDS}/{name}"), &json!({}), 404).await;
+        until_gone(client, CRDS, name).await;
+        cycles += 1;
+        acknowledged.send_modify(|n| *n += 1);
+    }
+    (cycles, retriable)
+}
+
 /// Collects what one type's clients saw; fails on a stream that ended and on an answer worse than retriable.
 async fn settle(client: &Client, load: UnderLoad) -> (History, u64) {
     let mut history = History::default();
@@ -108,6 +150,10 @@ async fn killing_every_actor_loses_doubles_and_ends_nothing() {
     for of in [of("Pawn", "namespaces/default/pawns"), of("King", "kings")] {
         loads.push(put_under_load([client.clone(), other.clone()], of, &acknowledged, &stopped).await);
     }
+    let registrar = {
+        let (client, acknowledged, stopped) = (other.clone(), acknowledged.clone(), stopped.clone());
+        tokio::spawn(async move { register_and_delete(&client, &acknowledged, &stopped).await })
+    };
     drop(acknowledged);
 
     let kills = count(20, 200);
@@ -117,6 +163,10 @@ async fn killing_every_actor_loses_doubles_and_ends_nothing() {
         let target = &first[round % first.len()].name;
         let done = *progress.borrow();
         assert_eq!(kill(&client, target).await / 100, 2, "kill {target}");
+        if round % 4 == 1 {
+            // If there is one just now.
+            kill(&client, PASSING).await;
+        }
         if round % 3 == 2 {
             // Once more at once: in its own restart, or in its first turn after it.
             kill(&client, target).await;
@@ -128,7 +178,10 @@ async fn killing_every_actor_loses_doubles_and_ends_nothing() {
     }
 
     stop.send_replace(true);
-    let mut total = (0, 0);
+    let (cycles, retriable) =
+        tokio::time::timeout(STUCK, registrar).await.expect("a registration is stuck").unwrap();
+    assert!(cycles > 0);
+    let mut total = (0, retriable);
     for load in loads {
         let (history, retriable) = settle(&client, load).await;
         history.check().unwrap();
@@ -136,7 +189,7 @@ async fn killing_every_actor_loses_doubles_and_ends_nothing() {
         total = (total.0 + history.attempts.len(), total.1 + retriable);
     }
     println!(
-        "chaos: {kills} kills of {} actors, {} writes, {} retriable answers",
+        "chaos: {kills} kills of {} actors, {} writes, {cycles} types came and went, {} retriable answers",
         first.len(),
         total.0,
         total.1

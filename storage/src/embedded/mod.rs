@@ -315,8 +315,7 @@ impl Storage for Embedded {
     }
 
     fn fresh(&self) -> StorageFuture<'_, Revision> {
-        let hub = &self.core().local.hub;
-        Box::pin(std::future::ready(hub.check_open().map(|()| hub.published())))
+        Box::pin(std::future::ready(self.core().local.hub.fresh()))
     }
 
     fn compact(&self, revision: Revision) -> StorageFuture<'_, ()> {
