@@ -100,6 +100,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
         state: Arc::clone(call.state),
         cursor: call.handle.watch(cursor).map_err(read)?,
         specs: call.handle.spec_changes(),
+        last_spec: Some(Arc::clone(&call.spec)),
         version: resource.version.clone(),
         filter,
         form: shape,
@@ -164,6 +165,8 @@ struct WatchStream {
     state: Arc<State>,
     cursor: WatchCursor,
     specs: watch::Receiver<Option<Arc<TypeSpec>>>,
+    /// The type as it was last known.
+    last_spec: Option<Arc<TypeSpec>>,
     version: String,
     filter: Filter,
     form: Form,
@@ -197,10 +200,11 @@ impl WatchStream {
             return Some(chunk);
         }
         loop {
-            let Some(spec) = self.specs.borrow_and_update().clone().filter(|s| served(s, &self.version))
-            else {
+            let now = self.specs.borrow_and_update().clone();
+            let Some(spec) = now.filter(|s| served(s, &self.version)) else {
                 return self.last_chunk().await;
             };
+            self.last_spec = Some(Arc::clone(&spec));
             let woken = tokio::select! {
                 biased;
                 () = sleep_until(self.ends) => Woken::End,
@@ -253,8 +257,8 @@ impl WatchStream {
     async fn last_chunk(&mut self) -> Option<Bytes> {
         self.ended = true;
         let mut chunk = Vec::new();
-        let spec = self.specs.borrow().clone();
-        if let (Some(spec), Ok(events)) = (spec, self.cursor.finish().await) {
+        // The type itself is forgotten by now.
+        if let (Some(spec), Ok(events)) = (self.last_spec.take(), self.cursor.finish().await) {
             for event in &events {
                 self.event(&spec, event, &mut chunk);
             }
