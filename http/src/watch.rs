@@ -71,7 +71,9 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
         let (_, revision) = call.handle.snapshot(Freshness::Latest, call.deadline).await.map_err(read)?;
         revision
     } else {
-        let current = call.handle.deps().storage.published();
+        // The revision of an event that was just seen on another watch has happened.
+        let fresh = call.handle.deps().storage.fresh().await;
+        let current = fresh.map_err(|e| read(ReadError::Storage(e)))?;
         if wanted > current {
             return Err(read(ReadError::Storage(StorageError::Future { requested: wanted, current })));
         }
