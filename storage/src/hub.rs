@@ -248,6 +248,8 @@ impl Publisher<'_> {
 
     fn end(&mut self, id: u64, error: StorageError) {
         if let Some(gone) = self.inner.remove(id) {
+            // It gets no more, so no state that it was folded into is complete from here on.
+            gone.progress.sent(Revision(u64::MAX));
             let _ = gone.sender.send(Err(error));
         }
     }
