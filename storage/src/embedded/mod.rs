@@ -240,10 +240,7 @@ impl Embedded {
     #[must_use]
     pub fn write_counts(&self) -> WriteCounts {
         let core = self.core();
-        WriteCounts {
-            batches: core.batches.load(Ordering::Relaxed),
-            txns: core.txns.load(Ordering::Relaxed),
-        }
+        WriteCounts { batches: core.batches.load(Ordering::Relaxed), txns: core.txns.load(Ordering::Relaxed) }
     }
 
     fn queue<T: Send + 'static>(
