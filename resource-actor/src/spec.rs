@@ -413,3 +413,35 @@ pub fn compile(registration: &Value, version: &str) -> Result<CompiledVersion, S
         .collect();
     Ok(CompiledVersion { schema: Some(schema), columns: Columns::compile(&columns), selectable })
 }
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json;
+
+    use super::{SelectableField, deprecation};
+
+    #[test]
+    fn a_deprecated_version_names_the_best_one_that_is_better() {
+        let versions = json::parse(
+            br#"[{"name":"v1alpha1","deprecated":true},{"name":"v1beta1","deprecated":true,"served":true},
+                {"name":"v1","served":true},{"name":"v2","served":true},{"name":"v3"},
+                {"name":"v0","deprecated":true,"deprecationWarning":"own"},{"name":"v9","deprecated":true}]"#,
+        )
+        .unwrap();
+        let versions = versions.as_array().unwrap();
+        let check = |at: usize, name: &str| {
+            deprecation(versions.get(at).unwrap(), versions, "g.io", name, "Widget").unwrap_or_default()
+        };
+        assert_eq!(check(1, "v1beta1"), "g.io/v1beta1 Widget is deprecated; use g.io/v2 Widget");
+        assert_eq!(check(2, "v1"), "");
+        assert_eq!(check(5, "v0"), "own");
+        assert_eq!(check(6, "v9"), "g.io/v9 Widget is deprecated");
+    }
+
+    #[test]
+    fn a_selectable_field_is_compared_as_text() {
+        let object = json::parse(br#"{"spec":{"s":"x","n":2,"b":true,"m":{}}}"#).unwrap();
+        let of = |path: &str| SelectableField::new(path).of(&object);
+        assert_eq!([".spec.s", ".spec.n", ".spec.b", ".spec.none"].map(of), ["x", "2", "true", ""]);
+    }
+}
