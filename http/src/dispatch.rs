@@ -333,5 +333,5 @@ fn unzip(body: &[u8], too_large: impl Fn() -> RequestError) -> Result<Bytes, Fai
     Ok(plain.into())
 }
 
-/// How long a connection may stay without a request, and how long a client may take to send a request's head.
+/// How long a connection may stay open between requests. The head of a request has actix-web's 5 seconds.
 pub(crate) const IDLE: Duration = Duration::from_secs(90);
