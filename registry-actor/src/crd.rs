@@ -47,6 +47,16 @@ fn typed(object: &Value) -> CustomResourceDefinition {
     decode_crd(object).map(|(crd, _)| crd).unwrap_or_default()
 }
 
+/// Only the drain ends a registration that is being deleted: were its finalizer taken away before, its objects would
+/// stay behind and come back with the next registration of the name (design, invariant 6; T-52).
+fn keep_cleanup(new: &mut CustomResourceDefinition, old: &CustomResourceDefinition) {
+    let holds =
+        |crd: &CustomResourceDefinition| crd.metadata.finalizers.iter().any(|f| f == CLEANUP_FINALIZER);
+    if old.metadata.deletion_timestamp.is_some() && holds(old) && !holds(new) {
+        new.metadata.finalizers.push(CLEANUP_FINALIZER.to_owned());
+    }
+}
+
 impl Strategy for Registrations {
     fn subresources(&self) -> &'static [&'static str] {
         &["status"]
@@ -90,6 +100,7 @@ impl Strategy for Registrations {
             }
         } else {
             prepare_for_update(&mut new, &old);
+            keep_cleanup(&mut new, &old);
         }
         *object = new.to_value();
     }
@@ -142,5 +153,24 @@ impl Strategy for Registrations {
         set_condition(&mut crd.status.conditions, terminating, cx.now);
         *object = crd.to_value();
         Deletion::Changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_cannot_take_the_drain_s_finalizer() {
+        let mut old = CustomResourceDefinition::default();
+        old.metadata.finalizers = vec!["g.io/other".into(), CLEANUP_FINALIZER.into()];
+        let mut new = CustomResourceDefinition::default();
+        keep_cleanup(&mut new, &old);
+        assert!(new.metadata.finalizers.is_empty(), "before the deletion it is a finalizer like any other");
+        old.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+        keep_cleanup(&mut new, &old);
+        assert_eq!(new.metadata.finalizers, [CLEANUP_FINALIZER]);
+        keep_cleanup(&mut new, &old);
+        assert_eq!(new.metadata.finalizers.len(), 1);
     }
 }
