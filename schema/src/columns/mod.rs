@@ -188,7 +188,7 @@ mod tests {
         check("string", ".spec.b", r#""true""#);
         check("string", ".spec.m", r#""{\"k\":\"v\"}""#);
         check("string", ".spec.l", r#""[\"x\",\"y\",\"z\"]""#);
-        check("string", ".spec.nil", r#""<no value>""#);
+        check("string", ".spec.nil", r#""\u003cno value\u003e""#);
         check("string", ".spec.missing", "null");
         check("integer", ".spec.n", "3");
         check("integer", ".spec.f", "1");
@@ -200,8 +200,8 @@ mod tests {
         check("date", ".metadata.creationTimestamp", r#""5m""#);
         check("date", ".spec.when", r#""0s""#);
         check("date", ".spec.old", r#""10y""#);
-        check("date", ".spec.bad", r#""<invalid>""#);
-        check("date", ".spec.empty", r#""<unknown>""#);
+        check("date", ".spec.bad", r#""\u003cinvalid\u003e""#);
+        check("date", ".spec.empty", r#""\u003cunknown\u003e""#);
         check("date", ".spec.n", "null");
         check("date", ".spec.missing", "null");
         check("object", ".spec.m", "null");
