@@ -41,17 +41,17 @@ pub(crate) fn documents(path: &Path) -> Vec<Option<Value>> {
     }
     // As YAML 1.1 has it, which is what clients read.
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let read = |part: &str| serde_saphyr::from_str_with_options(part, options.clone()).ok();
+    // Built together with kube the reader also keeps comments, of which it holds only so many.
+    let bare = |part: &str| -> String {
+        part.lines()
+            .filter(|line| !line.trim_start().starts_with('#'))
+            .flat_map(|line| [line, "\n"])
+            .collect()
+    };
     parts
         .iter()
-        .map(
-            |part| {
-                if blank(part) {
-                    None
-                } else {
-                    serde_saphyr::from_str_with_options(part, options.clone()).ok()
-                }
-            },
-        )
+        .map(|part| if blank(part) { None } else { read(part).or_else(|| read(&bare(part))) })
         .collect()
 }
 
