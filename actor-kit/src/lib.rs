@@ -65,6 +65,7 @@ mod arbiters;
 mod clock;
 mod entropy;
 mod handle;
+pub mod latest;
 mod restart;
 #[cfg(any(test, feature = "test-util"))]
 pub mod simulation;

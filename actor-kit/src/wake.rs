@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::latest;
 use futures::{Stream, stream};
-use tokio::sync::watch;
 
 /// Wakes whoever holds a [`Woken`] of it. Cheap to clone, usable from any thread.
 ///
 /// Wake-ups carry nothing and coalesce: any number of them before the sleeper looks are one. That
 /// is the only way to talk upward in the order of dependencies, where an ask could deadlock.
 #[derive(Clone, Debug)]
-pub struct Wake(Arc<watch::Sender<()>>);
+pub struct Wake(Arc<latest::Sender<()>>);
 
 impl Default for Wake {
     fn default() -> Self {
@@ -22,7 +22,7 @@ impl Wake {
     /// One that nobody listens to yet.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(())))
+        Self(Arc::new(latest::Sender::new(())))
     }
 
     /// Wakes every [`Woken`]; one that is busy finds the wake-up when it next waits.
@@ -41,7 +41,7 @@ impl Wake {
 /// The listening end of a [`Wake`].
 #[derive(Clone, Debug)]
 pub struct Woken {
-    seen: watch::Receiver<()>,
+    seen: latest::Receiver<()>,
     /// Keeps the channel open, so that waiting cannot fail.
     _wake: Wake,
 }

@@ -8,6 +8,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header;
 use bytes::Bytes;
 use futures::stream::unfold;
+use kindom_actor_kit::latest;
 use kindom_api::{Map, Value, object};
 use kindom_resource_actor::{
     Freshness, ObjectEvent, ReadError, StoredObject, TypeSpec, VersionSpec, WatchCursor, WatchError, render,
@@ -166,7 +167,7 @@ enum Form {
 struct WatchStream {
     state: Arc<State>,
     cursor: WatchCursor,
-    specs: watch::Receiver<Option<Arc<TypeSpec>>>,
+    specs: latest::Receiver<Option<Arc<TypeSpec>>>,
     /// The type as it was last known.
     last_spec: Option<Arc<TypeSpec>>,
     version: String,

@@ -1,6 +1,6 @@
 //! The public face of the registry.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ pub(crate) struct Shared {
     pub(crate) prefix: String,
     pub(crate) built_in: RouteTable,
     pub(crate) routes: Arc<Routes>,
-    pub(crate) handles: Mutex<HashMap<String, ResourceHandle>>,
+    /// In order: types are put to sleep and ended in the same order whenever a simulation repeats.
+    pub(crate) handles: Mutex<BTreeMap<String, ResourceHandle>>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) changed: Wake,
     idle_after: Duration,

@@ -7,9 +7,8 @@ use std::task::{Context, Poll};
 
 use arc_swap::ArcSwapOption;
 use futures::Stream;
-use kindom_actor_kit::Deadline;
+use kindom_actor_kit::{Deadline, latest};
 use kindom_storage::{Change, Commit, CommitStream, Progress, Revision, Storage, StorageError};
-use tokio::sync::watch;
 use tokio::time::timeout_at;
 
 use crate::error::ReadError;
@@ -19,7 +18,7 @@ pub struct Feed {
     storage: Arc<dyn Storage>,
     /// The stream of the running incarnation; none while there is none.
     progress: ArcSwapOption<Progress>,
-    folded: watch::Sender<Revision>,
+    folded: latest::Sender<Revision>,
     closed: AtomicBool,
 }
 
@@ -30,7 +29,7 @@ impl Feed {
         Self {
             storage,
             progress: ArcSwapOption::empty(),
-            folded: watch::Sender::new(Revision::ZERO),
+            folded: latest::Sender::new(Revision::ZERO),
             closed: AtomicBool::new(false),
         }
     }
@@ -67,7 +66,7 @@ impl Feed {
 
     /// The revision that the state has reached, to wait on.
     #[must_use]
-    pub fn folded(&self) -> watch::Receiver<Revision> {
+    pub fn folded(&self) -> latest::Receiver<Revision> {
         self.folded.subscribe()
     }
 
@@ -120,7 +119,7 @@ impl Feed {
         let wait = async {
             loop {
                 // Before looking, so that no change falls in between.
-                folded.borrow_and_update();
+                folded.mark_seen();
                 if done() {
                     return Ok(());
                 }

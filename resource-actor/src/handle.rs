@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use kindom_actor_kit::{Arbiters, AskError, Clock, Deadline, Entropy, Policy, Supervised, Supervisor};
+use kindom_actor_kit::{
+    Arbiters, AskError, Clock, Deadline, Entropy, Policy, Supervised, Supervisor, latest,
+};
 use kindom_storage::{KeyRange, RangeRequest, Revision, Storage, StorageError, Txn, TxnOutcome};
 use parking_lot::Mutex;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use crate::actor::ResourceActor;
@@ -57,7 +59,7 @@ struct Cell {
     deps: Arc<Deps>,
     name: String,
     prefix: Arc<str>,
-    spec: watch::Sender<Option<Arc<TypeSpec>>>,
+    spec: latest::Sender<Option<Arc<TypeSpec>>>,
     /// The revision at which the type ended; 0 while it has not.
     ended: AtomicU64,
     awake: ArcSwapOption<Awake>,
@@ -84,7 +86,7 @@ impl ResourceHandle {
                 deps,
                 name: format!("resource/{gr}"),
                 prefix: Arc::clone(&spec.prefix),
-                spec: watch::Sender::new(Some(spec)),
+                spec: latest::Sender::new(Some(spec)),
                 ended: AtomicU64::new(0),
                 awake: ArcSwapOption::empty(),
                 turning: Mutex::new(()),
@@ -108,7 +110,7 @@ impl ResourceHandle {
 
     /// To be told when the type's registration changes.
     #[must_use]
-    pub fn spec_changes(&self) -> watch::Receiver<Option<Arc<TypeSpec>>> {
+    pub fn spec_changes(&self) -> latest::Receiver<Option<Arc<TypeSpec>>> {
         self.cell.spec.subscribe()
     }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use kindom_actor_kit::latest;
 use kindom_storage::{Change, Event, KeyRange, KeyValue, Revision, StorageError, Watch};
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::watch;
 
 use crate::error::WatchError;
 use crate::live::Live;
@@ -24,7 +24,7 @@ pub struct WatchCursor {
     watched: Watched,
     live: Arc<Live>,
     cursor: Revision,
-    folded: watch::Receiver<Revision>,
+    folded: latest::Receiver<Revision>,
     history: Option<Watch>,
     /// What came after the events that were returned last.
     failed: Option<WatchError>,
@@ -69,7 +69,7 @@ impl WatchCursor {
     pub async fn next(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
         loop {
             // Before looking at anything, so that no change falls in between.
-            self.folded.borrow_and_update();
+            self.folded.mark_seen();
             if let Some(end) = self.watched.0.ended() {
                 let events = self.up_to(end, max).await?;
                 return if events.is_empty() { Err(WatchError::Gone) } else { Ok(events) };

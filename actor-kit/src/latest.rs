@@ -1,0 +1,196 @@
+//! The latest of a value that many wait on.
+//!
+//! As tokio's `watch`, with one difference: that one spreads its waiters over eight lists by a random number that can't
+//! be seeded, so who is woken first changes from run to run. Here it is who waited first, and a simulation repeats.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use parking_lot::{RwLock, RwLockReadGuard};
+use tokio::sync::Notify;
+
+/// Sets the value. Dropping it closes the channel for those that wait.
+#[derive(Debug)]
+pub struct Sender<T>(Arc<Shared<T>>);
+
+/// Reads the value, and waits for another.
+#[derive(Debug)]
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    seen: u64,
+}
+
+#[derive(Debug)]
+struct Shared<T> {
+    value: RwLock<T>,
+    /// Raised after the value was set.
+    version: AtomicU64,
+    closed: AtomicBool,
+    changed: Notify,
+}
+
+/// The sender is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("nobody sets the value any more")]
+pub struct Closed;
+
+impl<T> Sender<T> {
+    /// One that nobody waits on yet.
+    #[must_use]
+    pub fn new(value: T) -> Self {
+        Self(Arc::new(Shared {
+            value: RwLock::new(value),
+            version: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            changed: Notify::new(),
+        }))
+    }
+
+    /// The value; not to be held for long.
+    pub fn borrow(&self) -> RwLockReadGuard<'_, T> {
+        self.0.value.read()
+    }
+
+    /// Sets the value and gives back the one before; wakes everyone, also if they are equal.
+    pub fn send_replace(&self, value: T) -> T {
+        let before = std::mem::replace(&mut *self.0.value.write(), value);
+        self.0.raise();
+        before
+    }
+
+    /// Changes the value in place; wakes everyone.
+    pub fn send_modify(&self, change: impl FnOnce(&mut T)) {
+        change(&mut self.0.value.write());
+        self.0.raise();
+    }
+
+    /// A receiver that has seen the value as it is now.
+    #[must_use]
+    pub fn subscribe(&self) -> Receiver<T> {
+        Receiver { shared: Arc::clone(&self.0), seen: self.0.version.load(SeqCst) }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.0.closed.store(true, SeqCst);
+        self.0.changed.notify_waiters();
+    }
+}
+
+impl<T> Shared<T> {
+    fn raise(&self) {
+        self.version.fetch_add(1, SeqCst);
+        self.changed.notify_waiters();
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), seen: self.seen }
+    }
+}
+
+impl<T> Receiver<T> {
+    /// The value; not to be held for long.
+    pub fn borrow(&self) -> RwLockReadGuard<'_, T> {
+        self.shared.value.read()
+    }
+
+    /// The value as it is now counts as seen.
+    pub fn mark_seen(&mut self) {
+        self.seen = self.shared.version.load(SeqCst);
+    }
+
+    /// The value, which counts as seen.
+    pub fn borrow_and_update(&mut self) -> RwLockReadGuard<'_, T> {
+        // Before the value is read: one that is set in between is seen twice rather than never.
+        self.mark_seen();
+        self.shared.value.read()
+    }
+
+    /// Waits until the value was set since it was last seen. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`Closed`], once what was set last is seen.
+    pub async fn changed(&mut self) -> Result<(), Closed> {
+        loop {
+            // Listening before looking, so that no change falls in between.
+            let mut changed = std::pin::pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            let closed = self.shared.closed.load(SeqCst);
+            let version = self.shared.version.load(SeqCst);
+            if version != self.seen {
+                self.seen = version;
+                return Ok(());
+            }
+            if closed {
+                return Err(Closed);
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until the value is such; looks at once and after every change. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`Closed`]
+    pub async fn wait_for(&mut self, such: impl Fn(&T) -> bool) -> Result<(), Closed> {
+        loop {
+            if such(&self.borrow_and_update()) {
+                return Ok(());
+            }
+            self.changed().await?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::simulation;
+
+    #[test]
+    fn a_change_is_seen_once_and_the_last_one_counts() {
+        let sender = Sender::new(1);
+        let mut receiver = sender.subscribe();
+        assert!(receiver.changed().now_or_never().is_none());
+        assert_eq!(sender.send_replace(2), 1);
+        sender.send_modify(|value| *value += 1);
+        assert_eq!(receiver.changed().now_or_never(), Some(Ok(())));
+        assert_eq!(*receiver.borrow(), 3);
+        assert!(receiver.changed().now_or_never().is_none());
+        assert_eq!(receiver.wait_for(|value| *value == 3).now_or_never(), Some(Ok(())));
+        sender.send_replace(4);
+        drop(sender);
+        assert_eq!(receiver.changed().now_or_never(), Some(Ok(())), "what was set last is told first");
+        assert_eq!(receiver.changed().now_or_never(), Some(Err(Closed)));
+        assert_eq!(receiver.wait_for(|value| *value == 5).now_or_never(), Some(Err(Closed)));
+    }
+
+    #[test]
+    fn who_waited_first_is_woken_first() {
+        simulation::run(async {
+            let sender = Sender::new(());
+            let order = Arc::new(Mutex::new(Vec::new()));
+            let mut tasks = Vec::new();
+            for i in 0..20 {
+                let (mut receiver, order) = (sender.subscribe(), Arc::clone(&order));
+                tasks.push(tokio::spawn(async move {
+                    receiver.changed().await.unwrap();
+                    order.lock().push(i);
+                }));
+            }
+            tokio::task::yield_now().await;
+            sender.send_replace(());
+            for task in tasks {
+                task.await.unwrap();
+            }
+            assert_eq!(*order.lock(), (0..20).collect::<Vec<_>>());
+        })
+        .unwrap();
+    }
+}
