@@ -2,11 +2,12 @@
 //!
 //! **Owns** the object tree ([`json`]), names of groups, versions, kinds and resources ([`names`]), field errors
 //! ([`field`]), selectors ([`selector`]), the answer to a failed request ([`status`]), metadata ([`meta`]), the built-in
-//! types ([`crd`], [`namespace`]) and how upstream decodes them ([`decode`]). **Deliberately absent:** I/O, async, and
+//! types ([`crd`] and its [`faces`], [`namespace`]) and how upstream decodes them ([`decode`]). **Deliberately absent:** I/O, async, and
 //! any knowledge of how objects are stored or served.
 
 pub mod crd;
 pub mod decode;
+pub mod faces;
 pub mod field;
 pub mod json;
 pub mod meta;

@@ -4,6 +4,7 @@
 //! treats it as Go's typed decoder does.
 
 mod defaults;
+mod package;
 mod shapes;
 mod types;
 

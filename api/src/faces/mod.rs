@@ -1,0 +1,218 @@
+//! The three faces of one registration (T-03): ways in which clients see and write what is stored once.
+//!
+//! **Stored** is the JSON of an `apiextensions.k8s.io/v1` CustomResourceDefinition. What v1 has no field for is kept in
+//! annotations under [`ANNOTATION_PREFIX`], which no face shows and no client may write: the face that the registration
+//! came in by, and what only the first proposal for subresources could say.
+//!
+//! **Flow.** What a client sends goes through [`Face::decode`], is brought into the stored form by [`Face::read`], and
+//! is validated there (`kindom_schema::crd`); what a client gets went through [`Face::show`].
+//!
+//! **Guarantees.** `read(show(stored), old = stored)` is `stored` again, on every face; what a face does not show
+//! survives a write through it; what a face cannot say is refused rather than lost. On `apiextensions.k8s.io` today's
+//! Kubernetes decides (`pkg/apis/apiextensions`, conversions as of 1.37), on `apiextension.k8s.io` the proposal
+//! "Moving ThirdPartyResources to beta" does.
+//!
+//! ```
+//! use kindom_api::faces::Face;
+//! use kindom_api::json::parse;
+//! let mut tpr = parse(br#"{"metadata":{"name":"oxen.example.com"},"spec":{"group":"example.com","version":"v1",
+//!     "Names":{"plural":"oxen","kind":"Ox"}}}"#)?;
+//! Face::ThirdPartyResource.decode(&mut tpr, None)?;
+//! let stored = Face::ThirdPartyResource.read(tpr, None, None).map_err(|errors| errors[0].to_string())?;
+//! let crd = Face::V1.show(stored);
+//! assert_eq!(crd.at(&["spec", "names", "listKind"]), Some(&"OxList".into()));
+//! assert_eq!(crd.at(&["spec", "scope"]), Some(&"Namespaced".into()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod annotations;
+#[cfg(test)]
+mod tests;
+mod third_party;
+
+use crate::crd::{API_VERSION, CustomResourceDefinition, GROUP, decode_crd, default_crd};
+use crate::field::ErrorList;
+use crate::{Map, Value};
+
+pub use third_party::renames_version;
+
+/// Annotations that hold what v1 cannot; no face shows them.
+pub const ANNOTATION_PREFIX: &str = "face.kindom.dev/";
+
+/// A way of looking at a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Face {
+    /// `apiextensions.k8s.io/v1` CustomResourceDefinition.
+    V1,
+    /// `apiextensions.k8s.io/v1beta1` CustomResourceDefinition, which Kubernetes served until 1.21.
+    V1beta1,
+    /// `apiextension.k8s.io/v1beta1` ThirdPartyResource, which was only ever proposed.
+    ThirdPartyResource,
+}
+
+impl Face {
+    /// Every face.
+    pub const ALL: [Self; 3] = [Self::V1, Self::V1beta1, Self::ThirdPartyResource];
+
+    /// The `apiVersion` of its objects.
+    #[must_use]
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => API_VERSION,
+            Self::V1beta1 => "apiextensions.k8s.io/v1beta1",
+            Self::ThirdPartyResource => "apiextension.k8s.io/v1beta1",
+        }
+    }
+
+    /// Its API group.
+    #[must_use]
+    pub fn group(self) -> &'static str {
+        match self {
+            Self::V1 | Self::V1beta1 => GROUP,
+            Self::ThirdPartyResource => "apiextension.k8s.io",
+        }
+    }
+
+    /// Its version.
+    #[must_use]
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V1beta1 | Self::ThirdPartyResource => "v1beta1",
+        }
+    }
+
+    /// The `kind` of its objects.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::V1 | Self::V1beta1 => "CustomResourceDefinition",
+            Self::ThirdPartyResource => "ThirdPartyResource",
+        }
+    }
+
+    /// The face whose objects have this `apiVersion` and `kind`.
+    #[must_use]
+    pub fn of(api_version: &str, kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|face| face.api_version() == api_version && face.kind() == kind)
+    }
+
+    /// Brings an object from the wire into this face's shape, as a typed decoder does: unknown fields are dropped, and
+    /// named if asked for; the face's defaults are filled in. Gives back what the client is to be warned of.
+    ///
+    /// # Errors
+    /// The text of a 400: a value of a wrong JSON type.
+    pub fn decode(
+        self,
+        object: &mut Value,
+        unknown: Option<&mut Vec<String>>,
+    ) -> Result<Vec<String>, String> {
+        let (decoded, fields, warnings) = match self {
+            Self::V1 => {
+                let (mut crd, fields) = decode_crd(object).map_err(|e| e.to_string())?;
+                default_crd(&mut crd);
+                (crd.to_value(), fields, Vec::new())
+            }
+            Self::V1beta1 => return Err("apiextensions.k8s.io/v1beta1 is not served yet".to_owned()),
+            Self::ThirdPartyResource => third_party::decode(object).map_err(|e| e.to_string())?,
+        };
+        if let Some(unknown) = unknown {
+            unknown.extend(fields);
+        }
+        *object = decoded;
+        Ok(warnings)
+    }
+
+    /// What is stored, as this face shows it.
+    #[must_use]
+    pub fn show(self, mut stored: Value) -> Value {
+        let hidden = annotations::take(&mut stored);
+        match self {
+            Self::V1 => stored,
+            Self::V1beta1 => stored,
+            Self::ThirdPartyResource => {
+                drop(hidden);
+                third_party::show(stored)
+            }
+        }
+    }
+
+    /// Whether stored bytes are what [`Face::show`] gives, so that nobody needs to read them. A scan for one string: it
+    /// may say no where yes would do.
+    #[must_use]
+    pub fn shows_as_stored(self, json: &[u8]) -> bool {
+        self == Self::V1 && memchr::memmem::find(json, ANNOTATION_PREFIX.as_bytes()).is_none()
+    }
+
+    /// What to store for an object that [`Face::decode`] gave: `old` is what is stored now, none on a create;
+    /// `subresource` is the one written through.
+    ///
+    /// A write to the object leaves the status as `old` has it, and one to `status` the spec; the rules that hold for
+    /// each on any face (who may set what) are the caller's, and so is validation.
+    ///
+    /// # Errors
+    /// What the face says, but the stored form cannot hold or must not lose; a 422.
+    pub fn read(
+        self,
+        mut object: Value,
+        old: Option<&Value>,
+        subresource: Option<&str>,
+    ) -> Result<Value, ErrorList> {
+        let hidden = annotations::merge(&mut object, old)?;
+        let hidden = if old.is_none() { annotations::registered_through(hidden, self) } else { hidden };
+        let (mut stored, hidden) = match self {
+            Self::V1 | Self::V1beta1 => (object, hidden),
+            Self::ThirdPartyResource => {
+                third_party::read(object, old, subresource == Some("status"), hidden)?
+            }
+        };
+        annotations::put(&mut stored, hidden);
+        Ok(stored)
+    }
+}
+
+/// The face that a registration came in by. Some of the proposal's rules hold for the objects of those that came in as
+/// a ThirdPartyResource (T-47, T-53).
+#[must_use]
+pub fn registered_through(stored: &Value) -> Face {
+    let said = annotations::get(stored, annotations::REGISTERED_THROUGH).and_then(Value::as_str);
+    Face::ALL.into_iter().find(|face| said == Some(face.api_version())).unwrap_or(Face::V1)
+}
+
+/// The stored form as v1 itself would decode and encode it, so that equal registrations are equal bytes.
+fn normal(stored: &Value) -> Value {
+    match decode_crd(stored) {
+        Ok((mut crd, _)) => {
+            default_crd(&mut crd);
+            crd.to_value()
+        }
+        // What decoded on one face has v1's types on this one.
+        Err(_) => CustomResourceDefinition::default().to_value(),
+    }
+}
+
+/// A part of a tree, taken out of it.
+fn take(value: &mut Value, field: &str) -> Option<Value> {
+    value.as_object_mut()?.remove(field)
+}
+
+/// The map at a field of an object, which is put there if it is not one.
+fn map_at<'a>(value: &'a mut Value, field: &str) -> &'a mut Map {
+    map_in(as_map(value), field)
+}
+
+/// As [`map_at`].
+fn map_in<'a>(map: &'a mut Map, field: &str) -> &'a mut Map {
+    as_map(map.entry_or_insert_with(field, || Map::new().into()))
+}
+
+/// A value as the map that it is, or is made.
+fn as_map(value: &mut Value) -> &mut Map {
+    if value.as_object().is_none() {
+        *value = Map::new().into();
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("invariant: it was made a map just above"),
+    }
+}
