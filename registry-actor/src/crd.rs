@@ -7,6 +7,7 @@ use kindom_api::crd::{
     CLEANUP_FINALIZER, ColumnDefinition, CustomResourceDefinition, GROUP, condition, decode_crd, default_crd,
     prepare_for_create, prepare_for_status_update, prepare_for_update,
 };
+use kindom_api::faces::Face;
 use kindom_api::field::ErrorList;
 use kindom_api::meta::{Condition, set_condition};
 use kindom_resource_actor::{Deletion, Names, RuleContext, Scope, Strategy, TypeSpec};
@@ -84,7 +85,7 @@ impl Strategy for Registrations {
     }
 
     fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
-        rules::validate_create(&typed(object))
+        rules::validate_create(&typed(object), Face::V1)
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
@@ -112,7 +113,7 @@ impl Strategy for Registrations {
             errors.extend(rules::validate_stored_versions(&new));
             errors
         } else {
-            rules::validate_update(&new, &old)
+            rules::validate_update(&new, &old, Face::V1)
         }
     }
 

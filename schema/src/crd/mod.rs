@@ -4,15 +4,20 @@
 //! versions stand once, beside the versions. Errors name fields of that type: `spec.validation.openAPIV3Schema` where
 //! the user wrote `spec.versions[0].schema.openAPIV3Schema`.
 //!
+//! What holds depends on the face that a registration is written through. On v1beta1 it is what Kubernetes 1.21 asked
+//! there, the last that served it: no schema is required, nor a structural one where unknown fields are preserved, and
+//! defaults are for v1 alone. What a ThirdPartyResource has no field for is reported on the field that it came from.
+//!
 //! CEL rules are looked at but not compiled; their cost is not estimated.
 //!
 //! ```
+//! use kindom_api::faces::Face;
 //! let tree = kindom_api::json::parse(br#"{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
 //!     "names":{"plural":"widgets","kind":"Widget"},"scope":"Namespaced","versions":[{"name":"v1","served":true,
 //!     "storage":true,"schema":{"openAPIV3Schema":{"type":"string"}}}]}}"#)?;
 //! let (mut crd, _) = kindom_api::crd::decode_crd(&tree)?;
 //! kindom_api::crd::default_crd(&mut crd);
-//! let errors: Vec<String> = kindom_schema::crd::validate_create(&crd).iter().map(ToString::to_string).collect();
+//! let errors: Vec<String> = kindom_schema::crd::validate_create(&crd, Face::V1).iter().map(ToString::to_string).collect();
 //! assert_eq!(errors, [r#"spec.validation.openAPIV3Schema.type: Invalid value: "string": must be object at the root"#]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -37,7 +42,8 @@ use std::collections::HashSet;
 
 use kindom_api::Value;
 use kindom_api::crd::{API_APPROVED_ANNOTATION, CustomResourceDefinition, condition};
-use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::faces::Face;
+use kindom_api::field::{BadValue, Error, ErrorList, Path};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
 
@@ -47,9 +53,14 @@ pub use warnings::{warnings_on_create, warnings_on_update};
 use props::any_schema;
 use view::View;
 
+const NO_DEFAULTS_IN_V1BETA1: &str =
+    "(cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)";
+
 /// Which rules hold. An update may keep what older servers let through, but not bring in more of it.
 #[derive(Debug)]
 struct Options {
+    /// Why a schema may have no defaults, if it may not.
+    defaults_forbidden: Option<&'static str>,
     require_recognized_review_version: bool,
     require_immutable_names: bool,
     require_schema: bool,
@@ -64,13 +75,15 @@ struct Options {
 }
 
 impl Options {
-    fn create() -> Self {
+    fn create(face: Face) -> Self {
+        let strict = face != Face::V1beta1;
         Self {
+            defaults_forbidden: (!strict).then_some(NO_DEFAULTS_IN_V1BETA1),
             require_recognized_review_version: true,
             require_immutable_names: false,
-            require_schema: true,
-            require_valid_type: true,
-            require_structural: true,
+            require_schema: strict,
+            require_valid_type: strict,
+            require_structural: strict,
             require_pruned_defaults: true,
             require_atomic_set: true,
             require_map_list_keys: true,
@@ -80,18 +93,21 @@ impl Options {
         }
     }
 
-    fn update(new: &CustomResourceDefinition, old: &CustomResourceDefinition) -> Self {
+    fn update(new: &CustomResourceDefinition, old: &CustomResourceDefinition, face: Face) -> Self {
+        let strict = face != Face::V1beta1;
         let established = old.is_condition_true(condition::ESTABLISHED);
         let schemas: Vec<&Value> = old.spec.versions.iter().filter_map(|v| v.open_api_v3_schema()).collect();
         let none = |holds: &mut dyn FnMut(&Value) -> bool| !schemas.iter().any(|s| any_schema(s, holds));
         Self {
+            defaults_forbidden: (!strict && none(&mut |s| props::has(s, "default")))
+                .then_some(NO_DEFAULTS_IN_V1BETA1),
             require_recognized_review_version: conversion::review_versions(old).is_none_or(|versions| {
                 versions.is_empty() || versions.iter().any(|v| conversion::is_recognized(v))
             }),
             require_immutable_names: established,
-            require_schema: schemas.len() == old.spec.versions.len(),
-            require_valid_type: none(&mut openapi::has_invalid_type),
-            require_structural: schemas.iter().all(|s| is_structural(s)),
+            require_schema: strict && schemas.len() == old.spec.versions.len(),
+            require_valid_type: strict && none(&mut openapi::has_invalid_type),
+            require_structural: strict && schemas.iter().all(|s| is_structural(s)),
             require_pruned_defaults: !schemas.iter().any(|s| defaults::has_unpruned(s)),
             require_atomic_set: none(&mut openapi::is_non_atomic_set),
             require_map_list_keys: none(&mut |s| {
@@ -107,10 +123,10 @@ fn is_structural(schema: &Value) -> bool {
     structural::unsupported(schema).is_ok() && structural::validate(schema, &Path::root()).is_empty()
 }
 
-/// All that is wrong with a registration that is to be created. It has been decoded by `kindom_api::crd::decode_crd`,
-/// defaulted by `default_crd` and prepared by `prepare_for_create`.
+/// All that is wrong with a registration that is to be created through a face. It has been decoded by
+/// `kindom_api::crd::decode_crd`, defaulted by `default_crd` and prepared by `prepare_for_create`.
 #[must_use]
-pub fn validate_create(crd: &CustomResourceDefinition) -> ErrorList {
+pub fn validate_create(crd: &CustomResourceDefinition, face: Face) -> ErrorList {
     let required = format!("{}.{}", crd.spec.names.plural, crd.spec.group);
     let name = |name: &str, prefix: bool| {
         let mut wrong = name_is_dns_subdomain(name, prefix);
@@ -121,18 +137,23 @@ pub fn validate_create(crd: &CustomResourceDefinition) -> ErrorList {
     };
     let meta = kindom_api::json::to_value(&crd.metadata);
     let mut errors = validate_object_meta(&meta, false, &name, &Path::new("metadata"));
-    spec::validate(&View::of(&crd.spec), &Options::create(), &Path::new("spec"), &mut errors);
+    spec::validate(&View::of(&crd.spec), &Options::create(face), &Path::new("spec"), &mut errors);
     status_rules(crd, &mut errors);
     stored_versions(crd, &mut errors);
-    api_approval(crd, None, &mut errors);
-    preserve_unknown_fields(crd, None, &mut errors);
-    errors
+    api_approval(crd, None, face, &mut errors);
+    preserve_unknown_fields(crd, None, face, &mut errors);
+    in_words_of(face, errors)
 }
 
-/// All that is wrong with a registration that replaces `old`, after `prepare_for_update`. Both were defaulted.
+/// All that is wrong with a registration that replaces `old` through a face, after `prepare_for_update`. Both were
+/// defaulted.
 #[must_use]
-pub fn validate_update(new: &CustomResourceDefinition, old: &CustomResourceDefinition) -> ErrorList {
-    let options = Options::update(new, old);
+pub fn validate_update(
+    new: &CustomResourceDefinition,
+    old: &CustomResourceDefinition,
+    face: Face,
+) -> ErrorList {
+    let options = Options::update(new, old, face);
     let mut errors = meta_update(new, old);
     let path = Path::new("spec");
     let (view, old_view) = (View::of(&new.spec), View::of(&old.spec));
@@ -140,9 +161,30 @@ pub fn validate_update(new: &CustomResourceDefinition, old: &CustomResourceDefin
     spec::immutable(&view, &old_view, &options, &path, &mut errors);
     status_rules(new, &mut errors);
     stored_versions(new, &mut errors);
-    api_approval(new, Some(old), &mut errors);
-    preserve_unknown_fields(new, Some(old), &mut errors);
-    errors
+    api_approval(new, Some(old), face, &mut errors);
+    preserve_unknown_fields(new, Some(old), face, &mut errors);
+    in_words_of(face, errors)
+}
+
+/// Errors on the fields that the face has. A ThirdPartyResource has its one version in `spec.version`, which the
+/// internal type has as well, so one of two errors on it is enough.
+fn in_words_of(face: Face, errors: ErrorList) -> ErrorList {
+    if face != Face::ThirdPartyResource {
+        return errors;
+    }
+    let mut out = ErrorList::new();
+    for mut error in errors {
+        if error.field.starts_with("spec.versions[") && error.field.ends_with("].name") {
+            error.field = "spec.version".to_owned();
+            if error.bad_value == BadValue::Value("".into()) {
+                error = Error::required(&Path::new("spec").child("version"), "");
+            }
+        }
+        if !out.contains(&error) {
+            out.push(error);
+        }
+    }
+    out
 }
 
 /// All that is wrong with a write to `/status`, after `prepare_for_status_update`. Upstream looks at no stored versions
@@ -239,8 +281,13 @@ fn api_approval_state(crd: &CustomResourceDefinition) -> ApiApproval {
 fn api_approval(
     new: &CustomResourceDefinition,
     old: Option<&CustomResourceDefinition>,
+    face: Face,
     errors: &mut ErrorList,
 ) {
+    // The older faces never asked for it.
+    if face != Face::V1 {
+        return;
+    }
     let state = api_approval_state(new);
     // Who only updates another part need not mend this.
     let unchanged = old.is_some_and(|old| {
@@ -265,8 +312,12 @@ fn api_approval(
 fn preserve_unknown_fields(
     new: &CustomResourceDefinition,
     old: Option<&CustomResourceDefinition>,
+    face: Face,
     errors: &mut ErrorList,
 ) {
+    if face == Face::V1beta1 {
+        return;
+    }
     if new.spec.preserve_unknown_fields && !old.is_some_and(|old| old.spec.preserve_unknown_fields) {
         let spec = Path::new("spec");
         errors.push(Error::invalid(

@@ -26,8 +26,9 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn root() -> Self {
-        Self { is_root: true, ..Self::default() }
+    pub(super) fn root(options: &Options) -> Self {
+        let defaults_forbidden = options.defaults_forbidden.map(str::to_owned);
+        Self { is_root: true, defaults_forbidden, ..Self::default() }
     }
 
     fn below(&self) -> Self {

@@ -50,7 +50,12 @@ pub(super) fn validate(view: &View<'_>, options: &Options, path: &Path<'_>, erro
     group(&spec.group, &path.child("group"), errors);
     scope(&spec.scope, &path.child("scope"), errors);
     schema_required(view, options, path, errors);
-    if spec.preserve_unknown_fields && view.schemas().any(|s| any_schema(s, &mut |s| has(s, "default"))) {
+    // Where no default is allowed at all, each is reported where it stands.
+    let allows_defaults = options.defaults_forbidden.is_none();
+    if allows_defaults
+        && spec.preserve_unknown_fields
+        && view.schemas().any(|s| any_schema(s, &mut |s| has(s, "default")))
+    {
         errors.push(Error::invalid(
             &path.child("preserveUnknownFields"),
             true,
@@ -129,7 +134,9 @@ fn requires_structural(view: &View<'_>, options: &Options) -> bool {
         "x-kubernetes-list-type",
         "x-kubernetes-validations",
     ];
-    let mut needs = |s: &Value| has(s, "default") || EXTENSIONS.iter().any(|keyword| has(s, keyword));
+    let defaults = options.defaults_forbidden.is_none();
+    let mut needs =
+        |s: &Value| (defaults && has(s, "default")) || EXTENSIONS.iter().any(|keyword| has(s, keyword));
     options.require_structural
         || !view.spec.preserve_unknown_fields
         || view.schemas().any(|s| any_schema(s, &mut needs))
@@ -354,7 +361,7 @@ fn schema_rules(
         }
         errors.extend(violations);
     }
-    openapi::validate(schema, &at, &Context::root(), options.options, errors);
+    openapi::validate(schema, &at, &Context::root(options.options), options.options, errors);
     // What makes a schema unreadable mostly has a better error by now.
     if let Some(text) = unsupported.filter(|_| errors.len() == before) {
         errors.push(Error::invalid(&at, "", text));

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kindom_api::crd::{decode_crd, default_crd, prepare_for_create};
+use kindom_api::faces::Face;
 use kindom_api::{Value, json};
 
 use crate::crd::{non_structural_schema_condition, validate_create, validate_update};
@@ -78,13 +79,13 @@ fn registrations_are_judged_as_by_the_reference() {
         crd.metadata.namespace.clear();
         crd.metadata.managed_fields = None;
         prepare_for_create(&mut crd);
-        let errors = validate_create(&crd);
+        let errors = validate_create(&crd, Face::V1);
         let got: Causes =
             errors.iter().map(|e| (e.kind.reason().to_owned(), e.field.clone(), e.body())).collect();
         if want.is_empty() {
             accepted += 1;
             crd.metadata.resource_version = "1".to_owned();
-            let update = validate_update(&crd, &crd);
+            let update = validate_update(&crd, &crd, Face::V1);
             if !update.is_empty() || non_structural_schema_condition(&crd).is_some() {
                 wrong.push(format!("{key}: its update is refused: {update:?}"));
             }

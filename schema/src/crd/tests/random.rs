@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use kindom_api::crd::{decode_crd, default_crd, prepare_for_create, prepare_for_update};
+use kindom_api::faces::Face;
 use kindom_api::meta::coerce_metadata;
 use kindom_api::{Map, Value, json, object};
 
@@ -151,16 +152,19 @@ fn run(new: &Value, old: &Value) {
     prepare_for_create(&mut new);
     let _ =
         (api_approval_condition(&new), non_structural_schema_condition(&new), validate_stored_versions(&new));
-    let errors = validate_create(&new);
+    let errors = validate_create(&new, Face::V1);
     if errors.is_empty() {
         new.metadata.resource_version = "1".to_owned();
-        assert_eq!(validate_update(&new, &new), []);
+        assert_eq!(validate_update(&new, &new, Face::V1), []);
     }
     if let Ok((mut old, _)) = decode_crd(old) {
         default_crd(&mut old);
         prepare_for_update(&mut new, &old);
-        let _ =
-            (validate_update(&new, &old), validate_status_update(&new, &old), warnings_on_update(&new, &old));
+        let _ = (
+            validate_update(&new, &old, Face::V1),
+            validate_status_update(&new, &old),
+            warnings_on_update(&new, &old),
+        );
     }
 }
 
@@ -187,7 +191,7 @@ fn paths_into_what_has_no_schema_are_refused() {
         "selectableFields":[{"jsonPath":".spec.a.b"}]}]}}"#;
     let (mut crd, _) = decode_crd(&json::parse(tree).unwrap()).unwrap();
     default_crd(&mut crd);
-    let errors: Vec<String> = validate_create(&crd).iter().map(ToString::to_string).collect();
+    let errors: Vec<String> = validate_create(&crd, Face::V1).iter().map(ToString::to_string).collect();
     assert_eq!(
         errors,
         [
@@ -215,5 +219,5 @@ fn deep_schemas_are_walked() {
     "versions": vec![version] } };
     let (mut crd, _) = decode_crd(&tree).unwrap();
     default_crd(&mut crd);
-    assert_eq!(validate_create(&crd), []);
+    assert_eq!(validate_create(&crd, Face::V1), []);
 }

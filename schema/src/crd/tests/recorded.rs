@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use kindom_api::crd::{
     decode_crd, default_crd, prepare_for_create, prepare_for_status_update, prepare_for_update,
 };
+use kindom_api::faces::Face;
 use kindom_api::{Value, decode, json};
 
 use crate::crd::{
@@ -75,7 +76,7 @@ fn ours(case: &Value) -> Answer {
         None => {
             prepare_for_create(&mut new);
             answer.warnings.extend(warnings_on_create(&new));
-            validate_create(&new)
+            validate_create(&new, Face::V1)
         }
         Some(old) if is_status => {
             prepare_for_status_update(&mut new, old);
@@ -84,7 +85,7 @@ fn ours(case: &Value) -> Answer {
         Some(old) => {
             prepare_for_update(&mut new, old);
             answer.warnings.extend(warnings_on_update(&new, old));
-            validate_update(&new, old)
+            validate_update(&new, old, Face::V1)
         }
     };
     answer.errors = errors.iter().map(|e| format!("{} {e}", e.kind.reason())).collect();
