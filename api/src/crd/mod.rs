@@ -9,7 +9,8 @@ mod shapes;
 mod types;
 
 pub use defaults::{default_crd, prepare_for_create, prepare_for_status_update, prepare_for_update};
-pub use shapes::{CRD, JSON_SCHEMA_PROPS, decode_crd};
+pub(crate) use package::shapes_of_package;
+pub use shapes::{CRD, decode_crd};
 pub use types::{
     ColumnDefinition, Conversion, CrdStatus, CustomResourceDefinition, Names, Scale, SelectableField,
     ServiceReference, Spec, Subresources, Validation, Version, WebhookClientConfig, WebhookConversion,

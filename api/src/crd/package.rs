@@ -110,7 +110,7 @@ macro_rules! shapes_of_package {
         pub(crate) static DEFINITIONS: Shape = Shape::Map(&SCHEMA);
 
         /// The shape of `JSONSchemaProps`, a schema.
-        pub static JSON_SCHEMA_PROPS: Struct = Struct {
+        pub(crate) static JSON_SCHEMA_PROPS: Struct = Struct {
             go_type: concat!($package, ".JSONSchemaProps"),
             fields: &[
                 Field::new("type", STRING),

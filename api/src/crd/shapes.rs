@@ -16,7 +16,6 @@ mod v1 {
     super::shapes_of_package!("v1");
 }
 
-pub use v1::JSON_SCHEMA_PROPS;
 use v1::{CLIENT_CONFIG, NAMES, SELECTABLE_FIELD, STATUS, SUBRESOURCES, VALIDATION};
 
 /// The shape of `CustomResourceDefinition`.

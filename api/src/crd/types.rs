@@ -116,7 +116,7 @@ pub struct Version {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Validation {
-    /// The tree that [`super::JSON_SCHEMA_PROPS`] decodes.
+    /// The tree, of the shape of upstream's `JSONSchemaProps`.
     #[serde(rename = "openAPIV3Schema", skip_serializing_if = "Option::is_none")]
     pub open_api_v3_schema: Option<Value>,
 }

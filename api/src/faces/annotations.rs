@@ -57,11 +57,10 @@ pub(super) fn merge(object: &mut Value, old: Option<&Value>) -> Result<Map, Erro
 }
 
 /// Notes the face that a new registration comes in by.
-pub(super) fn registered_through(mut hidden: Map, face: Face) -> Map {
+pub(super) fn register_through(hidden: &mut Map, face: Face) {
     if face != Face::V1 {
         hidden.insert(REGISTERED_THROUGH, face.api_version());
     }
-    hidden
 }
 
 /// Puts hidden annotations into an object that is to be stored.

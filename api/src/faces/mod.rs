@@ -27,13 +27,18 @@
 
 mod annotations;
 #[cfg(test)]
+mod properties;
+mod sub_resources;
+#[cfg(test)]
 mod tests;
 mod third_party;
+mod v1beta1;
 
-use crate::crd::{API_VERSION, CustomResourceDefinition, GROUP, decode_crd, default_crd};
-use crate::field::ErrorList;
+use crate::crd::{API_VERSION, GROUP, decode_crd, default_crd};
+use crate::field::{Error, ErrorList, Path};
 use crate::{Map, Value};
 
+use sub_resources::SubResources;
 pub use third_party::renames_version;
 
 /// Annotations that hold what v1 cannot; no face shows them.
@@ -113,7 +118,7 @@ impl Face {
                 default_crd(&mut crd);
                 (crd.to_value(), fields, Vec::new())
             }
-            Self::V1beta1 => return Err("apiextensions.k8s.io/v1beta1 is not served yet".to_owned()),
+            Self::V1beta1 => v1beta1::decode(object).map_err(|e| e.to_string())?,
             Self::ThirdPartyResource => third_party::decode(object).map_err(|e| e.to_string())?,
         };
         if let Some(unknown) = unknown {
@@ -126,14 +131,11 @@ impl Face {
     /// What is stored, as this face shows it.
     #[must_use]
     pub fn show(self, mut stored: Value) -> Value {
-        let hidden = annotations::take(&mut stored);
+        let mut hidden = annotations::take(&mut stored);
         match self {
             Self::V1 => stored,
-            Self::V1beta1 => stored,
-            Self::ThirdPartyResource => {
-                drop(hidden);
-                third_party::show(stored)
-            }
+            Self::V1beta1 => v1beta1::show(stored, &SubResources::take(&mut hidden)),
+            Self::ThirdPartyResource => third_party::show(stored),
         }
     }
 
@@ -158,14 +160,22 @@ impl Face {
         old: Option<&Value>,
         subresource: Option<&str>,
     ) -> Result<Value, ErrorList> {
-        let hidden = annotations::merge(&mut object, old)?;
-        let hidden = if old.is_none() { annotations::registered_through(hidden, self) } else { hidden };
-        let (mut stored, hidden) = match self {
-            Self::V1 | Self::V1beta1 => (object, hidden),
-            Self::ThirdPartyResource => {
-                third_party::read(object, old, subresource == Some("status"), hidden)?
-            }
+        let mut hidden = annotations::merge(&mut object, old)?;
+        if old.is_none() {
+            annotations::register_through(&mut hidden, self);
+        }
+        let is_status = subresource == Some("status");
+        let mut sub_resources = SubResources::take(&mut hidden);
+        let mut stored = match self {
+            Self::V1 => object,
+            Self::V1beta1 => v1beta1::read(object, old, is_status, &mut sub_resources)?,
+            Self::ThirdPartyResource => third_party::read(object, old, is_status)?,
         };
+        let renamed = old.filter(|_| self == Self::ThirdPartyResource);
+        let renamed = renamed.and_then(|old| third_party::renamed_version(old, &stored));
+        // The spec of a write to the status is not what will be stored.
+        let spec = old.filter(|_| is_status).unwrap_or(&stored);
+        sub_resources.put(spec, renamed, &mut hidden);
         annotations::put(&mut stored, hidden);
         Ok(stored)
     }
@@ -180,15 +190,13 @@ pub fn registered_through(stored: &Value) -> Face {
 }
 
 /// The stored form as v1 itself would decode and encode it, so that equal registrations are equal bytes.
-fn normal(stored: &Value) -> Value {
-    match decode_crd(stored) {
-        Ok((mut crd, _)) => {
-            default_crd(&mut crd);
-            crd.to_value()
-        }
-        // What decoded on one face has v1's types on this one.
-        Err(_) => CustomResourceDefinition::default().to_value(),
-    }
+///
+/// # Errors
+/// A value of a type that v1 does not have there, which no face's own decoding lets through.
+fn normal(stored: &Value) -> Result<Value, ErrorList> {
+    let (mut crd, _) = decode_crd(stored).map_err(|e| vec![Error::internal(&Path::root(), e.to_string())])?;
+    default_crd(&mut crd);
+    Ok(crd.to_value())
 }
 
 /// A part of a tree, taken out of it.

@@ -195,3 +195,229 @@ mod third_party {
         assert_eq!(refused(Face::V1, &changed, Some(&old), None), [error]);
     }
 }
+
+mod v1beta1 {
+    use super::*;
+
+    const FACE: Face = Face::V1beta1;
+
+    fn spec(face: Face, text: &str) -> String {
+        Face::V1.show(stored(face, text, None, None)).get("spec").unwrap().to_string()
+    }
+
+    #[test]
+    fn one_version_and_its_defaults() {
+        let text = r#"{"metadata":{"name":"oxen.example.com"},"spec":{"group":"example.com","version":"v1",
+            "names":{"plural":"oxen","kind":"Ox"},"validation":{"openAPIV3Schema":{"type":"object"}},
+            "subresources":{"status":{}},"additionalPrinterColumns":[{"name":"A","type":"string","JSONPath":".a"}]}}"#;
+        assert_eq!(
+            spec(FACE, text),
+            r#"{"conversion":{"strategy":"None"},"group":"example.com","names":{"kind":"Ox","listKind":"OxList","plural":"oxen","singular":"ox"},"preserveUnknownFields":true,"scope":"Namespaced","versions":[{"additionalPrinterColumns":[{"jsonPath":".a","name":"A","type":"string"}],"name":"v1","schema":{"openAPIV3Schema":{"type":"object"}},"served":true,"storage":true,"subresources":{"status":{}}}]}"#
+        );
+        let stored = stored(FACE, text, None, None);
+        assert_eq!(registered_through(&stored), FACE);
+        assert_eq!(
+            FACE.show(stored).to_string(),
+            r#"{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"oxen.example.com"},"spec":{"additionalPrinterColumns":[{"JSONPath":".a","name":"A","type":"string"}],"conversion":{"strategy":"None"},"group":"example.com","names":{"kind":"Ox","listKind":"OxList","plural":"oxen","singular":"ox"},"preserveUnknownFields":true,"scope":"Namespaced","subresources":{"status":{}},"validation":{"openAPIV3Schema":{"type":"object"}},"version":"v1","versions":[{"name":"v1","served":true,"storage":true}]},"status":{"acceptedNames":{"kind":"","plural":""},"conditions":null,"storedVersions":["v1"]}}"#
+        );
+    }
+
+    #[test]
+    fn versions_and_a_webhook() {
+        let text = r#"{"spec":{"group":"example.com","names":{"plural":"oxen","kind":"Ox"},"scope":"Cluster",
+            "preserveUnknownFields":false,"versions":[
+                {"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},
+                {"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"array"}}}],
+            "conversion":{"strategy":"Webhook","webhookClientConfig":{"service":{"namespace":"n","name":"s"}}}}}"#;
+        let spec = spec(FACE, text);
+        assert!(spec.contains(r#""conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"service":{"name":"s","namespace":"n","port":443}},"conversionReviewVersions":["v1beta1"]}}"#), "{spec}");
+        assert!(!spec.contains("preserveUnknownFields"), "{spec}");
+        let shown = FACE.show(stored(FACE, text, None, None));
+        assert_eq!(shown.at(&["spec", "version"]), Some(&"v1".into()));
+        assert_eq!(shown.at(&["spec", "preserveUnknownFields"]), Some(&false.into()));
+        assert_eq!(shown.at(&["spec", "validation"]), None);
+        assert_eq!(
+            shown.at(&["spec", "conversion"]).unwrap().to_string(),
+            r#"{"conversionReviewVersions":["v1beta1"],"strategy":"Webhook","webhookClientConfig":{"service":{"name":"s","namespace":"n","port":443}}}"#
+        );
+    }
+
+    #[test]
+    fn one_place_for_each_thing() {
+        let with = |top: &str, versions: &str| {
+            format!(
+                r#"{{"spec":{{"group":"example.com","names":{{"plural":"oxen","kind":"Ox"}},{top}"versions":[{versions}]}}}}"#
+            )
+        };
+        let schema = r#""schema":{"openAPIV3Schema":{"type":"object"}}"#;
+        let version = |name: &str, rest: &str| format!(r#"{{"name":"{name}"{rest}}}"#);
+        let check = |text: String, want: &[&str]| {
+            let got = refused(FACE, &text, None, None);
+            assert!(
+                got.len() == want.len() && got.iter().zip(want).all(|(got, want)| got.starts_with(want)),
+                "{got:#?}"
+            );
+        };
+        check(
+            with(
+                r#""validation":{},"subresources":{},"additionalPrinterColumns":[{"name":"a"}],"selectableFields":[{}],"#,
+                &version(
+                    "v1",
+                    r#","schema":{},"subresources":{},"additionalPrinterColumns":[{"name":"b"}],"selectableFields":[{}]"#,
+                ),
+            ),
+            &[
+                "spec.validation: Forbidden: top-level and per-version schemas are mutually exclusive",
+                "spec.subresources: Forbidden: top-level and per-version subresources are mutually exclusive",
+                "spec.additionalPrinterColumns: Forbidden: top-level and per-version additionalPrinterColumns are mutually exclusive",
+                "spec.selectableFields: Forbidden: top-level and per-version selectableFields are mutually exclusive",
+                "spec.versions: Invalid value: [{",
+                "spec.versions: Invalid value: [{",
+                "spec.versions: Invalid value: [{",
+            ],
+        );
+        let same = with(
+            "",
+            &format!("{},{}", version("v1", &format!(",{schema}")), version("v2", &format!(",{schema}"))),
+        );
+        let got = refused(FACE, &same, None, None);
+        assert!(got[0].ends_with("per-version schemas may not all be set to identical values (top-level validation should be used instead)"), "{got:?}");
+        check(
+            with(r#""version":"v2","#, &version("v1", "")),
+            &[r#"spec.version: Invalid value: "v2": must match the first version in spec.versions"#],
+        );
+    }
+
+    #[test]
+    fn wrong_types_and_unknown_fields_are_named_as_upstream_names_them() {
+        for (text, want) in [
+            (
+                r#"{"spec":{"validation":[]}}"#,
+                "json: cannot unmarshal array into Go struct field CustomResourceDefinitionSpec.spec.validation of type v1beta1.CustomResourceValidation",
+            ),
+            (
+                r#"{"spec":{"validation":{"openAPIV3Schema":{"properties":[]}}}}"#,
+                "json: cannot unmarshal array into Go struct field JSONSchemaProps.spec.validation.openAPIV3Schema.properties of type map[string]v1beta1.JSONSchemaProps",
+            ),
+        ] {
+            assert_eq!(FACE.decode(&mut tree(text), None).unwrap_err(), want);
+        }
+        let mut unknown = Vec::new();
+        let mut object = tree(
+            r#"{"spec":{"additionalPrinterColumns":[{"jsonPath":".a"}],"conversion":{"webhook":{}},"x":1}}"#,
+        );
+        FACE.decode(&mut object, Some(&mut unknown)).unwrap();
+        assert_eq!(
+            unknown,
+            ["spec.additionalPrinterColumns[0].jsonPath", "spec.conversion.webhook", "spec.x"]
+        );
+    }
+
+    /// As in the proposal for subresources.
+    const PROPOSED: &str = r#"{"metadata":{"name":"oxen.example.com"},"spec":{"group":"example.com","version":"v1",
+        "names":{"plural":"oxen","kind":"Ox"},"subResources":{"status":{},
+            "scale":{"specReplicasPath":".spec.replicas","labelSelectorPath":".spec.selector","groupVersion":"autoscaling/v1"}}}}"#;
+
+    #[test]
+    fn proposed_subresources_are_an_alias() {
+        let mut object = tree(PROPOSED);
+        assert_eq!(
+            FACE.decode(&mut object, None).unwrap(),
+            ["spec.subResources: this name was only proposed; use spec.subresources"]
+        );
+        let old = stored(FACE, PROPOSED, None, None);
+        // v1 wants statusReplicasPath, so it is spared the scale that lacks it.
+        assert_eq!(
+            old.at(&["spec", "versions"]).unwrap().to_string(),
+            r#"[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}}}]"#
+        );
+        let shown = FACE.show(old.clone());
+        assert_eq!(
+            shown.at(&["spec", "subresources"]).unwrap().to_string(),
+            r#"{"scale":{"labelSelectorPath":".spec.selector","specReplicasPath":".spec.replicas"},"status":{}}"#
+        );
+        assert_eq!(shown.at(&["spec", "subResources"]), None);
+        for face in Face::ALL {
+            let shown = face.show(old.clone()).to_string();
+            assert_eq!(stored(face, &shown, Some(&old), None), old, "{face:?}");
+            assert_eq!(stored(face, &shown, Some(&old), Some("status")), old, "{face:?}");
+        }
+        let whole = PROPOSED.replace(r#""groupVersion":"autoscaling/v1""#, r#""statusReplicasPath":".status.replicas","groupVersion":{"Group":"autoscaling","Version":"v1"}"#);
+        let whole = stored(FACE, &whole, None, None);
+        assert!(whole.to_string().contains(r#""scale":{"labelSelectorPath":".spec.selector","specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas"}"#), "{whole}");
+    }
+
+    #[test]
+    fn the_scale_that_v1_cannot_hold_follows_its_version() {
+        let old = stored(FACE, PROPOSED, None, None);
+        let scale = |stored: &Value| {
+            FACE.show(stored.clone()).at(&["spec", "subresources", "scale"]).map(ToString::to_string)
+        };
+        // A v1 client that brings a scale of its own means that one.
+        let v1 = Face::V1.show(old.clone()).to_string();
+        let own = v1.replace(
+            r#""subresources":{"#,
+            r#""subresources":{"scale":{"specReplicasPath":".spec.a","statusReplicasPath":".status.a"},"#,
+        );
+        let new = stored(Face::V1, &own, Some(&old), None);
+        assert_eq!(
+            scale(&new).unwrap(),
+            r#"{"specReplicasPath":".spec.a","statusReplicasPath":".status.a"}"#
+        );
+        let again = stored(Face::V1, &v1, Some(&new), None);
+        assert_eq!(scale(&again), None, "what was replaced does not come back");
+        // The version's new name is the proposal's face's to give.
+        let tpr = Face::ThirdPartyResource
+            .show(old.clone())
+            .to_string()
+            .replace(r#""version":"v1""#, r#""version":"v2""#);
+        let renamed = stored(Face::ThirdPartyResource, &tpr, Some(&old), None);
+        assert_eq!(scale(&renamed), scale(&old));
+        // Who sees it may change it, and remove it.
+        let shown = FACE.show(old.clone()).to_string();
+        let changed = stored(FACE, &shown.replace(".spec.replicas", ".spec.count"), Some(&old), None);
+        assert!(scale(&changed).unwrap().contains(".spec.count"));
+        let removed = shown.replace(
+            r#""scale":{"labelSelectorPath":".spec.selector","specReplicasPath":".spec.replicas"},"#,
+            "",
+        );
+        assert_eq!(scale(&stored(FACE, &removed, Some(&old), None)), None);
+        // A version that goes takes it along.
+        let other = v1.replace(r#""name":"v1""#, r#""name":"v3""#);
+        assert_eq!(scale(&stored(Face::V1, &other, Some(&old), None)), None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_proposed_subresources() {
+        let check = |from: &str, to: &str, want: &[&str]| {
+            assert_eq!(refused(FACE, &PROPOSED.replace(from, to), None, None), want);
+        };
+        check(
+            "autoscaling/v1",
+            "autoscaling/v2",
+            &[
+                r#"spec.subResources.scale.groupVersion: Unsupported value: "autoscaling/v2": supported values: "autoscaling/v1""#,
+            ],
+        );
+        check(
+            r#""subResources":{"#,
+            r#""subresources":{},"subResources":{"#,
+            &["spec.subResources: Forbidden: subresources is set as well, and says something else"],
+        );
+        check(
+            ".spec.replicas",
+            ".status.replicas",
+            &[
+                r#"spec.subresources.scale.specReplicasPath: Invalid value: ".status.replicas": should be a json path under .spec"#,
+            ],
+        );
+        check(
+            r#"".spec.selector""#,
+            r#""selector""#,
+            &[
+                r#"spec.subresources.scale.labelSelectorPath: Invalid value: "selector": must be a simple json path starting with ."#,
+            ],
+        );
+        check(r#"".spec.replicas""#, r#""""#, &["spec.subresources.scale.specReplicasPath: Required value"]);
+    }
+}

@@ -214,18 +214,17 @@ fn show_condition(condition: &Value, out: &mut Vec<Value>) {
 /// there are no objects (T-10). Only a write through this face may ask for it.
 #[must_use]
 pub fn renames_version(old: &Value, new: &Value) -> bool {
-    match (versions(old), versions(new)) {
-        ([old], [new]) => old.get("name") != new.get("name"),
-        _ => false,
-    }
+    renamed_version(old, new).is_some()
 }
 
-pub(super) fn read(
-    mut object: Value,
-    old: Option<&Value>,
-    is_status: bool,
-    hidden: Map,
-) -> Result<(Value, Map), ErrorList> {
+/// The name of the version before and after [`renames_version`].
+pub(super) fn renamed_version<'a>(old: &'a Value, new: &'a Value) -> Option<(&'a str, &'a str)> {
+    let ([old], [new]) = (versions(old), versions(new)) else { return None };
+    let (old, new) = (text(Some(old), "name"), text(Some(new), "name"));
+    (old != new).then_some((old, new))
+}
+
+pub(super) fn read(mut object: Value, old: Option<&Value>, is_status: bool) -> Result<Value, ErrorList> {
     let metadata = take(&mut object, "metadata").unwrap_or_else(|| Map::new().into());
     let mut stored = match (old, is_status) {
         (Some(old), true) => read_status(&object, old)?,
@@ -240,7 +239,7 @@ pub(super) fn read(
         map.insert("kind", Face::V1.kind());
         map.insert("metadata", metadata);
     }
-    Ok((if old.is_none() { normal(&stored) } else { stored }, hidden))
+    if old.is_none() { normal(&stored) } else { Ok(stored) }
 }
 
 fn refuse_two_plurals(object: &Value) -> Result<(), ErrorList> {
