@@ -9,8 +9,9 @@ use kindom_registry_actor::claims::{INVALID_CA_BUNDLE, Verdict};
 use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle};
 
 /// Writes a verdict into a registration's status: the accepted names, `NamesAccepted`, `Established`, and
-/// `KubernetesAPIApprovalPolicyConformant` where the group needs it. Other conditions are not touched. Established, once True, stays: a registration whose change of names is in conflict goes
-/// on serving under those it holds.
+/// `KubernetesAPIApprovalPolicyConformant` where the group needs it. Other conditions are not touched. Established, once
+/// True, stays: a registration whose change of names is in conflict goes on serving under those it holds. A condition's
+/// lastTransitionTime changes with its status only (T-37).
 pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: &str) {
     let accepted = &verdict.accepted;
     crd.status.accepted_names = Names {
@@ -26,7 +27,7 @@ pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: 
     };
     match &verdict.conflict {
         None => set(condition::NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found"),
-        Some(conflict) => set(condition::NAMES_ACCEPTED, "False", conflict.reason, &conflict.message),
+        Some(conflict) => set(condition::NAMES_ACCEPTED, "False", &conflict.reason, &conflict.message),
     }
     if let Some(approval) = api_approval_condition(crd) {
         set_condition(&mut crd.status.conditions, approval, now);
@@ -39,6 +40,8 @@ pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: 
             ("False", INVALID_CA_BUNDLE, "The conversion webhook CABundle is invalid")
         }
         None => ("True", "InitialNamesAccepted", "the initial names have been accepted"),
+        // What was said before, as of a webhook, is kept.
+        Some(_) if crd.condition(condition::ESTABLISHED).is_some() => return,
         Some(_) => ("False", "NotAccepted", "not all names are accepted"),
     };
     set_condition(
@@ -60,7 +63,8 @@ mod tests {
     }
 
     fn verdict(conflict: Option<&'static str>) -> Verdict {
-        let conflict = conflict.map(|reason| Conflict { reason, message: "x is already in use".into() });
+        let conflict =
+            conflict.map(|reason| Conflict { reason: reason.into(), message: "x is already in use".into() });
         Verdict { accepted: kindom_resource_actor::Names::default(), conflict, claims: false }
     }
 

@@ -15,9 +15,9 @@ use kindom_storage::{Change, KeyRange, RangeRequest, Revision, Watch};
 
 use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle};
 
-use crate::claims::{ClaimTable, Claimant, INVALID_CA_BUNDLE, Settled};
+use crate::claims::{ClaimTable, Claimant, Conflict, INVALID_CA_BUNDLE, Settled};
 use crate::handle::Shared;
-use crate::messages::{Due, JudgeNames, ListRegistered, ListTerminating, Registered};
+use crate::messages::{Due, Dues, JudgeNames, ListRegistered, ListTerminating, Registered};
 use crate::routes::RouteTable;
 
 /// How many commits one turn folds: each costs a parse of a registration.
@@ -231,11 +231,21 @@ fn facts(tree: &Value, created: Revision) -> Option<Facts> {
     let wanted = Names::from_value(Some(tree.at(&["spec", "names"])?));
     let accepted = Names::from_value(tree.at(&["status", "acceptedNames"]));
     let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
-    let condition = |kind: &str| {
-        let found = conditions.iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind))?;
-        Some(found.get("status").and_then(Value::as_str) == Some("True"))
+    let condition = |kind: &str| conditions.iter().find(|c| text(Some(c), "type") == kind);
+    let is = |condition: Option<&Value>, status: &str| text(condition, "status") == status;
+    let (names, established) = (condition("NamesAccepted"), condition("Established"));
+    let names_accepted = ["False", "True"].iter().position(|status| is(names, status)).map(|at| at == 1);
+    // The condition that tells best since when it holds what it holds: it is True only from then on.
+    let telling = [names, established].into_iter().find(|c| is(*c, "True")).unwrap_or(names);
+    let since = match text(telling, "lastTransitionTime") {
+        "" => text(tree.get("metadata"), "creationTimestamp"),
+        time => time,
     };
-    let (names_accepted, established) = (condition("NamesAccepted"), condition("Established") == Some(true));
+    let conflict = (names_accepted == Some(false)).then(|| Conflict {
+        reason: text(names, "reason").to_owned().into(),
+        message: text(names, "message").to_owned(),
+    });
+    let established = is(established, "True");
     let deleting = tree.at(&["metadata", "deletionTimestamp"]).is_some();
     Some(Facts {
         plural: wanted.plural.clone(),
@@ -244,11 +254,16 @@ fn facts(tree: &Value, created: Revision) -> Option<Facts> {
         claimant: Claimant {
             group,
             created,
+            since: since.to_owned(),
             wanted,
             accepted,
-            settled: Settled { names_accepted, established, deleting, ..policy(tree) },
+            settled: Settled { names_accepted, conflict, established, deleting, ..policy(tree) },
         },
     })
+}
+
+fn text<'a>(of: Option<&'a Value>, field: &str) -> &'a str {
+    of.and_then(|value| value.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// What a registration's conditions say beside its names. Only those of the Kubernetes project's groups, and those with
@@ -256,6 +271,7 @@ fn facts(tree: &Value, created: Revision) -> Option<Facts> {
 fn policy(tree: &Value) -> Settled {
     let ok = Settled {
         names_accepted: None,
+        conflict: None,
         established: false,
         deleting: false,
         blocked: false,
@@ -324,18 +340,19 @@ impl StreamHandler<Batch> for RegistryActor {
 }
 
 impl Message for JudgeNames {
-    type Result = Vec<Due>;
+    type Result = Dues;
 }
 
 impl Handler<JudgeNames> for RegistryActor {
     type Result = MessageResult<JudgeNames>;
 
     fn handle(&mut self, JudgeNames { max }: JudgeNames, _: &mut Self::Context) -> Self::Result {
-        let due = self.claims.due(max).into_iter().filter_map(|(name, verdict)| {
+        let (verdicts, more) = self.claims.due(max);
+        let due = verdicts.into_iter().filter_map(|(name, verdict)| {
             let object = Arc::clone(&self.registrations.get(&name)?.object);
             Some(Due { name, object, verdict, folded: self.folded })
         });
-        MessageResult(due.collect())
+        MessageResult(Dues { due: due.collect(), more })
     }
 }
 

@@ -6,18 +6,36 @@
 //!
 //! Worked example. `foos` holds foos, foo, f (resources) and Foo, FooList (kinds). `fees` asks for fees, fee, [f, fe]
 //! and Fee, FeeList: plural, singular and kinds are free and accepted; the short names are accepted all or none, so none
-//! are, and the verdict is ShortNamesConflict `"f" is already in use`. When `foos` goes, `fees` is judged again and gets
-//! the rest.
+//! are, and the verdict is ShortNamesConflict `"f" is already in use by foos …`. When `foos` goes, `fees` is judged again
+//! and gets the rest.
 //!
-//! Source: apiextensions `pkg/controller/status/naming_controller.go` (1.37).
+//! What is judged when: a registration waits for each name that it asks for, and is judged again when it changes itself,
+//! or when who holds one of those names does (or that holder's own state, which the message tells). So a change costs as
+//! much as it affects, however many registrations wait for other names.
+//!
+//! Source: apiextensions `pkg/controller/status/naming_controller.go` (1.37), its quirks included: a name that a
+//! registration itself holds in another role is in use; short names are accepted all or none; of several conflicts the
+//! last of plural, singular, short names, kind and list kind gives reason and message. Two differences: a conflict that
+//! its registration takes back is forgotten (upstream leaves NamesAccepted False, kubernetes/kubernetes#121918), and one
+//! that is being deleted gets no more names.
 
-use std::collections::{BTreeMap, HashMap};
+mod explain;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
 
 use kindom_resource_actor::Names;
 use kindom_storage::Revision;
 
+use explain::Clash;
+
 /// The reason of `Established` where a webhook's CA bundle keeps a registration from being served.
 pub const INVALID_CA_BUNDLE: &str = "InvalidCABundle";
+
+/// How many registrations are judged in one turn.
+const JUDGED_PER_TURN_MAX: usize = 64;
 
 /// A registration as far as names go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,19 +44,23 @@ pub struct Claimant {
     pub group: String,
     /// When it was created: earlier ones are judged first.
     pub created: Revision,
+    /// Since when it holds its names, as its conditions know it; as metav1.Time prints it, empty if unknown.
+    pub since: String,
     /// What it asks for.
     pub wanted: Names,
     /// What it holds.
     pub accepted: Names,
-    /// Its conditions already say what the verdict would.
+    /// What its conditions say already.
     pub settled: Settled,
 }
 
 /// What a registration's conditions say now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
-    /// `NamesAccepted`: none if there is no such condition.
+    /// `NamesAccepted`: none if there is no such condition, or it is Unknown.
     pub names_accepted: Option<bool>,
+    /// Reason and message of `NamesAccepted` where it is False.
+    pub conflict: Option<Conflict>,
     /// `Established` is True.
     pub established: bool,
     /// It is being deleted: it keeps what it holds and gets no more.
@@ -54,7 +76,7 @@ pub struct Settled {
 pub struct Verdict {
     /// What it holds from now on.
     pub accepted: Names,
-    /// The first conflict; none if it has all that it asks for.
+    /// What it does not get; none if it has all that it asks for.
     pub conflict: Option<Conflict>,
     /// It gains a name, so the ledger has to be written with it.
     pub claims: bool,
@@ -64,44 +86,90 @@ pub struct Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The condition's reason.
-    pub reason: &'static str,
-    /// The condition's message.
+    pub reason: Cow<'static, str>,
+    /// The condition's message: upstream's, and then who holds the name, since when, and what would resolve it.
     pub message: String,
+}
+
+/// What a name is to the registration that holds or wants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Role {
+    Plural,
+    Singular,
+    ShortName,
+    Kind,
+    ListKind,
 }
 
 /// All registrations and the names they hold.
 #[derive(Debug, Default)]
 pub struct ClaimTable {
-    claimants: HashMap<String, Claimant>,
+    claimants: HashMap<Arc<str>, Claimant>,
     groups: HashMap<String, Group>,
-    /// Those whose verdict may differ from what is stored, oldest first.
-    unsettled: BTreeMap<(Revision, String), ()>,
+    /// What is to be judged or said, by group.
+    pending: BTreeMap<String, Pending>,
+    /// The group that was looked at last: they take turns.
+    turn: String,
 }
 
-/// How many registrations hold a name: one, but for the moment between two replicas' writes that invariant 6 excludes,
-/// and for one that holds it in two roles.
+/// The registrations of a group whose verdict may differ from what is stored, oldest first.
+#[derive(Debug, Default)]
+struct Pending {
+    /// To be judged, or judged to change what is stored.
+    dirty: BTreeSet<(Revision, Arc<str>)>,
+    /// Judged: only the message of a conflict is another.
+    reworded: BTreeSet<(Revision, Arc<str>)>,
+}
+
+/// The value spaces of a group.
 #[derive(Debug, Default)]
 struct Group {
-    resources: HashMap<String, usize>,
-    kinds: HashMap<String, usize>,
+    /// Plural, singular and short names.
+    resources: Space,
+    /// Kind and list kind.
+    kinds: Space,
+}
+
+#[derive(Debug, Default)]
+struct Space {
+    /// Who holds a name: one, but for the moment between two replicas' writes that invariant 6 excludes, and for one that
+    /// holds it in two roles.
+    held: HashMap<String, Vec<Hold>>,
+    /// Who waits for a name, or holds it and waits for another.
+    wanted: HashMap<String, BTreeSet<Arc<str>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Hold {
+    by: Arc<str>,
+    role: Role,
+}
+
+/// How a verdict differs from what is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    /// Only in what the conflict's message tells.
+    Message,
+    Decision,
 }
 
 impl ClaimTable {
     /// Folds a registration in; it replaces what was known of it.
     pub fn put(&mut self, name: &str, claimant: Claimant) {
-        self.remove(name);
-        self.count(&claimant, true);
-        if !claimant.settled.deleting && !is_settled(&claimant) {
-            self.unsettled.insert((claimant.created, name.to_owned()), ());
-        }
-        self.claimants.insert(name.to_owned(), claimant);
+        let before = self.claimants.remove_entry(name);
+        let (id, before) = match before {
+            Some((id, before)) => (id, Some(before)),
+            None => (Arc::from(name), None),
+        };
+        self.fold(&id, before.as_ref(), Some(&claimant));
+        self.claimants.insert(id, claimant);
     }
 
     /// Folds the end of a registration in: its names are free.
     pub fn remove(&mut self, name: &str) {
-        if let Some(claimant) = self.claimants.remove(name) {
-            self.count(&claimant, false);
-            self.unsettled.remove(&(claimant.created, name.to_owned()));
+        if let Some((id, claimant)) = self.claimants.remove_entry(name) {
+            self.fold(&id, Some(&claimant), None);
         }
     }
 
@@ -111,268 +179,262 @@ impl ClaimTable {
         self.claimants.get(name)
     }
 
-    /// The verdicts that change something, oldest registration first, at most one a group: once it is written, the
-    /// others of the group are judged anew.
-    #[must_use]
-    pub fn due(&self, max: usize) -> Vec<(String, Verdict)> {
-        let mut groups: Vec<&str> = Vec::new();
-        let mut due = Vec::new();
-        for (_, name) in self.unsettled.keys() {
-            let Some(claimant) = self.claimants.get(name) else { continue };
-            if groups.contains(&claimant.group.as_str()) {
-                continue;
+    /// Every registration, in no order.
+    pub fn claimants(&self) -> impl Iterator<Item = (&str, &Claimant)> {
+        self.claimants.iter().map(|(id, claimant)| (&**id, claimant))
+    }
+
+    /// The verdicts that change something, at most `max`. Of a group it is one, the oldest registration's, as the others
+    /// are judged anew once it is written; verdicts that change nothing but a message come after those, several at once,
+    /// as none depends on another. Groups take turns.
+    ///
+    /// Also whether there may be more. It judges only so many in one call, so there may be some where it found none.
+    pub fn due(&mut self, max: usize) -> (Vec<(String, Verdict)>, bool) {
+        let (mut due, mut judged) = (Vec::new(), 0);
+        for _ in 0..self.pending.len() {
+            if due.len() >= max || judged >= JUDGED_PER_TURN_MAX {
+                break;
             }
-            let verdict = self.judge(claimant);
-            if changes(claimant, &verdict) {
-                groups.push(&claimant.group);
-                due.push((name.clone(), verdict));
-                if due.len() == max {
+            let after = (Bound::Excluded(self.turn.as_str()), Bound::Unbounded);
+            let next = self.pending.range::<str, _>(after).next().or_else(|| self.pending.iter().next());
+            let Some(group) = next.map(|(group, _)| group.clone()) else { break };
+            self.due_of(&group, max, &mut judged, &mut due);
+            self.turn = group;
+        }
+        (due, !self.pending.is_empty())
+    }
+
+    fn due_of(&mut self, group: &str, max: usize, judged: &mut usize, due: &mut Vec<(String, Verdict)>) {
+        let Some(mut pending) = self.pending.remove(group) else { return };
+        let mut decided = false;
+        while let Some((created, id)) = pending.dirty.first().cloned() {
+            if *judged >= JUDGED_PER_TURN_MAX {
+                break;
+            }
+            *judged += 1;
+            let verdict = self.claimants.get(&id).map(|claimant| (self.judge(&id, claimant), claimant));
+            match verdict.as_ref().map_or(Change::Nothing, |(verdict, claimant)| change(claimant, verdict)) {
+                Change::Decision => {
+                    due.extend(verdict.map(|(verdict, _)| (id.to_string(), verdict)));
+                    decided = true;
                     break;
                 }
-            }
-        }
-        due
-    }
-
-    /// Judges a registration against what the others hold.
-    #[must_use]
-    pub fn judge(&self, claimant: &Claimant) -> Verdict {
-        let none = Group::default();
-        let group = self.groups.get(&claimant.group).unwrap_or(&none);
-        let (wanted, held) = (&claimant.wanted, &claimant.accepted);
-        let mut accepted = held.clone();
-        let mut conflict = None;
-        let mut single = |wanted: &str, slot: &mut String, used: &HashMap<String, usize>, reason| {
-            if wanted == slot.as_str() || !used.contains_key(wanted) {
-                wanted.clone_into(slot);
-            } else {
-                conflict = Some(Conflict { reason, message: in_use(wanted) });
-            }
-        };
-        // As upstream, each later conflict overwrites the reason of an earlier one.
-        single(&wanted.plural, &mut accepted.plural, &group.resources, "PluralConflict");
-        single(&wanted.singular, &mut accepted.singular, &group.resources, "SingularConflict");
-        let taken: Vec<String> = wanted
-            .short_names
-            .iter()
-            .filter(|n| !held.short_names.contains(n) && group.resources.contains_key(*n))
-            .map(|n| in_use(n))
-            .collect();
-        if taken.is_empty() {
-            accepted.short_names.clone_from(&wanted.short_names);
-        }
-        let mut kinds_conflict = None;
-        let mut kind = |wanted: &str, slot: &mut String, reason| {
-            if wanted == slot.as_str() || !group.kinds.contains_key(wanted) {
-                wanted.clone_into(slot);
-            } else {
-                kinds_conflict = Some(Conflict { reason, message: in_use(wanted) });
-            }
-        };
-        kind(&wanted.kind, &mut accepted.kind, "KindConflict");
-        kind(&wanted.list_kind, &mut accepted.list_kind, "ListKindConflict");
-        if let [one] = taken.as_slice() {
-            conflict = Some(Conflict { reason: "ShortNamesConflict", message: one.clone() });
-        } else if !taken.is_empty() {
-            conflict =
-                Some(Conflict { reason: "ShortNamesConflict", message: format!("[{}]", taken.join(", ")) });
-        }
-        accepted.categories.clone_from(&wanted.categories);
-        let gained = |new: &Names| {
-            new.plural != held.plural
-                || new.singular != held.singular
-                || new.kind != held.kind
-                || new.list_kind != held.list_kind
-                || new.short_names.iter().any(|n| !held.short_names.contains(n))
-        };
-        Verdict { claims: gained(&accepted), conflict: kinds_conflict.or(conflict), accepted }
-    }
-
-    fn count(&mut self, claimant: &Claimant, add: bool) {
-        let group = self.groups.entry(claimant.group.clone()).or_default();
-        let names = &claimant.accepted;
-        let resources = names.short_names.iter().chain([&names.plural, &names.singular]);
-        for (space, name) in resources
-            .map(|n| (true, n))
-            .chain([&names.kind, &names.list_kind].into_iter().map(|n| (false, n)))
-            .filter(|(_, n)| !n.is_empty())
-        {
-            let space = if space { &mut group.resources } else { &mut group.kinds };
-            if add {
-                *space.entry(name.clone()).or_default() += 1;
-            } else if let Some(holders) = space.get_mut(name) {
-                *holders -= 1;
-                if *holders == 0 {
-                    space.remove(name);
+                Change::Message => {
+                    pending.dirty.remove(&(created, Arc::clone(&id)));
+                    pending.reworded.insert((created, id));
+                }
+                Change::Nothing => {
+                    pending.dirty.remove(&(created, id));
                 }
             }
         }
-        if group.resources.is_empty() && group.kinds.is_empty() {
-            self.groups.remove(&claimant.group);
+        if !decided && pending.dirty.is_empty() {
+            for (_, id) in &pending.reworded {
+                if due.len() >= max || *judged >= JUDGED_PER_TURN_MAX {
+                    break;
+                }
+                *judged += 1;
+                let claimant = self.claimants.get(id);
+                due.extend(claimant.map(|claimant| (id.to_string(), self.judge(id, claimant))));
+            }
+        }
+        if !pending.is_empty() {
+            self.pending.insert(group.to_owned(), pending);
+        }
+    }
+
+    /// Judges a registration against what it and the others hold. Whoever judges it, and when, the same table gives the
+    /// same verdict.
+    #[must_use]
+    pub fn judge(&self, name: &str, claimant: &Claimant) -> Verdict {
+        let (wanted, held) = (&claimant.wanted, &claimant.accepted);
+        let mut accepted = held.clone();
+        let mut clashes = Vec::new();
+        let clash =
+            |role, wanted| Some(Clash { role, name: wanted, hold: self.hold(name, claimant, role, wanted)? });
+        let single = |clashes: &mut Vec<_>, role, wanted, slot: &mut String| match clash(role, wanted) {
+            Some(clash) if wanted != slot.as_str() => clashes.push(clash),
+            _ => wanted.clone_into(slot),
+        };
+        single(&mut clashes, Role::Plural, &wanted.plural, &mut accepted.plural);
+        single(&mut clashes, Role::Singular, &wanted.singular, &mut accepted.singular);
+        let mut seen: HashSet<&str> = held.short_names.iter().map(String::as_str).collect();
+        let short = wanted.short_names.iter().filter(|name| seen.insert(name));
+        let short: Vec<_> = short.filter_map(|name| clash(Role::ShortName, name)).collect();
+        if short.is_empty() {
+            accepted.short_names.clone_from(&wanted.short_names);
+        }
+        clashes.extend(short);
+        single(&mut clashes, Role::Kind, &wanted.kind, &mut accepted.kind);
+        single(&mut clashes, Role::ListKind, &wanted.list_kind, &mut accepted.list_kind);
+        accepted.categories.clone_from(&wanted.categories);
+        let conflict = explain::conflict(&clashes, name, |holder| self.claimants.get(holder));
+        Verdict { claims: gains(held, &accepted), conflict, accepted }
+    }
+
+    /// Who holds a name. Of several, another registration comes first.
+    fn hold(&self, name: &str, claimant: &Claimant, role: Role, wanted: &str) -> Option<&Hold> {
+        let holds = self.groups.get(&claimant.group)?.space(role).held.get(wanted)?;
+        holds.iter().min_by_key(|hold| (*hold.by == *name, *hold))
+    }
+
+    /// Replaces what is known of a registration, which is not among the claimants just now; marks whoever may be judged
+    /// otherwise than before.
+    fn fold(&mut self, id: &Arc<str>, before: Option<&Claimant>, now: Option<&Claimant>) {
+        if let (Some(old), Some(new)) = (before, now)
+            && old.group != new.group
+        {
+            self.fold(id, before, None);
+            return self.fold(id, None, now);
+        }
+        let Some(Claimant { group, .. }) = now.or(before) else { return };
+        let held = |claimant: Option<&Claimant>| claimant.map(|c| roles(&c.accepted)).unwrap_or_default();
+        let (lost, gained) = (held(before), held(now));
+        // What a message tells of a holder beside its name.
+        let told = |c: &Claimant| (c.since.clone(), c.settled.deleting);
+        let retold = before.map(told) != now.map(told);
+
+        let spaces = self.groups.entry(group.clone()).or_default();
+        for (role, name) in lost.difference(&gained) {
+            spaces.space_mut(*role).release(id, *role, name);
+        }
+        for (role, name) in gained.difference(&lost) {
+            let hold = Hold { by: Arc::clone(id), role: *role };
+            spaces.space_mut(*role).held.entry(name.clone()).or_default().push(hold);
+        }
+        let changed =
+            lost.union(&gained).filter(|hold| retold || !(lost.contains(hold) && gained.contains(hold)));
+        let mut concerned: Vec<Arc<str>> = Vec::new();
+        for (role, name) in changed {
+            concerned.extend(spaces.space_mut(*role).wanted.get(name).into_iter().flatten().cloned());
+        }
+        for (role, name) in before.filter(|c| waits(c)).map(|c| roles(&c.wanted)).unwrap_or_default() {
+            spaces.space_mut(role).forget(id, &name);
+        }
+        for (role, name) in now.filter(|c| waits(c)).map(|c| roles(&c.wanted)).unwrap_or_default() {
+            spaces.space_mut(role).wanted.entry(name).or_default().insert(Arc::clone(id));
+        }
+        if spaces.is_empty() {
+            self.groups.remove(group);
+        }
+
+        let pending = self.pending.entry(group.clone()).or_default();
+        if let Some(before) = before {
+            pending.unmark(&(before.created, Arc::clone(id)));
+        }
+        if let Some(now) = now.filter(|c| waits(c)) {
+            pending.dirty.insert((now.created, Arc::clone(id)));
+        }
+        for id in concerned {
+            if let Some(claimant) = self.claimants.get(&id) {
+                let key = (claimant.created, id);
+                pending.reworded.remove(&key);
+                pending.dirty.insert(key);
+            }
+        }
+        if pending.is_empty() {
+            self.pending.remove(group);
         }
     }
 }
 
-fn in_use(name: &str) -> String {
-    format!("{} is already in use", kindom_api::field::go_quote(name))
+impl Pending {
+    fn unmark(&mut self, key: &(Revision, Arc<str>)) {
+        self.dirty.remove(key);
+        self.reworded.remove(key);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.dirty.is_empty() && self.reworded.is_empty()
+    }
 }
 
-/// Nothing that others do can change its verdict: it has what it asks for and says so.
-fn is_settled(claimant: &Claimant) -> bool {
-    claimant.wanted == claimant.accepted
+impl Group {
+    fn space(&self, role: Role) -> &Space {
+        match role {
+            Role::Plural | Role::Singular | Role::ShortName => &self.resources,
+            Role::Kind | Role::ListKind => &self.kinds,
+        }
+    }
+
+    fn space_mut(&mut self, role: Role) -> &mut Space {
+        match role {
+            Role::Plural | Role::Singular | Role::ShortName => &mut self.resources,
+            Role::Kind | Role::ListKind => &mut self.kinds,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        [&self.resources, &self.kinds].iter().all(|space| space.held.is_empty() && space.wanted.is_empty())
+    }
+}
+
+impl Space {
+    fn release(&mut self, id: &Arc<str>, role: Role, name: &str) {
+        if let Some(holds) = self.held.get_mut(name) {
+            holds.retain(|hold| hold.by != *id || hold.role != role);
+            if holds.is_empty() {
+                self.held.remove(name);
+            }
+        }
+    }
+
+    fn forget(&mut self, id: &Arc<str>, name: &str) {
+        if let Some(waiting) = self.wanted.get_mut(name) {
+            waiting.remove(id);
+            if waiting.is_empty() {
+                self.wanted.remove(name);
+            }
+        }
+    }
+}
+
+/// Names with the role that each has; what is empty is no name.
+fn roles(names: &Names) -> BTreeSet<(Role, String)> {
+    let short = names.short_names.iter().map(|name| (Role::ShortName, name));
+    let single = [
+        (Role::Plural, &names.plural),
+        (Role::Singular, &names.singular),
+        (Role::Kind, &names.kind),
+        (Role::ListKind, &names.list_kind),
+    ];
+    let all = single.into_iter().chain(short).filter(|(_, name)| !name.is_empty());
+    all.map(|(role, name)| (role, name.clone())).collect()
+}
+
+fn gains(held: &Names, accepted: &Names) -> bool {
+    let short: HashSet<&String> = held.short_names.iter().collect();
+    accepted.plural != held.plural
+        || accepted.singular != held.singular
+        || accepted.kind != held.kind
+        || accepted.list_kind != held.list_kind
+        || accepted.short_names.iter().any(|name| !short.contains(name))
+}
+
+/// Whether what others do can change its verdict: not if it has what it asks for and says so, nor if it is going.
+fn waits(claimant: &Claimant) -> bool {
+    let settled = claimant.wanted == claimant.accepted
         && claimant.settled.names_accepted == Some(true)
         && claimant.settled.established
-        && claimant.settled.up_to_date
+        && claimant.settled.up_to_date;
+    !settled && !claimant.settled.deleting
 }
 
-/// Whether writing the verdict changes what is stored.
-fn changes(claimant: &Claimant, verdict: &Verdict) -> bool {
-    let accepted = verdict.conflict.is_none();
-    verdict.accepted != claimant.accepted
-        || claimant.settled.names_accepted != Some(accepted)
-        || (accepted && !claimant.settled.established && !claimant.settled.blocked)
-        || !claimant.settled.up_to_date
+/// What writing the verdict changes of what is stored.
+fn change(claimant: &Claimant, verdict: &Verdict) -> Change {
+    let (accepted, settled) = (verdict.conflict.is_none(), &claimant.settled);
+    if verdict.accepted != claimant.accepted
+        || settled.names_accepted != Some(accepted)
+        || (accepted && !settled.established && !settled.blocked)
+        || !settled.up_to_date
+    {
+        Change::Decision
+    } else if verdict.conflict != settled.conflict {
+        Change::Message
+    } else {
+        Change::Nothing
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn names(plural: &str, singular: &str, kind: &str, list_kind: &str, short: &[&str]) -> Names {
-        Names {
-            plural: plural.into(),
-            singular: singular.into(),
-            kind: kind.into(),
-            list_kind: list_kind.into(),
-            short_names: short.iter().map(|s| (*s).to_owned()).collect(),
-            categories: Vec::new(),
-        }
-    }
-
-    fn claimant(created: u64, wanted: Names) -> Claimant {
-        let settled = Settled {
-            names_accepted: None,
-            established: false,
-            deleting: false,
-            blocked: false,
-            up_to_date: true,
-        };
-        Claimant {
-            group: "g.io".into(),
-            created: Revision(created),
-            wanted,
-            accepted: Names::default(),
-            settled,
-        }
-    }
-
-    /// Writes every due verdict, as the conflict actor does, and gives back what each came to.
-    fn settle(table: &mut ClaimTable) -> Vec<String> {
-        let mut log = Vec::new();
-        loop {
-            let due = table.due(8);
-            if due.is_empty() {
-                return log;
-            }
-            for (name, verdict) in due {
-                let mut now = table.get(&name).unwrap().clone();
-                log.push(format!(
-                    "{name}: {}",
-                    verdict.conflict.as_ref().map_or("NoConflicts", |c| c.reason)
-                ));
-                now.settled.names_accepted = Some(verdict.conflict.is_none());
-                now.settled.established |= verdict.conflict.is_none();
-                now.accepted = verdict.accepted;
-                table.put(&name, now);
-            }
-        }
-    }
-
-    #[test]
-    fn the_first_wins_and_the_next_waits_until_the_name_is_free() {
-        let mut table = ClaimTable::default();
-        table.put("foos", claimant(1, names("foos", "foo", "Foo", "FooList", &["f"])));
-        table.put("fees", claimant(2, names("fees", "fee", "Fee", "FeeList", &["f", "fe"])));
-        assert_eq!(settle(&mut table), ["foos: NoConflicts", "fees: ShortNamesConflict"]);
-        let fees = table.get("fees").unwrap();
-        assert_eq!((fees.accepted.plural.as_str(), fees.accepted.short_names.len()), ("fees", 0));
-        table.remove("foos");
-        assert_eq!(settle(&mut table), ["fees: NoConflicts"]);
-    }
-
-    #[test]
-    fn roles_share_a_value_space() {
-        let mut table = ClaimTable::default();
-        table.put("foos", claimant(1, names("foos", "foo", "Foo", "FooList", &[])));
-        table.put("a", claimant(2, names("foo", "a", "A", "AList", &[])));
-        table.put("b", claimant(3, names("bs", "b", "FooList", "BList", &[])));
-        table.put("c", claimant(4, names("cs", "c", "C", "Foo", &["foos"])));
-        let log = settle(&mut table);
-        assert_eq!(log, ["foos: NoConflicts", "a: PluralConflict", "b: KindConflict", "c: ListKindConflict"]);
-    }
-
-    #[test]
-    fn a_registration_that_is_going_keeps_its_names() {
-        let mut table = ClaimTable::default();
-        let mut foos = claimant(1, names("foos", "foo", "Foo", "FooList", &[]));
-        foos.accepted = foos.wanted.clone();
-        foos.settled = Settled {
-            names_accepted: Some(true),
-            established: true,
-            deleting: true,
-            blocked: false,
-            up_to_date: true,
-        };
-        table.put("foos", foos);
-        table.put("a", claimant(2, names("foos", "a", "A", "AList", &[])));
-        assert_eq!(settle(&mut table), ["a: PluralConflict"]);
-    }
-
-    proptest! {
-        /// T-12, T-13, T-14, T-20: whatever comes, changes and goes, no name has two holders, and no one who holds a
-        /// name and still wants it loses it.
-        #[test]
-        fn a_name_has_at_most_one_holder(steps in prop::collection::vec((0u8..6, prop::collection::vec(0u8..8, 5), any::<bool>()), 1..60)) {
-            let mut table = ClaimTable::default();
-            for (i, (who, parts, gone)) in steps.into_iter().enumerate() {
-                let id = format!("r{who}");
-                let n = |i: usize| format!("n{}", parts[i]);
-                if gone {
-                    table.remove(&id);
-                } else {
-                    let wanted = names(&n(0), &n(1), &n(2), &n(3), &[&n(4)]);
-                    let next = match table.get(&id) {
-                        Some(known) => Claimant { wanted, ..known.clone() },
-                        None => claimant(i as u64, wanted),
-                    };
-                    table.put(&id, next);
-                }
-                let before: Vec<_> = table.claimants.iter().map(|(k, c)| (k.clone(), c.accepted.clone())).collect();
-                settle(&mut table);
-                for (id, held) in before {
-                    let now = table.get(&id).unwrap();
-                    if now.wanted.plural == held.plural {
-                        prop_assert_eq!(&now.accepted.plural, &held.plural);
-                    }
-                }
-                for space in [true, false] {
-                    let mut holders: HashMap<String, &str> = HashMap::new();
-                    for (id, c) in &table.claimants {
-                        let a = &c.accepted;
-                        let held: Vec<&String> = if space {
-                            a.short_names.iter().chain([&a.plural, &a.singular]).collect()
-                        } else {
-                            vec![&a.kind, &a.list_kind]
-                        };
-                        for name in held.into_iter().filter(|n| !n.is_empty()) {
-                            let other = holders.insert(name.clone(), id);
-                            prop_assert!(other.is_none_or(|o| o == id), "{} held by {} and {:?}", name, id, other);
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

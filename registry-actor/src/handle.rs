@@ -12,7 +12,7 @@ use kindom_storage::Revision;
 use parking_lot::Mutex;
 
 use crate::actor::RegistryActor;
-use crate::messages::{Due, JudgeNames, Judgement, ListRegistered, ListTerminating, Registered};
+use crate::messages::{Due, Dues, JudgeNames, Judgement, ListRegistered, ListTerminating, Registered};
 use crate::routes::{RouteTable, Routes};
 
 /// What outlives the registry's incarnations. Only the running one changes it, and a successor checks all of it against
@@ -146,12 +146,19 @@ impl RegistryHandle {
         self.shared.feed.fresh(deadline).await
     }
 
-    /// The verdicts on names that change what is stored: at most `max`, at most one a group, oldest registration first.
+    /// The verdicts on names that change what is stored: at most `max`. Those of one group are one verdict, the oldest
+    /// registration's, or several that only change what a condition tells.
     ///
     /// # Errors
     /// [`AskError`]
     pub async fn due(&self, max: usize, deadline: Deadline) -> Result<Vec<Judgement>, AskError> {
-        let due = self.actor.handle().ask_retrying(|| JudgeNames { max }, deadline).await?;
+        let due = loop {
+            let Dues { due, more } =
+                self.actor.handle().ask_retrying(|| JudgeNames { max }, deadline).await?;
+            if !due.is_empty() || !more {
+                break due;
+            }
+        };
         let judgements = due.into_iter().filter_map(|due| {
             let crd = decode_crd(&json::parse(due.object.json()).ok()?).ok()?.0;
             let Due { name, object, verdict, folded } = due;

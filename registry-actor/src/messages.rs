@@ -20,6 +20,12 @@ pub(crate) struct ListTerminating;
 /// From the finalizer actor: every registration, served or not.
 pub(crate) struct ListRegistered;
 
+/// What is due, and whether to ask again where nothing is: one turn judges only so many.
+pub(crate) struct Dues {
+    pub(crate) due: Vec<Due>,
+    pub(crate) more: bool,
+}
+
 /// A verdict on the names of a registration, as the actor gives it: decoding the registration is no work for a turn.
 pub(crate) struct Due {
     pub(crate) name: String,

@@ -1,6 +1,7 @@
 //! One registration after another.
 
-use kindom_api::{Value, object};
+use kindom_api::{Value, meta, object};
+use kindom_storage::Storage as _;
 use tokio::time::Instant;
 
 use crate::world::*;
@@ -159,5 +160,115 @@ fn groups_do_not_wait_for_each_other() {
             world.until_shown(&format!("widgets.g{i}.io"), "Established=True").await;
         }
         assert_eq!(world.keys(LEDGER).len(), 40);
+    });
+}
+
+/// `Type=Status Reason since minute` of each condition, and every other fact of T-37 checked on the way.
+async fn timed(world: &World, name: &str, began: i64) -> Vec<String> {
+    let crd = world.crd(name).await.unwrap();
+    let conditions = crd.at(&["status", "conditions"]).and_then(Value::as_array).unwrap();
+    let shown = conditions.iter().map(|condition| {
+        let text = |field| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+        let reason = text("reason");
+        assert!(reason.starts_with(|c: char| c.is_ascii_uppercase()), "{reason}");
+        assert!(reason.bytes().all(|b| b.is_ascii_alphanumeric()), "one word: {reason}");
+        assert!(!text("message").is_empty());
+        let minutes = (meta::time::parse(text("lastTransitionTime")).unwrap() - began) / 60;
+        format!("{}={} {reason} {minutes}", text("type"), text("status"))
+    });
+    shown.collect()
+}
+
+/// T-37: over a registration's life, a condition's time is that of its last change of status, whatever else changes.
+#[test]
+fn a_condition_keeps_its_time_until_its_status_changes() {
+    run(8, 1, |world| async move {
+        let began = i64::try_from(world.deps.clock.wall_ms() / 1000).unwrap();
+        let minute = || world.deps.clock.sleep(std::time::Duration::from_secs(60));
+        let rename = async |name: &str, to: &str| {
+            let rename = |crd: &mut Value| {
+                let names = crd.get_mut("spec").unwrap().get_mut("names").unwrap().as_object_mut().unwrap();
+                names.insert("singular", to);
+            };
+            world.edit(name, None, rename).await.unwrap();
+        };
+        world.post(&crd_named("foos", "x", "Foo", "FooList", &[])).await.unwrap();
+        world.until_shown("foos.g.io", "Established=True").await;
+        assert_eq!(
+            timed(&world, "foos.g.io", began).await,
+            ["NamesAccepted=True NoConflicts 0", "Established=True InitialNamesAccepted 0"]
+        );
+        minute().await;
+        world.post(&crd_named("bars", "x", "Bar", "BarList", &[])).await.unwrap();
+        world.until_shown("bars.g.io", "NamesAccepted=False").await;
+        let waiting = ["NamesAccepted=False SingularConflict 1", "Established=False NotAccepted 1"];
+        assert_eq!(timed(&world, "bars.g.io", began).await, waiting);
+
+        // Another holder, so another message, but the same status.
+        minute().await;
+        world.post(&crd_named("cars", "c", "Car", "CarList", &["y"])).await.unwrap();
+        world.until_shown("cars.g.io", "Established=True").await;
+        rename("bars.g.io", "y").await;
+        world.until_told("bars.g.io", "in use by cars.g.io (short name, since 2023-11-14T22:15:20Z)").await;
+        assert_eq!(timed(&world, "bars.g.io", began).await, waiting);
+
+        minute().await;
+        rename("bars.g.io", "bar").await;
+        world.until_shown("bars.g.io", "Established=True").await;
+        let accepted = ["NamesAccepted=True NoConflicts 3", "Established=True InitialNamesAccepted 3"];
+        assert_eq!(timed(&world, "bars.g.io", began).await, accepted);
+
+        // A change of names without a conflict changes no condition; one with a conflict changes one.
+        minute().await;
+        rename("bars.g.io", "barn").await;
+        world
+            .until(&world.registrations, async || {
+                let crd = world.crd("bars.g.io").await.unwrap();
+                crd.at(&["status", "acceptedNames", "singular"]).and_then(Value::as_str) == Some("barn")
+            })
+            .await;
+        assert_eq!(timed(&world, "bars.g.io", began).await, accepted);
+        minute().await;
+        rename("bars.g.io", "x").await;
+        world.until_shown("bars.g.io", "NamesAccepted=False").await;
+        let kept = ["NamesAccepted=False SingularConflict 5", "Established=True InitialNamesAccepted 3"];
+        assert_eq!(timed(&world, "bars.g.io", began).await, kept);
+
+        minute().await;
+        world.delete("bars.g.io").await.unwrap();
+        let [names, established] = kept;
+        assert_eq!(
+            timed(&world, "bars.g.io", began).await,
+            [names, established, "Terminating=True InstanceDeletionPending 6"]
+        );
+    });
+}
+
+/// T-18: what a condition tells of the holder follows the holder, also one that is being deleted.
+#[test]
+fn a_message_follows_the_holder() {
+    run(9, 2, |world| async move {
+        world.post(&crd_named("foos", "x", "Foo", "FooList", &[])).await.unwrap();
+        world.post(&crd_named("bars", "x", "Bar", "BarList", &[])).await.unwrap();
+        world.post(&crd_named("cars", "x", "Car", "CarList", &[])).await.unwrap();
+        let first = "\"x\" is already in use by foos.g.io (singular, since 2023-11-14T22:13:20Z); choose another singular, \
+                     or delete or rename foos.g.io";
+        world.until_told("bars.g.io", first).await;
+        world.until_told("cars.g.io", first).await;
+        world.delete("foos.g.io").await.unwrap();
+        world
+            .until_told(
+                "cars.g.io",
+                "being deleted); choose another singular, or wait until foos.g.io is gone",
+            )
+            .await;
+        world.remove(&format!("{CRDS}foos.g.io"));
+        world.until_told("cars.g.io", "in use by bars.g.io (singular").await;
+        assert_eq!(world.conditions("bars.g.io").await, ACCEPTED);
+        // Nothing is written once all is told.
+        world.registry.fresh(soon()).await.unwrap();
+        let at = world.store.published();
+        world.deps.clock.sleep(std::time::Duration::from_secs(60)).await;
+        assert_eq!(world.store.published(), at);
     });
 }

@@ -182,11 +182,15 @@ fn compare(
 ) {
     match (expected, ours) {
         (Value::Object(theirs), Value::Object(members)) => {
+            let goes_on = explained_conflict(theirs, members);
             let mut keys: Vec<&String> = theirs.keys().chain(members.keys()).collect();
             keys.sort();
             keys.dedup();
             for key in keys {
                 let place = format!("{place}/{}", key.replace('~', "~0").replace('/', "~1"));
+                if goes_on && key == "message" {
+                    continue;
+                }
                 member(&place, theirs.get(key), members.get(key), bindings, differences);
             }
         }
@@ -210,6 +214,23 @@ fn compare(
         (theirs, ours) if theirs == ours => {}
         (theirs, ours) => differences.push(place, &format!("expected {theirs}\n{}got {ours}", indent(place))),
     }
+}
+
+/// Whether both are the condition `NamesAccepted`, False, and our message goes on after theirs: it names the holder too
+/// (T-18), which upstream's does not. The beginning is upstream's to the byte, and what follows must be such an
+/// explanation.
+fn explained_conflict(theirs: &Map<String, Value>, ours: &Map<String, Value>) -> bool {
+    let is_conflict = |condition: &Map<String, Value>| {
+        let says = |field: &str, text: &str| condition.get(field).and_then(Value::as_str) == Some(text);
+        says("type", "NamesAccepted") && says("status", "False")
+    };
+    let message = |condition: &Map<String, Value>| condition.get("message")?.as_str().map(str::to_owned);
+    let (Some(theirs_said), Some(ours_said)) = (message(theirs), message(ours)) else { return false };
+    is_conflict(theirs)
+        && is_conflict(ours)
+        && ours_said
+            .strip_prefix(&theirs_said)
+            .is_some_and(|rest| (rest.starts_with(" by ") || rest.starts_with(": \"")) && rest.contains("; "))
 }
 
 /// Lines the second value up below the first.
@@ -490,6 +511,25 @@ mod tests {
                 "/more: expected nothing, got null",
             ]
         );
+    }
+
+    #[test]
+    fn a_conflict_of_names_may_be_explained_further() {
+        let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "message": message});
+        let theirs = "\"f\" is already in use";
+        let ours = "\"f\" is already in use by foos.g.io (short name); choose another short name";
+        let check = |kind: &str, status: &str, ours: &str| {
+            differences(&condition(kind, status, theirs), &condition(kind, status, ours)).len()
+        };
+        assert_eq!(check("NamesAccepted", "False", ours), 0);
+        assert_eq!(check("NamesAccepted", "False", theirs), 0, "the recorded server's own text");
+        assert_eq!(check("NamesAccepted", "False", "\"f\" is already in use, sorry"), 1);
+        assert_eq!(check("NamesAccepted", "False", &ours.replace('f', "g")), 1);
+        assert_eq!(check("NamesAccepted", "True", ours), 1);
+        assert_eq!(check("Established", "False", ours), 1);
+        let mut other = condition("NamesAccepted", "False", ours);
+        other["reason"] = json!("KindConflict");
+        assert_eq!(differences(&condition("NamesAccepted", "False", theirs), &other).len(), 1);
     }
 
     #[test]

@@ -232,6 +232,18 @@ impl World {
         self.until(&self.registrations, shows).await;
     }
 
+    /// Waits until the message of the registration's `NamesAccepted` tells this.
+    pub(crate) async fn until_told(&self, name: &str, text: &str) {
+        let tells = async || {
+            let crd = self.crd(name).await.unwrap_or_default();
+            let conditions = crd.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
+            let said =
+                |c: &Value, field: &str| c.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            conditions.iter().any(|c| said(c, "type") == "NamesAccepted" && said(c, "message").contains(text))
+        };
+        self.until(&self.registrations, tells).await;
+    }
+
     /// Waits until the registration is gone.
     pub(crate) async fn until_gone(&self, name: &str) {
         self.until(&self.registrations, async || self.crd(name).await.is_none()).await;
