@@ -2,66 +2,175 @@
 //!
 //! Source: `pkg/controller/namespace/deletion/namespaced_resources_deleter.go` and its conditions (1.37).
 
-use bytes::Bytes;
-use kindom_actor_kit::Deadline;
-use kindom_api::json;
-use kindom_resource_actor::{Scope, StoredObject};
-use kindom_storage::{Compare, Op, Txn, TxnOutcome};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::actor::{Held, ReconcileError, STEP, World};
-use crate::drain::{Remaining, drain, is_empty};
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::select_all;
+use kindom_actor_kit::Deadline;
+use kindom_api::{GroupResource, json};
+use kindom_registry_actor::Registered;
+use kindom_resource_actor::{Scope, StoredObject};
+use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
+
+use crate::actor::{ReconcileError, STEP, World};
+use crate::drain::{Drain, DrainError, Held, Left, Stock, is_empty};
+use crate::progress::Pace;
 use crate::registration::now;
 use crate::rules::{self, Content};
 
-/// Drains a namespace that is being deleted, and removes it once it is empty. Gives back what is not.
+/// What is left in a namespace after a sweep.
+#[derive(Default)]
+struct Remaining {
+    held: Vec<(GroupResource, Held)>,
+    /// Something has to be swept again.
+    unsettled: bool,
+    /// Types that could not be swept: which, and why.
+    failed: Vec<(GroupResource, ReconcileError)>,
+}
+
+impl Remaining {
+    fn objects(&self) -> usize {
+        self.held.iter().map(|(_, held)| held.tally.objects).sum()
+    }
+
+    fn content(&self) -> Content {
+        let mut by_finalizer: BTreeMap<&str, usize> = BTreeMap::new();
+        for (finalizer, count) in self.held.iter().flat_map(|(_, held)| held.tally.finalizers()) {
+            *by_finalizer.entry(finalizer).or_default() += count;
+        }
+        Content {
+            by_type: self.held.iter().map(|(gr, held)| (gr.clone(), held.tally.objects)).collect(),
+            by_finalizer: by_finalizer.into_iter().map(|(f, n)| (f.to_owned(), n)).collect(),
+            failures: self.failed.iter().map(|(gr, error)| format!("{gr}: {error}")).collect(),
+        }
+    }
+}
+
+/// Drains a namespace that is being deleted, and removes it once it is empty. Gives back its revision up to which nothing
+/// is left to do.
 ///
 /// No create can land in it after the list of types was read: a create is guarded by the namespace's revision, and it
 /// was marked before.
-pub(crate) async fn finish(world: &World, object: &StoredObject) -> Result<Vec<Held>, ReconcileError> {
-    let storage = &world.registry.deps().storage;
-    let before = storage.published();
-    let mut remaining = Remaining::default();
-    let mut content = Content::default();
-    let mut failed = Ok(());
-    let mut held = Vec::new();
-    let within = format!("{}/", object.name());
-    for registered in world.registry.registered(Deadline::after(STEP)).await? {
-        let Some(handle) = registered.handle else { continue };
-        let Some(spec) = handle.spec().filter(|spec| spec.scope == Scope::Namespaced) else { continue };
-        let prefix = format!("{}{within}", handle.prefix());
-        // Types that have nothing here stay asleep.
-        if is_empty(&**storage, &prefix).await?.0 {
-            continue;
-        }
-        match drain(&handle, &within).await {
-            Ok(left) if left.objects == 0 && is_empty(&**storage, &prefix).await?.0 => {}
-            Ok(left) => {
-                content.by_type.push((spec.group_resource(), left.objects));
-                remaining.add(left);
-                held.push((prefix, before.next()));
-            }
+pub(crate) async fn finish(world: World, object: Arc<StoredObject>) -> Revision {
+    let mut failures = 0;
+    loop {
+        match attempt(&world, &object, &mut failures).await {
+            Ok(concluded) => return concluded,
             Err(error) => {
-                content.failures.push(format!("{}: {error}", spec.group_resource()));
-                failed = failed.and(Err(error.into()));
-                held.push((prefix, before.next()));
+                failures += 1;
+                tracing::warn!(namespace = object.name(), %error, failures, "draining failed; trying again");
+                world.pause(failures).await;
             }
         }
     }
-    content.failures.sort();
-    content.by_finalizer = remaining.finalizers.into_iter().collect();
-    conclude(world, object, &content, held.is_empty()).await?;
-    failed.map(|()| held)
 }
 
-/// Says in the conditions what was found; removes the namespace if it is empty.
+async fn attempt(world: &World, seen: &StoredObject, failures: &mut u32) -> Result<Revision, ReconcileError> {
+    loop {
+        let Some(object) = current(world, seen).await? else { return Ok(seen.revision()) };
+        let mut remaining = empty(world, &object).await?;
+        let at_end = remaining.held.is_empty() && !remaining.unsettled && remaining.failed.is_empty();
+        let concluded = conclude(world, &object, &remaining.content(), at_end).await?;
+        if let Some((_, error)) = remaining.failed.pop() {
+            return Err(error);
+        }
+        match concluded {
+            Some(revision) if at_end => return Ok(revision),
+            Some(_) if !remaining.unsettled => {
+                *failures = 0;
+                hold(world, seen, remaining).await?;
+            }
+            // Somebody was faster, perhaps with a change of a registration: that is waited for.
+            Some(_) | None => drop(world.registry.fresh(Deadline::after(STEP)).await?),
+        }
+    }
+}
+
+/// The namespace as it is now; none if it is gone or another's.
+async fn current(world: &World, seen: &StoredObject) -> Result<Option<Arc<StoredObject>>, ReconcileError> {
+    let found = world.namespaces.get(seen.name(), Deadline::after(STEP)).await?;
+    Ok(found.filter(|object| object.uid() == seen.uid() && object.deleting()))
+}
+
+/// One sweep over every type that has something in the namespace.
+async fn empty(world: &World, object: &StoredObject) -> Result<Remaining, ReconcileError> {
+    let _turn = world.sweeps.acquire().await;
+    let mut remaining = Remaining::default();
+    let within = format!("{}/", object.name());
+    for registered in world.registry.registered(Deadline::after(STEP)).await? {
+        let spec = registered.handle.as_ref().and_then(|handle| handle.spec());
+        let Some(spec) = spec.filter(|spec| spec.scope == Scope::Namespaced) else { continue };
+        match empty_of(world, object, &registered, &within).await {
+            Ok(Stock::Empty) => {}
+            Ok(Stock::Held(held)) => remaining.held.push((spec.group_resource(), held)),
+            Ok(Stock::Unsettled) => remaining.unsettled = true,
+            // What fails holds no other type up.
+            Err(error) => remaining.failed.push((spec.group_resource(), error)),
+        }
+        // So many types are no work for one turn.
+        tokio::task::yield_now().await;
+    }
+    Ok(remaining)
+}
+
+async fn empty_of(
+    world: &World,
+    object: &StoredObject,
+    registered: &Registered,
+    within: &str,
+) -> Result<Stock, ReconcileError> {
+    let (Some(handle), Some(spec)) = (&registered.handle, world.namespaces.spec()) else {
+        return Ok(Stock::Empty);
+    };
+    let guard = Compare::mod_is(&spec.storage_key(object.name()), object.revision());
+    let drain = Drain::new(handle, within, vec![guard]);
+    // Most types have nothing here.
+    if is_empty(&*world.registry.deps().storage, drain.prefix()).await.map_err(DrainError::List)? {
+        return Ok(Stock::Empty);
+    }
+    let mut sweep = drain.sweep();
+    while sweep.page().await?.is_some() {}
+    Ok(drain.take_stock().await?)
+}
+
+/// Waits until a type has nothing left, or something else than a release happens; tells in the conditions how far it is.
+async fn hold(world: &World, seen: &StoredObject, mut remaining: Remaining) -> Result<(), ReconcileError> {
+    let mut pace = Pace::default();
+    pace.told(remaining.objects());
+    loop {
+        let changes = remaining.held.iter_mut().map(|(_, held)| held.change().boxed());
+        let (change, at, _) = select_all(changes).await;
+        match change? {
+            Left::Unsettled => return Ok(()),
+            Left::Nothing => drop(remaining.held.swap_remove(at)),
+            Left::Something => {}
+        }
+        if remaining.held.is_empty() {
+            return Ok(());
+        }
+        let left = remaining.objects();
+        if pace.due(left)
+            && let Some(object) = current(world, seen).await?
+        {
+            conclude(world, &object, &remaining.content(), false).await?;
+            pace.told(left);
+        }
+    }
+}
+
+/// Says in the conditions what was found; removes the namespace if it is empty. Gives back the revision that it has
+/// then; none if somebody was faster.
 async fn conclude(
     world: &World,
     object: &StoredObject,
     content: &Content,
     empty: bool,
-) -> Result<(), ReconcileError> {
+) -> Result<Option<Revision>, ReconcileError> {
+    let unchanged = Ok(Some(object.revision()));
     let (Ok(mut tree), Some(spec)) = (json::parse(object.json()), world.namespaces.spec()) else {
-        return Ok(());
+        return unchanged;
     };
     let changed = rules::set_conditions(&mut tree, content, &now(world));
     let key = spec.storage_key(object.name());
@@ -70,14 +179,14 @@ async fn conclude(
     } else if changed {
         Op::Put(key, Bytes::from(tree.to_vec()))
     } else {
-        return Ok(());
+        return unchanged;
     };
     if matches!(&op, Op::Put(_, json) if *json == *object.json()) {
-        return Ok(());
+        return unchanged;
     }
     let compares = vec![Compare::mod_is(op.key(), object.revision())];
     match world.namespaces.commit(Txn { compares, ops: vec![op] }, Deadline::after(STEP)).await? {
-        // What won a race wakes the actor again.
-        TxnOutcome::Committed { .. } | TxnOutcome::Failed { .. } => Ok(()),
+        TxnOutcome::Committed { revision } => Ok(Some(revision)),
+        TxnOutcome::Failed { .. } => Ok(None),
     }
 }

@@ -2,107 +2,254 @@
 //!
 //! Source: apiextensions `pkg/controller/finalizer/crd_finalizer.go` (1.37).
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use kindom_actor_kit::Deadline;
 use kindom_api::crd::{CLEANUP_FINALIZER, CustomResourceDefinition, condition, decode_crd};
 use kindom_api::json;
 use kindom_api::meta::{self, Condition, set_condition};
 use kindom_registry_actor::Registered;
-use kindom_storage::{Compare, Op, Txn, TxnOutcome};
+use kindom_resource_actor::ResourceHandle;
+use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
+use tokio::time::timeout_at;
 
-use crate::actor::{Held, ReconcileError, STEP, World};
-use crate::drain::{Remaining, drain, is_empty};
+use crate::actor::{ReconcileError, STEP, World};
+use crate::drain::{Drain, DrainError, Held, Left, Stock, first_keys};
+use crate::progress::{NAMES_TOLD, Pace, Tally, message};
 
-/// Drains the objects of a registration that is being deleted, and removes it once none is left. Gives back the prefix
-/// if something holds it.
-pub(crate) async fn finish(world: &World, registered: &Registered) -> Result<Option<Held>, ReconcileError> {
-    let storage = &world.registry.deps().storage;
-    if registered.built_in {
-        // Its objects are not this registration's (OverlappingBuiltInResource).
-        remove(world, registered, None).await?;
-        return Ok(None);
+/// Changes that were not worth a write of their own are told after this.
+const TOLD_AFTER: Duration = Duration::from_secs(3);
+/// So many attempts may fail before the condition says so: one failure is most often somebody's fall.
+const FAILURES_UNTOLD: u32 = 3;
+
+/// Built in elsewhere, and stored where a registered type of the name would be (`OverlappingBuiltInResources`).
+const BUILT_IN_ELSEWHERE: [&str; 1] = ["apiservices.apiregistration.k8s.io"];
+
+/// Drains the objects of a registration that is being deleted, and removes it once none is left. Gives back the revision
+/// of the registration up to which nothing is left to do.
+pub(crate) async fn finish(world: World, registered: Registered) -> Revision {
+    let mut pace = Pace::default();
+    let mut failures = 0;
+    loop {
+        let error = match attempt(&world, &registered, &mut pace, &mut failures).await {
+            Ok(concluded) => return concluded,
+            Err(error) => error,
+        };
+        failures += 1;
+        tracing::warn!(registration = registered.name, %error, failures, "draining failed; trying again");
+        if failures >= FAILURES_UNTOLD
+            && let Some((reason, text)) = failure(&error)
+        {
+            pace.forget();
+            if let Err(error) = tell(&world, &registered, ("True", reason, &text)).await {
+                tracing::warn!(registration = registered.name, %error, "the failure could not be told");
+            }
+        }
+        world.pause(failures).await;
     }
-    let Some(handle) = &registered.handle else {
-        // Damaged: where its objects are can't be said, so it stays, lest a later registration finds them.
-        tracing::error!(registration = registered.name, "a registration that can't be read is not removed");
-        return Ok(None);
-    };
-    let before = storage.published();
-    let remaining = drain(handle, "").await?;
-    if remaining.objects == 0 && is_empty(&**storage, handle.prefix()).await?.0 {
-        remove(world, registered, Some(handle.prefix())).await?;
-        return Ok(None);
-    }
-    report(world, registered, &remaining).await?;
-    Ok(Some((handle.prefix().to_owned(), before.next())))
 }
 
-/// Removes the registration, or only our finalizer where others hold it, if it has not changed and no object is left.
-async fn remove(world: &World, registered: &Registered, prefix: Option<&str>) -> Result<(), ReconcileError> {
-    let Some(mut crd) = decode(registered) else { return Ok(()) };
-    if !crd.metadata.finalizers.iter().any(|f| f == CLEANUP_FINALIZER) {
-        return Ok(());
+/// The condition's reason and message.
+fn failure(error: &ReconcileError) -> Option<(&'static str, String)> {
+    let ReconcileError::Drain(error) = error else { return None };
+    let reason = match error {
+        DrainError::List(_) | DrainError::Delete(_) => "InstanceDeletionFailed",
+        DrainError::Check(_) => "InstanceDeletionCheck",
+    };
+    Some((reason, error.to_string()))
+}
+
+async fn attempt(
+    world: &World,
+    registered: &Registered,
+    pace: &mut Pace,
+    failures: &mut u32,
+) -> Result<Revision, ReconcileError> {
+    let built_in = registered.built_in || BUILT_IN_ELSEWHERE.contains(&&*registered.name);
+    let Some(handle) = registered.handle.as_ref().filter(|_| !built_in) else {
+        if !built_in {
+            // Damaged: where its objects are can't be said, so it stays, lest a later registration finds them.
+            tracing::error!(
+                registration = registered.name,
+                "a registration that can't be read is not removed"
+            );
+            return Ok(registered.object.revision());
+        }
+        loop {
+            // Its objects are not this registration's (OverlappingBuiltInResource).
+            if let Some(concluded) = remove(world, registered, None).await? {
+                return Ok(concluded);
+            }
+        }
+    };
+    loop {
+        if let Look::Concluded(at) = current(world, registered).await? {
+            return Ok(at);
+        }
+        let drain = Drain::new(handle, "", Vec::new());
+        match empty(world, registered, &drain, pace).await? {
+            Stock::Empty => {
+                if let Some(concluded) = remove(world, registered, Some(handle)).await? {
+                    return Ok(concluded);
+                }
+            }
+            Stock::Held(held) => {
+                *failures = 0;
+                hold(world, registered, &drain, held, pace).await?;
+            }
+            // Somebody was faster, perhaps with a change of the registration: that is waited for.
+            Stock::Unsettled => drop(world.registry.fresh(Deadline::after(STEP)).await?),
+        }
     }
+}
+
+/// One sweep, and what it left.
+async fn empty(
+    world: &World,
+    registered: &Registered,
+    drain: &Drain<'_>,
+    pace: &mut Pace,
+) -> Result<Stock, ReconcileError> {
+    let _turn = world.sweeps.acquire().await;
+    let mut sweep = drain.sweep();
+    let mut first = true;
+    while let Some(left) = sweep.page().await? {
+        // What one page empties needs no report.
+        if !(first && sweep.is_last()) && left > 0 && pace.due(left) {
+            let message = message(left, &[], &Tally::default());
+            tell(world, registered, ("True", "InstanceDeletionInProgress", &message)).await?;
+            pace.told(left);
+        }
+        first = false;
+    }
+    Ok(drain.take_stock().await?)
+}
+
+/// Waits until nothing is held any more, or something else than a release happens; tells how far it is.
+async fn hold(
+    world: &World,
+    registered: &Registered,
+    drain: &Drain<'_>,
+    mut held: Held,
+    pace: &mut Pace,
+) -> Result<(), ReconcileError> {
+    // What holds it is not said yet.
+    pace.forget();
+    let mut untold: Option<Deadline> = None;
+    loop {
+        let left = held.tally.objects;
+        if pace.due(left) || untold.is_some_and(|deadline| deadline.passed()) {
+            let storage = &*world.registry.deps().storage;
+            let names = first_keys(storage, drain.prefix(), NAMES_TOLD).await.map_err(DrainError::Check)?;
+            let message = message(left, &names, &held.tally);
+            tell(world, registered, ("True", "InstanceDeletionInProgress", &message)).await?;
+            pace.told(left);
+            untold = None;
+        }
+        let change = match untold {
+            None => held.change().await?,
+            Some(deadline) => match timeout_at(deadline.instant(), held.change()).await {
+                Ok(change) => change?,
+                Err(_) => continue,
+            },
+        };
+        match change {
+            Left::Nothing | Left::Unsettled => return Ok(()),
+            Left::Something => {
+                untold.get_or_insert_with(|| Deadline::after(TOLD_AFTER));
+            }
+        }
+    }
+}
+
+/// The registration as it is now.
+enum Look {
+    Here(Box<CustomResourceDefinition>, Revision),
+    /// It is gone, another's, or others' finalizers hold it: nothing is left to do up to this revision of it.
+    Concluded(Revision),
+}
+
+async fn current(world: &World, registered: &Registered) -> Result<Look, ReconcileError> {
+    let concluded = |at| Ok(Look::Concluded(at));
+    let found = world.registrations.get(&registered.name, Deadline::after(STEP)).await?;
+    let Some(object) = found.filter(|object| object.uid() == registered.object.uid()) else {
+        return concluded(registered.object.revision());
+    };
+    let Some(crd) = json::parse(object.json()).ok().and_then(|tree| decode_crd(&tree).ok()) else {
+        return concluded(object.revision());
+    };
+    let crd = crd.0;
+    if !object.deleting() || !crd.metadata.finalizers.iter().any(|f| f == CLEANUP_FINALIZER) {
+        return concluded(object.revision());
+    }
+    Ok(Look::Here(Box::new(crd), object.revision()))
+}
+
+/// Removes the registration, or only our finalizer where others hold it, in one transaction with "it has not changed" and
+/// "no object is left". Gives back the revision at which nothing was left to do; none if it has to be tried again.
+async fn remove(
+    world: &World,
+    registered: &Registered,
+    of: Option<&ResourceHandle>,
+) -> Result<Option<Revision>, ReconcileError> {
+    let (mut crd, revision) = match current(world, registered).await? {
+        Look::Here(crd, revision) => (crd, revision),
+        Look::Concluded(at) => return Ok(Some(at)),
+    };
     crd.metadata.finalizers.retain(|f| f != CLEANUP_FINALIZER);
-    let Some(spec) = world.registrations.spec() else { return Ok(()) };
+    let Some(spec) = world.registrations.spec() else { return Ok(Some(revision)) };
     let key = spec.storage_key(&registered.name);
-    let mut compares = vec![Compare::mod_is(&key, registered.object.revision())];
-    compares.extend(prefix.map(|prefix| Compare::empty_prefix(prefix.as_bytes())));
+    let mut compares = vec![Compare::mod_is(&key, revision)];
+    compares.extend(of.map(|handle| Compare::empty_prefix(handle.prefix().as_bytes())));
     let op = if crd.metadata.finalizers.is_empty() {
         Op::Delete(key)
     } else {
-        let (status, reason, message) = match prefix {
+        let (reason, message) = match of {
+            None => ("OverlappingBuiltInResource", "instances overlap with built-in resources in storage"),
             Some(_) if !crd.is_condition_true(condition::ESTABLISHED) => {
-                ("False", "NeverEstablished", "resource was never established")
+                ("NeverEstablished", "resource was never established")
             }
-            Some(_) => ("False", "InstanceDeletionCompleted", "removed all instances"),
-            None => (
-                "False",
-                "OverlappingBuiltInResource",
-                "instances overlap with built-in resources in storage",
-            ),
+            Some(_) => ("InstanceDeletionCompleted", "removed all instances"),
         };
-        terminating(world, &mut crd, status, reason, message);
+        terminating(world, &mut crd, ("False", reason, message));
         Op::Put(key, encode(&crd))
     };
-    commit(world, Txn { compares, ops: vec![op] }).await
+    match world.registrations.commit(Txn { compares, ops: vec![op] }, Deadline::after(STEP)).await? {
+        TxnOutcome::Committed { revision } => Ok(Some(revision)),
+        TxnOutcome::Failed { .. } => Ok(None),
+    }
 }
 
-/// Says in the condition how far the drain has got, if that is not said yet.
-async fn report(world: &World, registered: &Registered, remaining: &Remaining) -> Result<(), ReconcileError> {
-    let Some(mut crd) = decode(registered) else { return Ok(()) };
-    let mut message = "CustomResource deletion is in progress".to_owned();
-    if !remaining.finalizers.is_empty() {
-        let held: Vec<String> =
-            remaining.finalizers.iter().map(|(f, n)| format!("{f} in {n} objects")).collect();
-        message = format!(
-            "{message}: {} objects remain, held by finalizers: {}",
-            remaining.objects,
-            held.join(", ")
-        );
-    }
-    if !terminating(world, &mut crd, "True", "InstanceDeletionInProgress", &message) {
+/// Says this in the condition, unless it is said already. A lost race is no error: what won it is looked at again.
+async fn tell(
+    world: &World,
+    registered: &Registered,
+    said: (&str, &str, &str),
+) -> Result<(), ReconcileError> {
+    let Look::Here(mut crd, revision) = current(world, registered).await? else { return Ok(()) };
+    if !terminating(world, &mut crd, said) {
         return Ok(());
     }
     let Some(spec) = world.registrations.spec() else { return Ok(()) };
     let key = spec.storage_key(&registered.name);
-    let compares = vec![Compare::mod_is(&key, registered.object.revision())];
-    commit(world, Txn { compares, ops: vec![Op::Put(key, encode(&crd))] }).await
+    let compares = vec![Compare::mod_is(&key, revision)];
+    let txn = Txn { compares, ops: vec![Op::Put(key, encode(&crd))] };
+    if let TxnOutcome::Committed { revision } = world.registrations.commit(txn, Deadline::after(STEP)).await?
+    {
+        // The drain's own writes are guarded by the registration too.
+        world.registry.folded(revision, Deadline::after(STEP)).await?;
+    }
+    Ok(())
 }
 
 fn terminating(
     world: &World,
     crd: &mut CustomResourceDefinition,
-    status: &str,
-    reason: &str,
-    message: &str,
+    (status, reason, message): (&str, &str, &str),
 ) -> bool {
-    let now = now(world);
-    set_condition(
-        &mut crd.status.conditions,
-        Condition::new(condition::TERMINATING, status, reason, message),
-        &now,
-    )
+    let condition = Condition::new(condition::TERMINATING, status, reason, message);
+    set_condition(&mut crd.status.conditions, condition, &now(world))
 }
 
 /// The time of day as metav1.Time prints it.
@@ -111,18 +258,6 @@ pub(crate) fn now(world: &World) -> String {
     meta::time::format(seconds)
 }
 
-fn decode(registered: &Registered) -> Option<CustomResourceDefinition> {
-    let tree = json::parse(registered.object.json()).ok()?;
-    decode_crd(&tree).ok().map(|(crd, _)| crd)
-}
-
 fn encode(crd: &CustomResourceDefinition) -> Bytes {
     crd.to_value().to_vec().into()
-}
-
-/// Commits; a lost race is no error, as what won it wakes the actor again.
-async fn commit(world: &World, txn: Txn) -> Result<(), ReconcileError> {
-    match world.registrations.commit(txn, Deadline::after(STEP)).await? {
-        TxnOutcome::Committed { .. } | TxnOutcome::Failed { .. } => Ok(()),
-    }
 }

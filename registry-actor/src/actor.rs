@@ -17,7 +17,7 @@ use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle};
 
 use crate::claims::{ClaimTable, Claimant, Conflict, INVALID_CA_BUNDLE, Settled};
 use crate::handle::Shared;
-use crate::messages::{Due, Dues, JudgeNames, ListRegistered, ListTerminating, Registered};
+use crate::messages::{Due, Dues, JudgeNames, ListOutdated, ListRegistered, ListTerminating, Registered};
 use crate::routes::RouteTable;
 
 /// How many commits one turn folds: each costs a parse of a registration.
@@ -41,6 +41,8 @@ struct Entry {
     terminating: bool,
     /// Its group and plural are a built-in type's.
     built_in: bool,
+    /// Its objects may be stored in other versions than the storage version, and could be in that one.
+    outdated: bool,
     /// Where it is routed: group and plural.
     route: Option<(String, String)>,
 }
@@ -131,7 +133,8 @@ impl RegistryActor {
         };
         let terminating = object.deleting();
         let built_in = facts.as_ref().is_some_and(|facts| self.is_built_in(facts));
-        let entry = Entry { object, terminating, built_in, route: route.clone() };
+        let outdated = !terminating && !built_in && is_outdated(&tree);
+        let entry = Entry { object, terminating, built_in, outdated, route: route.clone() };
         let before = self.registrations.insert(name.to_owned(), entry);
         if let Some((group, plural)) = before.and_then(|b| b.route).filter(|r| Some(r) != route.as_ref()) {
             table.remove(&group, &plural);
@@ -223,6 +226,20 @@ fn is_another(handle: &ResourceHandle, object: &StoredObject) -> bool {
     let spec = handle.spec();
     let known = spec.as_ref().and_then(|spec| spec.registration.as_ref());
     known.is_none_or(|known| known.object.uid() != object.uid())
+}
+
+/// Whether an established registration has stored versions besides the storage version, and no webhook is needed to
+/// bring objects from one to the other.
+fn is_outdated(tree: &Value) -> bool {
+    let versions = tree.at(&["spec", "versions"]).and_then(Value::as_array).unwrap_or_default();
+    let storage = versions.iter().find(|v| v.get("storage").and_then(Value::as_bool) == Some(true));
+    let name = storage.and_then(|v| v.get("name"));
+    let stored = tree.at(&["status", "storedVersions"]).and_then(Value::as_array).unwrap_or_default();
+    let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
+    let is = |condition: &Value, field, value| condition.get(field).and_then(Value::as_str) == Some(value);
+    name.is_some_and(|name| stored.iter().any(|stored| stored != name))
+        && conditions.iter().any(|c| is(c, "type", condition::ESTABLISHED) && is(c, "status", "True"))
+        && tree.at(&["spec", "conversion", "strategy"]).and_then(Value::as_str) != Some("Webhook")
 }
 
 /// Reads what the registry needs; none if the tree is no registration.
@@ -365,6 +382,18 @@ impl Handler<ListTerminating> for RegistryActor {
 
     fn handle(&mut self, _: ListTerminating, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.registered(|entry| entry.terminating))
+    }
+}
+
+impl Message for ListOutdated {
+    type Result = Vec<Registered>;
+}
+
+impl Handler<ListOutdated> for RegistryActor {
+    type Result = MessageResult<ListOutdated>;
+
+    fn handle(&mut self, _: ListOutdated, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.registered(|entry| entry.outdated))
     }
 }
 

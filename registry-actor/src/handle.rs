@@ -12,7 +12,9 @@ use kindom_storage::Revision;
 use parking_lot::Mutex;
 
 use crate::actor::RegistryActor;
-use crate::messages::{Due, Dues, JudgeNames, Judgement, ListRegistered, ListTerminating, Registered};
+use crate::messages::{
+    Due, Dues, JudgeNames, Judgement, ListOutdated, ListRegistered, ListTerminating, Registered,
+};
 use crate::routes::{RouteTable, Routes};
 
 /// What outlives the registry's incarnations. Only the running one changes it, and a successor checks all of it against
@@ -173,6 +175,15 @@ impl RegistryHandle {
     /// [`AskError`]
     pub async fn terminating(&self, deadline: Deadline) -> Result<Vec<Registered>, AskError> {
         self.actor.handle().ask_retrying(|| ListTerminating, deadline).await
+    }
+
+    /// The established registrations whose `status.storedVersions` holds more than the storage version and that need no
+    /// webhook to convert: their objects can be written anew in the storage version.
+    ///
+    /// # Errors
+    /// [`AskError`]
+    pub async fn outdated(&self, deadline: Deadline) -> Result<Vec<Registered>, AskError> {
+        self.actor.handle().ask_retrying(|| ListOutdated, deadline).await
     }
 
     /// Every registration, served or not.

@@ -2,7 +2,8 @@
 //!
 //! **Owns** the claims on names, the routes, the types' handles, and the rules of registrations as objects.
 //!
-//! **Messages:** `JudgeNames` from the conflict actor; `ListTerminating` and `ListRegistered` from the finalizer actor.
+//! **Messages:** `JudgeNames` from the conflict actor; `ListTerminating` and `ListRegistered` from the finalizer actor,
+//! `ListOutdated` from the storage version actor.
 //! Upward there are only wake-ups ([`RegistryHandle::changes`]).
 //!
 //! # Invariants

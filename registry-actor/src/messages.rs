@@ -17,6 +17,9 @@ pub(crate) struct JudgeNames {
 /// From the finalizer actor: which registrations are being deleted?
 pub(crate) struct ListTerminating;
 
+/// From the storage version actor: which registrations may have objects in another version than the storage version?
+pub(crate) struct ListOutdated;
+
 /// From the finalizer actor: every registration, served or not.
 pub(crate) struct ListRegistered;
 

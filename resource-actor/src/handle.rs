@@ -331,45 +331,70 @@ impl ResourceHandle {
     /// # Errors
     /// [`WriteError::Busy`], [`WriteError::Unknown`] and [`WriteError::Unavailable`].
     pub async fn commit(&self, txn: Txn, deadline: Deadline) -> Result<TxnOutcome, WriteError> {
-        let awake = self.awake()?;
-        let (awake, outcome) = self.commit_on(awake, txn, deadline).await?;
-        if let TxnOutcome::Committed { revision } = outcome {
-            let wait =
-                Deadline::after(deadline.remaining().min(READ_YOUR_WRITE_MAX).max(Duration::from_millis(1)));
-            if let Err(ReadError::Timeout) = awake.live.feed.complete_at(revision, wait).await {
-                tracing::warn!(%revision, kind = %self.cell.name, "answering a durable write before it is readable");
+        let mut awake = self.awake()?;
+        let outcome = loop {
+            if let Some(outcome) = Self::commit_on(&awake, &txn, deadline).await? {
+                break outcome;
             }
-        }
+            let next = self.awake()?;
+            if Arc::ptr_eq(&next, &awake) {
+                // Nobody put it to sleep: everything is being stopped.
+                return Err(WriteError::Unavailable("the server is ending".into()));
+            }
+            awake = next;
+        };
+        self.until_readable(&awake, &outcome, deadline).await;
         Ok(outcome)
     }
 
-    /// Commits through this actor, or the one that follows it; says which.
+    /// As [`ResourceHandle::commit`], for drains and rewrites of what is stored: it does not count as use, and a type
+    /// that is asleep stays asleep. Loading 100,000 objects to see them go would be all that an actor did with them;
+    /// the store judges the transaction either way, and whoever watches the type keeps it awake.
+    ///
+    /// # Errors
+    /// As for [`ResourceHandle::commit`].
+    pub async fn commit_quietly(&self, txn: Txn, deadline: Deadline) -> Result<TxnOutcome, WriteError> {
+        let awake = self.cell.awake.load_full();
+        if let Some(awake) = awake
+            && let Some(outcome) = Self::commit_on(&awake, &txn, deadline).await?
+        {
+            self.until_readable(&awake, &outcome, deadline).await;
+            return Ok(outcome);
+        }
+        match timeout_at(deadline.instant(), self.cell.deps.storage.txn(txn)).await {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(WriteError::Unknown),
+        }
+    }
+
+    /// Waits a while until what was committed is in the snapshot.
+    async fn until_readable(&self, awake: &Awake, outcome: &TxnOutcome, deadline: Deadline) {
+        let TxnOutcome::Committed { revision } = *outcome else { return };
+        let wait =
+            Deadline::after(deadline.remaining().min(READ_YOUR_WRITE_MAX).max(Duration::from_millis(1)));
+        if let Err(ReadError::Timeout) = awake.live.feed.complete_at(revision, wait).await {
+            tracing::warn!(%revision, kind = %self.cell.name, "answering a durable write before it is readable");
+        }
+    }
+
+    /// Commits through this actor; none if it was stopped before it admitted the commit.
     async fn commit_on(
-        &self,
-        mut awake: Arc<Awake>,
-        txn: Txn,
+        awake: &Awake,
+        txn: &Txn,
         deadline: Deadline,
-    ) -> Result<(Arc<Awake>, TxnOutcome), WriteError> {
+    ) -> Result<Option<TxnOutcome>, WriteError> {
         let late = || WriteError::Unavailable("timed out before the write was admitted".into());
         loop {
             let (reply, outcome) = oneshot::channel();
             match awake.actor.handle().ask(CommitObject { txn: txn.clone(), reply }, deadline).await {
                 Ok(()) | Err(AskError::Lost) => {}
                 Err(AskError::Busy) => return Err(WriteError::Busy),
-                Err(AskError::Gone) => {
-                    let next = self.awake()?;
-                    if Arc::ptr_eq(&next, &awake) {
-                        // Nobody put it to sleep: everything is being stopped.
-                        return Err(WriteError::Unavailable("the server is ending".into()));
-                    }
-                    awake = next;
-                    continue;
-                }
+                Err(AskError::Gone) => return Ok(None),
                 Err(AskError::DeadlineExceeded { delivered: true }) => return Err(WriteError::Unknown),
                 Err(AskError::DeadlineExceeded { delivered: false }) => return Err(late()),
             }
             match timeout_at(deadline.instant(), outcome).await {
-                Ok(Ok(outcome)) => return Ok((awake, outcome?)),
+                Ok(Ok(outcome)) => return Ok(Some(outcome?)),
                 // The reply was dropped: the actor fell before it admitted the commit. Its successor may.
                 Ok(Err(_)) if !deadline.passed() => {}
                 Ok(Err(_)) => return Err(late()),

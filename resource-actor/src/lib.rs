@@ -45,4 +45,4 @@ pub use snapshot::Snapshot;
 pub use spec::{Names, Scope, TypeSpec, VersionSpec};
 pub use strategy::{Deletion, RuleContext, Strategy};
 pub use watch::WatchCursor;
-pub use write::{Drained, Target, Wanted, WriteOptions, Written};
+pub use write::{Drained, Rewritten, Target, Wanted, WriteOptions, Written};

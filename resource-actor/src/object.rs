@@ -9,6 +9,8 @@ use bytes::Bytes;
 use kindom_storage::Revision;
 use serde_json::value::RawValue;
 
+use crate::plan::{self, DrainPlan};
+
 /// An object as it is stored: JSON without `metadata.resourceVersion`, which is spliced in when it is served.
 #[derive(Debug)]
 pub struct StoredObject {
@@ -105,6 +107,16 @@ impl StoredObject {
     #[must_use]
     pub fn deleting(&self) -> bool {
         self.facts.as_ref().is_some_and(|f| f.deleting)
+    }
+
+    /// The finalizers that hold it where it is marked as being deleted; none where a drain still has to mark or delete
+    /// it.
+    #[must_use]
+    pub fn held_by(&self) -> Option<Vec<String>> {
+        match plan::drain(self, "") {
+            DrainPlan::Held(finalizers) => Some(finalizers),
+            DrainPlan::Delete | DrainPlan::Mark(_) => None,
+        }
     }
 
     /// The value of a label.

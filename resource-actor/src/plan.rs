@@ -368,7 +368,8 @@ pub(crate) fn drain(object: &crate::StoredObject, now: &str) -> DrainPlan {
     let held: Vec<String> = finalizers(&tree).iter().filter_map(Value::as_str).map(str::to_owned).collect();
     if held.is_empty() {
         DrainPlan::Delete
-    } else if object.deleting() {
+    } else if tree.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| *at != Value::Null) {
+        // Of the tree, as the rest of the metadata may be such that `object` could read nothing of it.
         DrainPlan::Held(held)
     } else {
         mark_deleted(&mut tree, now);

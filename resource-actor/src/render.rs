@@ -90,6 +90,34 @@ pub(crate) fn encode(
     Ok(object.to_vec())
 }
 
+/// The bytes to store for a stored object whose version is not the storage version any more; none if it is.
+///
+/// # Errors
+/// Where the bytes are no object of this group, or conversion is missing.
+pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<Vec<u8>>, String> {
+    let storage = spec.storage().ok_or("there is no storage version")?;
+    if object.api_version() == Some(&spec.api_version(&storage.name)) {
+        return Ok(None);
+    }
+    let mut tree = json::parse(object.json()).map_err(|e| e.to_string())?;
+    let said = tree.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if said.split_once('/').is_none_or(|(group, _)| group != spec.group) {
+        return Err(format!("apiVersion {said:?} is none of {}", spec.group));
+    }
+    // What `Facts` can't read would be looked at again for ever.
+    if object.api_version().is_none() {
+        return Err("its metadata can't be read".into());
+    }
+    refresh(spec, object, &mut tree)?;
+    convert(spec, &mut tree, &storage.name)?;
+    if let Some(schema) = &spec.compiled(storage)?.schema {
+        schema.prune(&mut tree, None);
+        schema.default(&mut tree);
+    }
+    metadata_mut(&mut tree).remove("resourceVersion");
+    Ok(Some(tree.to_vec()))
+}
+
 fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(), String> {
     match spec.conversion {
         Conversion::None => {

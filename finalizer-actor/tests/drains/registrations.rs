@@ -1,8 +1,13 @@
 //! A registration that is deleted takes its objects along, and goes last.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use kindom_api::{Value, object};
-use kindom_resource_actor::{Freshness, WatchError};
-use kindom_storage::Op;
+use kindom_resource_actor::{
+    CustomObjects, Drained, Freshness, ResourceHandle, StoredObject, TypeSpec, WatchError, WriteError,
+};
+use kindom_storage::{Compare, Op, Revision, Storage as _};
 use tokio::time::Instant;
 
 use crate::run;
@@ -77,14 +82,161 @@ fn finalizers_hold_a_drain_and_its_condition_says_so() {
         let start = Instant::now();
         world.delete(NAME).await.unwrap();
         world.until_shown(NAME, "Terminating=True InstanceDeletionInProgress").await;
-        let two = "CustomResource deletion is in progress: 2 objects remain, held by finalizers: g.io/x in 2 objects, g.io/y in 1 objects";
+        let two = "CustomResource deletion is in progress: 2 objects remain (ns/one, ns/two), held by finalizers: g.io/x in 2 objects, g.io/y in 1 object";
         world.until(&world.registrations, async || message(&world).await == two).await;
         assert_eq!(world.keys(widgets.prefix()).len(), 2);
         assert!(release(&widgets, "ns", "one").await.unwrap().deleted);
-        world.until(&world.registrations, async || message(&world).await.contains("1 objects remain")).await;
+        world
+            .until(&world.registrations, async || message(&world).await.contains("1 object remains (ns/two)"))
+            .await;
         assert!(release(&widgets, "ns", "two").await.unwrap().deleted);
         world.until_gone(NAME).await;
         assert_eq!(Instant::now(), start, "nothing waited for a timer");
+    });
+}
+
+/// A release costs no pass over what is still held, and few of them cost a write of the status (T-46).
+#[test]
+fn progress_is_told_at_a_bounded_rate() {
+    run(7, 0, |world| async move {
+        let widgets = world.established("widgets").await;
+        let finalizers = |i: usize| if i.is_multiple_of(10) { r#""g.io/x","g.io/y""# } else { r#""g.io/x""# };
+        for i in 0..2_000 {
+            let json = format!(
+                r#"{{"apiVersion":"g.io/v1","kind":"Widget","metadata":{{"finalizers":[{}],"name":"o{i}","namespace":"ns","uid":"{i}"}}}}"#,
+                finalizers(i)
+            );
+            world.put(&format!("{}ns/o{i:04}", widgets.prefix()), json);
+        }
+        let mut cursor = world.registrations.watch(world.store.published()).unwrap();
+        world.delete(NAME).await.unwrap();
+        let all = "2000 objects remain (ns/o0000, ns/o0001, ns/o0002 and 1997 more), held by finalizers: g.io/x in 2000 objects, g.io/y in 200 objects";
+        world.until(&world.registrations, async || message(&world).await.contains(all)).await;
+        for i in 0..2_000 {
+            release(&widgets, "ns", &format!("o{i:04}")).await.unwrap();
+            // The last change but a few is told as well, after a while.
+            if i == 1_000 {
+                world
+                    .until(&world.registrations, async || message(&world).await.contains(": 999 objects"))
+                    .await;
+            }
+        }
+        world.until_gone(NAME).await;
+        let mut seen = 0;
+        while let Ok(Ok(events)) = tokio::time::timeout(Duration::ZERO, cursor.next(1000)).await {
+            seen += events.len();
+        }
+        assert!((20..60).contains(&seen), "{seen} changes of the registration");
+    });
+}
+
+/// A type that nobody uses is drained without being loaded.
+#[test]
+fn a_type_that_is_asleep_is_drained_asleep() {
+    run(8, 1, |world| async move {
+        let widgets = world.established("widgets").await;
+        for i in 0..100 {
+            let finalizers = if i == 50 { r#""finalizers":["g.io/x"],"# } else { "" };
+            let json = format!(
+                r#"{{"apiVersion":"g.io/v1","kind":"Widget","metadata":{{{finalizers}"name":"o{i}","namespace":"ns","uid":"{i}"}}}}"#
+            );
+            world.put(&format!("{}ns/o{i}", widgets.prefix()), json);
+        }
+        world.delete(NAME).await.unwrap();
+        world.until(&world.registrations, async || message(&world).await.contains("(ns/o50)")).await;
+        assert_eq!(world.keys(widgets.prefix()).len(), 1);
+        assert!(!widgets.is_awake() && world.table.get("resource/widgets.g.io").is_none());
+        release(&widgets, "ns", "o50").await.unwrap();
+        world.until_gone(NAME).await;
+    });
+}
+
+/// T-48: what nobody can read goes, and what only looks like it is marked once and waited for.
+#[test]
+fn odd_objects_hold_no_drain() {
+    run(9, 1, |world| async move {
+        let widgets = world.established("widgets").await;
+        let put = |key: &str, json: &str| world.put(&format!("{}{key}", widgets.prefix()), json.to_owned());
+        put("ns/list", "[]");
+        put("ns/text", r#""text""#);
+        put("ns/cut", r#"{"metadata":{"finalizers":["g.io/x"]"#);
+        put("ns/no-metadata", "{}");
+        put("deep/er/than/keys/are", "{}");
+        put("ns/", "{}");
+        put("ns/odd-finalizers", r#"{"metadata":{"finalizers":{"g.io/x":1},"uid":"u"}}"#);
+        put("ns/odd-labels", r#"{"metadata":{"finalizers":["g.io/x"],"labels":{"a":1},"uid":"u"}}"#);
+        put("ns/null", r#"{"metadata":{"deletionTimestamp":null,"finalizers":["g.io/x"],"uid":"v"}}"#);
+        world.delete(NAME).await.unwrap();
+        let two = "2 objects remain (ns/null, ns/odd-labels), held by finalizers: g.io/x in 2 objects";
+        world.until(&world.registrations, async || message(&world).await.contains(two)).await;
+        assert_eq!(world.keys(widgets.prefix()).len(), 2);
+        for key in ["ns/null", "ns/odd-labels"] {
+            world.remove(&format!("{}{key}", widgets.prefix()));
+        }
+        world.until_gone(NAME).await;
+    });
+}
+
+/// Many drains at once: one that is held, or large, holds no other up.
+#[test]
+fn drains_go_on_beside_each_other() {
+    run(10, 1, |world| async move {
+        let mut handles = Vec::new();
+        for i in 0..20 {
+            let handle = world.established(&format!("type{i:02}s")).await;
+            let finalizers: &[&str] = if i < 10 { &["g.io/x"] } else { &[] };
+            for j in 0..10 {
+                create(&handle, "ns", &format!("o{j}"), finalizers, None).await.unwrap();
+            }
+            handles.push(handle);
+        }
+        let start = Instant::now();
+        for i in 0..20 {
+            world.delete(&format!("type{i:02}s.g.io")).await.unwrap();
+        }
+        for i in 10..20 {
+            world.until_gone(&format!("type{i:02}s.g.io")).await;
+        }
+        for (i, handle) in handles.iter().enumerate().take(10) {
+            assert_eq!(world.keys(handle.prefix()).len(), 10);
+            for j in 0..10 {
+                release(handle, "ns", &format!("o{j}")).await.unwrap();
+            }
+            world.until_gone(&format!("type{i:02}s.g.io")).await;
+        }
+        assert_eq!(Instant::now(), start, "nothing waited for a timer");
+    });
+}
+
+/// T-52: a drain that was left behind does not touch the objects of the next registration of the name.
+#[test]
+fn a_late_deletion_does_not_reach_the_next_registration() {
+    run(11, 1, |world| async move {
+        let old = world.established("widgets").await;
+        world.delete(NAME).await.unwrap();
+        world.until_gone(NAME).await;
+        let new = world.established("widgets").await;
+        create(&new, "ns", "a", &[], None).await.unwrap();
+        let object = new.get("ns/a", soon()).await.unwrap().unwrap();
+        assert_eq!(old.delete_stored(&object, &[], soon()).await, Err(WriteError::Gone));
+        // A replica that has not heard of the end yet has the old registration in its handle.
+        let spec = new.spec().unwrap();
+        let tree = world.crd(NAME).await.unwrap();
+        let registration = spec.registration.as_ref().unwrap();
+        let before = StoredObject::new(NAME, registration.object.json().clone(), Revision(1));
+        let stale = TypeSpec::from_registration(
+            registration.key.clone(),
+            &Arc::new(before),
+            &tree,
+            Arc::new(CustomObjects),
+            None,
+        );
+        let behind = ResourceHandle::new(Arc::clone(&world.deps), Arc::new(stale.unwrap()));
+        assert_eq!(behind.delete_stored(&object, &[], soon()).await, Ok(Drained::LookAgain));
+        assert!(new.get("ns/a", soon()).await.unwrap().is_some());
+        let wrong = Compare::absent(&format!("{CRDS}{NAME}").as_str().into());
+        assert_eq!(new.delete_stored(&object, &[wrong], soon()).await, Ok(Drained::LookAgain));
+        assert_eq!(new.delete_stored(&object, &[], soon()).await, Ok(Drained::Gone));
     });
 }
 
@@ -154,10 +306,13 @@ fn a_registration_that_overlaps_a_built_in_type_never_drains() {
 #[test]
 fn a_registration_that_was_never_established_goes_as_well() {
     run(5, 1, |world| async move {
-        let mut held = crd("widgets");
+        let mut held = crd_named("widgets", "gadget", "Gadget", "GadgetList", &[]);
         held.get_mut("metadata").unwrap().as_object_mut().unwrap().insert("finalizers", vec!["g.io/mine"]);
         world.post(&held).await.unwrap();
         world.put("/registry/g.io/widgets/ns/left-over", r#"{"metadata":{"uid":"u"}}"#);
+        // Another registration holds names that it wants; that one's objects are not its own.
+        let holder = world.established("gadgets").await;
+        create(&holder, "ns", "a", &[], None).await.unwrap();
         world.delete(NAME).await.unwrap();
         world.until_shown(NAME, "Terminating=False NeverEstablished").await;
         assert!(world.keys("/registry/g.io/widgets/").is_empty());
@@ -166,6 +321,7 @@ fn a_registration_that_was_never_established_goes_as_well() {
         };
         world.edit(NAME, None, release).await.unwrap();
         world.until_gone(NAME).await;
+        assert_eq!(world.keys(holder.prefix()).len(), 1);
     });
 }
 

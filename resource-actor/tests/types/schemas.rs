@@ -1,7 +1,7 @@
 //! What is read after the schema changed, and through other versions.
 
 use kindom_api::{Value, json, object};
-use kindom_resource_actor::{ResourceHandle, Target, WriteError, render};
+use kindom_resource_actor::{ResourceHandle, Rewritten, StoredObject, Target, WriteError, render};
 
 use crate::world::*;
 
@@ -51,7 +51,7 @@ fn a_marked_object_is_brought_up_to_its_schema() {
         create(&widgets, object).await.unwrap();
         world.change(&widgets, &registration(&["v1"], &with_defaults("s", "x")));
         let stored = get(&widgets, "a").await.unwrap();
-        widgets.delete_stored(&stored, soon()).await.unwrap();
+        widgets.delete_stored(&stored, &[], soon()).await.unwrap();
         assert!(get(&widgets, "a").await.unwrap().deleting());
         assert_eq!(served(&widgets, "v1", "a").await, r#"{"s":"x"}"#);
     });
@@ -100,6 +100,48 @@ fn versions_are_views_of_what_is_stored() {
         let target = Target { version: "v2", ..at("a") };
         let written = widgets.update(target, true, &mut same, &options()).await.unwrap();
         assert_eq!(written.object.revision(), before);
+    });
+}
+
+/// A rewrite stores what is served through the storage version, without waking the type, and only under the registration
+/// in force.
+#[test]
+fn a_stored_object_is_written_anew_in_the_storage_version() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        create(&widgets, widget("a", 1)).await.unwrap();
+        let old = get(&widgets, "a").await.unwrap();
+        let both = with_defaults("s", "stored");
+        let mut tree = two_versions(&schema(), &both, "None");
+        let versions = tree.get_mut("spec").unwrap().get_mut("versions").unwrap().as_array_mut().unwrap();
+        versions[0].as_object_mut().unwrap().insert("storage", false);
+        versions[1].as_object_mut().unwrap().insert("storage", true);
+        let stale = widgets.spec().unwrap();
+        world.change(&widgets, &tree);
+        widgets.sleep();
+        let behind = ResourceHandle::new(world.deps.clone(), stale);
+        assert_eq!(
+            behind.rewrite_stored(&old, soon()).await,
+            Ok(Rewritten::Current),
+            "as it knows no better"
+        );
+        assert_eq!(widgets.rewrite_stored(&old, soon()).await, Ok(Rewritten::Current));
+        assert!(!widgets.is_awake());
+        let new = get(&widgets, "a").await.unwrap();
+        assert_eq!(new.api_version(), Some("g.io/v2"));
+        let tree = json::parse(new.json()).unwrap();
+        assert_eq!(tree.get("spec").unwrap().to_string(), r#"{"s":"stored"}"#);
+        assert_eq!(tree.at(&["metadata", "generation"]).unwrap().as_i64(), Some(1));
+        assert_eq!(widgets.rewrite_stored(&new, soon()).await, Ok(Rewritten::Current));
+        assert_eq!(get(&widgets, "a").await.unwrap().revision(), new.revision(), "once is enough");
+        // It is not what it was any more; and who is behind can't bring it back.
+        assert_eq!(widgets.rewrite_stored(&old, soon()).await, Ok(Rewritten::LookAgain));
+        assert_eq!(behind.rewrite_stored(&new, soon()).await, Ok(Rewritten::LookAgain));
+        for json in ["garbage", "{}", r#"{"apiVersion":"other.io/v1","metadata":{"uid":"u"}}"#] {
+            let odd = StoredObject::new("ns/odd", json.into(), new.revision());
+            let rewritten = widgets.rewrite_stored(&odd, soon()).await;
+            assert!(matches!(rewritten, Ok(Rewritten::Undecodable(_))), "{rewritten:?}");
+        }
     });
 }
 
