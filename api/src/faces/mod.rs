@@ -34,9 +34,9 @@ mod tests;
 mod third_party;
 mod v1beta1;
 
-use crate::crd::{API_VERSION, GROUP, decode_crd, default_crd};
+use crate::crd::{API_VERSION, CustomResourceDefinition, GROUP, decode_crd, default_crd};
 use crate::field::{Error, ErrorList, Path};
-use crate::{Map, Value};
+use crate::{Map, Value, json};
 
 use sub_resources::SubResources;
 pub use third_party::renames_version;
@@ -189,12 +189,15 @@ pub fn registered_through(stored: &Value) -> Face {
     Face::ALL.into_iter().find(|face| said == Some(face.api_version())).unwrap_or(Face::V1)
 }
 
-/// The stored form as v1 itself would decode and encode it, so that equal registrations are equal bytes.
+/// A decoded tree in the stored form, with v1's defaults and as v1 encodes it, so that equal registrations are equal
+/// bytes.
 ///
 /// # Errors
 /// A value of a type that v1 does not have there, which no face's own decoding lets through.
 fn normal(stored: &Value) -> Result<Value, ErrorList> {
-    let (mut crd, _) = decode_crd(stored).map_err(|e| vec![Error::internal(&Path::root(), e.to_string())])?;
+    let crd = json::from_value(stored);
+    let mut crd: CustomResourceDefinition =
+        crd.map_err(|e| vec![Error::internal(&Path::root(), e.to_string())])?;
     default_crd(&mut crd);
     Ok(crd.to_value())
 }

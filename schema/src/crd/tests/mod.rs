@@ -3,3 +3,4 @@
 mod corpus;
 mod random;
 mod recorded;
+mod recorded_v1beta1;
