@@ -9,7 +9,7 @@ use kindom_api::crd::ColumnDefinition;
 use kindom_api::field::ErrorList;
 use kindom_api::namespace::{self as rules, Namespace};
 use kindom_api::{GroupResource, Map, Value, object};
-use kindom_resource_actor::{Deletion, Names, RuleContext, Scope, Strategy, TypeSpec};
+use kindom_resource_actor::{BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, TypeSpec};
 use kindom_schema::columns::Columns;
 
 /// The namespaces that exist from the start.
@@ -42,7 +42,8 @@ pub fn namespaces() -> TypeSpec {
         column("Status", "string", "The status of the namespace", ".status.phase"),
         column("Age", "date", created, ".metadata.creationTimestamp"),
     ]);
-    TypeSpec::built_in("", "v1", names, Scope::Cluster, columns, Arc::new(Namespaces))
+    let versions = vec![BuiltInVersion { name: "v1", columns, deprecation_warning: None }];
+    TypeSpec::built_in("", names, Scope::Cluster, versions, Arc::new(Namespaces))
 }
 
 /// One of the namespaces that exist from the start, as it is created.
@@ -83,14 +84,14 @@ impl Strategy for Namespaces {
         _: &RuleContext<'_>,
         object: &mut Value,
         unknown: Option<&mut Vec<String>>,
-    ) -> Result<(), String> {
+    ) -> Result<Vec<String>, String> {
         let (mut namespace, fields) = rules::decode_namespace(object).map_err(|e| e.to_string())?;
         rules::default_namespace(&mut namespace);
         if let Some(unknown) = unknown {
             unknown.extend(fields);
         }
         *object = namespace.to_value();
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {

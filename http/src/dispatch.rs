@@ -14,6 +14,7 @@ use kindom_resource_actor::{ReadError, ResourceHandle, TypeSpec};
 use tokio::time::{Instant, timeout_at};
 
 use crate::authn::{Attributes, PeerIdentity, User, authorize};
+use crate::fallback::delegate;
 use crate::metrics::RequestLabels;
 use crate::query::Query;
 use crate::request_info::{RequestInfo, ResourceRequest, Verb};
@@ -172,13 +173,31 @@ async fn answer(
     };
     authorize(&user, &attributes).map_err(Failure::Denied)?;
     match info {
-        RequestInfo::Path(segments) => documents::serve(state, request, query, segments, &user).await,
+        RequestInfo::Path(segments) => {
+            let answer = documents::serve(state, request, query, segments, &user).await;
+            match (answer, &state.fallback) {
+                (Err(Failure::Request(RequestError::NotFound, _)), Some(next)) => {
+                    let body = body(request, Deadline::after(REQUEST_TIMEOUT), payload).await?;
+                    Ok(delegate(&**next, request, body, user).await)
+                }
+                (answer, _) => answer,
+            }
+        }
         RequestInfo::Resource(info) => {
             let is_watch = info.verb == Verb::Watch;
             let wanted = if is_watch { None } else { query.timeout()? };
             let timeout = wanted.unwrap_or(REQUEST_TIMEOUT).min(REQUEST_TIMEOUT);
             let deadline = Deadline::after(timeout);
-            let (handle, spec) = route(state, info, deadline).await?;
+            let Some(found) = look_up(state, info, deadline).await? else {
+                return match (nothing_there(state, info), &state.fallback) {
+                    (RequestError::NotFound, Some(next)) => {
+                        let body = body(request, deadline, payload).await?;
+                        Ok(delegate(&**next, request, body, user).await)
+                    }
+                    (error, _) => Err(error.into()),
+                };
+            };
+            let (handle, spec) = route(found, info)?;
             let call = Call { state, request, query, info, handle, spec, deadline };
             resource(&call, payload).await
         }
@@ -194,21 +213,26 @@ fn authenticate(state: &State, request: &HttpRequest) -> Result<Arc<User>, Failu
     })
 }
 
-/// The type that a path names, if it is served under it.
-async fn route(
+/// The type of a group, version and plural; none if nobody serves it.
+async fn look_up(
     state: &State,
     info: &ResourceRequest,
     deadline: Deadline,
+) -> Result<Option<(ResourceHandle, Arc<TypeSpec>)>, Failure> {
+    if let Some(found) = find(state, info) {
+        return Ok(Some(found));
+    }
+    // A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
+    let fresh = state.registry.fresh(deadline).await;
+    fresh.map_err(|e| Failure::Read(e, info.group_resource()))?;
+    Ok(find(state, info))
+}
+
+/// Whether a path is one of the type's.
+fn route(
+    found: (ResourceHandle, Arc<TypeSpec>),
+    info: &ResourceRequest,
 ) -> Result<(ResourceHandle, Arc<TypeSpec>), Failure> {
-    let found = match find(state, info) {
-        Some(found) => found,
-        None => {
-            // A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
-            let fresh = state.registry.fresh(deadline).await;
-            fresh.map_err(|e| Failure::Read(e, info.group_resource()))?;
-            find(state, info).ok_or_else(|| nothing_there(state, info))?
-        }
-    };
     let namespaced = found.1.namespaced();
     let is_namespace = info.resource.group.is_empty() && info.resource.resource == "namespaces";
     let misplaced = if namespaced {
@@ -289,18 +313,31 @@ async fn verb(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Fa
 }
 
 /// The body, decompressed, within the bound and the deadline.
-pub(crate) async fn body(call: &Call<'_>, mut payload: web::Payload) -> Result<Bytes, Failure> {
-    let too_large = || RequestError::TooLarge(format!("limit is {BODY_BYTES_MAX}"));
-    let announced = call.header(header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
+pub(crate) async fn plain_body(call: &Call<'_>, payload: web::Payload) -> Result<Bytes, Failure> {
+    let body = body(call.request, call.deadline, payload).await?;
+    if call.header(header::CONTENT_ENCODING) == "gzip" { unzip(&body) } else { Ok(body) }
+}
+
+fn too_large() -> Failure {
+    RequestError::TooLarge(format!("limit is {BODY_BYTES_MAX}")).into()
+}
+
+/// The body as it was sent, within the bound and the deadline.
+async fn body(
+    request: &HttpRequest,
+    deadline: Deadline,
+    mut payload: web::Payload,
+) -> Result<Bytes, Failure> {
+    let announced = header_of(request, header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
     if announced > BODY_BYTES_MAX {
-        return Err(too_large().into());
+        return Err(too_large());
     }
     let mut body = BytesMut::with_capacity(announced);
     loop {
-        match timeout_at(call.deadline.instant(), payload.next()).await {
+        match timeout_at(deadline.instant(), payload.next()).await {
             Ok(Some(Ok(chunk))) => {
                 if body.len() + chunk.len() > BODY_BYTES_MAX {
-                    return Err(too_large().into());
+                    return Err(too_large());
                 }
                 body.extend_from_slice(&chunk);
             }
@@ -314,13 +351,10 @@ pub(crate) async fn body(call: &Call<'_>, mut payload: web::Payload) -> Result<B
             }
         }
     }
-    if call.header(header::CONTENT_ENCODING) == "gzip" {
-        return unzip(&body, too_large);
-    }
     Ok(body.freeze())
 }
 
-fn unzip(body: &[u8], too_large: impl Fn() -> RequestError) -> Result<Bytes, Failure> {
+fn unzip(body: &[u8]) -> Result<Bytes, Failure> {
     use std::io::Read as _;
     let mut plain = Vec::new();
     let mut decoder = GzDecoder::new(body).take(BODY_BYTES_MAX as u64 + 1);
@@ -328,7 +362,7 @@ fn unzip(body: &[u8], too_large: impl Fn() -> RequestError) -> Result<Bytes, Fai
         .read_to_end(&mut plain)
         .map_err(|error| RequestError::BadRequest(format!("unable to decompress the body: {error}")))?;
     if plain.len() > BODY_BYTES_MAX {
-        return Err(too_large().into());
+        return Err(too_large());
     }
     Ok(plain.into())
 }

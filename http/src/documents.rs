@@ -91,6 +91,7 @@ pub(crate) async fn serve(
             | ["api", "v1"]
             | ["apis", _]
             | ["apis", _, _]
+            | ["openapi", "v2"]
             | ["openapi", "v3", ..]
             | ["healthz" | "livez" | "readyz", ..]
     );
@@ -125,6 +126,7 @@ pub(crate) async fn serve(
             plain(request, discovery::api_group(found))
         }
         ["apis", group, version] => resource_list(state, request, group, version).await,
+        ["openapi", "v2"] => Ok(openapi_v2(request)),
         ["openapi", "v3"] => openapi_index(state, request).await,
         ["openapi", "v3", "api", "v1"] => openapi_document(state, request, query, "", "v1").await,
         ["openapi", "v3", "apis", group, version] => {
@@ -214,10 +216,19 @@ pub(crate) fn verbs(spec: &TypeSpec) -> Vec<&'static str> {
 
 /// The paths that `/` lists.
 async fn paths(state: &State) -> Result<Vec<String>, Failure> {
-    let mut paths: Vec<String> =
-        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     for group in groups(state).await?.iter().filter(|g| !g.name.is_empty()) {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{}", group.name, v.name)));
@@ -278,6 +289,34 @@ async fn resource_list(
     let found =
         found.and_then(|g| g.versions.iter().find(|v| v.name == version)).ok_or(RequestError::NotFound)?;
     plain(request, discovery::api_resource_list(group, found))
+}
+
+/// `/openapi/v2`: a document that describes nothing. Clients read v3, but for a kubectl that writes a `v1` List: it looks
+/// for each item's schema here and takes what it does not find.
+fn openapi_v2(request: &HttpRequest) -> HttpResponse {
+    const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let (title, version) = ("kindom", env!("CARGO_PKG_VERSION"));
+    let wants_protobuf = header_of(request, header::ACCEPT).split(',').any(|accepted| {
+        matches!(
+            accepted.split(';').next().map(str::trim),
+            Some(MEDIA_TYPE | "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+        )
+    });
+    if !wants_protobuf {
+        let info = object! { "title": title, "version": version };
+        let document = object! { "swagger": "2.0", "info": info, "paths": kindom_api::Map::new() };
+        return tagged(request, &Document::new(&document), JSON);
+    }
+    // gnostic `openapi_v2.Document`: swagger is field 1; info, with title and version, is field 2.
+    let field = |number: u8, bytes: &[u8]| {
+        let length = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+        [&[number << 3 | 2, length], bytes].concat()
+    };
+    let info = [field(1, title.as_bytes()), field(2, version.as_bytes())].concat();
+    let document = [field(1, b"2.0"), field(2, &info)].concat();
+    let mut builder = start(200);
+    builder.content_type(MEDIA_TYPE);
+    send(request, builder, document)
 }
 
 /// `/openapi/v3`: where each group-version's document is, by its hash. The documents themselves are made when asked for.

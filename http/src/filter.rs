@@ -3,7 +3,7 @@
 use kindom_api::json;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_resource_actor::spec::SelectableField;
-use kindom_resource_actor::{ReadError, StoredObject};
+use kindom_resource_actor::{ReadError, StoredObject, TypeSpec};
 
 use crate::RequestError;
 use crate::dispatch::Call;
@@ -52,6 +52,16 @@ impl Filter {
             fields: options.field_selector.clone(),
             declared,
         })
+    }
+
+    /// A field that is selected by and that the version, as it is now, does not declare any more.
+    pub(crate) fn lost_field(&self, spec: &TypeSpec, version: &str) -> Option<&str> {
+        if self.declared.is_empty() {
+            return None;
+        }
+        // A schema that does not compile says so when an object is rendered.
+        let compiled = spec.compiled(spec.version(version)?).ok()?;
+        self.declared.iter().find(|field| !compiled.selectable.contains(field)).map(|f| f.name.as_str())
     }
 
     /// What the keys of the objects start with.

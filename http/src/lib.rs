@@ -20,6 +20,7 @@ pub mod discovery;
 mod dispatch;
 mod documents;
 mod error;
+mod fallback;
 mod filter;
 mod metrics;
 pub mod negotiate;
@@ -37,5 +38,6 @@ mod watch;
 mod write;
 
 pub use error::RequestError;
+pub use fallback::{Delegated, DelegatedAnswer, Fallback};
 pub use server::{Running, ServeError, StopHandle, serve};
 pub use state::Config;

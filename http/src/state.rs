@@ -10,6 +10,7 @@ use kindom_storage::WriteCounts;
 use tokio::sync::watch;
 
 use crate::authn::Authenticator;
+use crate::fallback::Fallback;
 use crate::metrics::Metrics;
 
 /// How long a request may take, unless its `timeout` says less (kube-apiserver's `--request-timeout`).
@@ -31,6 +32,8 @@ pub struct Config {
     pub object_bytes_max: usize,
     /// The actors, to list and to kill; none unless chaos is enabled.
     pub chaos: Option<ActorTable>,
+    /// Who answers what nobody registered; none for 404.
+    pub fallback: Option<Arc<dyn Fallback>>,
     /// What the store has written, for `/metrics`; none where the engine does not say.
     pub store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
 }
@@ -42,6 +45,7 @@ pub(crate) struct State {
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) object_bytes_max: usize,
     pub(crate) chaos: Option<ActorTable>,
+    pub(crate) fallback: Option<Arc<dyn Fallback>>,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
@@ -59,6 +63,7 @@ impl State {
             authenticator: Arc::new(config.authenticator),
             object_bytes_max: config.object_bytes_max,
             chaos: config.chaos,
+            fallback: config.fallback,
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
             metrics: Metrics::new(config.store_writes),

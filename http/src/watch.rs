@@ -204,9 +204,13 @@ impl WatchStream {
         }
         loop {
             let now = self.specs.borrow_and_update().clone();
-            let Some(spec) = now.filter(|s| served(s, &self.version)) else {
-                return self.last_chunk().await;
+            let spec = match now.filter(|s| served(s, &self.version)) {
+                None => return self.last_chunk("the type or its version is not served any more").await,
+                Some(spec) => spec,
             };
+            if let Some(field) = self.filter.lost_field(&spec, &self.version) {
+                return self.last_chunk(&format!("field label not supported any more: {field}")).await;
+            }
             self.last_spec = Some(Arc::clone(&spec));
             let woken = tokio::select! {
                 biased;
@@ -227,6 +231,9 @@ impl WatchStream {
                     }
                 }
                 Woken::Events(Ok(events)) => {
+                    // It may have changed meanwhile, before the first of them was written.
+                    let now = self.specs.borrow().clone().filter(|s| served(s, &self.version));
+                    let spec = now.unwrap_or(spec);
                     let mut chunk = Vec::with_capacity(events.len() * 1024);
                     for event in &events {
                         self.event(&spec, event, &mut chunk);
@@ -256,8 +263,9 @@ impl WatchStream {
         (!chunk.is_empty()).then(|| chunk.into())
     }
 
-    /// The type is gone, or this version of it: what happened before is still said, then the client has to list again.
-    async fn last_chunk(&mut self) -> Option<Bytes> {
+    /// The type is gone, or this version of it, or what is selected by: what happened before is still said, then the
+    /// client has to list again.
+    async fn last_chunk(&mut self, why: &str) -> Option<Bytes> {
         self.ended = true;
         let mut chunk = Vec::new();
         // The type itself is forgotten by now.
@@ -266,7 +274,7 @@ impl WatchStream {
                 self.event(&spec, event, &mut chunk);
             }
         }
-        let status = expired("the type or its version is not served any more");
+        let status = expired(why);
         chunk.extend_from_slice(&error_event(&status.to_value()));
         Some(chunk.into())
     }

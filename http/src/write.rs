@@ -11,7 +11,7 @@ use kindom_resource_actor::{
     Written,
 };
 
-use crate::dispatch::{Call, body};
+use crate::dispatch::{Call, plain_body};
 use crate::negotiate::{Accepted, Endpoint, Format, PatchType, Shape, accept, body_format};
 use crate::patch::{self, Patch};
 use crate::query::{DeleteOptions, FieldValidation, ListOptions, PropagationPolicy, WriteOptions};
@@ -103,7 +103,7 @@ fn object_of_body(
     check_kind(&decoded.kind, &expected, &decoded.value)?;
     let mut unknown = Vec::new();
     let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
-    cx.spec.strategy.decode(cx, &mut decoded.value, wanted).map_err(|why| {
+    let read = cx.spec.strategy.decode(cx, &mut decoded.value, wanted).map_err(|why| {
         let version = field::go_quote(&expected.version);
         let kind = &expected.kind;
         WriteError::BadRequest(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
@@ -114,6 +114,7 @@ fn object_of_body(
         return Err(refused(decode::strict_error(&decoded.kind, &expected, &strict)));
     }
     *warnings = decode::strict_warnings(strict);
+    warnings.extend(read);
     Ok(decoded.value)
 }
 
@@ -161,7 +162,7 @@ fn plain(
 pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let query = WriteOptions::for_create(call.query)?;
-    let (bytes, format) = plain(call, body(call, payload).await?, call.spec.strategy.protobuf())?;
+    let (bytes, format) = plain(call, plain_body(call, payload).await?, call.spec.strategy.protobuf())?;
     let version = &call.info.resource.version;
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
@@ -180,7 +181,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_update(call.query)?;
-    let (bytes, format) = plain(call, body(call, payload).await?, call.spec.strategy.protobuf())?;
+    let (bytes, format) = plain(call, plain_body(call, payload).await?, call.spec.strategy.protobuf())?;
     let version = &call.info.resource.version;
     // Before the object is looked for: a body that is none is 400 whatever is there.
     let mut warnings = Vec::new();
@@ -205,7 +206,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
-    let bytes: Bytes = body(call, payload).await?;
+    let bytes: Bytes = plain_body(call, payload).await?;
     let validation = query.field_validation;
     let patch = match kind {
         PatchType::Json => Patch::json(&bytes, validation)?,
@@ -238,7 +239,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
         let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
         let patched = object.clone();
         let decoded = cx.spec.strategy.decode(cx, &mut object, wanted);
-        decoded.map_err(|why| refused(patch::undecodable(&patched, &why)))?;
+        let read = decoded.map_err(|why| refused(patch::undecodable(&patched, &why)))?;
         let mut strict = patch.strict_errors().to_vec();
         strict.extend(unknown.iter().map(|path| decode::unknown_field(path)));
         if validation == FieldValidation::Strict && !strict.is_empty() {
@@ -247,6 +248,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
         check_name(&object, &name)?;
         check_kind(&found, &expected, &object)?;
         warnings = strict;
+        warnings.extend(read);
         Ok(object)
     };
     let written =
@@ -260,7 +262,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
 
 /// The options of a delete: from the body if there is one, else from the query.
 async fn delete_options(call: &Call<'_>, payload: web::Payload) -> Result<DeleteOptions, Failure> {
-    let bytes = body(call, payload).await?;
+    let bytes = plain_body(call, payload).await?;
     let options = if bytes.is_empty() {
         DeleteOptions::from_query(call.query)?
     } else {

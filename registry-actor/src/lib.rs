@@ -22,7 +22,7 @@ mod handle;
 mod messages;
 mod routes;
 
-pub use crd::{Registrations, custom_resource_definitions};
+pub use crd::{Registrations, custom_resource_definitions, third_party_resources};
 pub use handle::RegistryHandle;
 pub use messages::{Judgement, Registered};
 pub use routes::{GroupRoutes, RouteTable, Routes};

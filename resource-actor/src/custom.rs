@@ -21,9 +21,9 @@ impl Strategy for CustomObjects {
         cx: &RuleContext<'_>,
         object: &mut Value,
         unknown: Option<&mut Vec<String>>,
-    ) -> Result<(), String> {
+    ) -> Result<Vec<String>, String> {
         let in_metadata = coerce_metadata(object).map_err(|e| e.to_string())?;
-        let Some(schema) = &cx.version.schema else { return Ok(()) };
+        let Some(schema) = &cx.version.schema else { return Ok(Vec::new()) };
         let embedded = |e: kindom_api::field::Error| e.to_string();
         match unknown {
             Some(unknown) => {
@@ -38,7 +38,7 @@ impl Strategy for CustomObjects {
             }
         }
         schema.default(object);
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {

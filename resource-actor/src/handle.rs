@@ -53,13 +53,17 @@ pub enum Freshness {
 #[derive(Clone)]
 pub struct ResourceHandle {
     cell: Arc<Cell>,
+    /// The type as this handle shows it; its cell's own, but for other faces of a built-in type.
+    spec: Arc<SpecSender>,
 }
+
+type SpecSender = latest::Sender<Option<Arc<TypeSpec>>>;
 
 struct Cell {
     deps: Arc<Deps>,
     name: String,
     prefix: Arc<str>,
-    spec: latest::Sender<Option<Arc<TypeSpec>>>,
+    spec: Arc<SpecSender>,
     /// The revision at which the type ended; 0 while it has not.
     ended: AtomicU64,
     awake: ArcSwapOption<Awake>,
@@ -81,12 +85,15 @@ impl ResourceHandle {
     #[must_use]
     pub fn new(deps: Arc<Deps>, spec: Arc<TypeSpec>) -> Self {
         let gr = kindom_api::GroupResource::new(spec.group.clone(), prefix_plural(&spec.prefix));
+        let prefix = Arc::clone(&spec.prefix);
+        let spec = Arc::new(SpecSender::new(Some(spec)));
         Self {
+            spec: Arc::clone(&spec),
             cell: Arc::new(Cell {
                 deps,
                 name: format!("resource/{gr}"),
-                prefix: Arc::clone(&spec.prefix),
-                spec: latest::Sender::new(Some(spec)),
+                prefix,
+                spec,
                 ended: AtomicU64::new(0),
                 awake: ArcSwapOption::empty(),
                 turning: Mutex::new(()),
@@ -94,6 +101,13 @@ impl ResourceHandle {
                 watches: AtomicUsize::new(0),
             }),
         }
+    }
+
+    /// The same objects and the same actor under another group, name and versions: another face of a built-in type.
+    /// `spec` has the keys of this one ([`TypeSpec::stored_as`]).
+    #[must_use]
+    pub fn face(&self, spec: TypeSpec) -> Self {
+        Self { cell: Arc::clone(&self.cell), spec: Arc::new(SpecSender::new(Some(Arc::new(spec)))) }
     }
 
     /// What it was made with.
@@ -105,13 +119,13 @@ impl ResourceHandle {
     /// The type as it is registered now; none if it is gone.
     #[must_use]
     pub fn spec(&self) -> Option<Arc<TypeSpec>> {
-        self.cell.spec.borrow().clone()
+        self.spec.borrow().clone()
     }
 
     /// To be told when the type's registration changes.
     #[must_use]
     pub fn spec_changes(&self) -> latest::Receiver<Option<Arc<TypeSpec>>> {
-        self.cell.spec.subscribe()
+        self.spec.subscribe()
     }
 
     /// The registry's word on what the type is now. Cuts no watch.
@@ -409,7 +423,7 @@ impl ResourceHandle {
         planned: &Arc<TypeSpec>,
         deadline: Deadline,
     ) -> Result<(), WriteError> {
-        let mut changes = self.cell.spec.subscribe();
+        let mut changes = self.spec.subscribe();
         let other = changes.wait_for(|now| now.as_ref().is_none_or(|now| !Arc::ptr_eq(now, planned)));
         match timeout_at(deadline.instant(), other).await {
             Ok(_) => Ok(()),

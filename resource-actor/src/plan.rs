@@ -11,7 +11,7 @@ use kindom_storage::Revision;
 use crate::error::WriteError;
 use crate::render::{encode, metadata_mut};
 use crate::spec::VersionSpec;
-use crate::{Deletion, RuleContext, TypeSpec};
+use crate::{Deletion, NeedsEmpty, RuleContext, TypeSpec};
 
 /// The text of an optimistic lock that failed.
 const CHANGED: &str =
@@ -26,6 +26,7 @@ pub(crate) struct Planned {
     pub(crate) key: String,
     pub(crate) json: Bytes,
     pub(crate) warnings: Vec<String>,
+    pub(crate) needs_empty: Option<NeedsEmpty>,
 }
 
 /// What an update comes to.
@@ -124,8 +125,9 @@ pub(crate) fn create(
     }
     metadata.insert("creationTimestamp", cx.now);
     metadata.insert("uid", input.uid);
-    let with_revision =
-        metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|v| !v.is_empty() && v != "0");
+    // The proposal's migration creates what it exported (T-53).
+    let with_revision = !cx.spec.third_party()
+        && metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|v| !v.is_empty() && v != "0");
     drop_empty(metadata);
 
     let strategy = &cx.spec.strategy;
@@ -143,6 +145,7 @@ pub(crate) fn create(
         key,
         json: encode(cx, input.version, object).map_err(WriteError::Internal)?.into(),
         warnings,
+        needs_empty: None,
     })
 }
 
@@ -203,6 +206,10 @@ pub(crate) fn update(
         metadata.insert("deletionGracePeriodSeconds", grace.clone());
     }
 
+    if cx.spec.terminating() && cx.spec.third_party() && !only_removes_finalizers(&object, old) {
+        let message = "update not allowed while custom resource definition is terminating".to_owned();
+        return Err(WriteError::Forbidden { name: name.to_owned(), message });
+    }
     let path = Path::new("metadata");
     let (new_metadata, null) = (object.get("metadata").unwrap_or(&Value::Null), Value::Null);
     let mut errors = validate_object_meta_update(new_metadata, old_metadata.unwrap_or(&null), &path);
@@ -210,10 +217,11 @@ pub(crate) fn update(
     invalid(name, errors)?;
 
     let gone = ready_to_go(cx, &object);
+    let needs_empty = strategy.needs_empty(cx, Some(&object), old);
     let warnings = strategy.warnings(cx, &object, Some(old));
     let key = TypeSpec::object_key(input.namespace, name);
     let json: Bytes = encode(cx, input.version, object).map_err(WriteError::Internal)?.into();
-    let planned = Planned { key, json, warnings };
+    let planned = Planned { key, json, warnings, needs_empty };
     if gone {
         Ok(UpdatePlan::Delete(planned))
     } else if planned.json == input.stored {
@@ -263,6 +271,18 @@ fn drop_empty(metadata: &mut Map) {
         Value::Int(0) => false,
         _ => true,
     });
+}
+
+/// Whether finalizers go and nothing else changes (T-47).
+fn only_removes_finalizers(object: &Value, old: &Value) -> bool {
+    let (left, before) = (finalizers(object), finalizers(old));
+    let mut rest = before.iter();
+    let mut same = old.clone();
+    match left {
+        [] => metadata_mut(&mut same).remove("finalizers"),
+        left => metadata_mut(&mut same).insert("finalizers", Value::Array(left.to_vec())),
+    };
+    left.len() < before.len() && left.iter().all(|f| rest.any(|b| b == f)) && same == *object
 }
 
 fn finalizers(object: &Value) -> &[Value] {
@@ -322,9 +342,13 @@ pub(crate) fn delete(
         return Err(WriteError::Forbidden { name: input.name.to_owned(), message });
     }
     let key = TypeSpec::object_key(input.namespace, input.name);
+    let needs_empty = match object.at(&["metadata", "deletionTimestamp"]) {
+        None => cx.spec.strategy.needs_empty(cx, None, &object),
+        Some(_) => None,
+    };
     let mark = |cx: &RuleContext<'_>, object: Value| -> Result<DeletePlan, WriteError> {
         let json = encode(cx, input.version, object).map_err(WriteError::Internal)?.into();
-        Ok(DeletePlan::Mark(Planned { key: key.clone(), json, warnings: Vec::new() }))
+        Ok(DeletePlan::Mark(Planned { key, json, warnings: Vec::new(), needs_empty }))
     };
     if object.at(&["metadata", "deletionTimestamp"]).is_none()
         && let Deletion::Changed = cx.spec.strategy.begin_delete(cx, &mut object)

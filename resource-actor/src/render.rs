@@ -17,6 +17,12 @@ pub fn write_served(
     object: &StoredObject,
     out: &mut Vec<u8>,
 ) -> Result<(), ReadError> {
+    if let Conversion::Faces(faces) = &spec.conversion {
+        if !faces.shows_as_stored(&version.name, object.json()) || !object.write_served(out) {
+            decode(spec, version, object)?.write_to(out);
+        }
+        return Ok(());
+    }
     let same_version = spec.version_of(object).is_some_and(|stored| stored.name == version.name);
     if same_version && version.serves_as_is(object) && object.write_served(out) {
         return Ok(());
@@ -39,8 +45,10 @@ pub fn write_served(
 /// [`ReadError::Undecodable`]
 pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> Result<Value, ReadError> {
     let undecodable = |why: String| ReadError::Undecodable(why);
-    let mut tree = json::parse(object.json())
-        .map_err(|e| undecodable(format!("stored object {:?} can't be decoded: {e}", object.key())))?;
+    let mut tree = stored(object)?;
+    if let Conversion::Faces(faces) = &spec.conversion {
+        return Ok(faces.show(&version.name, tree));
+    }
     refresh(spec, object, &mut tree).map_err(undecodable)?;
     if spec.version_of(object).is_none_or(|stored| stored.name != version.name) {
         convert(spec, &mut tree, &version.name).map_err(undecodable)?;
@@ -48,6 +56,17 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
             schema.prune(&mut tree, None);
         }
     }
+    Ok(tree)
+}
+
+/// The tree of an object as it is stored, with its resourceVersion.
+///
+/// # Errors
+/// [`ReadError::Undecodable`]
+pub(crate) fn stored(object: &StoredObject) -> Result<Value, ReadError> {
+    let mut tree = json::parse(object.json()).map_err(|e| {
+        ReadError::Undecodable(format!("stored object {:?} can't be decoded: {e}", object.key()))
+    })?;
     metadata_mut(&mut tree).insert("resourceVersion", object.revision().to_string());
     Ok(tree)
 }
@@ -79,6 +98,9 @@ pub(crate) fn encode(
     mut object: Value,
 ) -> Result<Vec<u8>, String> {
     metadata_mut(&mut object).remove("resourceVersion");
+    if let Conversion::Faces(_) = cx.spec.conversion {
+        return Ok(object.to_vec());
+    }
     let storage = cx.spec.storage().ok_or("there is no storage version")?;
     if storage.name != version.name {
         convert(cx.spec, &mut object, &storage.name)?;
@@ -126,6 +148,7 @@ fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(), Str
             }
             Ok(())
         }
+        Conversion::Faces(_) => Err("is converted as a whole".to_owned()),
         Conversion::Webhook => {
             let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
             Err(format!(

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use kindom_api::crd::ColumnDefinition;
+use kindom_api::faces::{Face, registered_through};
 use kindom_api::names::{api_version, version_order};
 use kindom_api::{GroupKind, GroupResource, GroupVersionKind, Value, json};
 use kindom_schema::Schema;
 use kindom_schema::columns::Columns;
 use kindom_storage::{Key, Revision};
 
-use crate::{StoredObject, Strategy};
+use crate::{Faces, StoredObject, Strategy};
 
 /// The names of a type.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,12 +62,14 @@ pub enum Scope {
 }
 
 /// How objects of one version become those of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum Conversion {
     /// By changing `apiVersion`.
     None,
     /// By asking a webhook, which kindom does not do yet.
     Webhook,
+    /// By the built-in type's own rules.
+    Faces(Arc<dyn Faces>),
 }
 
 /// The registration that a type comes from.
@@ -78,7 +81,14 @@ pub struct Registration {
     pub object: Arc<StoredObject>,
     /// Whether it is being deleted: nothing is created any more.
     pub terminating: bool,
+    /// Whether its objects are frozen ([`READ_ONLY_ANNOTATION`]).
+    pub read_only: bool,
+    /// Whether the proposal's rules hold for its objects, as it was registered as a ThirdPartyResource (T-47, T-53).
+    pub third_party: bool,
 }
+
+/// The annotation of a registration whose value `"true"` freezes its objects: writes to them are refused (T-54).
+pub const READ_ONLY_ANNOTATION: &str = "kindom.dev/read-only";
 
 /// One version of a type.
 #[derive(Debug)]
@@ -155,39 +165,70 @@ pub struct TypeSpec {
     pub strategy: Arc<dyn Strategy>,
 }
 
+/// A version of a built-in type.
+pub struct BuiltInVersion {
+    /// `v1`
+    pub name: &'static str,
+    /// What it is shown by.
+    pub columns: Columns,
+    /// What a client is warned of that still uses it.
+    pub deprecation_warning: Option<String>,
+}
+
 impl TypeSpec {
-    /// A built-in type with one version.
+    /// A built-in type, stored in the first of its versions.
     pub fn built_in(
         group: &str,
-        version: &str,
         names: Names,
         scope: Scope,
-        columns: Columns,
+        versions: Vec<BuiltInVersion>,
         strategy: Arc<dyn Strategy>,
     ) -> Self {
-        let compiled = CompiledVersion { schema: None, columns, selectable: Vec::new() };
+        let version = |BuiltInVersion { name, columns, deprecation_warning }| VersionSpec {
+            name: name.to_owned(),
+            served: true,
+            deprecation_warning,
+            epoch: 1,
+            since: Revision::ZERO,
+            compiled: ArcSwapOption::from_pointee(CompiledVersion {
+                schema: None,
+                columns,
+                selectable: Vec::new(),
+            }),
+        };
         Self {
             group: group.to_owned(),
             prefix: if group.is_empty() {
                 format!("/registry/{}/", names.plural).into()
             } else {
-                prefix(group, &names.plural)
+                Self::prefix_of(group, &names.plural).into()
             },
             names,
             scope,
-            versions: vec![VersionSpec {
-                name: version.to_owned(),
-                served: true,
-                deprecation_warning: None,
-                epoch: 1,
-                since: Revision::ZERO,
-                compiled: ArcSwapOption::from_pointee(compiled),
-            }],
+            versions: versions.into_iter().map(version).collect(),
             storage_version: 0,
             conversion: Conversion::None,
             registration: None,
             strategy,
         }
+    }
+
+    /// The built-in type with versions that differ in more than `apiVersion`.
+    #[must_use]
+    pub fn with_faces(self, faces: Arc<dyn Faces>) -> Self {
+        Self { conversion: Conversion::Faces(faces), ..self }
+    }
+
+    /// What the keys of a registered type start with.
+    #[must_use]
+    pub fn prefix_of(group: &str, plural: &str) -> String {
+        format!("/registry/{group}/{plural}/")
+    }
+
+    /// Another name of the type that `stored` is: the same objects under the same keys.
+    #[must_use]
+    pub fn stored_as(self, stored: &TypeSpec) -> Self {
+        Self { prefix: Arc::clone(&stored.prefix), ..self }
     }
 
     /// The type that a stored registration, also given as a tree, describes. What `before` has compiled of unchanged schemas is kept.
@@ -231,9 +272,11 @@ impl TypeSpec {
                 }
             })
             .collect();
+        let annotation =
+            |name| tree.at(&["metadata", "annotations"]).and_then(|a| a.get(name)).and_then(Value::as_str);
         let webhook = spec.at(&["conversion", "strategy"]).and_then(Value::as_str) == Some("Webhook");
         Ok(Self {
-            prefix: prefix(&group, plural),
+            prefix: Self::prefix_of(&group, plural).into(),
             group,
             names,
             scope,
@@ -244,6 +287,8 @@ impl TypeSpec {
                 key,
                 object: Arc::clone(object),
                 terminating: tree.at(&["metadata", "deletionTimestamp"]).is_some(),
+                read_only: annotation(READ_ONLY_ANNOTATION) == Some("true"),
+                third_party: registered_through(tree) == Face::ThirdPartyResource,
             }),
             strategy,
         })
@@ -295,6 +340,18 @@ impl TypeSpec {
     #[must_use]
     pub fn terminating(&self) -> bool {
         self.registration.as_ref().is_some_and(|r| r.terminating)
+    }
+
+    /// Whether its objects are frozen.
+    #[must_use]
+    pub fn read_only(&self) -> bool {
+        self.registration.as_ref().is_some_and(|r| r.read_only)
+    }
+
+    /// Whether the proposal's rules hold for its objects.
+    #[must_use]
+    pub fn third_party(&self) -> bool {
+        self.registration.as_ref().is_some_and(|r| r.third_party)
     }
 
     /// The key of an object within the type.
@@ -351,11 +408,6 @@ impl VersionSpec {
     pub(crate) fn serves_as_is(&self, object: &StoredObject) -> bool {
         object.revision() > self.since || object.is_verified(self.epoch)
     }
-}
-
-/// What the keys of a registered type start with.
-fn prefix(group: &str, plural: &str) -> Arc<str> {
-    format!("/registry/{group}/{plural}/").into()
 }
 
 fn epoch(version: &Value, preserve_unknown_fields: Option<&Value>) -> u64 {

@@ -3,14 +3,18 @@
 use kindom_api::Value;
 use kindom_api::field::ErrorList;
 
+use crate::WriteError;
 use crate::spec::{CompiledVersion, TypeSpec};
 
 /// What a strategy may look at.
 pub struct RuleContext<'a> {
     /// The type.
     pub spec: &'a TypeSpec,
-    /// The version of the request; objects are in it.
+    /// The version of the request; objects are in it, but for those of a type with [`Faces`], which are as stored from
+    /// `prepare_for_create` and `prepare_for_update` on.
     pub version: &'a CompiledVersion,
+    /// Its name.
+    pub version_name: &'a str,
     /// The subresource written through; none for the object itself.
     pub subresource: Option<&'a str>,
     /// The time of the request, as metav1.Time prints it.
@@ -23,6 +27,38 @@ pub enum Deletion {
     Plain,
     /// The strategy has changed it (set deletionTimestamp, finalizers, status): that is stored instead.
     Changed,
+}
+
+#[derive(Debug)]
+/// What a write needs to be empty, and what is said to the client if it is not.
+pub struct NeedsEmpty {
+    /// What the keys start with that must not exist when the write happens; it ends in `/`.
+    pub prefix: String,
+    /// The refusal otherwise.
+    pub refusal: WriteError,
+}
+
+/// How the versions of a built-in type show what is stored, where they differ in more than `apiVersion`. Plans of writes
+/// are made on what is stored.
+pub trait Faces: Send + Sync {
+    /// Whether stored bytes are what a version shows. Asked on every read.
+    fn shows_as_stored(&self, version: &str, json: &[u8]) -> bool;
+
+    /// A stored object as a version shows it.
+    fn show(&self, version: &str, stored: Value) -> Value;
+
+    /// What to store for a version's object that replaces `old` (as stored; none for a create)
+    /// through a subresource, or as a whole.
+    ///
+    /// # Errors
+    /// What the version can't say without losing something, by the version's own fields.
+    fn read(
+        &self,
+        version: &str,
+        object: Value,
+        old: Option<&Value>,
+        subresource: Option<&str>,
+    ) -> Result<Value, ErrorList>;
 }
 
 /// The rules of a type. Called on copies, and again when a plan lost a race: they must only depend on what they get.
@@ -44,7 +80,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Brings an object from the wire into the version's shape: unknown fields are dropped, and named if asked for;
-    /// defaults are filled in.
+    /// defaults are filled in. Gives back what the client should know of how its object was read.
     ///
     /// # Errors
     /// The text of a 400 where a field has the wrong JSON type for the server to read it.
@@ -53,7 +89,7 @@ pub trait Strategy: Send + Sync {
         cx: &RuleContext<'_>,
         object: &mut Value,
         unknown: Option<&mut Vec<String>>,
-    ) -> Result<(), String>;
+    ) -> Result<Vec<String>, String>;
 
     /// Sets what the server sets on create, and drops what a client may not set.
     fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value);
@@ -70,6 +106,11 @@ pub trait Strategy: Send + Sync {
     /// What the client should know of the object that it wrote; `old` is what it was, none for a create.
     fn warnings(&self, _cx: &RuleContext<'_>, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
+    }
+
+    /// What has to be empty for `old` to become `new`, or to be deleted (none). Checked by the write's own transaction.
+    fn needs_empty(&self, _cx: &RuleContext<'_>, _new: Option<&Value>, _old: &Value) -> Option<NeedsEmpty> {
+        None
     }
 
     /// Why this object may not be deleted at all.

@@ -1,17 +1,18 @@
 //! Writes: plan in the caller, commit through the actor, plan again after a lost race.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::{Value, meta};
-use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
+use kindom_storage::{Compare, Op, RangeRequest, Revision, Txn, TxnOutcome};
 
 use crate::error::WriteError;
 use crate::handle::Freshness;
 use crate::plan::{self, CreateInput, DeleteInput, DeletePlan, DrainPlan, Planned, UpdateInput, UpdatePlan};
-use crate::render::{decode, refresh, restored};
-use crate::spec::{CompiledVersion, VersionSpec};
-use crate::{Preconditions, ResourceHandle, RuleContext, StoredObject, TypeSpec};
+use crate::render::{decode, refresh, restored, stored};
+use crate::spec::{CompiledVersion, Conversion, READ_ONLY_ANNOTATION, VersionSpec};
+use crate::{NeedsEmpty, Preconditions, ResourceHandle, RuleContext, StoredObject, TypeSpec};
 
 /// How often a name made from generateName is made again when it is taken (KEP-4420).
 const GENERATED_NAME_TRIES: usize = 8;
@@ -95,8 +96,43 @@ impl Rules {
         self.spec.versions.get(self.version_at).ok_or(WriteError::Gone)
     }
 
-    fn context<'a>(&'a self, subresource: Option<&'a str>) -> RuleContext<'a> {
-        RuleContext { spec: &self.spec, version: &self.compiled, subresource, now: &self.now }
+    fn context<'a>(&'a self, target: &Target<'a>) -> RuleContext<'a> {
+        RuleContext {
+            spec: &self.spec,
+            version: &self.compiled,
+            version_name: target.version,
+            subresource: target.subresource,
+            now: &self.now,
+        }
+    }
+
+    /// What a version's object is in the form that plans are made on.
+    fn read(&self, target: &Target<'_>, object: Value, old: Option<&Value>) -> Result<Value, WriteError> {
+        let Conversion::Faces(faces) = &self.spec.conversion else { return Ok(object) };
+        let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().to_owned();
+        faces
+            .read(target.version, object, old, target.subresource)
+            .map_err(|errors| WriteError::Invalid { name, errors })
+    }
+
+    /// What is stored, in the form that plans are made on; `shown` is what the version shows of it.
+    fn stored<'a>(&self, current: &StoredObject, shown: &'a Value) -> Result<Cow<'a, Value>, WriteError> {
+        match self.spec.conversion {
+            Conversion::Faces(_) => Ok(Cow::Owned(stored(current)?)),
+            Conversion::None | Conversion::Webhook => Ok(Cow::Borrowed(shown)),
+        }
+    }
+
+    /// Nothing of a frozen type is written (T-54). The guard sees to what was planned before.
+    fn refuse_frozen(&self, name: &str) -> Result<(), WriteError> {
+        if !self.spec.read_only() {
+            return Ok(());
+        }
+        let key = self.spec.registration.as_ref().map(|r| r.object.name()).unwrap_or_default();
+        let message = format!(
+            "objects of this type are read-only (annotation {READ_ONLY_ANNOTATION} of its registration {key})"
+        );
+        Err(WriteError::Forbidden { name: name.to_owned(), message })
     }
 
     fn guard(&self, compares: &mut Vec<Compare>) {
@@ -136,14 +172,15 @@ impl ResourceHandle {
         let mut name_tries = 0;
         loop {
             let rules = self.rules(target.version)?;
-            let cx = rules.context(None);
-            let object = wanted(&cx, &Value::Null)?;
+            let cx = rules.context(&target);
+            let object = rules.read(&target, wanted(&cx, &Value::Null)?, None)?;
             let suffix = deps.entropy.name_suffix();
             let (name, generated) = plan::name_for_create(&object, &suffix);
             if rules.spec.terminating() {
                 let message = "create not allowed while custom resource definition is terminating".to_owned();
                 return Err(WriteError::Forbidden { name, message });
             }
+            rules.refuse_frozen(&name)?;
             let namespace = self.namespace_for_create(&target, &name, options).await?;
             let input = CreateInput {
                 version: rules.version()?,
@@ -199,10 +236,13 @@ impl ResourceHandle {
         let key = TypeSpec::object_key(target.namespace, target.name);
         loop {
             let rules = self.rules(target.version)?;
-            let cx = rules.context(target.subresource);
+            let cx = rules.context(&target);
             let current = self.current(&key, &target, options.deadline).await?;
-            let old = decode(&rules.spec, rules.version()?, &current)?;
-            let object = wanted(&cx, &old)?;
+            let shown = decode(&rules.spec, rules.version()?, &current)?;
+            let object = wanted(&cx, &shown)?;
+            rules.refuse_frozen(target.name)?;
+            let old = rules.stored(&current, &shown)?;
+            let object = rules.read(&target, object, Some(&old))?;
             let input = UpdateInput {
                 version: rules.version()?,
                 namespace: target.namespace,
@@ -211,7 +251,7 @@ impl ResourceHandle {
                 stored: current.json(),
                 is_patch,
             };
-            let (planned, op) = match plan::update(&cx, &input, object, &old)? {
+            let (mut planned, op) = match plan::update(&cx, &input, object, &old)? {
                 UpdatePlan::Unchanged(planned) => return Ok(written(planned, current.revision(), &rules)),
                 UpdatePlan::Put(planned) => {
                     check_size(&planned, options)?;
@@ -221,16 +261,23 @@ impl ResourceHandle {
                 UpdatePlan::Delete(planned) => (planned, Op::Delete(rules.spec.storage_key(&key))),
             };
             let deleted = matches!(op, Op::Delete(_));
+            let needs_empty = planned.needs_empty.take();
             if options.dry_run {
+                self.check_empty(needs_empty).await?;
                 return Ok(Written { deleted, ..written(planned, current.revision(), &rules) });
             }
             let mut compares = vec![Compare::mod_is(op.key(), current.revision())];
             rules.guard(&mut compares);
+            let emptiness = compares.len();
+            compares.extend(needs_empty.iter().map(|n| Compare::empty_prefix(n.prefix.as_bytes())));
             match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await? {
                 TxnOutcome::Committed { revision } => {
                     // What is deleted was last stored before.
                     let revision = if deleted { current.revision() } else { revision };
                     return Ok(Written { deleted, ..written(planned, revision, &rules) });
+                }
+                TxnOutcome::Failed { compare: Some(failed), .. } if failed == emptiness => {
+                    return Err(needs_empty.map_or(WriteError::Busy, |n| n.refusal));
                 }
                 TxnOutcome::Failed { compare, .. } => {
                     self.after_lost_race(&rules, compare, options.deadline).await?
@@ -252,9 +299,11 @@ impl ResourceHandle {
         let key = TypeSpec::object_key(target.namespace, target.name);
         loop {
             let rules = self.rules(target.version)?;
-            let cx = rules.context(None);
+            let cx = rules.context(&target);
             let current = self.current(&key, &target, options.deadline).await?;
-            let old = decode(&rules.spec, rules.version()?, &current)?;
+            rules.refuse_frozen(target.name)?;
+            let shown = decode(&rules.spec, rules.version()?, &current)?;
+            let old = rules.stored(&current, &shown)?.into_owned();
             let input = DeleteInput {
                 version: rules.version()?,
                 namespace: target.namespace,
@@ -263,7 +312,7 @@ impl ResourceHandle {
                 preconditions,
             };
             let storage_key = rules.spec.storage_key(&key);
-            let (planned, op) = match plan::delete(&cx, &input, old)? {
+            let (mut planned, op) = match plan::delete(&cx, &input, old)? {
                 DeletePlan::Unchanged => return Ok(as_stored(&current, &rules)),
                 DeletePlan::Delete => (None, Op::Delete(storage_key)),
                 DeletePlan::Mark(planned) => {
@@ -275,16 +324,21 @@ impl ResourceHandle {
                 Some(planned) => written(planned, revision, &rules),
                 None => Written { deleted: true, ..as_stored(&current, &rules) },
             };
+            let needs_empty = planned.as_mut().and_then(|planned| planned.needs_empty.take());
             if options.dry_run {
+                self.check_empty(needs_empty).await?;
                 return Ok(done(planned, current.revision()));
             }
             let mut compares = vec![Compare::mod_is(op.key(), current.revision())];
-            if planned.is_some() {
-                // It is stored again, so the version that it is stored in must still be the right one.
-                rules.guard(&mut compares);
-            }
+            // What is stored again must be so in the right version, and what goes must not go from a frozen type.
+            rules.guard(&mut compares);
+            let emptiness = compares.len();
+            compares.extend(needs_empty.iter().map(|n| Compare::empty_prefix(n.prefix.as_bytes())));
             match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await? {
                 TxnOutcome::Committed { revision } => return Ok(done(planned, revision)),
+                TxnOutcome::Failed { compare: Some(failed), .. } if failed == emptiness => {
+                    return Err(needs_empty.map_or(WriteError::Busy, |n| n.refusal));
+                }
                 TxnOutcome::Failed { compare, .. } => {
                     self.after_lost_race(&rules, compare, options.deadline).await?
                 }
@@ -353,6 +407,15 @@ impl ResourceHandle {
             TxnOutcome::Committed { .. } => Ok(Rewritten::Current),
             TxnOutcome::Failed { .. } => Ok(Rewritten::LookAgain),
         }
+    }
+
+    /// What a dry run says of a prefix that has to be empty.
+    async fn check_empty(&self, needed: Option<NeedsEmpty>) -> Result<(), WriteError> {
+        let Some(NeedsEmpty { prefix, refusal }) = needed else { return Ok(()) };
+        let request =
+            RangeRequest { limit: Some(1), keys_only: true, ..RangeRequest::prefix(prefix.as_bytes()) };
+        let found = self.deps().storage.range(request).await?;
+        if found.kvs.is_empty() { Ok(()) } else { Err(refusal) }
     }
 
     async fn current(

@@ -11,7 +11,7 @@ use kindom_conflict_actor::ConflictHandle;
 use kindom_finalizer_actor::{FinalizerHandle, STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_http::authn::{Authenticator, Tokens, server_config};
 use kindom_http::{Config, serve};
-use kindom_registry_actor::{RegistryHandle, custom_resource_definitions};
+use kindom_registry_actor::{RegistryHandle, custom_resource_definitions, third_party_resources};
 use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, Target, WriteError, WriteOptions};
 use kindom_storage::{Embedded, EmbeddedOptions, Limits, Storage};
 use tokio::signal::unix::{SignalKind, signal};
@@ -63,7 +63,9 @@ async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), Box
 
     let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::new(custom_resource_definitions()));
     let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
-    let registry = RegistryHandle::start(Arc::clone(&deps), &registrations, [namespaces.clone()])?;
+    let third_party = registrations.face(third_party_resources(&custom_resource_definitions()));
+    let registry =
+        RegistryHandle::start(Arc::clone(&deps), &registrations, [namespaces.clone(), third_party])?;
     let _conflict = ConflictHandle::start(&registry, &registrations, LEDGER)?;
     let _finalizer = FinalizerHandle::start(&registry, &registrations, &namespaces)?;
     make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
@@ -123,6 +125,7 @@ fn listen(
         authenticator: Authenticator::new(&authorities, tokens)?,
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
+        fallback: None,
         store_writes: Some(Box::new(move || engine.write_counts())),
     };
     let address = SocketAddr::new(options.bind_address, options.secure_port);

@@ -11,9 +11,11 @@
 )]
 
 mod builder_document;
+mod change;
 mod chaos;
 mod corpus;
 mod demo;
+mod faces;
 mod hostile;
 mod kill9;
 mod kube_rs;

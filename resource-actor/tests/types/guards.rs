@@ -105,9 +105,9 @@ fn a_create_needs_a_living_namespace() {
     });
 }
 
-/// A mark stores the object again, so it is guarded too; a plain delete is always allowed.
+/// A mark stores the object again, and what goes must not go from a type that was frozen meanwhile (T-54).
 #[test]
-fn a_mark_of_deletion_is_guarded_by_the_registration() {
+fn deletions_are_guarded_by_the_registration() {
     run(|world| async move {
         let widgets = world.widgets();
         let mut object = widget("a", 1);
@@ -116,14 +116,15 @@ fn a_mark_of_deletion_is_guarded_by_the_registration() {
         create(&widgets, widget("b", 1)).await.unwrap();
         let changed = registration(&["v1", "v2"], &schema());
         world.put(REGISTRATION, &changed.to_string());
-        assert!(delete(&widgets, "b").await.unwrap().deleted);
         let told = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert!(!get(&widgets, "a").await.unwrap().deleting());
+            assert!(get(&widgets, "b").await.is_some());
             world.change(&widgets, &changed);
         };
-        let (marked, ()) = tokio::join!(delete(&widgets, "a"), told);
+        let (marked, gone, ()) = tokio::join!(delete(&widgets, "a"), delete(&widgets, "b"), told);
         assert!(marked.unwrap().object.deleting());
+        assert!(gone.unwrap().deleted);
     });
 }
 

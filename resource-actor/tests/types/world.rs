@@ -9,8 +9,8 @@ use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, simulation};
 use kindom_api::{Value, json, object};
 use kindom_resource_actor::{
-    CustomObjects, Deps, Freshness, Names, ObjectEvent, Preconditions, ResourceHandle, Scope, StoredObject,
-    Target, TypeSpec, WatchCursor, WriteError, WriteOptions, Written,
+    BuiltInVersion, CustomObjects, Deps, Freshness, Names, ObjectEvent, Preconditions, ResourceHandle, Scope,
+    StoredObject, Target, TypeSpec, WatchCursor, WriteError, WriteOptions, Written,
 };
 use kindom_schema::columns::Columns;
 use kindom_storage::{
@@ -148,7 +148,8 @@ impl World {
     pub(crate) fn namespaces(&self) -> ResourceHandle {
         let names = Names { plural: "namespaces".into(), kind: "Namespace".into(), ..Names::default() };
         let columns = Columns::compile(&[]);
-        let spec = TypeSpec::built_in("", "v1", names, Scope::Cluster, columns, Arc::new(CustomObjects));
+        let versions = vec![BuiltInVersion { name: "v1", columns, deprecation_warning: None }];
+        let spec = TypeSpec::built_in("", names, Scope::Cluster, versions, Arc::new(CustomObjects));
         ResourceHandle::new(Arc::clone(&self.deps), Arc::new(spec))
     }
 

@@ -43,8 +43,16 @@ pub struct TableColumn {
 #[derive(Debug)]
 pub struct Columns {
     definitions: Vec<TableColumn>,
-    /// One for each definition but the first, which is the name.
-    paths: Vec<Path>,
+    rest: Rest,
+}
+
+/// Where all cells but the first, which is the name, come from.
+#[derive(Debug)]
+enum Rest {
+    /// One path for each column.
+    Paths(Vec<Path>),
+    /// A built-in type's own rule.
+    Computed(fn(&Value) -> Vec<Value>),
 }
 
 impl Columns {
@@ -59,14 +67,7 @@ impl Columns {
             json_path: ".metadata.creationTimestamp".to_owned(),
             ..ColumnDefinition::default()
         }];
-        let name = TableColumn {
-            name: "Name".to_owned(),
-            kind: "string".to_owned(),
-            format: "name".to_owned(),
-            description: NAME_DESCRIPTION.to_owned(),
-            priority: 0,
-        };
-        let mut columns = Self { definitions: vec![name], paths: Vec::new() };
+        let (mut definitions, mut paths) = (vec![name_column()], Vec::new());
         for def in if defs.is_empty() { &age } else { defs } {
             let Ok(path) = path::parse(&def.json_path) else { break };
             let description = if def.description.is_empty() {
@@ -74,8 +75,8 @@ impl Columns {
             } else {
                 def.description.clone()
             };
-            columns.paths.push(path);
-            columns.definitions.push(TableColumn {
+            paths.push(path);
+            definitions.push(TableColumn {
                 name: def.name.clone(),
                 kind: def.kind.clone(),
                 format: def.format.clone(),
@@ -83,7 +84,21 @@ impl Columns {
                 priority: def.priority,
             });
         }
-        columns
+        Self { definitions, rest: Rest::Paths(paths) }
+    }
+
+    /// The columns of a built-in type, the name first, whose cells `cells` computes, one for each of `columns`. A column
+    /// without a description is given that of creationTimestamp.
+    #[must_use]
+    pub fn computed(columns: Vec<TableColumn>, cells: fn(&Value) -> Vec<Value>) -> Self {
+        let describe = |mut column: TableColumn| {
+            if column.description.is_empty() {
+                AGE_DESCRIPTION.clone_into(&mut column.description);
+            }
+            column
+        };
+        let definitions = std::iter::once(name_column()).chain(columns.into_iter().map(describe));
+        Self { definitions: definitions.collect(), rest: Rest::Computed(cells) }
     }
 
     /// What the columns are, the name first.
@@ -99,11 +114,28 @@ impl Columns {
         let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
         let mut cells = Vec::with_capacity(self.definitions.len());
         cells.push(name.into());
-        for (path, definition) in self.paths.iter().zip(self.definitions.iter().skip(1)) {
+        let paths = match &self.rest {
+            Rest::Paths(paths) => paths,
+            Rest::Computed(compute) => {
+                cells.extend(compute(object));
+                return cells;
+            }
+        };
+        for (path, definition) in paths.iter().zip(self.definitions.iter().skip(1)) {
             let value = evaluate::first(path, object);
             cells.push(value.map_or(Value::Null, |value| cell(&definition.kind, value, now_unix_seconds)));
         }
         cells
+    }
+}
+
+fn name_column() -> TableColumn {
+    TableColumn {
+        name: "Name".to_owned(),
+        kind: "string".to_owned(),
+        format: "name".to_owned(),
+        description: NAME_DESCRIPTION.to_owned(),
+        priority: 0,
     }
 }
 

@@ -1,0 +1,69 @@
+//! The next handler of the chain: who answers what nobody registered (T-44).
+
+use std::sync::Arc;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+
+use crate::authn::User;
+
+/// A request for something that is not served here. Its user is authenticated and may make it.
+#[derive(Debug, Clone)]
+pub struct Delegated {
+    /// `GET`
+    pub method: String,
+    /// As it stands in the request: `/apis/g.io/v1/widgets?limit=5`.
+    pub path_and_query: String,
+    /// In the order of the request, credentials included.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// As it was sent, at most 3 MiB.
+    pub body: Bytes,
+    /// Who asks.
+    pub user: Arc<User>,
+}
+
+/// What a [`Fallback`] says.
+pub struct DelegatedAnswer {
+    /// 100 to 599.
+    pub status: u16,
+    /// Those of the connection itself are the server's.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// Sent as it comes: a watch does not end. An error cuts the connection.
+    pub body: BoxStream<'static, Result<Bytes, std::io::Error>>,
+}
+
+/// Answers what no registration is for, and paths that are not known; without one that is 404. An embedder's own
+/// resources, say, or another server that is proxied to.
+pub trait Fallback: Send + Sync {
+    /// Answers a request. Never called for a resource that a registration or a built-in type serves.
+    fn serve(&self, request: Delegated) -> BoxFuture<'static, DelegatedAnswer>;
+}
+
+/// Asks the next handler.
+pub(crate) async fn delegate(
+    to: &dyn Fallback,
+    request: &HttpRequest,
+    body: Bytes,
+    user: Arc<User>,
+) -> HttpResponse {
+    let uri = request.uri();
+    let headers = request.headers().iter();
+    let delegated = Delegated {
+        method: request.method().as_str().to_owned(),
+        path_and_query: uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string),
+        headers: headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
+        body,
+        user,
+    };
+    let answer = to.serve(delegated).await;
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut builder = HttpResponse::build(status);
+    for (name, value) in answer.headers {
+        builder.append_header((name, value));
+    }
+    builder.streaming(answer.body.map(|chunk| chunk))
+}
