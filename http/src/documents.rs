@@ -294,14 +294,12 @@ async fn resource_list(
 /// `/openapi/v2`: a document that describes nothing. Clients read v3, but for a kubectl that writes a `v1` List: it looks
 /// for each item's schema here and takes what it does not find.
 fn openapi_v2(request: &HttpRequest) -> HttpResponse {
-    const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    /// What the answer says it is; requests may still have an `@` for the dot before `v1.0`.
+    const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    let wants_protobuf = header_of(request, header::ACCEPT)
+        .split(',')
+        .any(|accepted| accepted.split(';').next().is_some_and(|a| a.trim().replace('@', ".") == MEDIA_TYPE));
     let (title, version) = ("kindom", env!("CARGO_PKG_VERSION"));
-    let wants_protobuf = header_of(request, header::ACCEPT).split(',').any(|accepted| {
-        matches!(
-            accepted.split(';').next().map(str::trim),
-            Some(MEDIA_TYPE | "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-        )
-    });
     if !wants_protobuf {
         let info = object! { "title": title, "version": version };
         let document = object! { "swagger": "2.0", "info": info, "paths": kindom_api::Map::new() };

@@ -105,6 +105,7 @@ async fn what_is_wrong_is_named_by_the_proposal_s_own_fields() {
     );
     for (field, message) in [
         ("group", "spec.group: Required value"),
+        ("version", "spec.version: "),
         ("names", "spec.names.plural: Required value"),
         ("scope", "spec.scope: Unsupported value: \"Galaxy\""),
     ] {
