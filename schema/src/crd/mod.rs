@@ -24,6 +24,7 @@
 
 mod conditions;
 mod conversion;
+mod convert;
 mod defaults;
 mod field_path;
 mod openapi;
@@ -48,6 +49,7 @@ use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
 
 pub use conditions::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
+pub use convert::{ConvertError, Converted, to_v1};
 pub use warnings::{warnings_on_create, warnings_on_update};
 
 use props::any_schema;
