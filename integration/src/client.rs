@@ -28,7 +28,9 @@ pub struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(address: SocketAddr, tls: rustls::ClientConfig, http2: bool) -> Self {
+    /// A client of the server at `address`, over HTTP/2 or HTTP/1.1.
+    #[must_use]
+    pub fn new(address: SocketAddr, tls: rustls::ClientConfig, http2: bool) -> Self {
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_only();
         let mut http = HttpConnector::new();
         http.enforce_http(false);

@@ -16,6 +16,7 @@ mod chaos;
 mod corpus;
 mod demo;
 mod faces;
+mod fallback;
 mod hostile;
 mod kill9;
 mod kube_rs;
