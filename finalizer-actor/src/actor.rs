@@ -1,14 +1,11 @@
 //! The actor: woken by the registry and by namespaces, it reads what is being deleted and drains each beside the others.
 
-use std::collections::HashMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, AsyncContext as _, Context, WrapFuture as _};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, StreamExt as _};
 use kindom_actor_kit::{AskError, Deadline, Woken};
 use kindom_registry_actor::{Registered, RegistryHandle};
 use kindom_resource_actor::{Freshness, ReadError, ResourceHandle, StoredObject, WatchCursor, WriteError};
@@ -16,6 +13,7 @@ use kindom_storage::Revision;
 use tokio::sync::Semaphore;
 
 use crate::drain::DrainError;
+use crate::works::{Which, Work, Works};
 use crate::{namespace, registration};
 
 /// How long one step may take before the world is read again.
@@ -76,69 +74,30 @@ enum Going {
     Namespace(Arc<StoredObject>),
 }
 
-/// Which one: what it is, its name, and its uid, as another of the name may follow.
-type Which = (&'static str, String, String);
+/// With what its drain looks at.
+struct GoingIn(World, Going);
 
-impl Going {
+impl Work for GoingIn {
     fn which(&self) -> Which {
         let which = |kind, object: &StoredObject| (kind, object.name().to_owned(), object.uid().to_owned());
-        match self {
-            Self::Registration(registered) => which("registration", &registered.object),
-            Self::Namespace(object) => which("namespace", object),
+        match &self.1 {
+            Going::Registration(registered) => which("registration", &registered.object),
+            Going::Namespace(object) => which("namespace", object),
         }
     }
 
     fn revision(&self) -> Revision {
-        match self {
-            Self::Registration(registered) => registered.object.revision(),
-            Self::Namespace(object) => object.revision(),
+        match &self.1 {
+            Going::Registration(registered) => registered.object.revision(),
+            Going::Namespace(object) => object.revision(),
         }
     }
 
-    fn drain(self, world: World) -> BoxFuture<'static, Revision> {
-        match self {
-            Self::Registration(registered) => registration::finish(world, registered).boxed(),
-            Self::Namespace(object) => namespace::finish(world, object).boxed(),
-        }
-    }
-}
-
-/// The drains under way, and those that came to their end.
-#[derive(Default)]
-struct Drains {
-    running: FuturesUnordered<BoxFuture<'static, (Which, Revision)>>,
-    /// None while it runs; then the revision of what is deleted up to which nothing was left to do.
-    known: HashMap<Which, Option<Revision>>,
-}
-
-impl Drains {
-    /// Runs a drain for each of these that has none and has something left to do.
-    fn run(&mut self, all: Vec<Going>, world: &World) {
-        let mut known = HashMap::with_capacity(all.len());
-        for going in all {
-            let which = going.which();
-            let before = self.known.remove(&which);
-            let idle = before.is_none_or(|at| at.is_some_and(|at| at < going.revision()));
-            if idle {
-                let (world, which) = (world.clone(), which.clone());
-                self.running.push(async move { (which, going.drain(world).await) }.boxed());
-            }
-            known.insert(which, if idle { None } else { before.flatten() });
-        }
-        // What is gone needs no memory, but a drain that still runs does.
-        self.known.retain(|_, at| at.is_none());
-        self.known.extend(known);
-    }
-
-    /// Does `work` while the drains go on; or returns early, with none, when a drain came to its end.
-    async fn beside<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            biased;
-            done = work => Some(done),
-            Some((which, at)) = self.running.next() => {
-                self.known.insert(which, Some(at));
-                None
-            }
+    fn run(self) -> BoxFuture<'static, Revision> {
+        let Self(world, going) = self;
+        match going {
+            Going::Registration(registered) => registration::finish(world, registered).boxed(),
+            Going::Namespace(object) => namespace::finish(world, object).boxed(),
         }
     }
 }
@@ -147,12 +106,12 @@ impl World {
     async fn run(self) {
         let mut changes = self.registry.changes();
         let mut namespaces = None;
-        let mut drains = Drains::default();
+        let mut drains = Works::default();
         loop {
             let Some(look) = drains.beside(self.look(&mut namespaces)).await else { continue };
             match look {
                 Ok(going) => {
-                    drains.run(going, &self);
+                    drains.start(going.into_iter().map(|going| GoingIn(self.clone(), going)).collect());
                     drains.beside(wait(&mut changes, &mut namespaces)).await;
                 }
                 Err(error) => {
@@ -182,11 +141,15 @@ impl World {
         Ok(registrations.chain(namespaces.map(Going::Namespace)).collect())
     }
 
-    /// Waits after so many failures in a row.
     pub(crate) async fn pause(&self, failures: u32) {
-        let doubled = PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(6));
-        self.registry.deps().clock.sleep(doubled.min(PAUSE_MAX)).await;
+        pause(&self.registry, failures).await;
     }
+}
+
+/// Waits after so many failures in a row.
+pub(crate) async fn pause(registry: &RegistryHandle, failures: u32) {
+    let doubled = PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(6));
+    registry.deps().clock.sleep(doubled.min(PAUSE_MAX)).await;
 }
 
 /// Waits for a change of a registration or a namespace.

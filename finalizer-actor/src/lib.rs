@@ -1,9 +1,10 @@
-//! Empties what is being deleted: the objects of a registration, the content of a namespace.
+//! Empties what is being deleted: the objects of a registration, the content of a namespace. And brings the objects of a
+//! type to its storage version (`storage_version`).
 //!
 //! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, the rules of
-//! namespaces as objects, and the removal of both.
+//! namespaces as objects, and the removal of both; and takes versions out of `status.storedVersions`.
 //!
-//! **Messages:** none; it is woken by the registry, by namespaces, and by what it drains.
+//! **Messages:** none; its two actors are woken by the registry, by namespaces, and by what they drain or rewrite.
 //!
 //! # Invariants
 //! - A reconciler: it takes no input, and whatever it was told before a fall does not matter.
@@ -22,6 +23,9 @@ mod namespace;
 mod progress;
 mod registration;
 mod rules;
+mod storage_version;
+mod works;
 
 pub use handle::FinalizerHandle;
 pub use rules::{STANDARD_NAMESPACES, namespaces, standard_namespace};
+pub use storage_version::StorageVersionHandle;

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, run_system};
 use kindom_conflict_actor::ConflictHandle;
-use kindom_finalizer_actor::{FinalizerHandle, STANDARD_NAMESPACES, namespaces, standard_namespace};
+use kindom_finalizer_actor::{
+    FinalizerHandle, STANDARD_NAMESPACES, StorageVersionHandle, namespaces, standard_namespace,
+};
 use kindom_http::authn::{Authenticator, Tokens, server_config};
 use kindom_http::{Config, serve};
 use kindom_registry_actor::{RegistryHandle, custom_resource_definitions, third_party_resources};
@@ -68,6 +70,7 @@ async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), Box
         RegistryHandle::start(Arc::clone(&deps), &registrations, [namespaces.clone(), third_party])?;
     let _conflict = ConflictHandle::start(&registry, &registrations, LEDGER)?;
     let _finalizer = FinalizerHandle::start(&registry, &registrations, &namespaces)?;
+    let _storage_version = StorageVersionHandle::start(&registry, &registrations)?;
     make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
     registry.fresh(Deadline::after(START)).await?;
     let history = history::keep(Arc::clone(&storage), deps.clock.clone(), options.etcd_compaction_interval);

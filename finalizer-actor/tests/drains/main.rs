@@ -4,6 +4,7 @@
 mod kills;
 mod namespaces;
 mod registrations;
+mod storage_versions;
 #[path = "../../../registry-actor/tests/registry/world.rs"]
 mod world;
 

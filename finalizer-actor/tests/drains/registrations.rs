@@ -177,6 +177,31 @@ fn odd_objects_hold_no_drain() {
     });
 }
 
+/// A store that refuses is tried again and again, and the condition says so with upstream's reason and text.
+#[test]
+fn a_drain_that_fails_says_why_and_goes_on_later() {
+    run(12, 1, |world| async move {
+        let widgets = world.established("widgets").await;
+        let other = world.established("gadgets").await;
+        for handle in [&widgets, &other] {
+            create(handle, "ns", "a", &[], None).await.unwrap();
+        }
+        *world.store.undeletable.lock().unwrap() = Some(widgets.prefix().to_owned());
+        world.delete(NAME).await.unwrap();
+        world.delete("gadgets.g.io").await.unwrap();
+        world.until_shown(NAME, "Terminating=True InstanceDeletionFailed").await;
+        assert!(
+            message(&world).await.starts_with("could not issue all deletes: "),
+            "{}",
+            message(&world).await
+        );
+        world.until_gone("gadgets.g.io").await;
+        *world.store.undeletable.lock().unwrap() = None;
+        world.until_gone(NAME).await;
+        assert!(world.keys(widgets.prefix()).is_empty());
+    });
+}
+
 /// Many drains at once: one that is held, or large, holds no other up.
 #[test]
 fn drains_go_on_beside_each_other() {

@@ -14,22 +14,57 @@ use kindom_resource_actor::{
     WatchCursor, WriteError, WriteOptions, Written,
 };
 use kindom_storage::{
-    Key, KeyRange, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageFuture, Txn, TxnOutcome,
-    Watch,
+    Applied, Key, KeyRange, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageError,
+    StorageFuture, Txn, TxnOutcome, Watch,
 };
 
-/// A store in memory that lets others run in the middle of every call.
+/// A store in memory that lets others run in the middle of every call, delays what its watches say, and fails where it
+/// is told to.
 pub(crate) struct Slow {
     pub(crate) inner: Memory,
     entropy: Entropy,
     pauses: u64,
+    /// So many others' steps at most between a commit and its arrival in a watch.
+    lag: u64,
+    /// Deletions under this prefix are refused.
+    pub(crate) undeletable: std::sync::Mutex<Option<String>>,
 }
 
 impl Slow {
+    fn new(inner: Memory, entropy: Entropy, pauses: u64, lag: u64) -> Self {
+        Self { inner, entropy, pauses, lag, undeletable: std::sync::Mutex::default() }
+    }
+
     async fn pause(&self) {
         for _ in 0..self.entropy.below(self.pauses + 1) {
             tokio::task::yield_now().await;
         }
+    }
+
+    fn refuses(&self, txn: &Txn) -> bool {
+        let undeletable = self.undeletable.lock().unwrap();
+        let Some(prefix) = undeletable.as_deref() else { return false };
+        txn.ops
+            .iter()
+            .any(|op| matches!(op, Op::Delete(_)) && op.key().as_bytes().starts_with(prefix.as_bytes()))
+    }
+
+    /// The same watch, later.
+    fn delayed(&self, watch: Watch) -> Watch {
+        let Watch { mut commits, progress } = watch;
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        let (entropy, lag) = (self.entropy.fork(), self.lag);
+        tokio::task::spawn_local(async move {
+            while let Some(item) = commits.recv().await {
+                for _ in 0..entropy.below(lag) {
+                    tokio::task::yield_now().await;
+                }
+                if sender.send(item).is_err() {
+                    break;
+                }
+            }
+        });
+        Watch { commits: receiver.into(), progress }
     }
 }
 
@@ -37,6 +72,10 @@ impl Storage for Slow {
     fn txn(&self, txn: Txn) -> StorageFuture<'_, TxnOutcome> {
         Box::pin(async move {
             self.pause().await;
+            if self.refuses(&txn) {
+                let reason = "refused by the test".to_owned();
+                return Err(StorageError::Unavailable { reason, applied: Applied::No });
+            }
             let outcome = self.inner.txn(txn).await;
             self.pause().await;
             outcome
@@ -55,7 +94,8 @@ impl Storage for Slow {
     fn watch(&self, range: KeyRange, from: Option<Revision>) -> StorageFuture<'_, Watch> {
         Box::pin(async move {
             self.pause().await;
-            self.inner.watch(range, from).await
+            let watch = self.inner.watch(range, from).await?;
+            Ok(if self.lag > 0 { self.delayed(watch) } else { watch })
         })
     }
 
@@ -114,8 +154,19 @@ pub(crate) fn run<F: Future<Output = ()>>(
 impl World {
     fn start(seed: u64, pauses: u64, built_in: Vec<TypeSpec>) -> Self {
         let entropy = Entropy::seeded(seed);
-        let table = ActorTable::new();
-        let store = Arc::new(Slow { inner: Memory::new(), entropy: entropy.fork(), pauses });
+        let store = Slow::new(Memory::new(), entropy.fork(), pauses, 0);
+        Self::over(store, entropy, built_in)
+    }
+
+    /// Another server over the same store, without built-in types but registrations, whose watches lag.
+    pub(crate) fn replica(&self, lag: u64) -> Self {
+        let entropy = self.entropy.fork();
+        let store = Slow::new(self.store.inner.clone(), entropy.fork(), self.store.pauses, lag);
+        Self::over(store, entropy, Vec::new())
+    }
+
+    fn over(store: Slow, entropy: Entropy, built_in: Vec<TypeSpec>) -> Self {
+        let (table, store) = (ActorTable::new(), Arc::new(store));
         let deps = Arc::new(Deps {
             storage: Arc::clone(&store) as Arc<dyn Storage>,
             supervisor: Supervisor::new(table.clone(), entropy.fork()),

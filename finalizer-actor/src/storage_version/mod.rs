@@ -1,0 +1,18 @@
+//! Brings the objects of a type whose storage version changed to that version, and then says so in
+//! `status.storedVersions`, so that the versions that were left can be dropped from the spec.
+//!
+//! # The proof
+//! Let `R` be a revision of the registration, and `S` its storage version. An object is only written under the
+//! registration's revision that the write was planned with. So what is written after `R`, for as long as the spec is
+//! that of `R`, is stored in `S`, by whichever replica; and a pass that reads every key at or after `R` and rewrites what
+//! is stored in another version leaves nothing in another one. `storedVersions` is then cut to `S` by a compare-and-swap
+//! on a registration of the same uid and generation, that is, with the same spec. If the spec changed, the pass begins
+//! anew.
+//!
+//! A type whose conversion is a webhook is left alone.
+
+mod actor;
+mod handle;
+mod pass;
+
+pub use handle::StorageVersionHandle;

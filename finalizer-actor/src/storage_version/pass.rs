@@ -1,0 +1,251 @@
+//! One type: every object is brought to the storage version, then `status.storedVersions` is cut to it.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt as _};
+use kindom_actor_kit::Deadline;
+use kindom_api::crd::{CustomResourceDefinition, condition, decode_crd};
+use kindom_api::json;
+use kindom_registry_actor::Registered;
+use kindom_resource_actor::{ResourceHandle, Rewritten, StoredObject, TypeSpec, WriteError};
+use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
+
+use super::actor::World;
+use crate::actor::{ReconcileError, STEP, pause};
+use crate::drain::{DrainError, Pages};
+
+/// How many rewrites are in the store's hands at once.
+const IN_FLIGHT: usize = 16;
+
+/// Runs passes until `storedVersions` is the storage version alone, or the registration needs none any more. Gives back
+/// its revision up to which nothing is left to do.
+pub(super) async fn finish(world: World, registered: Registered) -> Revision {
+    let mut failures = 0;
+    loop {
+        match attempt(&world, &registered).await {
+            Ok(concluded) => return concluded,
+            Err(error) => {
+                failures += 1;
+                tracing::warn!(registration = registered.name, %error, failures, "a rewrite failed; trying again");
+                pause(&world.registry, failures).await;
+            }
+        }
+    }
+}
+
+/// What a pass rests on: the registration as the type's handle knew it when the pass began.
+struct Basis {
+    spec: Arc<TypeSpec>,
+    generation: i64,
+    storage: String,
+}
+
+impl Basis {
+    fn of(handle: &ResourceHandle) -> Option<Self> {
+        let spec = handle.spec()?;
+        let crd = decode(&spec.registration.as_ref()?.object)?;
+        let storage = spec.storage()?.name.clone();
+        Some(Self { generation: crd.metadata.generation, storage, spec })
+    }
+
+    fn is_still(&self, handle: &ResourceHandle) -> bool {
+        let known = handle.spec();
+        known.is_some_and(|known| Arc::ptr_eq(&known, &self.spec))
+            || Self::of(handle).is_some_and(|now| now.generation == self.generation)
+    }
+}
+
+/// What a pass came to.
+enum Passed {
+    /// Every object is stored in the storage version.
+    All,
+    /// The spec changed.
+    Changed,
+    /// This one, and perhaps others, can't be read; what it was at this revision.
+    Except(Key, Revision),
+}
+
+async fn attempt(world: &World, registered: &Registered) -> Result<Revision, ReconcileError> {
+    let seen = registered.object.revision();
+    let Some(handle) = &registered.handle else { return Ok(seen) };
+    loop {
+        let Some(basis) = Basis::of(handle) else { return Ok(seen) };
+        if let Due::No(at) = due(world, registered).await? {
+            return Ok(at);
+        }
+        match pass(world, handle, &basis).await? {
+            Passed::All => {
+                if let Some(concluded) = cut(world, registered, &basis).await? {
+                    return Ok(concluded);
+                }
+            }
+            Passed::Changed => {}
+            Passed::Except(key, at) => {
+                until_changed(world, handle, &basis, &key, at).await?;
+                continue;
+            }
+        }
+        // What was missed is known then.
+        world.registry.fresh(Deadline::after(STEP)).await?;
+    }
+}
+
+/// Whether there is something to do, by the registration as it is now.
+enum Due {
+    Yes(Box<CustomResourceDefinition>, Revision),
+    /// Not for this revision of it.
+    No(Revision),
+}
+
+async fn due(world: &World, registered: &Registered) -> Result<Due, ReconcileError> {
+    let found = world.registrations.get(&registered.name, Deadline::after(STEP)).await?;
+    let Some(object) = found.filter(|object| object.uid() == registered.object.uid()) else {
+        return Ok(Due::No(registered.object.revision()));
+    };
+    let at = object.revision();
+    let Some(crd) = decode(&object) else { return Ok(Due::No(at)) };
+    let webhook = crd.spec.conversion.as_ref().is_some_and(|c| c.strategy == "Webhook");
+    let storage = crd.storage_version().map(|version| version.name.as_str());
+    let is_due = !object.deleting()
+        && crd.is_condition_true(condition::ESTABLISHED)
+        && !webhook
+        && crd.status.stored_versions.iter().any(|stored| Some(stored.as_str()) != storage);
+    Ok(if is_due { Due::Yes(Box::new(crd), at) } else { Due::No(at) })
+}
+
+fn decode(object: &StoredObject) -> Option<CustomResourceDefinition> {
+    let tree = json::parse(object.json()).ok()?;
+    decode_crd(&tree).ok().map(|(crd, _)| crd)
+}
+
+/// Reads every object once, and rewrites what is stored in another version. Holds one page in memory.
+async fn pass(world: &World, handle: &ResourceHandle, basis: &Basis) -> Result<Passed, ReconcileError> {
+    let _turn = world.passes.acquire().await;
+    let storage = &*handle.deps().storage;
+    let mut pages = Pages::new(handle.prefix());
+    let mut unreadable = None;
+    // Each page is as of now, which is after the registration that the pass rests on.
+    while let Some(page) = pages.next(storage).await.map_err(DrainError::List)? {
+        let mut todo = page.kvs;
+        loop {
+            let again = rewrite(handle, todo, &mut unreadable).await?;
+            if again.is_empty() {
+                break;
+            }
+            // Somebody was faster, perhaps with a change of the registration.
+            world.registry.fresh(Deadline::after(STEP)).await?;
+            if !basis.is_still(handle) {
+                return Ok(Passed::Changed);
+            }
+            todo = Vec::with_capacity(again.len());
+            for key in again {
+                let range = KeyRange::single(&key);
+                let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
+                todo.extend(storage.range(request).await.map_err(DrainError::List)?.kvs);
+            }
+        }
+    }
+    Ok(match unreadable {
+        None => Passed::All,
+        Some((key, at)) => Passed::Except(key, at),
+    })
+}
+
+/// Rewrites these; gives back those that have to be read again.
+async fn rewrite(
+    handle: &ResourceHandle,
+    kvs: Vec<KeyValue>,
+    unreadable: &mut Option<(Key, Revision)>,
+) -> Result<Vec<Key>, WriteError> {
+    let one = |kv: KeyValue| async move {
+        // A page is no work for one turn.
+        tokio::task::yield_now().await;
+        let name = std::str::from_utf8(kv.key.as_bytes()).ok().and_then(|k| k.strip_prefix(handle.prefix()));
+        let outcome = match name {
+            Some(name) => {
+                let object = StoredObject::new(name, kv.value, kv.mod_revision);
+                match handle.rewrite_stored(&object, Deadline::after(STEP)).await {
+                    Err(WriteError::TooLarge { bytes, limit }) => Ok(Rewritten::Undecodable(format!(
+                        "with its defaults it has {bytes} bytes, more than {limit}"
+                    ))),
+                    other => other,
+                }
+            }
+            None => Ok(Rewritten::Undecodable("its key is no text".into())),
+        };
+        (kv.key, kv.mod_revision, outcome)
+    };
+    let mut outcomes = stream::iter(kvs).map(one).buffer_unordered(IN_FLIGHT);
+    let mut again = Vec::new();
+    while let Some((key, revision, outcome)) = outcomes.next().await {
+        match outcome? {
+            Rewritten::Current => {}
+            Rewritten::LookAgain => again.push(key),
+            Rewritten::Undecodable(why) => {
+                tracing::warn!(%key, why, "an object stays in the version that it is stored in");
+                unreadable.get_or_insert((key, revision));
+            }
+        }
+    }
+    Ok(again)
+}
+
+/// Waits until an object that can't be read is another, or the registration.
+async fn until_changed(
+    world: &World,
+    handle: &ResourceHandle,
+    basis: &Basis,
+    key: &Key,
+    at: Revision,
+) -> Result<(), ReconcileError> {
+    let storage = &handle.deps().storage;
+    // By its own revision, so that history is not needed: a change since then is seen by reading it.
+    let mut watch = storage.watch(KeyRange::single(key), None).await.map_err(DrainError::List)?;
+    let request = RangeRequest { range: KeyRange::single(key), limit: None, revision: None, keys_only: true };
+    let now = storage.range(request).await.map_err(DrainError::List)?.kvs;
+    if now.first().map(|kv| kv.mod_revision) != Some(at) {
+        return Ok(());
+    }
+    let mut changes = world.registry.changes();
+    loop {
+        let same = handle.spec().is_some_and(|spec| Arc::ptr_eq(&spec, &basis.spec));
+        if !same {
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            _ = watch.commits.recv() => return Ok(()),
+            () = changes.woken() => {}
+        }
+    }
+}
+
+/// Cuts `storedVersions` to the storage version, if the spec is still the one that the pass rests on. Gives back the
+/// revision of the registration then; none if there has to be another pass.
+async fn cut(
+    world: &World,
+    registered: &Registered,
+    basis: &Basis,
+) -> Result<Option<Revision>, ReconcileError> {
+    loop {
+        let (mut crd, revision) = match due(world, registered).await? {
+            Due::Yes(crd, revision) => (crd, revision),
+            Due::No(at) => return Ok(Some(at)),
+        };
+        if crd.metadata.generation != basis.generation {
+            return Ok(None);
+        }
+        crd.status.stored_versions = vec![basis.storage.clone()];
+        let Some(spec) = world.registrations.spec() else { return Ok(Some(revision)) };
+        let key = spec.storage_key(&registered.name);
+        let compares = vec![Compare::mod_is(&key, revision)];
+        let txn = Txn { compares, ops: vec![Op::Put(key, crd.to_value().to_vec().into())] };
+        match world.registrations.commit(txn, Deadline::after(STEP)).await? {
+            TxnOutcome::Committed { revision } => {
+                tracing::info!(registration = registered.name, "every object is stored in {}", basis.storage);
+                return Ok(Some(revision));
+            }
+            TxnOutcome::Failed { .. } => {}
+        }
+    }
+}

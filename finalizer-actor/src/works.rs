@@ -1,0 +1,107 @@
+//! The works of a reconciler: one for each thing that has something left to do, beside each other.
+
+use std::collections::HashMap;
+use std::future::Future;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use kindom_storage::Revision;
+
+/// Something that has to be done for an object until it is done.
+pub(crate) trait Work {
+    /// For which object: what it is, its name, and its uid, as another of the name may follow.
+    fn which(&self) -> Which;
+
+    /// The object's revision as it was seen.
+    fn revision(&self) -> Revision;
+
+    /// Does it. Gives back the revision of the object up to which nothing is left to do.
+    fn run(self) -> BoxFuture<'static, Revision>;
+}
+
+pub(crate) type Which = (&'static str, String, String);
+
+/// The works under way, and those that came to their end.
+#[derive(Default)]
+pub(crate) struct Works {
+    running: FuturesUnordered<BoxFuture<'static, (Which, Revision)>>,
+    /// None while it runs; then the revision up to which nothing was left to do.
+    known: HashMap<Which, Option<Revision>>,
+}
+
+impl Works {
+    /// Starts each of these that does not run and has something left to do. They are all there are.
+    pub(crate) fn start<W: Work>(&mut self, all: Vec<W>) {
+        let mut known = HashMap::with_capacity(all.len());
+        for work in all {
+            let which = work.which();
+            let before = self.known.remove(&which);
+            let idle = before.is_none_or(|at| at.is_some_and(|at| at < work.revision()));
+            if idle {
+                let (which, run) = (which.clone(), work.run());
+                self.running.push(run.map(|at| (which, at)).boxed());
+            }
+            known.insert(which, if idle { None } else { before.flatten() });
+        }
+        // What is gone needs no memory, but a work that still runs does.
+        self.known.retain(|_, at| at.is_none());
+        self.known.extend(known);
+    }
+
+    /// Does `other` while the works go on; or returns early, with none, when a work came to its end.
+    pub(crate) async fn beside<T>(&mut self, other: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = other => Some(done),
+            Some((which, at)) = self.running.next() => {
+                self.known.insert(which, Some(at));
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    struct One(&'static str, u64);
+
+    impl Work for One {
+        fn which(&self) -> Which {
+            ("one", self.0.to_owned(), String::new())
+        }
+
+        fn revision(&self) -> Revision {
+            Revision(self.1)
+        }
+
+        fn run(self) -> BoxFuture<'static, Revision> {
+            if self.0 == "endless" { pending().boxed() } else { ready(Revision(self.1 + 1)).boxed() }
+        }
+    }
+
+    /// How many works end.
+    fn ends(works: &mut Works) -> usize {
+        std::iter::from_fn(|| works.beside(pending::<()>()).now_or_never()).count()
+    }
+
+    #[test]
+    fn what_is_done_is_done_again_only_for_a_later_revision() {
+        let mut works = Works::default();
+        works.start(vec![One("a", 5), One("endless", 1)]);
+        assert_eq!(ends(&mut works), 1);
+        // 6 is the revision that it left behind itself.
+        works.start(vec![One("a", 6), One("endless", 9)]);
+        assert_eq!((ends(&mut works), works.running.len()), (0, 1));
+        works.start(vec![One("a", 7), One("endless", 9)]);
+        assert_eq!(ends(&mut works), 1);
+        works.start(vec![One("endless", 9)]);
+        assert_eq!(works.known.len(), 1);
+        works.start(vec![One("a", 7)]);
+        assert_eq!((ends(&mut works), works.running.len()), (1, 1), "forgotten, so looked at again");
+    }
+}
