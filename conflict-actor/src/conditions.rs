@@ -1,15 +1,15 @@
 //! What a verdict on names means for a registration's status. Pure.
 //!
 //! Sources: apiextensions `pkg/controller/status/naming_controller.go`, `pkg/controller/establish`,
-//! `pkg/controller/apiapproval` (1.37).
+//! `pkg/controller/apiapproval`, `pkg/controller/nonstructuralschema` (1.37).
 
 use kindom_api::crd::{CustomResourceDefinition, Names, condition};
 use kindom_api::meta::{Condition, set_condition};
 use kindom_registry_actor::claims::{INVALID_CA_BUNDLE, Verdict};
-use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle};
+use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
 
 /// Writes a verdict into a registration's status: the accepted names, `NamesAccepted`, `Established`, and
-/// `KubernetesAPIApprovalPolicyConformant` where the group needs it. Other conditions are not touched. Established, once
+/// `KubernetesAPIApprovalPolicyConformant` and `NonStructuralSchema` where they are due. Other conditions are not touched. Established, once
 /// True, stays: a registration whose change of names is in conflict goes on serving under those it holds. A condition's
 /// lastTransitionTime changes with its status only (T-37).
 pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: &str) {
@@ -31,6 +31,10 @@ pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: 
     }
     if let Some(approval) = api_approval_condition(crd) {
         set_condition(&mut crd.status.conditions, approval, now);
+    }
+    match non_structural_schema_condition(crd) {
+        Some(condition) => drop(set_condition(&mut crd.status.conditions, condition, now)),
+        None => crd.status.conditions.retain(|c| c.kind != condition::NON_STRUCTURAL_SCHEMA),
     }
     if crd.is_condition_true(condition::ESTABLISHED) {
         return;

@@ -8,12 +8,13 @@ use actix::{
 };
 use kindom_actor_kit::BoxError;
 use kindom_api::crd::{condition, decode_crd};
+use kindom_api::faces::{Face, registered_through};
 use kindom_api::meta::Condition;
 use kindom_api::{Value, json};
 use kindom_resource_actor::{Batch, Batches, CustomObjects, Names, ResourceHandle, StoredObject, TypeSpec};
 use kindom_storage::{Change, KeyRange, RangeRequest, Revision, Watch};
 
-use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle};
+use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
 
 use crate::claims::{ClaimTable, Claimant, Conflict, INVALID_CA_BUNDLE, Settled};
 use crate::handle::Shared;
@@ -298,7 +299,13 @@ fn policy(tree: &Value) -> Settled {
     let protected =
         ["k8s.io", "kubernetes.io"].iter().any(|of| group == *of || group.ends_with(&format!(".{of}")));
     let webhook = tree.at(&["spec", "conversion", "strategy"]).and_then(Value::as_str) == Some("Webhook");
-    if !protected && !webhook {
+    let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
+    let is_non_structural =
+        |c: &Value| c.get("type").and_then(Value::as_str) == Some(condition::NON_STRUCTURAL_SCHEMA);
+    let lax = registered_through(tree) == Face::V1beta1
+        || tree.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true))
+        || conditions.iter().any(is_non_structural);
+    if !protected && !webhook && !lax {
         return ok;
     }
     let Ok((crd, _)) = decode_crd(tree) else { return ok };
@@ -311,7 +318,11 @@ fn policy(tree: &Value) -> Settled {
     let said = crd.condition(condition::ESTABLISHED).is_some_and(|c| c.reason == INVALID_CA_BUNDLE);
     Settled {
         blocked: blocked && said,
-        up_to_date: api_approval_condition(&crd).as_ref().is_none_or(says),
+        up_to_date: api_approval_condition(&crd).as_ref().is_none_or(says)
+            && match non_structural_schema_condition(&crd) {
+                Some(wanted) => says(&wanted),
+                None => crd.condition(condition::NON_STRUCTURAL_SCHEMA).is_none(),
+            },
         ..ok
     }
 }

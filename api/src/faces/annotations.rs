@@ -5,7 +5,7 @@ use crate::field::{Error, ErrorList, Path};
 use crate::{Map, Value};
 
 /// The `apiVersion` of the face that a registration came in by, unless that is v1.
-pub(super) const REGISTERED_THROUGH: &str = "face.kindom.dev/registered-through";
+pub const REGISTERED_THROUGH: &str = "face.kindom.dev/registered-through";
 
 fn is_hidden(key: &str) -> bool {
     key.starts_with(ANNOTATION_PREFIX)

@@ -38,6 +38,7 @@ use crate::crd::{API_VERSION, CustomResourceDefinition, GROUP, decode_crd, defau
 use crate::field::{Error, ErrorList, Path};
 use crate::{Map, Value, json};
 
+pub use annotations::REGISTERED_THROUGH;
 use sub_resources::SubResources;
 pub use third_party::renames_version;
 

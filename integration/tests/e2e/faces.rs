@@ -311,3 +311,75 @@ async fn kubectl_sees_both_faces_a_conflict_and_a_promotion() {
     server.kubectl(&["delete", "crd/yaks.farm.example.com"]).await.unwrap();
     assert_eq!(names(&client.get(TPRS).await.unwrap().json()), Vec::<String>::new());
 }
+
+fn v1beta1(plural: &str, kind: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{GROUP}")},
+        "spec": {"group": GROUP, "version": "v1", "names": {"plural": plural, "kind": kind}},
+    })
+}
+
+/// T-03, T-25, T-27, B-29: the older face of today's Kubernetes, with a schema that v1 would refuse.
+#[tokio::test]
+async fn v1beta1_registrations_keep_their_unknown_fields_and_say_so() {
+    const OLD: &str = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions";
+    let (_server, client) = started().await;
+    let mut body = v1beta1("oxen", "Ox");
+    let schema = json!({"properties": {"spec": {"properties": {"weight": {"maximum": 10}}}}});
+    body["spec"]["validation"] = json!({ "openAPIV3Schema": schema });
+    body["spec"]["additionalPrinterColumns"] =
+        json!([{"name": "Weight", "type": "integer", "JSONPath": ".spec.weight"}]);
+    let created = client.post(OLD, &body).await.unwrap().expect_status(201).unwrap();
+    assert!(
+        created
+            .header("warning")
+            .contains("apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated")
+    );
+    let created = created.json();
+    assert_eq!(
+        (&created["spec"]["scope"], &created["spec"]["preserveUnknownFields"]),
+        (&json!("Namespaced"), &json!(true))
+    );
+    let violations = condition(&client, "oxen.farm.example.com", "NonStructuralSchema", "True").await;
+    assert_eq!(status_of(&violations, "Established"), "True");
+    assert!(
+        violations["status"]
+            .to_string()
+            .contains("spec.preserveUnknownFields: Invalid value: true: must be false")
+    );
+
+    let ox = object(GROUP, "Ox", "bo", json!({"weight": 3, "other": {"deep": [1]}}));
+    let stored = client.post(OXEN, &ox).await.unwrap().expect_status(201).unwrap().json();
+    assert_eq!(stored["spec"], ox["spec"]);
+    let heavy = object(GROUP, "Ox", "abe", json!({"weight": 30}));
+    refused(client.post(OXEN, &heavy).await, 422, "Invalid", "spec.weight: Invalid value: 30");
+
+    // Made structural through v1, it prunes, and the condition goes.
+    let path = format!("{CRDS}/oxen.{GROUP}");
+    let mut now = client.get(&path).await.unwrap().json();
+    let weight = json!({"weight": {"type": "integer"}});
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": weight}}});
+    now["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
+    now["spec"]["preserveUnknownFields"] = json!(false);
+    client.put(&path, &now).await.unwrap().expect_status(200).unwrap();
+    until(&client, CRDS, "oxen.farm.example.com", |crd| status_of(crd, "NonStructuralSchema").is_empty())
+        .await;
+    assert_eq!(client.get(&format!("{OXEN}/bo")).await.unwrap().at("/spec"), json!({"weight": 3}));
+    let old = client.get(&format!("{OLD}/oxen.{GROUP}")).await.unwrap().json();
+    assert_eq!(
+        (&old["spec"]["version"], &old["spec"]["preserveUnknownFields"]),
+        (&json!("v1"), &json!(false))
+    );
+
+    for (field, value, message) in [
+        ("version", Value::Null, "spec.version"),
+        ("versions", json!([{"name": "v2", "served": true, "storage": true}]), "spec.version"),
+        ("group", json!("nodots"), "spec.group: Invalid value: \"nodots\""),
+    ] {
+        let mut wrong = v1beta1("yaks", "Yak");
+        wrong["spec"][field] = value;
+        refused(client.post(OLD, &wrong).await, 422, "Invalid", message);
+    }
+}

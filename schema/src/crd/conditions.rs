@@ -1,6 +1,7 @@
 //! The conditions that depend on a registration alone, each computed by one pure function.
 
 use kindom_api::crd::{CustomResourceDefinition, condition};
+use kindom_api::faces::{Face, REGISTERED_THROUGH};
 use kindom_api::field::{Error, ErrorList, Path, aggregate};
 use kindom_api::meta::Condition;
 
@@ -13,10 +14,15 @@ pub fn has_invalid_ca_bundle(crd: &CustomResourceDefinition) -> bool {
     conversion::has_invalid_ca_bundle(crd)
 }
 
-/// NonStructuralSchema, which only data from long ago can have; none if all is well
+/// NonStructuralSchema, which only registrations that came in by v1beta1 can have; none if all is well
 /// (`pkg/controller/nonstructuralschema`). It has no time and no generation yet.
 #[must_use]
 pub fn non_structural_schema_condition(crd: &CustomResourceDefinition) -> Option<Condition> {
+    let v1beta1 = crd.metadata.annotations.get(REGISTERED_THROUGH).map(String::as_str);
+    if v1beta1 != Some(Face::V1beta1.api_version()) && !crd.spec.preserve_unknown_fields {
+        // The other faces let no such schema in, and a walk over all of it costs.
+        return None;
+    }
     let spec = Path::new("spec");
     let mut errors = ErrorList::new();
     if crd.spec.preserve_unknown_fields {
@@ -93,7 +99,11 @@ mod tests {
     #[test]
     fn structure() {
         let check = |schema: &str, want: &str| {
-            let condition = non_structural_schema_condition(&crd("example.com", "", schema));
+            let mut crd = crd("example.com", "", schema);
+            assert_eq!(non_structural_schema_condition(&crd), None, "v1 does not let it in");
+            let v1beta1 = Face::V1beta1.api_version().to_owned();
+            crd.metadata.annotations.insert(REGISTERED_THROUGH.to_owned(), v1beta1);
+            let condition = non_structural_schema_condition(&crd);
             let got =
                 condition.map_or("none".to_owned(), |c| format!("{} {}: {}", c.status, c.reason, c.message));
             assert_eq!(got, want, "{schema}");
