@@ -35,6 +35,42 @@ fn a_create_planned_under_an_older_registration_never_commits() {
     });
 }
 
+/// T-54: no write that was planned before the type was frozen lands after it, plain deletions included.
+#[test]
+fn a_write_planned_before_the_type_was_frozen_never_commits() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        create(&widgets, widget("a", 1)).await.unwrap();
+        create(&widgets, widget("b", 1)).await.unwrap();
+        let before = world.history().await;
+        let mut frozen = registration(&["v1"], &schema());
+        let metadata = frozen.get_mut("metadata").unwrap().as_object_mut().unwrap();
+        metadata.insert("annotations", object! { "kindom.dev/read-only": "true" });
+        let text = frozen.to_string();
+        let mut once = true;
+        world.before_txn(move |store, _| {
+            if std::mem::take(&mut once) {
+                put(store, REGISTRATION, &text);
+            }
+        });
+        let told = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            world.change(&widgets, &frozen);
+        };
+        let change = patch(&widgets, "a", |o| *o.get_mut("spec").unwrap() = object! { "n": 7 });
+        let (created, changed, deleted, ()) =
+            tokio::join!(create(&widgets, widget("c", 1)), change, delete(&widgets, "b"), told);
+        for outcome in [created, changed, deleted] {
+            assert!(
+                matches!(outcome.as_ref().err(), Some(WriteError::Forbidden { .. })),
+                "{:?}",
+                outcome.err()
+            );
+        }
+        assert_eq!(world.history().await, before);
+    });
+}
+
 #[test]
 fn a_write_that_never_hears_of_the_new_registration_gives_up() {
     run(|world| async move {
