@@ -52,14 +52,7 @@ impl Compiler {
 
     fn types(&mut self, map: &Map, path: &Path<'_>, node: &mut Node) {
         if let Some(text) = self.str(map, "type", path).filter(|text| !text.is_empty()) {
-            match Types::parse(text) {
-                Some(types) => node.types = types,
-                None => self.errors.push(Error::not_supported(
-                    &path.child("type"),
-                    text,
-                    &["array", "boolean", "integer", "number", "object", "string"],
-                )),
-            }
+            node.types = Types::parse(text).unwrap_or(Types::UNKNOWN);
         }
         if self.bool(map, "x-kubernetes-int-or-string", path) {
             node.types = Types::INT_OR_STRING;
@@ -147,13 +140,15 @@ impl Compiler {
             sizes: has_sizes.then(|| Box::new(sizes)),
             junctors: has_junctors.then(|| Box::new(junctors)),
             map_keys: self.strings(map, "x-kubernetes-list-map-keys", path),
+            unknown_type: unknown_type(map),
         };
         let any = has_numbers
             || has_text
             || has_sizes
             || has_junctors
             || !rules.choices.is_empty()
-            || !rules.map_keys.is_empty();
+            || !rules.map_keys.is_empty()
+            || rules.unknown_type.is_some();
         any.then(|| Box::new(rules))
     }
 
@@ -240,6 +235,14 @@ impl Compiler {
     }
 }
 
+/// The word that stands where a type should, if that is what decides.
+fn unknown_type(map: &Map) -> Option<Box<str>> {
+    let text = map.get("type").and_then(Value::as_str).filter(|text| !text.is_empty())?;
+    let is_unknown =
+        Types::parse(text).is_none() && map.get("x-kubernetes-int-or-string") != Some(&true.into());
+    is_unknown.then(|| text.into())
+}
+
 /// What a node and its children hold; junctors carry none of it.
 fn below(node: &Node) -> Below {
     let own = Below {
@@ -282,12 +285,10 @@ mod tests {
             r#"{"properties":{"a":{"maxLength":"x"}}}"#,
             &[r#"openAPIV3Schema.properties[a].maxLength: Invalid value: "x": must be an integer"#],
         );
+        check(r#"{"allOf":[{},{"not":{"type":"thing"}}]}"#, &[]);
         check(
-            r#"{"allOf":[{},{"not":{"type":"thing"}}]}"#,
-            &[concat!(
-                r#"openAPIV3Schema.allOf[1].not.type: Unsupported value: "thing": "#,
-                r#"supported values: "array", "boolean", "integer", "number", "object", "string""#
-            )],
+            r#"{"allOf":[{},{"not":{"type":[]}}]}"#,
+            &["openAPIV3Schema.allOf[1].not.type: Invalid value: []: must be a string"],
         );
     }
 }

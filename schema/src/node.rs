@@ -22,6 +22,8 @@ impl Types {
     pub(crate) const INTEGER: Self = Self(8);
     pub(crate) const NUMBER: Self = Self(16);
     pub(crate) const BOOLEAN: Self = Self(32);
+    /// A word that is no type, which no value has: v1 refuses it in a schema, v1beta1 took any.
+    pub(crate) const UNKNOWN: Self = Self(64);
     /// What `x-kubernetes-int-or-string` stands for, whatever `type` says.
     pub(crate) const INT_OR_STRING: Self = Self(8 | 4);
 
@@ -45,8 +47,8 @@ impl Types {
         self.0 & other.0 != 0
     }
 
-    /// As messages name it.
-    pub(crate) fn text(self) -> &'static str {
+    /// As messages name it; see also [`Node::type_text`].
+    fn text(self) -> &'static str {
         match self {
             Self::OBJECT => "object",
             Self::ARRAY => "array",
@@ -134,6 +136,8 @@ pub(crate) struct Rules {
     pub(crate) sizes: Option<Box<Sizes>>,
     pub(crate) junctors: Option<Box<Junctors>>,
     pub(crate) map_keys: Box<[Box<str>]>,
+    /// The word that stands where [`Types::UNKNOWN`] is.
+    pub(crate) unknown_type: Option<Box<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -170,6 +174,12 @@ pub(crate) struct Junctors {
 }
 
 impl Node {
+    /// The types as messages name them.
+    pub(crate) fn type_text(&self) -> &str {
+        let word = self.rules.as_deref().and_then(|rules| rules.unknown_type.as_deref());
+        word.unwrap_or_else(|| self.types.text())
+    }
+
     pub(crate) fn property(&self, name: &str) -> Option<&Node> {
         let at = self.properties.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
         self.properties.get(at).map(|(_, node)| node)

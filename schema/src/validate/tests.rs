@@ -40,6 +40,13 @@ fn types() {
         &[r#"FieldValueTypeInvalid x: Invalid value: "null": x in body must be of type boolean: "null""#],
     );
     field(r#"{"type":"boolean","nullable":true}"#, "null", &[]);
+    // What v1beta1 let into schemas.
+    field(
+        r#"{"type":"int"}"#,
+        "1",
+        &[r#"FieldValueTypeInvalid x: Invalid value: "integer": x in body must be of type int: "integer""#],
+    );
+    check(r#"{"properties":{"x":{"type":"int"}}}"#, "{}", &[]);
     field(r#"{}"#, "null", &[]);
     field(r#"{"type":"integer"}"#, "2.0", &[]);
     field(r#"{"type":"number"}"#, "2", &[]);

@@ -115,7 +115,7 @@ impl Walk {
         let (own, name, format) = match value {
             Value::Null => {
                 if !types.is_empty() && !node.nullable {
-                    self.fail(|walk| walk.wrong_type(at, types.text(), "null"));
+                    self.fail(|walk| walk.wrong_type(at, node.type_text(), "null"));
                     return false;
                 }
                 return true;
@@ -142,7 +142,7 @@ impl Walk {
             Some(_) if text_like && !numeric => true,
             _ if fits => true,
             _ => {
-                self.fail(|walk| walk.wrong_type(at, types.text(), name));
+                self.fail(|walk| walk.wrong_type(at, node.type_text(), name));
                 false
             }
         }
