@@ -287,6 +287,12 @@ impl Answer {
         self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
     }
 
+    /// The values of all Warning headers.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<&str> {
+        self.headers.get_all("warning").iter().filter_map(|v| v.to_str().ok()).collect()
+    }
+
     /// The answer if it has this status.
     ///
     /// # Errors

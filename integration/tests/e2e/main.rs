@@ -22,6 +22,7 @@ mod kill9;
 mod kube_rs;
 mod layers;
 mod load;
+mod older_face;
 mod python_client;
 mod registration;
 mod replay;
