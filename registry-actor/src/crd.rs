@@ -198,6 +198,25 @@ fn keep_cleanup(new: &mut CustomResourceDefinition, old: &CustomResourceDefiniti
     }
 }
 
+/// Puts the conditions that kindom computes back to what is stored, each where it stands: who changes nothing writes
+/// nothing.
+fn set_back_computed(conditions: &mut Vec<Condition>, old: &CustomResourceDefinition) {
+    let is_computed = |c: &Condition| condition::COMPUTED.contains(&c.kind.as_str());
+    let mut stored: Vec<Option<&Condition>> =
+        old.status.conditions.iter().filter(|c| is_computed(c)).map(Some).collect();
+    let mut kept = Vec::with_capacity(conditions.len());
+    for said in std::mem::take(conditions) {
+        if is_computed(&said) {
+            let same = stored.iter_mut().find(|c| c.is_some_and(|c| c.kind == said.kind));
+            kept.extend(same.and_then(Option::take).cloned());
+        } else {
+            kept.push(said);
+        }
+    }
+    kept.extend(stored.into_iter().flatten().cloned());
+    *conditions = kept;
+}
+
 /// Whether the only version gets another name, which only the proposal's face does: on the others storedVersions keeps
 /// the old one in.
 fn renames_version(
@@ -263,10 +282,7 @@ impl Strategy for Registrations {
             // Names are claimed and freed through the ledger only (design, "A registration"): what kindom computes is
             // set back, what others add is kept.
             new.status.accepted_names = old.status.accepted_names.clone();
-            for computed in [condition::NAMES_ACCEPTED, condition::ESTABLISHED, condition::TERMINATING] {
-                new.status.conditions.retain(|c| c.kind != computed);
-                new.status.conditions.extend(old.condition(computed).cloned());
-            }
+            set_back_computed(&mut new.status.conditions, &old);
         } else {
             prepare_for_update(&mut new, &old);
             if renames_version(cx, &new, &old) {
@@ -359,6 +375,27 @@ impl Strategy for Registrations {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn computed_conditions_are_set_back_where_they_stand() {
+        let of = |kinds: &[(&str, &str)]| -> Vec<Condition> {
+            kinds.iter().map(|(kind, status)| Condition::new(*kind, *status, "R", "m")).collect()
+        };
+        let mut old = CustomResourceDefinition::default();
+        old.status.conditions = of(&[("NamesAccepted", "True"), ("Mine", "True"), ("Established", "True")]);
+        let check = |said: &[(&str, &str)], want: &[(&str, &str)]| {
+            let mut conditions = of(said);
+            set_back_computed(&mut conditions, &old);
+            assert_eq!(conditions, of(want));
+        };
+        let unchanged = [("NamesAccepted", "True"), ("Mine", "True"), ("Established", "True")];
+        check(&unchanged, &unchanged);
+        check(
+            &[("Established", "False"), ("Terminating", "True"), ("Mine", "False")],
+            &[("Established", "True"), ("Mine", "False"), ("NamesAccepted", "True")],
+        );
+        check(&[], &[("NamesAccepted", "True"), ("Established", "True")]);
+    }
 
     #[test]
     fn a_client_cannot_take_the_drain_s_finalizer() {

@@ -19,6 +19,10 @@ pub mod condition {
     pub const API_APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
     /// Its objects are being rewritten in the storage version.
     pub const STORAGE_MIGRATING: &str = "StorageMigrating";
+
+    /// Those that kindom computes: what a client writes of them counts for nothing.
+    pub const COMPUTED: [&str; 6] =
+        [ESTABLISHED, NAMES_ACCEPTED, NON_STRUCTURAL_SCHEMA, TERMINATING, API_APPROVED, STORAGE_MIGRATING];
 }
 
 /// A registration: a type that users bring.

@@ -88,18 +88,10 @@ const CONDITION_FIELDS: [&str; 5] = ["type", "status", "lastTransitionTime", "re
 /// The condition of the proposal's API, and the one that its text names (T-34, T-41).
 const NAME_CONFLICTS: [&str; 2] = ["NameConflict", "KindNameConflict"];
 
-/// What is computed for v1 and not shown here.
-const NOT_SHOWN: [&str; 5] = [
-    condition::NAMES_ACCEPTED,
-    condition::ESTABLISHED,
-    condition::NON_STRUCTURAL_SCHEMA,
-    condition::API_APPROVED,
-    condition::STORAGE_MIGRATING,
-];
-
-/// Conditions that others than kindom write, and that are shown as they are.
+/// Conditions that others than kindom write, and that are shown as they are. Of those that kindom computes, this face
+/// shows Terminating alone; the names of its own stand for another.
 fn is_foreign(kind: &str) -> bool {
-    kind != condition::TERMINATING && !NOT_SHOWN.contains(&kind) && !NAME_CONFLICTS.contains(&kind)
+    !condition::COMPUTED.contains(&kind) && !NAME_CONFLICTS.contains(&kind)
 }
 
 fn text<'a>(value: Option<&'a Value>, field: &str) -> &'a str {
