@@ -215,11 +215,23 @@ impl Server {
     /// # Errors
     /// [`HarnessError::NotRunning`], or `/proc` cannot be read.
     pub fn memory_bytes(&self) -> Result<u64, HarnessError> {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most memory that it held at any time since it was started last, in bytes (`VmHWM`).
+    ///
+    /// # Errors
+    /// [`HarnessError::NotRunning`], or `/proc` cannot be read.
+    pub fn peak_memory_bytes(&self) -> Result<u64, HarnessError> {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, field: &str) -> Result<u64, HarnessError> {
         let path = format!("/proc/{}/status", self.pid()?);
         let status = std::fs::read_to_string(&path).map_err(HarnessError::io(path))?;
         let kib = status
             .lines()
-            .find_map(|l| l.strip_prefix("VmRSS:"))
+            .find_map(|l| l.strip_prefix(field))
             .and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
         kib.map(|k| k * 1024).ok_or_else(|| self.not_running("it holds no memory"))
     }

@@ -52,6 +52,10 @@ pub(crate) struct Serve {
     /// How far back a watch or a continue token may start.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub(crate) etcd_compaction_interval: Duration,
+    /// Who writes stored objects anew when a type's storage version changes: Automatic does so in the background and
+    /// clears status.storedVersions; Manual leaves it to clients, as Kubernetes does.
+    #[arg(long, value_enum, default_value_t = StorageMigration::Automatic)]
+    pub(crate) storage_migration: StorageMigration,
     /// Serves /debug/actors: lists the actors, and kills them.
     #[arg(long)]
     pub(crate) enable_chaos: bool,
@@ -62,6 +66,15 @@ pub(crate) struct Serve {
 pub(crate) enum AuthorizationMode {
     #[value(name = "AlwaysAllow")]
     AlwaysAllow,
+}
+
+/// Who follows a change of the storage version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StorageMigration {
+    #[value(name = "Automatic")]
+    Automatic,
+    #[value(name = "Manual")]
+    Manual,
 }
 
 /// A whole number of seconds, minutes or hours: `90s`, `5m`, `1h`.

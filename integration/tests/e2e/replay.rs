@@ -5,7 +5,7 @@ use std::time::Duration;
 use kindom_integration::replay::{
     KnownDifference, Request, Response, Stop, Transport, Watched, judge, read_known, read_topics, replay,
 };
-use kindom_integration::{Client, HarnessError, Opened, Server, tools};
+use kindom_integration::{Client, HarnessError, Opened, ServerOptions, tools};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -85,7 +85,10 @@ async fn every_answer_is_the_real_servers() {
     let (mut steps, mut faults) = (0, Vec::new());
     let topics = read_topics(&folder).unwrap();
     for topic in &topics {
-        let server = Server::start().await.unwrap();
+        // The recorded server leaves stored objects in the version that they are stored in; whether ours has rewritten
+        // them by the next step would be a race.
+        let options = ServerOptions::default().args(&["--storage-migration", "Manual"]);
+        let server = options.start().await.unwrap();
         let client = server.client().unwrap();
         let script = std::fs::read_to_string(folder.join(format!("{}.script.json", topic.name))).unwrap();
         namespaces(&client, &script).await;
