@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
-use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, run_system};
+use kindom_actor_kit::{ActorTable, Arbiters, Clock, Entropy, Supervisor, run_system};
 use kindom_conflict_actor::ConflictHandle;
 use kindom_finalizer_actor::namespaces;
 use kindom_http::authn::{Authenticator, Tokens, server_config};
