@@ -52,10 +52,10 @@ pub(crate) struct Serve {
     /// How far back a watch or a continue token may start.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub(crate) etcd_compaction_interval: Duration,
-    /// Who writes stored objects anew when a type's storage version changes: Automatic does so in the background and
-    /// clears status.storedVersions; Manual leaves it to clients, as Kubernetes does.
-    #[arg(long, value_enum, default_value_t = StorageMigration::Automatic)]
-    pub(crate) storage_migration: StorageMigration,
+    /// What is switched on or off: Name=true or Name=false, separated by commas. StorageVersionMigrator (true) brings
+    /// objects to a type's new storage version in the background.
+    #[arg(long, value_parser = feature_gates, default_value = "")]
+    pub(crate) feature_gates: FeatureGates,
     /// Serves /debug/actors: lists the actors, and kills them.
     #[arg(long)]
     pub(crate) enable_chaos: bool,
@@ -68,13 +68,29 @@ pub(crate) enum AuthorizationMode {
     AlwaysAllow,
 }
 
-/// Who follows a change of the storage version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StorageMigration {
-    #[value(name = "Automatic")]
-    Automatic,
-    #[value(name = "Manual")]
-    Manual,
+/// What can be switched, by Kubernetes' names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FeatureGates {
+    pub(crate) storage_version_migrator: bool,
+}
+
+/// `Name=bool,…`, with the errors of `k8s.io/component-base/featuregate` (1.37).
+fn feature_gates(text: &str) -> Result<FeatureGates, String> {
+    let mut gates = FeatureGates { storage_version_migrator: true };
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').ok_or_else(|| format!("missing bool value for {pair}"))?;
+        let (name, value) = (name.trim(), value.trim());
+        let gate = match name {
+            "StorageVersionMigrator" => &mut gates.storage_version_migrator,
+            _ => return Err(format!("unrecognized feature gate: {name}")),
+        };
+        *gate = match value {
+            "1" | "t" | "T" | "true" | "True" | "TRUE" => true,
+            "0" | "f" | "F" | "false" | "False" | "FALSE" => false,
+            _ => return Err(format!("invalid value of {name}={value}: it is true or false")),
+        };
+    }
+    Ok(gates)
 }
 
 /// A whole number of seconds, minutes or hours: `90s`, `5m`, `1h`.
@@ -100,6 +116,24 @@ mod tests {
         assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert!(duration("5").is_err() && duration("").is_err() && duration("m").is_err());
+    }
+
+    #[test]
+    fn features_are_switched_by_name() {
+        let on = FeatureGates { storage_version_migrator: true };
+        assert_eq!(feature_gates(""), Ok(on));
+        assert_eq!(feature_gates("StorageVersionMigrator=true,"), Ok(on));
+        assert_eq!(
+            feature_gates("StorageVersionMigrator=false"),
+            Ok(FeatureGates { storage_version_migrator: false })
+        );
+        for (text, error) in [
+            ("Nothing=true", "unrecognized feature gate: Nothing"),
+            ("StorageVersionMigrator", "missing bool value for StorageVersionMigrator"),
+            ("StorageVersionMigrator=no", "invalid value of StorageVersionMigrator=no: it is true or false"),
+        ] {
+            assert_eq!(feature_gates(text), Err(error.to_owned()));
+        }
     }
 
     #[test]

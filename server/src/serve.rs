@@ -18,7 +18,7 @@ use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, Target, WriteErro
 use kindom_storage::{Embedded, EmbeddedOptions, Limits, Storage};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::flags::{AuthorizationMode, Serve, StorageMigration};
+use crate::flags::{AuthorizationMode, Serve};
 use crate::history;
 use crate::pki::{Pki, host_name, read_certificates, read_private_key, server_url, serving_names};
 
@@ -70,9 +70,9 @@ async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), Box
         RegistryHandle::start(Arc::clone(&deps), &registrations, [namespaces.clone(), third_party])?;
     let _conflict = ConflictHandle::start(&registry, &registrations, LEDGER)?;
     let _finalizer = FinalizerHandle::start(&registry, &registrations, &namespaces)?;
-    let _storage_version = (options.storage_migration == StorageMigration::Automatic)
-        .then(|| StorageVersionHandle::start(&registry, &registrations))
-        .transpose()?;
+    let migrator = options.feature_gates.storage_version_migrator;
+    let _storage_version =
+        migrator.then(|| StorageVersionHandle::start(&registry, &registrations)).transpose()?;
     make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
     registry.fresh(Deadline::after(START)).await?;
     let history = history::keep(Arc::clone(&storage), deps.clock.clone(), options.etcd_compaction_interval);

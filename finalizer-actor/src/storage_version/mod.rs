@@ -9,7 +9,7 @@
 //! on a registration of the same uid and generation, that is, with the same spec. If the spec changed, the pass begins
 //! anew.
 //!
-//! A type whose conversion is a webhook is left alone.
+//! A type whose conversion is a webhook is left alone, and so is a frozen one until it is released.
 
 mod actor;
 mod handle;

@@ -7,6 +7,7 @@ use kindom_actor_kit::Deadline;
 use kindom_api::crd::{CustomResourceDefinition, condition, decode_crd};
 use kindom_api::json;
 use kindom_registry_actor::Registered;
+use kindom_resource_actor::spec::READ_ONLY_ANNOTATION;
 use kindom_resource_actor::{ResourceHandle, Rewritten, StoredObject, TypeSpec, WriteError};
 use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 
@@ -50,6 +51,9 @@ impl Basis {
 
     fn is_still(&self, handle: &ResourceHandle) -> bool {
         let known = handle.spec();
+        if known.as_ref().is_some_and(|known| known.read_only()) {
+            return false;
+        }
         known.is_some_and(|known| Arc::ptr_eq(&known, &self.spec))
             || Self::of(handle).is_some_and(|now| now.generation == self.generation)
     }
@@ -106,7 +110,9 @@ async fn due(world: &World, registered: &Registered) -> Result<Due, ReconcileErr
     let Some(crd) = decode(&object) else { return Ok(Due::No(at)) };
     let webhook = crd.spec.conversion.as_ref().is_some_and(|c| c.strategy == "Webhook");
     let storage = crd.storage_version().map(|version| version.name.as_str());
+    let frozen = crd.metadata.annotations.get(READ_ONLY_ANNOTATION).is_some_and(|value| value == "true");
     let is_due = !object.deleting()
+        && !frozen
         && crd.is_condition_true(condition::ESTABLISHED)
         && !webhook
         && crd.status.stored_versions.iter().any(|stored| Some(stored.as_str()) != storage);
