@@ -2,8 +2,8 @@
 //! `KINDOM_V1BETA1_CASES` may name another file of the same form.
 //!
 //! Decoding, defaults, conversions and the rules are v0.37.2's; which rules hold on v1beta1 is as in v0.21.14, the last
-//! that asked by the request's version. A line is as in `recorded.rs`; `old` is in v1, as stored, and `shown` is what was
-//! stored, in v1beta1.
+//! that asked by the request's version (`oracle/lax.sh`). A line is as in `recorded.rs`; `old` is in v1, as stored, and
+//! `shown` is what was stored, in v1beta1.
 
 use std::collections::BTreeSet;
 

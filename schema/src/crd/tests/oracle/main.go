@@ -4,6 +4,9 @@
 // recorded.jsonl holds them. It runs in any module that requires k8s.io/apiextensions-apiserver:
 //
 //	cd integration/oracle && go run ../../schema/src/crd/tests/oracle/main.go < cases > recorded.jsonl
+//
+// A v1beta1 registration is also answered as v1beta1 shows it. What held on v1beta1 alone is no longer in upstream's
+// tree; lax.sh, beside this file, puts it back.
 package main
 
 import (
@@ -16,6 +19,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	strategy "k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -36,6 +40,7 @@ type out struct {
 	Errors   []string `json:"errors,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	Stored   any      `json:"stored,omitempty"`
+	Shown    any      `json:"shown,omitempty"`
 }
 
 func main() {
@@ -44,6 +49,7 @@ func main() {
 	codecs := serializer.NewCodecFactory(scheme, serializer.EnableStrict)
 	decoder := codecs.UniversalDecoder(apiextensions.SchemeGroupVersion)
 	encoder := codecs.LegacyCodec(v1.SchemeGroupVersion)
+	older := codecs.LegacyCodec(v1beta1.SchemeGroupVersion)
 	decode := func(data []byte) (*apiextensions.CustomResourceDefinition, []string, error) {
 		obj, _, err := decoder.Decode(data, nil, nil)
 		var unknown []string
@@ -105,11 +111,30 @@ func main() {
 			for _, e := range errs {
 				o.Errors = append(o.Errors, string(e.Type)+" "+e.Error())
 			}
+			// What is refused is not stored.
+			if len(errs) > 0 {
+				return
+			}
 			data, err := runtime.Encode(encoder, crd)
 			if err != nil {
 				panic(err)
 			}
 			o.Stored = json.RawMessage(data)
+			var kind struct {
+				APIVersion string `json:"apiVersion"`
+			}
+			if json.Unmarshal(o.New, &kind) != nil || kind.APIVersion != v1beta1.SchemeGroupVersion.String() {
+				return
+			}
+			// As a client gets it that reads what is stored.
+			again, _, err := decode(data)
+			if err != nil {
+				panic(err)
+			}
+			if data, err = runtime.Encode(older, again); err != nil {
+				panic(err)
+			}
+			o.Shown = json.RawMessage(data)
 		}()
 		if err := enc.Encode(o); err != nil {
 			panic(err)
