@@ -8,7 +8,7 @@ use kindom_api::meta::coerce_metadata;
 use kindom_api::{Map, Value, json, object};
 
 use crate::crd::{
-    api_approval_condition, non_structural_schema_condition, validate_create, validate_status_update,
+    api_approval_condition, non_structural_schema_condition, to_v1, validate_create, validate_status_update,
     validate_stored_versions, validate_update, warnings_on_update,
 };
 
@@ -64,6 +64,15 @@ const NAMES: &[&str] = &[
     "conversion",
     "strategy",
     "webhook",
+    "webhookClientConfig",
+    "JSONPath",
+    "version",
+    "validation",
+    "subResources",
+    "groupVersion",
+    "specReplicasPath",
+    "Names",
+    "acceptedNames",
     "clientConfig",
     "url",
     "service",
@@ -168,6 +177,73 @@ fn run(new: &Value, old: &Value) {
     }
 }
 
+/// A registration as the older faces write it, fine but for a few places.
+fn older() -> impl Strategy<Value = Value> {
+    let shared = (tree(), tree(), tree(), tree());
+    (shared, tree(), tree(), tree(), any::<bool>()).prop_map(|(shared, version, conversion, status, single)| {
+        let (validation, subresources, proposed, columns) = shared;
+        let mut spec = object! { "group": "example.com", "names": object! { "plural": "widgets", "kind": "Widget" },
+        "conversion": conversion, "subResources": proposed, "Names": version.clone() };
+        let map = spec.as_object_mut().unwrap();
+        if single {
+            map.insert("version", "v1");
+            map.insert("validation", validation);
+            map.insert("subresources", subresources);
+            map.insert("additionalPrinterColumns", columns);
+        } else {
+            let first = object! { "name": "v1", "storage": true, "schema": validation, "subResources": subresources };
+            map.insert("versions", vec![first, version]);
+        }
+        object! { "metadata": object! { "name": "widgets.example.com" }, "spec": spec, "status": status }
+    })
+}
+
+/// What is stored for a document that comes in by a face, if it gets that far.
+fn stored(face: Face, document: &Value, old: Option<&Value>, subresource: Option<&str>) -> Option<Value> {
+    let mut object = document.clone();
+    let mut unknown = Vec::new();
+    face.decode(&mut object, Some(&mut unknown)).ok()?;
+    face.read(object, old, subresource).ok()
+}
+
+fn through_every_face(new: &Value, old: &Value) {
+    let mut kinds = [("extensions/v1beta1", "ThirdPartyResource")].to_vec();
+    kinds.extend(Face::ALL.map(|face| (face.api_version(), face.kind())));
+    for (api_version, kind) in kinds {
+        let mut document = new.clone();
+        if let Some(map) = document.as_object_mut() {
+            map.insert("apiVersion", api_version);
+            map.insert("kind", kind);
+        }
+        if let Ok(converted) = to_v1(document)
+            && kind == "ThirdPartyResource"
+        {
+            let (mut crd, _) = decode_crd(&converted.manifest).unwrap();
+            default_crd(&mut crd);
+            prepare_for_create(&mut crd);
+            assert_eq!(validate_create(&crd, Face::V1), [], "what was converted is taken");
+        }
+    }
+    for face in Face::ALL {
+        let Some(created) = stored(face, new, None, None) else { continue };
+        let (mut crd, _) = decode_crd(&created).unwrap();
+        prepare_for_create(&mut crd);
+        let _ = validate_create(&crd, face);
+        for other in Face::ALL {
+            let shown = other.show(created.clone());
+            let _ = stored(other, &shown, Some(&created), Some("status"));
+            if let Some(updated) = stored(other, &shown, Some(&created), None) {
+                let (mut crd, _) = decode_crd(&updated).unwrap();
+                let (old, _) = decode_crd(&created).unwrap();
+                prepare_for_update(&mut crd, &old);
+                let _ = validate_update(&crd, &old, other);
+            }
+            let _ = stored(other, old, Some(&created), None);
+            let _ = stored(other, old, Some(&created), Some("status"));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -179,6 +255,21 @@ proptest! {
     #[test]
     fn nothing_panics_on_any_schema(new in registration(), old in registration()) {
         run(&new, &old);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_face_panics_on_any_tree(new in tree(), old in tree()) {
+        through_every_face(&new, &old);
+    }
+
+    #[test]
+    fn no_face_panics_on_any_registration(new in older(), old in older(), today in registration()) {
+        through_every_face(&new, &old);
+        through_every_face(&today, &new);
     }
 }
 
