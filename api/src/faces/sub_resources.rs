@@ -88,14 +88,22 @@ impl SubResources {
         map_in(version, TODAY).entry_or_insert_with("scale", || scale.clone());
     }
 
-    /// Turns the older name into today's, in v1beta1's shape.
-    pub(super) fn take_from(&mut self, spec: &mut Map, path: &Path<'_>, errors: &mut ErrorList) {
-        self.proposed_for_all = translate(spec, path, errors);
+    /// Turns the older name into today's, in v1beta1's shape; `shown` is the spec that the client may have changed.
+    pub(super) fn take_from(
+        &mut self,
+        spec: &mut Map,
+        shown: Option<&Value>,
+        path: &Path<'_>,
+        errors: &mut ErrorList,
+    ) {
+        self.proposed_for_all = translate(spec, shown, path, errors);
+        let shown = shown.and_then(Value::as_object).map_or(&[][..], versions);
         let at = path.child("versions");
         for (i, version) in
             spec.get_mut("versions").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
         {
-            if translate(as_map(version), &at.index(i), errors) {
+            let shown = shown.iter().find(|v| name(v) == name(version));
+            if translate(as_map(version), shown, &at.index(i), errors) {
                 self.proposed.push(name(version).to_owned());
             }
         }
@@ -124,7 +132,7 @@ impl SubResources {
             let kept = map_in(&mut by_version, &name);
             let version = as_map(version);
             let Some(subresources) = version.get_mut(TODAY).and_then(Value::as_object_mut) else { continue };
-            let lacks = |scale: &Value| scale.get("statusReplicasPath").is_none_or(|path| path == &"".into());
+            let lacks = |scale: &Value| scale.as_object().is_some_and(lacks_status_path);
             if let Some(mut scale) = subresources.get("scale").filter(|s| lacks(s)).cloned() {
                 subresources.remove("scale");
                 // What is empty without it goes, unless it was empty before.
@@ -143,8 +151,9 @@ impl SubResources {
     }
 }
 
-/// Turns `subResources` into `subresources`; says whether there was one.
-fn translate(parent: &mut Map, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+/// Turns `subResources` into `subresources`; says whether there was one. Both may be there: a patch by the older name
+/// leaves today's as it was shown, and is what the client means.
+fn translate(parent: &mut Map, shown: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let Some(mut proposed) = parent.remove(PROPOSED) else { return false };
     let at = path.child(PROPOSED);
     if let Some(scale) = as_map(&mut proposed).get_mut("scale") {
@@ -154,15 +163,29 @@ fn translate(parent: &mut Map, path: &Path<'_>, errors: &mut ErrorList) -> bool 
             errors.push(Error::not_supported(&at.child("groupVersion"), group_version, &["autoscaling/v1"]));
         }
     }
-    match parent.get(TODAY) {
-        Some(today) if *today != proposed => {
-            errors.push(Error::forbidden(&at, "subresources is set as well, and says something else"));
-        }
-        _ => {
-            parent.insert(TODAY, proposed);
-        }
+    let today = parent.get(TODAY).map(plain);
+    let is_shown = |today: &Value| shown.and_then(|s| s.get(TODAY)).is_some_and(|s| plain(s) == *today);
+    if today.is_some_and(|today| today != plain(&proposed) && !is_shown(&today)) {
+        errors.push(Error::forbidden(&at, "subresources is set as well, and says something else"));
+    } else {
+        parent.insert(TODAY, proposed);
     }
     true
+}
+
+/// Subresources without an empty `statusReplicasPath`, which decoding puts in.
+fn plain(subresources: &Value) -> Value {
+    let mut plain = subresources.clone();
+    if let Some(scale) = plain.get_mut("scale").and_then(Value::as_object_mut)
+        && lacks_status_path(scale)
+    {
+        scale.remove("statusReplicasPath");
+    }
+    plain
+}
+
+fn lacks_status_path(scale: &Map) -> bool {
+    scale.get("statusReplicasPath").is_none_or(|path| path.as_str() == Some(""))
 }
 
 /// The proposal's `schema.GroupVersion` has no JSON names; it may also be left out.

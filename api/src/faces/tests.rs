@@ -69,6 +69,19 @@ mod third_party {
             let text = OXEN.replace(r#""names":{"plural":"oxen","kind":"Ox"}"#, spec);
             assert_eq!(stored(FACE, &text, None, None), usual, "{spec}");
         }
+        // As patches of what is shown leave them: a part, and the whole by who takes something away.
+        let shown = r#""names":{"plural":"oxen","kind":"Ox","shortNames":["o"]}"#;
+        for (names, want) in [
+            (r#"{"shortNames":["p"]}"#, Some(r#"["p"]"#)),
+            (r#"{"singular":"ox"}"#, Some(r#"["o"]"#)),
+            (r#"{"plural":"oxen","kind":"Ox"}"#, None),
+        ] {
+            let text = OXEN
+                .replace(r#""names":{"plural":"oxen","kind":"Ox"}"#, &format!(r#"{shown},"Names":{names}"#));
+            let stored = stored(FACE, &text, None, None);
+            let short = stored.at(&["spec", "names", "shortNames"]).map(ToString::to_string);
+            assert_eq!(short.as_deref(), want, "{names}");
+        }
         let two = OXEN.replace(r#""version""#, r#""plural":"cows","version""#);
         assert_eq!(
             refused(FACE, &two, None, None),
@@ -385,6 +398,24 @@ mod v1beta1 {
         // A version that goes takes it along.
         let other = v1.replace(r#""name":"v1""#, r#""name":"v3""#);
         assert_eq!(scale(&stored(Face::V1, &other, Some(&old), None)), None);
+    }
+
+    #[test]
+    fn a_patch_by_the_older_name_counts() {
+        let old = stored(FACE, PROPOSED, None, None);
+        // What a merge patch leaves: today's name as it was shown, and the older one as it is meant.
+        let patched = |sub_resources: &str| {
+            let shown = FACE.show(old.clone()).to_string();
+            shown.replacen(r#""spec":{"#, &format!(r#""spec":{{"subResources":{sub_resources},"#), 1)
+        };
+        let new = stored(FACE, &patched(r#"{"scale":{"specReplicasPath":".spec.n"}}"#), Some(&old), None);
+        let shown = FACE.show(new).at(&["spec", "subresources"]).unwrap().to_string();
+        assert_eq!(shown, r#"{"scale":{"specReplicasPath":".spec.n"}}"#);
+        let both = patched(r#"{"status":{}}"#).replace(".spec.selector", ".spec.other");
+        assert_eq!(
+            refused(FACE, &both, Some(&old), None),
+            ["spec.subResources: Forbidden: subresources is set as well, and says something else"]
+        );
     }
 
     #[test]

@@ -126,10 +126,15 @@ pub(super) fn decode(object: &Value) -> Result<(Value, Vec<String>, Vec<String>)
     Ok((value, decoded.unknown_fields, Vec::new()))
 }
 
-/// Lays what a field says over what its other spelling says: a patch may have used either.
+/// Lays what a field says over what its other spelling says: a patch may have used either. Who says all that is
+/// required says it all; `kubectl apply` does so, and what it takes away is only missing then.
 fn lay_over(map: &mut Map, from: &str, to: &str) {
     let Some(Value::Object(said)) = map.remove(from) else { return };
     let known = map_in(map, to);
+    if said.contains_key("plural") && said.contains_key("kind") {
+        *known = said;
+        return;
+    }
     for (key, value) in said {
         known.insert(key, value);
     }

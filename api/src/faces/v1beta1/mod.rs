@@ -163,7 +163,11 @@ pub(super) fn read(
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let spec = map_at(&mut object, "spec");
-        sub_resources.take_from(spec, &path, &mut errors);
+        // Only who uses the older name needs to know what was shown.
+        let is_proposed = !sub_resources::warnings(spec).is_empty();
+        let shown = old.filter(|_| is_proposed).map(|old| show(old.clone(), sub_resources));
+        let shown = shown.as_ref().and_then(|shown| shown.get("spec"));
+        sub_resources.take_from(spec, shown, &path, &mut errors);
         exclusive(spec, &path, &mut errors);
         spread(spec);
         sub_resources.keep_from(spec, old, &path, &mut errors);
