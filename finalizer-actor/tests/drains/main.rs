@@ -4,6 +4,7 @@
 mod kills;
 mod namespaces;
 mod registrations;
+mod replicas;
 mod storage_versions;
 #[path = "../../../registry-actor/tests/registry/world.rs"]
 mod world;
@@ -23,6 +24,11 @@ pub(crate) fn run<F: Future<Output = ()>>(seed: u64, pauses: u64, test: impl FnO
         let _finalizer = FinalizerHandle::start(&world.registry, &world.registrations, namespaces).unwrap();
         test(world).await;
     });
+}
+
+/// How many histories are tried.
+pub(crate) fn seeds(short: u64, full: u64) -> u64 {
+    if std::env::var_os("KINDOM_TEST_FULL").is_some() { full } else { short }
 }
 
 pub(crate) const NAMESPACES: &str = "/registry/namespaces/";

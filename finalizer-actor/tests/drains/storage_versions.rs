@@ -10,6 +10,7 @@ use kindom_resource_actor::{ResourceHandle, RuleContext, Target};
 use kindom_storage::{Change, KeyRange, Revision, Storage as _};
 use tokio::time::Instant;
 
+use crate::seeds;
 use crate::world::*;
 
 const NAME: &str = "widgets.g.io";
@@ -43,11 +44,6 @@ fn store_in(crd: &mut Value, storage: &str) {
 fn relabel(crd: &mut Value, value: &str) {
     let metadata = crd.get_mut("metadata").unwrap().as_object_mut().unwrap();
     metadata.insert("labels", object! { "changed": value });
-}
-
-/// How many histories are tried.
-fn seeds() -> u64 {
-    if std::env::var_os("KINDOM_TEST_FULL").is_some() { 1000 } else { 40 }
 }
 
 fn stored_versions(crd: &Value) -> Vec<String> {
@@ -161,10 +157,10 @@ fn objects_follow_the_storage_version() {
 #[test]
 fn storage_versions_are_never_cut_too_early() {
     let (mut cuts, mut writes) = (0, 0);
-    for seed in 0..seeds() {
+    for seed in 0..seeds(40, 1000) {
         run(seed, 3, |world| async {
             let world = world;
-            let behind = world.replica(200);
+            let behind = world.replica(3, 200, Vec::new());
             let _actors = (start(&world), start(&behind));
             world.put_established(&two_versions("v1", "None"));
             let here = world.routed("g.io", "widgets").await.unwrap();

@@ -158,11 +158,11 @@ impl World {
         Self::over(store, entropy, built_in)
     }
 
-    /// Another server over the same store, without built-in types but registrations, whose watches lag.
-    pub(crate) fn replica(&self, lag: u64) -> Self {
+    /// Another server over the same store, whose calls are as slow and whose watches lag as much as is said.
+    pub(crate) fn replica(&self, pauses: u64, lag: u64, built_in: Vec<TypeSpec>) -> Self {
         let entropy = self.entropy.fork();
-        let store = Slow::new(self.store.inner.clone(), entropy.fork(), self.store.pauses, lag);
-        Self::over(store, entropy, Vec::new())
+        let store = Slow::new(self.store.inner.clone(), entropy.fork(), pauses, lag);
+        Self::over(store, entropy, built_in)
     }
 
     fn over(store: Slow, entropy: Entropy, built_in: Vec<TypeSpec>) -> Self {
