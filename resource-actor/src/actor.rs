@@ -45,6 +45,8 @@ impl ResourceActor {
             if !full {
                 break at;
             }
+            // Others on this thread have their turn between two pages.
+            tokio::task::yield_now().await;
         };
         let snapshot = Snapshot::from_sorted(objects, at);
         let Watch { commits, progress } = storage.watch(range, Some(at.next())).await?;

@@ -385,7 +385,8 @@ impl ResourceHandle {
 
     /// Writes an object that was read from the store as the storage version has it now: converted, pruned and defaulted
     /// by that version's schema. Everything else stays, its generation too; watchers see a MODIFIED. It happens only
-    /// while the registration is the one that is known here. A type that is asleep stays asleep.
+    /// while the registration is the one that is known here and the type is not frozen. A type that is asleep stays
+    /// asleep.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -395,6 +396,9 @@ impl ResourceHandle {
         deadline: Deadline,
     ) -> Result<Rewritten, WriteError> {
         let spec = self.spec().ok_or(WriteError::Gone)?;
+        if spec.read_only() {
+            return Ok(Rewritten::LookAgain);
+        }
         let json = match restored(&spec, object) {
             Ok(Some(json)) => json,
             Ok(None) => return Ok(Rewritten::Current),

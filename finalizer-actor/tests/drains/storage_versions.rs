@@ -242,6 +242,38 @@ fn an_object_that_cannot_be_read_keeps_its_version() {
     });
 }
 
+/// The objects of a frozen type stay as they are, whenever it is frozen, and follow when it is released.
+#[test]
+fn frozen_objects_wait_until_they_are_released() {
+    for seed in 0..20 {
+        run(seed, 3, |world| async move {
+            let _actor = start(&world);
+            world.put_established(&two_versions("v1", "None"));
+            let widgets = world.routed("g.io", "widgets").await.unwrap();
+            for i in 0..40 {
+                create(&widgets, "ns", &format!("o{i:02}"), &[], None).await.unwrap();
+            }
+            let freeze = |value: &'static str| {
+                move |crd: &mut Value| {
+                    let metadata = crd.get_mut("metadata").unwrap().as_object_mut().unwrap();
+                    metadata.insert("annotations", object! { "kindom.dev/read-only": value });
+                }
+            };
+            world.change_storage("v2").await;
+            world.yields(400).await;
+            world.edit(NAME, None, freeze("true")).await.unwrap();
+            let frozen = world.api_versions();
+            world.yields(3000).await;
+            assert_eq!(world.api_versions(), frozen);
+            let start = Instant::now();
+            world.edit(NAME, None, freeze("false")).await.unwrap();
+            world.until_stored_in(&["v2"]).await;
+            assert_eq!(world.api_versions(), vec!["g.io/v2"; 40]);
+            assert_eq!(Instant::now(), start, "nothing waited for a timer");
+        });
+    }
+}
+
 /// Conversion by webhook is somebody else's word on objects; types that are going have no future to prepare for.
 #[test]
 fn some_types_are_left_alone() {
