@@ -34,6 +34,7 @@ mod state;
 mod status;
 pub mod table;
 pub mod version;
+mod wait_for;
 mod watch;
 mod write;
 

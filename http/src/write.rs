@@ -17,7 +17,7 @@ use crate::patch::{self, Patch};
 use crate::query::{DeleteOptions, FieldValidation, ListOptions, PropagationPolicy, WriteOptions};
 use crate::respond::Reply;
 use crate::status::{Answer, Failure};
-use crate::{RequestError, decode, read};
+use crate::{RequestError, decode, read, wait_for};
 
 /// How many objects of a collection are deleted at once.
 const DELETE_AT_ONCE: usize = 64;
@@ -65,6 +65,15 @@ fn respond(
     let reply = read::deprecation(call, reply.with_warnings(warnings))?;
     let reply = if written.unstored { without_revision(reply) } else { reply };
     Ok(reply.write(call.request, accepted))
+}
+
+/// What the author of a registration should know of the short names that it asks for.
+fn short_names_elsewhere(call: &Call<'_>, written: &Written) -> Vec<String> {
+    if !call.state.registry.is_registrations(&call.handle) || call.subresource().is_some() {
+        return Vec::new();
+    }
+    let tree = kindom_api::json::parse(written.object.json()).unwrap_or_default();
+    call.state.registry.short_names_elsewhere(&tree)
 }
 
 /// The answer to a dry run of a create has no resourceVersion.
@@ -162,6 +171,7 @@ fn plain(
 pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let query = WriteOptions::for_create(call.query)?;
+    wait_for::check(call, query.wait_for)?;
     let (bytes, format) = plain(call, plain_body(call, payload).await?, call.spec.strategy.protobuf())?;
     let version = &call.info.resource.version;
     let mut warnings = Vec::new();
@@ -173,6 +183,8 @@ pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         Ok(written) => written,
         Err(error) => return Err(failed(call, error).warned(warnings)),
     };
+    warnings.extend(short_names_elsewhere(call, &written));
+    let written = wait_for::wait(call, query.wait_for, written).await;
     respond(call, accepted, 201, &written, warnings)
 }
 
@@ -181,6 +193,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_update(call.query)?;
+    wait_for::check(call, query.wait_for)?;
     let (bytes, format) = plain(call, plain_body(call, payload).await?, call.spec.strategy.protobuf())?;
     let version = &call.info.resource.version;
     // Before the object is looked for: a body that is none is 400 whatever is there.
@@ -196,6 +209,8 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         Ok(written) => written,
         Err(error) => return Err(failed(call, error).warned(warnings)),
     };
+    warnings.extend(short_names_elsewhere(call, &written));
+    let written = wait_for::wait(call, query.wait_for, written).await;
     respond(call, accepted, 200, &written, warnings)
 }
 
@@ -206,6 +221,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
+    wait_for::check(call, query.wait_for)?;
     let bytes: Bytes = plain_body(call, payload).await?;
     let validation = query.field_validation;
     let patch = match kind {
@@ -257,6 +273,8 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
         Ok(written) => written,
         Err(error) => return Err(failed(call, error).warned(warnings)),
     };
+    warnings.extend(short_names_elsewhere(call, &written));
+    let written = wait_for::wait(call, query.wait_for, written).await;
     respond(call, accepted, 200, &written, warnings)
 }
 

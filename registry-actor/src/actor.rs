@@ -95,6 +95,7 @@ impl RegistryActor {
 
     /// Types that an earlier incarnation knew and whose registration is gone.
     fn retire_missing(&mut self) {
+        self.shared.short_names.write().retain(|name| self.registrations.contains_key(name));
         let mut handles = self.shared.handles.lock();
         let gone: Vec<String> =
             handles.keys().filter(|n| !self.registrations.contains_key(*n)).cloned().collect();
@@ -126,6 +127,7 @@ impl RegistryActor {
             Some(facts) => self.claims.put(name, facts.claimant.clone()),
             None => self.claims.remove(name),
         }
+        self.shared.hold_short_names(name, facts.as_ref().map(|facts| &facts.claimant));
         let route = match (&facts, &handle) {
             (Some(facts), Some(_)) if facts.served => {
                 Some((facts.claimant.group.clone(), facts.claimant.accepted.plural.clone()))
@@ -200,6 +202,7 @@ impl RegistryActor {
             return;
         };
         self.claims.remove(name);
+        self.shared.hold_short_names(name, None);
         if let Some((group, plural)) = self.registrations.remove(name).and_then(|e| e.route) {
             table.remove(&group, &plural);
         }

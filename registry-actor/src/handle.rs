@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use kindom_actor_kit::{AskError, Deadline, Policy, StartError, Supervised, Wake, Woken};
 use kindom_api::crd::decode_crd;
-use kindom_api::json;
-use kindom_resource_actor::{Deps, Feed, ReadError, ResourceHandle};
+use kindom_api::{Value, json};
+use kindom_resource_actor::{Deps, Feed, Names, ReadError, ResourceHandle};
 use kindom_storage::Revision;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::actor::RegistryActor;
+use crate::claims::Claimant;
 use crate::messages::{
     Due, Dues, JudgeNames, Judgement, ListOutdated, ListRegistered, ListTerminating, Registered,
 };
 use crate::routes::{RouteTable, Routes};
+use crate::short_names::{ShortNames, warning};
 
 /// What outlives the registry's incarnations. Only the running one changes it, and a successor checks all of it against
 /// the store.
@@ -28,6 +30,10 @@ pub(crate) struct Shared {
     pub(crate) handles: Mutex<BTreeMap<String, ResourceHandle>>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) changed: Wake,
+    /// The short names that registrations hold. Locked for as long as one registration takes.
+    pub(crate) short_names: RwLock<ShortNames>,
+    /// Those of built-in types.
+    built_in_short_names: ShortNames,
     idle_after: Duration,
 }
 
@@ -46,6 +52,17 @@ impl Shared {
                 tracing::debug!(slept, "idle types went to sleep");
             }
         }
+    }
+
+    /// The short names that a registration holds now.
+    pub(crate) fn hold_short_names(&self, name: &str, claimant: Option<&Claimant>) {
+        let held = claimant.map_or(&[][..], |claimant| &claimant.accepted.short_names);
+        // Most have none, and most changes are of something else.
+        if self.short_names.read().is_set(name, held) {
+            return;
+        }
+        let group = claimant.map_or("", |claimant| &claimant.group);
+        self.short_names.write().set(name, group, held);
     }
 
     pub(crate) fn publish(&self, table: RouteTable, folded: Revision) {
@@ -89,8 +106,11 @@ impl RegistryHandle {
     ) -> Result<Self, StartError> {
         let mut table = RouteTable::default();
         let mut prefix = String::new();
+        let mut built_in_short_names = ShortNames::default();
         for handle in built_in.into_iter().chain([registrations.clone()]) {
             if let Some(spec) = handle.spec() {
+                let holder = spec.group_resource().to_string();
+                built_in_short_names.set(&holder, &spec.group, &spec.names.short_names);
                 table.insert(&spec.group, &spec.names.plural, handle);
                 prefix = spec.prefix.to_string();
             }
@@ -102,6 +122,8 @@ impl RegistryHandle {
             handles: Mutex::default(),
             feed: Arc::new(Feed::new(Arc::clone(&deps.storage))),
             changed: Wake::new(),
+            short_names: RwLock::default(),
+            built_in_short_names,
             idle_after,
             deps: Arc::clone(&deps),
         });
@@ -146,6 +168,30 @@ impl RegistryHandle {
     /// [`ReadError::Timeout`], or what the store says.
     pub async fn fresh(&self, deadline: Deadline) -> Result<Revision, ReadError> {
         self.shared.feed.fresh(deadline).await
+    }
+
+    /// Whether a type is that of registrations themselves, on whichever face.
+    #[must_use]
+    pub fn is_registrations(&self, handle: &ResourceHandle) -> bool {
+        handle.prefix() == self.shared.prefix
+    }
+
+    /// What the author of a registration, given as it is stored, should know of the short names that it asks for: types
+    /// of other groups hold some of them. Enters no mailbox; costs what its own names cost.
+    #[must_use]
+    pub fn short_names_elsewhere(&self, registration: &Value) -> Vec<String> {
+        let group = registration.at(&["spec", "group"]).and_then(Value::as_str).unwrap_or_default();
+        let wanted = Names::from_value(registration.at(&["spec", "names"])).short_names;
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let held = self.shared.short_names.read();
+        let warnings = wanted.iter().enumerate().filter_map(|(index, name)| {
+            let built_in = self.shared.built_in_short_names.elsewhere(group, name);
+            let holders: Vec<&str> = built_in.chain(held.elsewhere(group, name)).collect();
+            warning(index, name, &holders)
+        });
+        warnings.collect()
     }
 
     /// The verdicts on names that change what is stored: at most `max`. Those of one group are one verdict, the oldest

@@ -21,6 +21,7 @@ mod crd;
 mod handle;
 mod messages;
 mod routes;
+mod short_names;
 
 pub use crd::{Registrations, custom_resource_definitions, third_party_resources};
 pub use handle::RegistryHandle;

@@ -1,6 +1,6 @@
 //! CreateOptions, UpdateOptions and PatchOptions (apimachinery `pkg/apis/meta/v1/validation`, 1.37).
 
-use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path};
+use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path, go_quote};
 use kindom_api::json::Value;
 
 use super::Query;
@@ -20,6 +20,39 @@ pub enum FieldValidation {
     Strict,
 }
 
+/// A condition of a registration that a write can wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitFor {
+    /// The type is served.
+    Established,
+    /// All its names are its own.
+    NamesAccepted,
+}
+
+impl WaitFor {
+    const ALL: [Self; 2] = [Self::Established, Self::NamesAccepted];
+
+    /// The condition's type.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Established => "Established",
+            Self::NamesAccepted => "NamesAccepted",
+        }
+    }
+
+    fn parse(text: &str) -> Result<Option<Self>, RequestError> {
+        let known = || Self::ALL.map(|one| go_quote(one.as_str())).join(", ");
+        match text {
+            "" => Ok(None),
+            text => Self::ALL.into_iter().find(|one| one.as_str() == text).map(Some).ok_or_else(|| {
+                let text = go_quote(text);
+                RequestError::BadRequest(format!("waitFor: unknown condition {text}: there are {}", known()))
+            }),
+        }
+    }
+}
+
 /// The options of a create, an update or a patch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WriteOptions {
@@ -31,13 +64,16 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Whether an apply takes over fields of others; only an apply may say it.
     pub force: Option<bool>,
+    /// What the answer waits for; only a registration has it. Not Kubernetes': there, it is ignored.
+    pub wait_for: Option<WaitFor>,
 }
 
 impl WriteOptions {
     /// The options of a create.
     ///
     /// # Errors
-    /// [`RequestError::Invalid`] of kind `CreateOptions.meta.k8s.io`.
+    /// [`RequestError::Invalid`] of kind `CreateOptions.meta.k8s.io`; [`RequestError::BadRequest`] for a `waitFor` of an
+    /// unknown condition, here and in the others.
     pub fn for_create(query: &Query) -> Result<Self, RequestError> {
         Self::parse(query, "CreateOptions", Vec::new())
     }
@@ -82,7 +118,8 @@ impl WriteOptions {
             }
         };
         RequestError::invalid_options(kind, errors)?;
-        Ok(Self { dry_run: !dry_run.is_empty(), field_manager, field_validation, force: None })
+        let wait_for = WaitFor::parse(query.get("waitFor").unwrap_or_default())?;
+        Ok(Self { dry_run: !dry_run.is_empty(), field_manager, field_validation, force: None, wait_for })
     }
 }
 
@@ -123,7 +160,7 @@ fn is_printable(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{FieldValidation, WriteOptions};
+    use super::{FieldValidation, WaitFor, WriteOptions};
     use crate::query::Query;
 
     fn check(query: &str, want: &str) {
@@ -141,6 +178,22 @@ mod tests {
         let options = WriteOptions::for_update(&Query::parse("")).unwrap();
         assert_eq!(options, WriteOptions::default());
         assert_eq!(options.field_validation, FieldValidation::Warn);
+    }
+
+    #[test]
+    fn a_wait_names_a_condition() {
+        let wait = |query: &str| {
+            let options = WriteOptions::for_create(&Query::parse(query));
+            options.map(|o| o.wait_for.map(WaitFor::as_str)).map_err(|e| e.to_string())
+        };
+        assert_eq!(wait("waitFor="), Ok(None));
+        assert_eq!(wait("waitFor=Established"), Ok(Some("Established")));
+        assert_eq!(wait("waitFor=NamesAccepted"), Ok(Some("NamesAccepted")));
+        assert_eq!(
+            wait("waitFor=established"),
+            Err("waitFor: unknown condition \"established\": there are \"Established\", \"NamesAccepted\""
+                .into())
+        );
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod kill9;
 mod kube_rs;
 mod layers;
 mod load;
+mod names;
 mod older_face;
 mod python_client;
 mod registration;

@@ -1,0 +1,99 @@
+//! `?waitFor=Established&timeout=10s` on a write of a registration: the answer waits for a condition.
+//!
+//! Nothing else about the write changes: it is stored and durable before the wait begins, and the wait never turns it into
+//! an error. It ends when the condition is True, when the time is up (the request's `timeout`, a minute if it has none),
+//! when the registration is gone or the server ends; whatever is stored by then is the answer. A dry run does not wait.
+//! Driven by the registrations' own watch, without polling.
+
+use std::sync::Arc;
+
+use kindom_api::{Value, json};
+use kindom_resource_actor::{Freshness, Names, StoredObject, WatchError, Written};
+use tokio::time::timeout_at;
+
+use crate::RequestError;
+use crate::dispatch::Call;
+use crate::query::WaitFor;
+
+/// How many changes are looked at in one go.
+const EVENTS_AT_ONCE: usize = 256;
+
+/// Refuses a wait for what nothing ever tells.
+///
+/// # Errors
+/// [`RequestError::BadRequest`] for anything but a registration itself.
+pub(crate) fn check(call: &Call<'_>, condition: Option<WaitFor>) -> Result<(), RequestError> {
+    let registration = call.state.registry.is_registrations(&call.handle) && call.subresource().is_none();
+    if condition.is_none() || registration {
+        return Ok(());
+    }
+    Err(RequestError::BadRequest("waitFor is only for registrations of types".to_owned()))
+}
+
+/// Waits until the registration that was written has the condition; gives back what is stored then.
+pub(crate) async fn wait(call: &Call<'_>, condition: Option<WaitFor>, written: Written) -> Written {
+    let Some(condition) = condition.filter(|_| !written.unstored && !written.deleted) else {
+        return written;
+    };
+    let mut stopping = call.state.stopping.subscribe();
+    let ended = async {
+        // An error means that the server is gone.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    };
+    let mut latest = Arc::clone(&written.object);
+    tokio::select! {
+        biased;
+        _ = timeout_at(call.deadline.instant(), follow(call, condition, &mut latest)) => {}
+        () = ended => {}
+    }
+    Written { object: latest, ..written }
+}
+
+/// Keeps `latest` at the newest state until it has the condition, or there is nothing more to wait for.
+async fn follow(call: &Call<'_>, condition: WaitFor, latest: &mut Arc<StoredObject>) {
+    let (key, uid) = (latest.key().to_owned(), latest.uid().to_owned());
+    let Ok(mut changes) = call.handle.watch(latest.revision()) else { return };
+    while !holds(condition, latest) {
+        match changes.next(EVENTS_AT_ONCE).await {
+            Ok(events) => {
+                for event in events {
+                    let now = event.object.as_ref().or(event.previous.as_ref());
+                    let Some(now) = now.filter(|now| now.key() == key) else { continue };
+                    if event.object.is_none() || now.uid() != uid {
+                        return;
+                    }
+                    *latest = Arc::clone(now);
+                }
+            }
+            // What happened meanwhile is not told any more; what came of it is.
+            Err(WatchError::Expired { .. }) => {
+                let found = call.handle.snapshot(Freshness::Latest, call.deadline).await;
+                let Ok((snapshot, at)) = found else { return };
+                let Some(now) = snapshot.get(&key).filter(|now| now.uid() == uid) else { return };
+                *latest = Arc::clone(now);
+                match call.handle.watch(at) {
+                    Ok(cursor) => changes = cursor,
+                    Err(_) => return,
+                }
+            }
+            Err(WatchError::Gone | WatchError::Storage(_)) => return,
+        }
+    }
+    // Established is served: routes and discovery show it when the client is told.
+    let _ = call.state.registry.folded(latest.revision(), call.deadline).await;
+}
+
+/// Whether a stored registration has the condition.
+fn holds(condition: WaitFor, registration: &StoredObject) -> bool {
+    let tree = json::parse(registration.json()).unwrap_or_default();
+    let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
+    let is_true = conditions.iter().any(|c| {
+        let says = |field| c.get(field).and_then(Value::as_str);
+        says("type") == Some(condition.as_str()) && says("status") == Some("True")
+    });
+    // Of names that were just changed, the condition still tells what was.
+    let judged = condition != WaitFor::NamesAccepted
+        || Names::from_value(tree.at(&["spec", "names"]))
+            == Names::from_value(tree.at(&["status", "acceptedNames"]));
+    is_true && judged
+}
