@@ -449,6 +449,22 @@ async fn kill_until(
     gate.add_permits(waiting);
 }
 
+/// Checks what a race came to, after `winners` went: nobody but them and those who hold the names now ever held one.
+fn judged(fold: &Fold, winners: &[String]) -> BTreeMap<String, Value> {
+    assert_eq!(fold.faults, [""; 0]);
+    assert_eq!(fold.holders.len(), winners.len());
+    for (i, winner) in winners.iter().enumerate() {
+        let name = format!("wanted{i}");
+        assert_eq!(fold.holder(&name), fold.oldest(&name), "promoted");
+        assert_eq!(
+            &fold.holders[&name],
+            &[winner.clone(), fold.holder(&name).clone()],
+            "nobody else ever held it"
+        );
+    }
+    fold.registrations.clone()
+}
+
 /// T-14, T-20, T-35: many clients race for few names while the actors that judge are killed all the time; then every
 /// winner goes, and who waited longest is promoted, under kills as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -512,26 +528,13 @@ async fn many_race_for_few_names_while_their_judges_are_killed() {
     let fallen = falls(&client).await - before;
     follower.abort();
 
-    let fold = fold.lock().unwrap();
-    assert_eq!(fold.faults, [""; 0]);
-    assert_eq!(fold.holders.len(), names);
-    for (i, winner) in winners.iter().enumerate() {
-        let name = format!("wanted{i}");
-        assert_eq!(fold.holder(&name), fold.oldest(&name), "promoted");
-        assert_eq!(
-            &fold.holders[&name],
-            &[winner.clone(), fold.holder(&name).clone()],
-            "nobody else ever held it"
-        );
-    }
+    let stored = judged(&fold.lock().unwrap(), &winners);
     assert!(fallen >= kills);
     println!(
         "race: {clients} clients, {names} names, {fallen} falls, {} events, {retriable} retriable answers; \
          posted after {posted:.1?}, settled after {settled:.1?}, promoted after {promoted:.1?}",
         *seen.borrow()
     );
-    let stored = fold.registrations.clone();
-    drop(fold);
     for (name, told) in &stored {
         let registration =
             client.get(&format!("{CRDS}/{name}")).await.unwrap().expect_status(200).unwrap().json();
