@@ -22,8 +22,10 @@ mod handle;
 mod messages;
 mod routes;
 mod short_names;
+mod types;
 
-pub use crd::{Registrations, custom_resource_definitions, third_party_resources};
+pub use crd::Registrations;
 pub use handle::RegistryHandle;
 pub use messages::{Judgement, Registered};
 pub use routes::{GroupRoutes, RouteTable, Routes};
+pub use types::{custom_resource_definitions, third_party_resources};

@@ -29,8 +29,8 @@ pub enum Deletion {
     Changed,
 }
 
-#[derive(Debug)]
 /// What a write needs to be empty, and what is said to the client if it is not.
+#[derive(Debug)]
 pub struct NeedsEmpty {
     /// What the keys start with that must not exist when the write happens; it ends in `/`.
     pub prefix: String,

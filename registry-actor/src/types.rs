@@ -1,0 +1,159 @@
+//! Registrations as built-in types: their names, their tables, and the faces of what is stored.
+
+use std::sync::Arc;
+
+use kindom_api::Value;
+use kindom_api::crd::{ColumnDefinition, GROUP, condition};
+use kindom_api::faces::Face;
+use kindom_api::field::ErrorList;
+use kindom_resource_actor::{BuiltInVersion, Faces, Names, Scope, TypeSpec};
+use kindom_schema::columns::{Columns, TableColumn};
+
+use crate::crd::Registrations;
+
+/// CustomResourceDefinition, `apiextensions.k8s.io/v1` and `v1beta1`, as a built-in type.
+#[must_use]
+pub fn custom_resource_definitions() -> TypeSpec {
+    let names = Names {
+        plural: "customresourcedefinitions".into(),
+        singular: "customresourcedefinition".into(),
+        kind: "CustomResourceDefinition".into(),
+        list_kind: "CustomResourceDefinitionList".into(),
+        short_names: vec!["crd".into(), "crds".into()],
+        categories: vec!["api-extensions".into()],
+    };
+    let deprecated = format!("{GROUP}/v1beta1 {0} is deprecated; use {GROUP}/v1 {0}", names.kind);
+    let versions = vec![
+        BuiltInVersion { name: "v1", columns: table(), deprecation_warning: None },
+        BuiltInVersion { name: "v1beta1", columns: table(), deprecation_warning: Some(deprecated) },
+    ];
+    let spec = TypeSpec::built_in(GROUP, names, Scope::Cluster, versions, Arc::new(Registrations));
+    spec.with_faces(Arc::new(Views(GROUP)))
+}
+
+/// ThirdPartyResource, `apiextension.k8s.io/v1beta1`: the registrations that `stored` is the type of, as the first
+/// proposal shows them (T-03).
+#[must_use]
+pub fn third_party_resources(stored: &TypeSpec) -> TypeSpec {
+    let names = Names {
+        plural: "thirdpartyresources".into(),
+        singular: "thirdpartyresource".into(),
+        kind: "ThirdPartyResource".into(),
+        list_kind: "ThirdPartyResourceList".into(),
+        short_names: vec!["tpr".into()],
+        categories: vec!["api-extensions".into()],
+    };
+    let columns = Columns::compile(&[
+        column("Group", "string", "", "The API group of the objects.", ".spec.group"),
+        column("Version", "string", "", "The version of the objects.", ".spec.version"),
+        column("Kind", "string", "", "The kind of the objects.", ".spec.names.kind"),
+        column("Scope", "string", "", "Whether the objects are in namespaces.", ".spec.scope"),
+        column(
+            "Conflict",
+            "string",
+            "",
+            "Whether a name is another registration's.",
+            ".status.conditions[?(@.type==\"NameConflict\")].status",
+        ),
+        column("Age", "date", "", CREATED, ".metadata.creationTimestamp"),
+    ]);
+    let versions = vec![BuiltInVersion { name: "v1beta1", columns, deprecation_warning: None }];
+    let (group, strategy) = (Face::ThirdPartyResource.group(), Arc::new(Registrations));
+    let spec = TypeSpec::built_in(group, names, Scope::Cluster, versions, strategy);
+    spec.with_faces(Arc::new(Views(group))).stored_as(stored)
+}
+
+const CREATED: &str =
+    "CreationTimestamp is a timestamp representing the server time when this object was created.";
+
+fn column(name: &str, kind: &str, format: &str, description: &str, json_path: &str) -> ColumnDefinition {
+    ColumnDefinition {
+        name: name.into(),
+        kind: kind.into(),
+        format: format.into(),
+        description: description.into(),
+        priority: 0,
+        json_path: json_path.into(),
+    }
+}
+
+/// apiextensions `pkg/registry/customresourcedefinition/tableconvertor` (1.37).
+fn table() -> Columns {
+    let column = |name: &str, kind: &str, priority, description: &str| TableColumn {
+        name: name.into(),
+        kind: kind.into(),
+        format: String::new(),
+        description: description.into(),
+        priority,
+    };
+    Columns::computed(
+        vec![
+            column("Scope", "string", 0, "Cluster/Namespaced"),
+            column("Versions", "string", 0, "Served versions"),
+            column("Created At", "date", 0, ""),
+            column("Group", "string", 1, "API group"),
+            column("Kind", "string", 1, "CustomResource kind"),
+            column("ShortNames", "string", 1, "Short names"),
+            column("Established", "boolean", 1, "Established status"),
+        ],
+        cells,
+    )
+}
+
+fn cells(object: &Value) -> Vec<Value> {
+    let text = |path: &[&str]| object.at(path).and_then(Value::as_str).unwrap_or_default();
+    let list = |path: &[&str]| object.at(path).and_then(Value::as_array).unwrap_or_default();
+    let is = |value: &Value, field| value.get(field).and_then(Value::as_bool).unwrap_or(false);
+    let mut versions: Vec<String> = list(&["spec", "versions"])
+        .iter()
+        .filter(|version| is(version, "served"))
+        .map(|version| {
+            let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
+            if is(version, "storage") { format!("{name}(storage)") } else { name.to_owned() }
+        })
+        .collect();
+    versions.sort();
+    let short_names = list(&["spec", "names", "shortNames"]).iter().filter_map(Value::as_str);
+    let established = list(&["status", "conditions"]).iter().any(|condition| {
+        let says = |field| condition.get(field).and_then(Value::as_str);
+        says("type") == Some(condition::ESTABLISHED) && says("status") == Some("True")
+    });
+    vec![
+        text(&["spec", "scope"]).into(),
+        versions.join(",").into(),
+        text(&["metadata", "creationTimestamp"]).into(),
+        text(&["spec", "group"]).into(),
+        text(&["spec", "names", "kind"]).into(),
+        short_names.collect::<Vec<_>>().join(",").into(),
+        established.into(),
+    ]
+}
+
+/// The face that a group and version of registrations is.
+pub(crate) fn face(group: &str, version: &str) -> Face {
+    let is = |face: &Face| face.group() == group && face.version() == version;
+    Face::ALL.into_iter().find(is).unwrap_or(Face::V1)
+}
+
+/// The faces of one group.
+struct Views(&'static str);
+
+impl Faces for Views {
+    fn shows_as_stored(&self, version: &str, json: &[u8]) -> bool {
+        face(self.0, version).shows_as_stored(json)
+    }
+
+    fn show(&self, version: &str, stored: Value) -> Value {
+        face(self.0, version).show(stored)
+    }
+
+    fn read(
+        &self,
+        version: &str,
+        object: Value,
+        old: Option<&Value>,
+        subresource: Option<&str>,
+    ) -> Result<Value, ErrorList> {
+        face(self.0, version).read(object, old, subresource)
+    }
+}
