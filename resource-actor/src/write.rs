@@ -1,6 +1,5 @@
 //! Writes: plan in the caller, commit through the actor, plan again after a lost race.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use kindom_actor_kit::Deadline;
@@ -116,10 +115,10 @@ impl Rules {
     }
 
     /// What is stored, in the form that plans are made on; `shown` is what the version shows of it.
-    fn stored<'a>(&self, current: &StoredObject, shown: &'a Value) -> Result<Cow<'a, Value>, WriteError> {
+    fn stored(&self, current: &StoredObject, shown: Value) -> Result<Value, WriteError> {
         match self.spec.conversion {
-            Conversion::Faces(_) => Ok(Cow::Owned(stored(current)?)),
-            Conversion::None | Conversion::Webhook => Ok(Cow::Borrowed(shown)),
+            Conversion::Faces(_) => Ok(stored(current)?),
+            Conversion::None | Conversion::Webhook => Ok(shown),
         }
     }
 
@@ -241,7 +240,7 @@ impl ResourceHandle {
             let shown = decode(&rules.spec, rules.version()?, &current)?;
             let object = wanted(&cx, &shown)?;
             rules.refuse_frozen(target.name)?;
-            let old = rules.stored(&current, &shown)?;
+            let old = rules.stored(&current, shown)?;
             let object = rules.read(&target, object, Some(&old))?;
             let input = UpdateInput {
                 version: rules.version()?,
@@ -303,7 +302,7 @@ impl ResourceHandle {
             let current = self.current(&key, &target, options.deadline).await?;
             rules.refuse_frozen(target.name)?;
             let shown = decode(&rules.spec, rules.version()?, &current)?;
-            let old = rules.stored(&current, &shown)?.into_owned();
+            let old = rules.stored(&current, shown)?;
             let input = DeleteInput {
                 version: rules.version()?,
                 namespace: target.namespace,
