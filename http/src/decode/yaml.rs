@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use granit_parser::{Event, Parser, ScalarStyle, Tag};
+use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use kindom_api::field::go_quote;
 use kindom_api::json::{self, MAX_DEPTH, Map, Value};
@@ -18,7 +18,7 @@ use super::STRICT_ERRORS_MAX;
 /// aliases to aliases unfold to gigabytes; a body itself has at most 3 MiB.
 const ALIAS_COST_MAX: usize = 8 << 20;
 
-/// The first document of a text.
+/// A document of a text.
 #[derive(Debug, PartialEq)]
 pub(super) struct Document {
     /// The tree; of several equal keys the last one stays.
@@ -29,16 +29,36 @@ pub(super) struct Document {
 
 /// Reads the first document; an empty text is `null`.
 pub(super) fn parse(text: &str) -> Result<Document, String> {
+    documents(text).next().unwrap_or_else(|| Ok(Document { value: Value::Null, duplicates: Vec::new() }))
+}
+
+/// Reads all documents, up to the first that is none.
+pub(super) fn documents(text: &str) -> impl Iterator<Item = Result<Document, String>> {
+    let mut parser = Some(Parser::new_from_str(text));
+    std::iter::from_fn(move || {
+        let next = next_document(text, parser.as_mut()?).transpose();
+        if !matches!(next, Some(Ok(_))) {
+            parser = None;
+        }
+        next
+    })
+}
+
+fn next_document<'a>(
+    text: &str,
+    events: &mut impl Iterator<Item = Result<(Event<'a>, Span), ScanError>>,
+) -> Result<Option<Document>, String> {
     let mut builder = Builder::default();
-    for next in Parser::new_from_str(text) {
+    for next in events {
         let (event, span) = next.map_err(|e| go_error(text, e.marker().line(), &e.info()))?;
         if matches!(event, Event::DocumentEnd) {
-            break;
+            let Builder { root, duplicates, .. } = builder;
+            return Ok(Some(Document { value: root.unwrap_or_default(), duplicates }));
         }
         builder.line = span.start.line();
         builder.event(event).map_err(|e| format!("yaml: line {}: {e}", builder.line))?;
     }
-    Ok(Document { value: builder.root.unwrap_or_default(), duplicates: builder.duplicates })
+    Ok(None)
 }
 
 /// An error as go-yaml words it, where the two parsers find the same.
