@@ -25,6 +25,7 @@ mod layers;
 mod load;
 mod names;
 mod older_face;
+mod pages;
 mod python_client;
 mod registration;
 mod replay;
