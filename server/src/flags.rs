@@ -18,6 +18,67 @@ pub(crate) struct Flags {
 pub(crate) enum Command {
     /// Serves until it is told to end (SIGTERM or SIGINT).
     Serve(Box<Serve>),
+    /// Turns registrations of former times into apiextensions.k8s.io/v1.
+    ///
+    /// Prints the manifests with ThirdPartyResources of extensions/v1beta1 and apiextension.k8s.io/v1beta1, and
+    /// CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, converted, and with all else as it is but for comments
+    /// and the order of fields. If anything cannot be converted, it prints nothing but the errors.
+    Convert(Convert),
+    /// Creates what `kubectl get -o yaml` has exported.
+    ///
+    /// What a server sets (uid, resourceVersion and so on) is left out. What is there already with the same content is
+    /// unchanged; so it can be repeated. Owner references follow owners that are imported with what they own.
+    Import(Import),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    /// A manifest, JSON or YAML; - is the standard input. May be repeated.
+    #[arg(short, long, required = true)]
+    pub(crate) filename: Vec<PathBuf>,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Yaml)]
+    pub(crate) output: OutputFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// YAML documents.
+    Yaml,
+    /// One object: a List if there are several.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// A manifest, JSON or YAML; - is the standard input. May be repeated.
+    #[arg(short, long, required = true)]
+    pub(crate) filename: Vec<PathBuf>,
+    /// Replaces what is there with other content.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// What becomes of fields that the type does not know: an error, a warning, or nothing.
+    #[arg(long, value_enum, default_value_t = Validate::Strict)]
+    pub(crate) validate: Validate,
+    /// The namespace of objects that name none; by default that of the context.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+    /// The file that says how to reach the server; by default $KUBECONFIG, or ~/.kube/config.
+    #[arg(long)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context; by default its current one.
+    #[arg(long)]
+    pub(crate) context: Option<String>,
+    /// The server's URL, instead of the kubeconfig's.
+    #[arg(short, long)]
+    pub(crate) server: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Validate {
+    Strict,
+    Warn,
+    Ignore,
 }
 
 #[derive(Debug, Args)]

@@ -1,24 +1,46 @@
-//! The binary `kindom`: flags, threads, wiring, and an end in order.
+//! The binary `kindom`: flags, threads, wiring, and an end in order; and the two commands that help to move to it.
 
+mod client;
+mod convert;
 mod flags;
 mod history;
+mod import;
+mod kubeconfig;
+mod manifests;
 mod pki;
 mod serve;
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use flags::{Command, Flags};
 
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 fn main() -> ExitCode {
-    let Command::Serve(options) = Flags::parse().command;
+    let ended = match Flags::parse().command {
+        Command::Serve(options) => return serve(&options),
+        Command::Convert(options) => convert::run(&options),
+        Command::Import(options) => import::run(&options),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to tell if this fails.
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(options: &flags::Serve) -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("KINDOM_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,actix_server=warn"));
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
     kindom_actor_kit::install_panic_hook();
-    match serve::run(&options) {
+    match serve::run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");

@@ -18,11 +18,10 @@ use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, Target, WriteErro
 use kindom_storage::{Embedded, EmbeddedOptions, Limits, Storage};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::BoxError;
 use crate::flags::{AuthorizationMode, Serve};
 use crate::history;
 use crate::pki::{Pki, host_name, read_certificates, read_private_key, server_url, serving_names};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What keys of our own start with that are no object's (design, "Storage").
 const LEDGER: &str = "/kindom/registry/claims/";

@@ -19,6 +19,7 @@ mod demo;
 mod faces;
 mod fallback;
 mod hostile;
+mod import;
 mod kill9;
 mod kube_rs;
 mod layers;

@@ -1,0 +1,235 @@
+//! A client of one server: JSON there, JSON back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT, WARNING};
+use hyper::{Method, Request, StatusCode};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kindom_api::{Value, json};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::BoxError;
+use crate::kubeconfig::Access;
+
+/// Whoever has not answered by then will not.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// How often a request is sent that the server is too busy for (as client-go).
+const TRIES: u32 = 10;
+/// How long a server's Retry-After may make it wait.
+const PAUSE_SECONDS_MAX: u64 = 30;
+
+/// Keeps its connections open between requests.
+pub(crate) struct Client {
+    origin: String,
+    authorization: Option<HeaderValue>,
+    inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+/// What the server said.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    /// Null if it is no JSON.
+    pub(crate) body: Value,
+    /// The texts of its Warning headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Answer {
+    /// The reason of a Status, such as `AlreadyExists`.
+    pub(crate) fn reason(&self) -> &str {
+        self.body.get("reason").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A failure as one line.
+    pub(crate) fn message(&self) -> String {
+        let said = self.body.get("message").and_then(Value::as_str).filter(|text| !text.is_empty());
+        said.map_or_else(|| format!("the server answered {}", self.status), str::to_owned)
+    }
+}
+
+impl Client {
+    /// # Errors
+    /// Certificates that are none.
+    pub(crate) fn new(access: &Access) -> Result<Self, BoxError> {
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls(access)?).https_or_http();
+        let builder = match &access.server_name {
+            Some(name) => {
+                let name = ServerName::try_from(name.clone()).map_err(|e| format!("tls-server-name: {e}"))?;
+                builder.with_server_name_resolver(FixedServerNameResolver::new(name))
+            }
+            None => builder,
+        };
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        let authorization = access.token.as_ref().map(|token| {
+            let value: Result<HeaderValue, _> = format!("Bearer {token}").parse();
+            value.map_err(|_| "the token has signs that no header can have")
+        });
+        let inner =
+            legacy::Client::builder(TokioExecutor::new()).build(builder.enable_http1().wrap_connector(http));
+        Ok(Self { origin: access.server.clone(), authorization: authorization.transpose()?, inner })
+    }
+
+    /// Sends a request; again if the server is too busy for it and says when.
+    ///
+    /// # Errors
+    /// No HTTP answer. Whether the request was carried out is then unknown.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, BoxError> {
+        let body = Bytes::from(body.map(Value::to_vec).unwrap_or_default());
+        let mut tries = 1;
+        loop {
+            let (pause, answer) = tokio::time::timeout(ANSWER_LIMIT, self.once(&method, path, body.clone()))
+                .await
+                .map_err(|_| format!("{}: no answer within {ANSWER_LIMIT:?}", self.origin))?
+                .map_err(|e| format!("{}: {}", self.origin, with_causes(e.as_ref())))?;
+            let is_busy = matches!(answer.status.as_u16(), 429 | 503);
+            match pause.filter(|_| is_busy && tries < TRIES) {
+                Some(seconds) => {
+                    tokio::time::sleep(Duration::from_secs(seconds.min(PAUSE_SECONDS_MAX))).await
+                }
+                None => return Ok(answer),
+            }
+            tries += 1;
+        }
+    }
+
+    /// The answer, and in how many seconds the server wants to be asked again.
+    async fn once(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(Option<u64>, Answer), BoxError> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request = request
+            .header(ACCEPT, "application/json")
+            .header(USER_AGENT, concat!("kindom/", env!("CARGO_PKG_VERSION")))
+            .body(Full::new(body))?;
+        let response = self.inner.request(request).await?;
+        let status = response.status();
+        let pause = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
+        let warnings = response.headers().get_all(WARNING).into_iter();
+        let warnings = warnings.filter_map(|value| warning(value.to_str().ok()?)).collect();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        Ok((pause, Answer { status, body: json::parse(&bytes).unwrap_or_default(), warnings }))
+    }
+}
+
+/// The text of `299 - "text"` (RFC 7234, 5.5).
+fn warning(header: &str) -> Option<String> {
+    let (_, quoted) = header.split_once('"')?;
+    let mut text = String::new();
+    let mut chars = quoted.chars();
+    loop {
+        match chars.next()? {
+            '"' => return Some(text),
+            '\\' => text.push(chars.next()?),
+            c => text.push(c),
+        }
+    }
+}
+
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+fn tls(access: &Access) -> Result<ClientConfig, BoxError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let builder = if access.insecure {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+    } else {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(access.authorities.as_deref().unwrap_or_default()) {
+            roots.add(certificate?)?;
+        }
+        if roots.is_empty() && access.server.starts_with("https:") {
+            return Err(format!("the kubeconfig has no certificate-authority for {}", access.server).into());
+        }
+        builder.with_root_certificates(roots)
+    };
+    let Some((certificate, key)) = &access.certificate else { return Ok(builder.with_no_client_auth()) };
+    let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|e| format!("the client certificate: {e}"))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| format!("the client key: {e}"))?;
+    Ok(builder.with_client_auth_cert(chain, key)?)
+}
+
+/// Takes any certificate, as `insecure-skip-tls-verify` asks for; whoever shows it must still have its key.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_unquoted() {
+        assert_eq!(
+            warning(r#"299 - "unknown field \"spec.x\"" "#).as_deref(),
+            Some("unknown field \"spec.x\"")
+        );
+        assert_eq!(warning("299 - \"cut"), None);
+        assert_eq!(warning("299"), None);
+    }
+}

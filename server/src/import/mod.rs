@@ -1,0 +1,434 @@
+//! `kindom import`: what was exported, created again.
+//!
+//! **Flow.** Objects are created in waves: owners before what they own, so that references can follow them to their new
+//! uids; otherwise in the order of the files. In a wave neighbours of the same type are created several at a time. What is
+//! there already is compared with what the server would make of ours, which a dry run tells.
+//!
+//! **Guarantees.** Repeating it changes nothing. Nothing that is there is changed without `--overwrite`, and with it only
+//! as it was last read. An object that fails is told, and all others are tried; what is owned by one that is not there is
+//! not created, as a garbage collector would take that for orphaned. If the server does not answer, it ends: a repetition goes on.
+
+mod object;
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::Write as _;
+
+use futures::{StreamExt as _, stream};
+use hyper::{Method, StatusCode};
+use kindom_api::Value;
+use kindom_api::faces::Face;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::BoxError;
+use crate::client::{Answer, Client};
+use crate::flags::{Import, Validate};
+use crate::kubeconfig::Access;
+use crate::manifests::{Place, complete_items, items, read, text};
+use object::{clean, differences, follow_owners, owners, uid, waves};
+
+/// How many creates are under way at a time.
+const IN_FLIGHT: usize = 16;
+/// How often an object is tried again that somebody else has changed meanwhile.
+const TRIES: usize = 5;
+/// What stands in a path as it is.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// A registration is waited for, so that its objects may follow in the same run.
+const WAIT_FOR_TYPE: &str = "&waitFor=Established&timeout=10s";
+
+/// Imports, and tells what became of each object.
+///
+/// # Errors
+/// What cannot be read, no server, or the number of objects that failed.
+pub(crate) fn run(options: &Import) -> Result<(), BoxError> {
+    let objects = flattened(read(&options.filename)?);
+    let access =
+        Access::load(options.kubeconfig.as_deref(), options.context.as_deref(), options.server.as_deref())?;
+    let namespace = options.namespace.clone().unwrap_or_else(|| access.namespace.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = Client::new(&access)?;
+        let mut import = Importer { client, options, namespace, types: HashMap::new(), now: HashMap::new() };
+        import.all(&objects).await
+    })
+}
+
+/// The objects of all documents, those of lists one by one.
+fn flattened(documents: Vec<(Place, Value)>) -> Vec<(Place, Value)> {
+    let mut all = Vec::new();
+    for (place, mut document) in documents {
+        complete_items(&mut document);
+        match items(&mut document) {
+            Some(list) => all.extend(list.drain(..).enumerate().map(|(i, item)| (place.item(i), item))),
+            None => all.push((place, document)),
+        }
+    }
+    all
+}
+
+/// A type of objects, as discovery tells of it.
+#[derive(Debug, Clone, PartialEq)]
+struct Type {
+    plural: String,
+    namespaced: bool,
+    has_status: bool,
+    /// Whether its objects are registrations of types.
+    registers: bool,
+}
+
+/// What became of an object.
+struct Outcome {
+    /// That of the object that is there now, if there is one.
+    uid: Option<String>,
+    /// What was done, or why nothing was.
+    done: Result<&'static str, String>,
+    /// What the server wants to be known.
+    warnings: Vec<String>,
+}
+
+impl Outcome {
+    fn done(how: &'static str, answer: Answer) -> Self {
+        Self { uid: Some(uid(&answer.body).to_owned()), done: Ok(how), warnings: answer.warnings }
+    }
+
+    fn refused(why: String) -> Self {
+        Self { uid: None, done: Err(why), warnings: Vec::new() }
+    }
+}
+
+/// An object that is to be created.
+struct Wanted {
+    kind: Type,
+    /// Where its type's objects are: `/apis/g/v1/namespaces/a/oxen`.
+    collection: String,
+    name: String,
+    body: Value,
+}
+
+struct Importer<'a> {
+    client: Client,
+    options: &'a Import,
+    namespace: String,
+    /// By apiVersion and kind.
+    types: HashMap<(String, String), Type>,
+    /// The uids of what is imported, by those that they had.
+    now: HashMap<String, String>,
+}
+
+impl Importer<'_> {
+    async fn all(&mut self, objects: &[(Place, Value)]) -> Result<(), BoxError> {
+        let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+        let all: Vec<&Value> = objects.iter().map(|(_, object)| object).collect();
+        let imported: BTreeSet<&str> =
+            all.iter().map(|object| uid(object)).filter(|u| !u.is_empty()).collect();
+        for warning in warnings(objects, &imported) {
+            writeln!(err, "warning: {warning}")?;
+        }
+        // Each text once: the same is often said of every object.
+        let mut told = BTreeSet::new();
+        let mut failed = 0;
+        for wave in waves(&all) {
+            let wave: Vec<&(Place, Value)> = wave.iter().filter_map(|&i| objects.get(i)).collect();
+            for run in wave.chunk_by(|(_, a), (_, b)| type_of(a) == type_of(b)) {
+                let mut now = Vec::new();
+                let Some((_, first)) = run.first() else { continue };
+                let kind = self.kind(type_of(first)).await?;
+                let mut results = stream::iter(run)
+                    .map(|(_, object)| self.import(object, &kind, &imported))
+                    .buffered(IN_FLIGHT);
+                for (place, object) in run {
+                    let Some(outcome) = results.next().await.transpose()? else { break };
+                    now.extend(outcome.uid.map(|is| (uid(object).to_owned(), is)));
+                    for text in outcome.warnings.into_iter().filter(|text| told.insert(text.clone())) {
+                        writeln!(err, "warning: {place}: {}: {text}", named(object))?;
+                    }
+                    match outcome.done {
+                        Ok(how) => writeln!(out, "{} {how}", name_of(object))?,
+                        Err(why) => {
+                            failed += 1;
+                            writeln!(err, "error: {place}: {}: {why}", named(object))?;
+                        }
+                    }
+                }
+                drop(results);
+                self.now.extend(now);
+            }
+        }
+        match failed {
+            0 => Ok(()),
+            _ => Err(format!("{failed} of {} objects not imported", objects.len()).into()),
+        }
+    }
+
+    /// What discovery says of a type, or why it says nothing.
+    async fn kind(&mut self, (api_version, kind): (&str, &str)) -> Result<Result<Type, String>, BoxError> {
+        let key = (api_version.to_owned(), kind.to_owned());
+        if let Some(known) = self.types.get(&key) {
+            return Ok(Ok(known.clone()));
+        }
+        let answer = self.client.send(Method::GET, &group_version_path(api_version), None).await?;
+        if !matches!(answer.status, StatusCode::OK | StatusCode::NOT_FOUND) {
+            return Ok(Err(format!("discovery of {api_version}: {}", answer.message())));
+        }
+        let Some(found) = find_type(&answer.body, api_version, kind) else {
+            // It may be served once registrations of this run are created.
+            return Ok(Err(format!("no kind {kind:?} is served in {api_version:?}")));
+        };
+        self.types.insert(key, found.clone());
+        Ok(Ok(found))
+    }
+
+    async fn import(
+        &self,
+        object: &Value,
+        kind: &Result<Type, String>,
+        imported: &BTreeSet<&str>,
+    ) -> Result<Outcome, BoxError> {
+        let wanted = match self.wanted(object, kind, imported) {
+            Ok(wanted) => wanted,
+            Err(why) => return Ok(Outcome::refused(why)),
+        };
+        let wait = if wanted.kind.registers { WAIT_FOR_TYPE } else { "" };
+        let path = format!("{}?{}{wait}", wanted.collection, self.validation());
+        for _ in 0..TRIES {
+            let answer = self.client.send(Method::POST, &path, Some(&wanted.body)).await?;
+            if answer.status.is_success() {
+                return Ok(Outcome::done("created", answer));
+            }
+            if answer.reason() != "AlreadyExists" {
+                return Ok(Outcome::refused(answer.message()));
+            }
+            if let Some(outcome) = self.compare(&wanted).await? {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::refused("others change it all the time".to_owned()))
+    }
+
+    /// What becomes of an object that is there; nothing if it has to be tried again.
+    async fn compare(&self, wanted: &Wanted) -> Result<Option<Outcome>, BoxError> {
+        let path = format!("{}/{}", wanted.collection, escaped(&wanted.name));
+        let there = self.client.send(Method::GET, &path, None).await?;
+        match there.status {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND => return Ok(None),
+            _ => return Ok(Some(Outcome::refused(there.message()))),
+        }
+        let cleaned = |object: &Value| clean(object.clone(), wanted.kind.has_status);
+        let is = cleaned(&there.body);
+        if is == wanted.body {
+            return Ok(Some(Outcome::done("unchanged", there)));
+        }
+        let mut body = wanted.body.clone();
+        let revision = there.body.at(&["metadata", "resourceVersion"]).cloned().unwrap_or_default();
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion", revision);
+        }
+        // What it would be: with the type's defaults, and without what it does not know.
+        let path = format!("{path}?{}", self.validation());
+        let would_be = self.client.send(Method::PUT, &format!("{path}&dryRun=All"), Some(&body)).await?;
+        if is_lost_race(&would_be) {
+            return Ok(None);
+        }
+        let ours = if would_be.status.is_success() { cleaned(&would_be.body) } else { wanted.body.clone() };
+        if ours == is {
+            return Ok(Some(Outcome::done("unchanged", there)));
+        }
+        if !self.options.overwrite {
+            let fields = differences(&ours, &is);
+            let why = format!("it is there with another content ({fields}); --overwrite replaces it");
+            return Ok(Some(Outcome { done: Err(why), ..Outcome::done("", there) }));
+        }
+        let answer = self.client.send(Method::PUT, &path, Some(&body)).await?;
+        Ok(match answer.status.is_success() {
+            true => Some(Outcome::done("replaced", answer)),
+            false if is_lost_race(&answer) => None,
+            false => Some(Outcome::refused(answer.message())),
+        })
+    }
+
+    /// What to create for an object, and where.
+    fn wanted(
+        &self,
+        object: &Value,
+        kind: &Result<Type, String>,
+        imported: &BTreeSet<&str>,
+    ) -> Result<Wanted, String> {
+        let kind = kind.as_ref().map_err(Clone::clone)?;
+        let name = text(object, &["metadata", "name"]).to_owned();
+        if name.is_empty() {
+            return Err("it has no name".to_owned());
+        }
+        let mut body = clean(object.clone(), kind.has_status);
+        let missing = owners(object).find(|owner| {
+            let uid = text(owner, &["uid"]);
+            imported.contains(uid) && !self.now.contains_key(uid)
+        });
+        if let Some(owner) = missing {
+            return Err(format!("its owner {} was not imported", owner_name(owner)));
+        }
+        follow_owners(&mut body, &self.now);
+        let mut collection = group_version_path(type_of(object).0);
+        if kind.namespaced {
+            let said = text(object, &["metadata", "namespace"]);
+            let namespace = if said.is_empty() { self.namespace.as_str() } else { said };
+            collection = format!("{collection}/namespaces/{}", escaped(namespace));
+            if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.insert("namespace", namespace);
+            }
+        }
+        let collection = format!("{collection}/{}", escaped(&kind.plural));
+        Ok(Wanted { kind: kind.clone(), collection, name, body })
+    }
+
+    fn validation(&self) -> &'static str {
+        match self.options.validate {
+            Validate::Strict => "fieldValidation=Strict",
+            Validate::Warn => "fieldValidation=Warn",
+            Validate::Ignore => "fieldValidation=Ignore",
+        }
+    }
+}
+
+/// The apiVersion and kind.
+fn type_of(object: &Value) -> (&str, &str) {
+    (text(object, &["apiVersion"]), text(object, &["kind"]))
+}
+
+/// `ox.farm.example.com/bo`, as kubectl names objects.
+fn name_of(object: &Value) -> String {
+    let (api_version, kind) = type_of(object);
+    let group = api_version.split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
+    format!("{}{group}/{}", kind.to_lowercase(), text(object, &["metadata", "name"]))
+}
+
+/// The same with its namespace, as several may have the name.
+fn named(object: &Value) -> String {
+    match text(object, &["metadata", "namespace"]) {
+        "" => name_of(object),
+        namespace => format!("{} in namespace {namespace}", name_of(object)),
+    }
+}
+
+fn owner_name(reference: &Value) -> String {
+    format!("{} {:?}", text(reference, &["kind"]), text(reference, &["name"]))
+}
+
+/// A PUT that came too late: somebody else has changed or deleted the object.
+fn is_lost_race(answer: &Answer) -> bool {
+    matches!(answer.reason(), "Conflict" | "NotFound")
+}
+
+fn escaped(segment: &str) -> impl std::fmt::Display + '_ {
+    utf8_percent_encode(segment, SEGMENT)
+}
+
+/// `/api/v1`, `/apis/g/v1`
+fn group_version_path(api_version: &str) -> String {
+    match api_version.split_once('/') {
+        Some((group, version)) => format!("/apis/{}/{}", escaped(group), escaped(version)),
+        None => format!("/api/{}", escaped(api_version)),
+    }
+}
+
+/// A kind in an APIResourceList; resources of other groups and subresources do not count.
+fn find_type(list: &Value, api_version: &str, kind: &str) -> Option<Type> {
+    let all = list.get("resources").and_then(Value::as_array)?;
+    let is_it = |r: &&Value| text(r, &["kind"]) == kind && !text(r, &["name"]).contains('/');
+    let plural = text(all.iter().find(is_it)?, &["name"]).to_owned();
+    let named = |name: &str| all.iter().find(|r| text(r, &["name"]) == name);
+    Some(Type {
+        namespaced: named(&plural)?.get("namespaced") == Some(&Value::Bool(true)),
+        has_status: named(&format!("{plural}/status")).is_some(),
+        registers: Face::of(api_version, kind).is_some(),
+        plural,
+    })
+}
+
+/// What will not be as it was.
+fn warnings(objects: &[(Place, Value)], imported: &BTreeSet<&str>) -> Vec<String> {
+    let mut told = BTreeSet::new();
+    let mut all = Vec::new();
+    for (place, object) in objects {
+        if !object.at(&["metadata", "deletionTimestamp"]).is_none_or(Value::is_null) {
+            all.push(format!("{place}: {} was being deleted; as a new object it is not", named(object)));
+        }
+        for owner in owners(object) {
+            let uid = text(owner, &["uid"]);
+            if !imported.contains(uid) && told.insert(uid) {
+                all.push(format!(
+                    "{place}: {} stays owned by {} with uid {uid}, which is not imported here; if its owner has another uid by now, set that",
+                    named(object),
+                    owner_name(owner),
+                ));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifests::parse;
+
+    fn objects(manifest: &str) -> Vec<(Place, Value)> {
+        flattened(parse("data.yaml", manifest.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn objects_of_lists_are_found_and_named() {
+        let all = objects(
+            "{apiVersion: v1, kind: List, items: [{apiVersion: farm.io/v1, kind: Ox, metadata: {name: bo, namespace: a}}]}\n\
+             ---\n{apiVersion: v1, kind: NamespaceList, items: [{metadata: {name: a}}]}\n",
+        );
+        let shown: Vec<String> =
+            all.iter().map(|(place, object)| format!("{place}: {}", named(object))).collect();
+        assert_eq!(
+            shown,
+            [
+                "data.yaml: document 1, item 1: ox.farm.io/bo in namespace a",
+                "data.yaml: document 2, item 1: namespace/a"
+            ]
+        );
+    }
+
+    #[test]
+    fn paths_hold_what_manifests_say_as_it_is() {
+        assert_eq!(group_version_path("v1"), "/api/v1");
+        assert_eq!(group_version_path("farm.io/v1"), "/apis/farm.io/v1");
+        assert_eq!(group_version_path("a/../b"), "/apis/a/..%2Fb");
+        assert_eq!(escaped("a/b?c d").to_string(), "a%2Fb%3Fc%20d");
+    }
+
+    #[test]
+    fn types_are_found_in_discovery() {
+        let list = &objects(
+            "{kind: APIResourceList, resources: [{name: oxen/scale, kind: Scale, namespaced: true},\
+             {name: oxen/status, kind: Ox, namespaced: true}, {name: oxen, kind: Ox, namespaced: true},\
+             {name: thirdpartyresources, kind: ThirdPartyResource, namespaced: false}]}",
+        )[0]
+        .1;
+        let ox = Type { plural: "oxen".into(), namespaced: true, has_status: true, registers: false };
+        assert_eq!(find_type(list, "farm.io/v1", "Ox"), Some(ox));
+        assert_eq!(find_type(list, "farm.io/v1", "Scale"), None);
+        let tpr = find_type(list, "apiextension.k8s.io/v1beta1", "ThirdPartyResource").unwrap();
+        assert!(tpr.registers && !tpr.namespaced && !tpr.has_status);
+    }
+
+    #[test]
+    fn what_will_be_otherwise_is_told_once() {
+        let all = objects(
+            "{kind: Ox, metadata: {name: a, deletionTimestamp: t, ownerReferences: [{kind: Herd, name: h, uid: u}]}}\n---\n\
+             {kind: Ox, metadata: {name: b, ownerReferences: [{kind: Herd, name: h, uid: u}, {uid: x}]}}",
+        );
+        let told = warnings(&all, &BTreeSet::from(["x"]));
+        assert_eq!(
+            told,
+            [
+                "data.yaml: document 1: ox/a was being deleted; as a new object it is not",
+                "data.yaml: document 1: ox/a stays owned by Herd \"h\" with uid u, which is not imported here; \
+                 if its owner has another uid by now, set that",
+            ]
+        );
+    }
+}
