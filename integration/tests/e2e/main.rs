@@ -24,6 +24,7 @@ mod kill9;
 mod kube_rs;
 mod layers;
 mod load;
+mod migration;
 mod names;
 mod older_face;
 mod pages;
