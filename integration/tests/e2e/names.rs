@@ -223,6 +223,32 @@ async fn a_write_can_wait_until_its_type_is_established() {
     assert!(is(&removed, "NamesAccepted", "False"), "{removed}");
 }
 
+/// On every face, in that face's own words.
+#[tokio::test]
+async fn every_face_can_wait() {
+    let (_server, client) = server().await;
+    let tprs = "/apis/apiextension.k8s.io/v1beta1/thirdpartyresources";
+    let tpr = json!({
+        "apiVersion": "apiextension.k8s.io/v1beta1", "kind": "ThirdPartyResource",
+        "metadata": {"name": format!("rings.{GROUP}")},
+        "spec": {"group": GROUP, "version": "v1", "names": {"plural": "rings", "kind": "Ring", "shortNames": ["ns"]}},
+    });
+    let created = client.post(&format!("{tprs}?waitFor=Established&timeout=60s"), &tpr).await.unwrap();
+    let created = created.expect_status(201).unwrap();
+    assert_eq!(warnings(&created), [warning(0, "ns", "namespaces")]);
+    assert!(is(&created.json(), "NameConflict", "False"), "{}", created.text());
+    assert_eq!(created.at("/status/acceptedNames/kind"), "Ring");
+    assert_eq!(client.get(&format!("/apis/{GROUP}/v1/rings")).await.unwrap().status, 200);
+
+    let older = CRDS.replace("/v1/", "/v1beta1/");
+    let mut crd = named(GROUP, "bands", "band", &[]);
+    crd["apiVersion"] = json!("apiextensions.k8s.io/v1beta1");
+    crd["spec"]["versions"] = json!([{"name": "v1", "served": true, "storage": true}]);
+    let created = client.post(&format!("{older}?waitFor=Established&timeout=60s"), &crd).await.unwrap();
+    let created = created.expect_status(201).unwrap().json();
+    assert!(is(&created, "Established", "True") && created["apiVersion"] == crd["apiVersion"], "{created}");
+}
+
 /// A change of names waits for the verdict on those names, not for what was said of the names before.
 #[tokio::test]
 async fn a_change_can_wait_too() {
