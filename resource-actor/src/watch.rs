@@ -198,6 +198,10 @@ impl WatchCursor {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
+        if self.storage().published() < end {
+            // The registry may know of the end by a read of the store that is ahead of this process's watches.
+            self.storage().fresh().await.map_err(|e| self.error(e))?;
+        }
         if self.history.is_none() && self.cursor < end {
             self.read_history().await?;
         }

@@ -32,6 +32,7 @@ mod python_client;
 mod registration;
 mod replay;
 mod requirements;
+mod simulation;
 mod start;
 mod storage_versions;
 mod support;
