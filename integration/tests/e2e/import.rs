@@ -1,21 +1,14 @@
 //! `kindom import` against a server, and what it does where something is in its way.
 
-use kindom_integration::{Client, Output, Server, tools};
+use kindom_integration::{Client, Output, Server};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
-use crate::support::{CRDS, crd, names, namespace, object, refused, register, until_gone};
+use crate::support::{CRDS, crd, kindom, names, namespace, object, refused, register, until_gone};
 
 const GROUP: &str = "farm.example.com";
 
 fn at(namespace: &str, plural: &str) -> String {
     format!("/apis/{GROUP}/v1/namespaces/{namespace}/{plural}")
-}
-
-async fn kindom(server: &Server, args: &[&str], stdin: &str) -> Output {
-    let mut command = Command::new(tools::kindom().unwrap());
-    command.args(args);
-    server.run(command, stdin).await.unwrap()
 }
 
 async fn import(server: &Server, args: &[&str], manifest: &str) -> Output {

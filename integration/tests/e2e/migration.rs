@@ -4,7 +4,7 @@ use kindom_integration::{Client, Server};
 use serde_json::{Value, json};
 
 use crate::pages;
-use crate::support::{CRDS, crd, object, refused, register, until, until_gone};
+use crate::support::{CRDS, condition, crd, kindom, object, refused, register, until, until_gone};
 
 const PAGE: &str = "docs/migration.md";
 const GROUP: &str = "farm.example.com";
@@ -24,6 +24,56 @@ async fn old_manifests_are_converted_word_by_word() {
     let crd = client.get(&format!("{CRDS}/oxs.{GROUP}")).await.unwrap().expect_status(200).unwrap();
     assert_eq!(crd.at("/spec/names/kind"), "Ox");
     assert_eq!(client.get(&format!("{CRDS}/cows.{GROUP}")).await.unwrap().status, 404);
+}
+
+/// T-05: the three kinds of former times, and what each of them let its objects be.
+#[tokio::test]
+async fn converted_registrations_serve_the_same_objects() {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    let old = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "extensions/v1beta1", "kind": "ThirdPartyResource",
+            "metadata": {"name": format!("farm-hand.{GROUP}")}, "versions": [{"name": "v1"}],
+        },
+        {
+            "apiVersion": "apiextension.k8s.io/v1beta1", "kind": "ThirdPartyResource",
+            "metadata": {"name": format!("oxen.{GROUP}")},
+            "spec": {"group": GROUP, "version": "v1", "Names": {"plural": "oxen", "kind": "Ox"}},
+        },
+        {
+            "apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("cows.{GROUP}"), "uid": "an-old-one"},
+            "spec": {
+                "group": GROUP, "version": "v1", "names": {"plural": "cows", "kind": "Cow"},
+                "additionalPrinterColumns": [{"name": "Milk", "type": "integer", "JSONPath": ".spec.milk"}],
+                "validation": {"openAPIV3Schema": {"properties": {
+                    "spec": {"properties": {"milk": {"type": "integer", "minimum": 0}}},
+                }}},
+            },
+            "status": {"storedVersions": ["v0"]},
+        },
+    ]});
+    let output = kindom(&server, &["convert", "-f", "-", "-o", "json"], &old.to_string()).await;
+    let new = output.success().unwrap();
+    server.kubectl_with(&["create", "-f", "-"], &new).await.unwrap().success().unwrap();
+    for (plural, kind) in [("farmhands", "FarmHand"), ("oxen", "Ox"), ("cows", "Cow")] {
+        condition(&client, &format!("{plural}.{GROUP}"), "Established", "True").await;
+        let path = format!("/apis/{GROUP}/v1/namespaces/default/{plural}");
+        let spec = json!({"milk": 7, "any": {"thing": [1.5]}});
+        let mut body = object(GROUP, kind, "a", spec.clone());
+        body["more"] = json!({"of": "it"});
+        let created = client.post(&path, &body).await.unwrap().expect_status(201).unwrap().json();
+        assert_eq!((&created["spec"], &created["more"]), (&spec, &body["more"]), "{kind}");
+    }
+    let dry = object(GROUP, "Cow", "dry", json!({"milk": -1}));
+    let cows = format!("/apis/{GROUP}/v1/namespaces/default/cows");
+    refused(client.post(&cows, &dry).await, 422, "Invalid", "spec.milk: Invalid value: -1");
+    let shown = server.kubectl(&["get", "cows"]).await.unwrap();
+    assert_eq!(shown.split_whitespace().collect::<Vec<_>>(), ["NAME", "MILK", "a", "7"]);
+    // What is v1 already is left alone.
+    let again = kindom(&server, &["convert", "-f", "-", "-o", "json"], &new).await.success().unwrap();
+    assert_eq!(again, new);
 }
 
 /// T-05, T-50, T-52, T-53, T-54, T-56: the seven steps as the proposal prints them.

@@ -1,6 +1,6 @@
 //! What several modules need.
 
-use kindom_integration::{Answer, Client, HarnessError};
+use kindom_integration::{Answer, Client, HarnessError, Output, Server, tools};
 use serde_json::{Value, json};
 
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -91,6 +91,13 @@ pub(crate) async fn until_gone(client: &Client, collection: &str, name: &str) {
         return;
     }
     while watch.event().await.unwrap()["type"] != "DELETED" {}
+}
+
+/// Runs the binary with other arguments than `serve`, as a client of this server.
+pub(crate) async fn kindom(server: &Server, args: &[&str], stdin: &str) -> Output {
+    let mut command = tokio::process::Command::new(tools::kindom().unwrap());
+    command.args(args);
+    server.run(command, stdin).await.unwrap()
 }
 
 /// Creates a namespace.
