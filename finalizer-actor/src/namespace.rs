@@ -13,10 +13,11 @@ use kindom_api::{GroupResource, json};
 use kindom_registry_actor::Registered;
 use kindom_resource_actor::{Scope, StoredObject};
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
+use tokio::time::timeout_at;
 
 use crate::actor::{ReconcileError, STEP, World};
 use crate::drain::{Drain, DrainError, Held, Left, Stock, is_empty};
-use crate::progress::Pace;
+use crate::progress::{Pace, TOLD_AFTER};
 use crate::registration::now;
 use crate::rules::{self, Content};
 
@@ -139,23 +140,32 @@ async fn empty_of(
 async fn hold(world: &World, seen: &StoredObject, mut remaining: Remaining) -> Result<(), ReconcileError> {
     let mut pace = Pace::default();
     pace.told(remaining.objects());
+    let mut untold: Option<Deadline> = None;
     loop {
-        let changes = remaining.held.iter_mut().map(|(_, held)| held.change().boxed());
-        let (change, at, _) = select_all(changes).await;
-        match change? {
-            Left::Unsettled => return Ok(()),
-            Left::Nothing => drop(remaining.held.swap_remove(at)),
-            Left::Something => {}
+        let changes = select_all(remaining.held.iter_mut().map(|(_, held)| held.change().boxed()));
+        let changes = changes.map(|(change, at, _)| (change, at));
+        let changed = match untold {
+            None => Some(changes.await),
+            Some(deadline) => timeout_at(deadline.instant(), changes).await.ok(),
+        };
+        if let Some((change, at)) = changed {
+            match change? {
+                Left::Unsettled => return Ok(()),
+                Left::Nothing => drop(remaining.held.swap_remove(at)),
+                Left::Something => {}
+            }
+            untold.get_or_insert_with(|| Deadline::after(TOLD_AFTER));
         }
         if remaining.held.is_empty() {
             return Ok(());
         }
         let left = remaining.objects();
-        if pace.due(left)
+        if (pace.due(left) || untold.is_some_and(|deadline| deadline.passed()))
             && let Some(object) = current(world, seen).await?
         {
             conclude(world, &object, &remaining.content(), false).await?;
             pace.told(left);
+            untold = None;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How far a drain has got, and when and how that is told. Pure.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// So many different finalizers are counted by name; what else there is counts as "others".
 const FINALIZERS_MAX: usize = 64;
@@ -12,6 +13,8 @@ pub(crate) const NAMES_TOLD: usize = 3;
 const NAME_CHARS_MAX: usize = 128;
 /// So few objects are told one by one.
 const FEW: usize = 8;
+/// Changes that were not worth a write of their own are told after this.
+pub(crate) const TOLD_AFTER: Duration = Duration::from_secs(3);
 /// What a page of objects should weigh, in bytes, and how many it may hold: pages are what a drain has in memory.
 const PAGE_BYTES: usize = 1 << 20;
 const PAGE_MAX: usize = 1000;

@@ -2,8 +2,6 @@
 //!
 //! Source: apiextensions `pkg/controller/finalizer/crd_finalizer.go` (1.37).
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use kindom_actor_kit::Deadline;
 use kindom_api::crd::{CLEANUP_FINALIZER, CustomResourceDefinition, condition, decode_crd};
@@ -16,10 +14,8 @@ use tokio::time::timeout_at;
 
 use crate::actor::{ReconcileError, STEP, World};
 use crate::drain::{Drain, DrainError, Held, Left, Stock, first_keys};
-use crate::progress::{NAMES_TOLD, Pace, Tally, message};
+use crate::progress::{NAMES_TOLD, Pace, TOLD_AFTER, Tally, message};
 
-/// Changes that were not worth a write of their own are told after this.
-const TOLD_AFTER: Duration = Duration::from_secs(3);
 /// So many attempts may fail before the condition says so: one failure is most often somebody's fall.
 const FAILURES_UNTOLD: u32 = 3;
 

@@ -1,7 +1,10 @@
 //! A namespace that is deleted takes its content along.
 
+use std::time::Duration;
+
 use kindom_api::{Value, object};
 use kindom_resource_actor::{RuleContext, Target, WriteError};
+use kindom_storage::Storage as _;
 use tokio::time::Instant;
 
 use crate::world::*;
@@ -102,6 +105,36 @@ fn a_create_that_races_with_the_namespace_never_survives_it() {
             assert!(world.keys(widgets.prefix()).is_empty());
         });
     }
+}
+
+/// Every change is told in the end, but many of them with one write.
+#[test]
+fn what_is_left_in_a_namespace_is_told_at_a_bounded_rate() {
+    run(6, 1, |world| async move {
+        world.make_namespace("a").await;
+        let (widgets, gadgets) = (world.established("widgets").await, world.established("gadgets").await);
+        for i in 0..100 {
+            create(&widgets, "a", &format!("o{i}"), &["g.io/x"], None).await.unwrap();
+        }
+        create(&gadgets, "a", "o", &["g.io/x"], None).await.unwrap();
+        let mut cursor = world.namespaces().watch(world.store.published()).unwrap();
+        world.delete_namespace("a").await.unwrap();
+        world.until_namespace_says("a", "g.io/x in 101 resource instances").await;
+        for i in 0..3 {
+            release(&widgets, "a", &format!("o{i}")).await.unwrap();
+        }
+        world.until_namespace_says("a", "widgets.g.io has 97 resource instances").await;
+        for i in 3..100 {
+            release(&widgets, "a", &format!("o{i}")).await.unwrap();
+        }
+        release(&gadgets, "a", "o").await.unwrap();
+        world.until_no_namespace("a").await;
+        let mut seen = 0;
+        while let Ok(Ok(events)) = tokio::time::timeout(Duration::ZERO, cursor.next(1000)).await {
+            seen += events.len();
+        }
+        assert!((10..40).contains(&seen), "{seen} changes of the namespace");
+    });
 }
 
 #[test]
