@@ -116,6 +116,27 @@ async fn what_is_there_with_other_content_is_left_or_replaced() {
     assert_eq!(client.get(&abe).await.unwrap().at("/spec"), before["spec"]);
 }
 
+/// What is on its way out has the content that is wanted, but not for long.
+#[tokio::test]
+async fn what_is_being_deleted_does_not_count_as_imported() {
+    let (server, client) = started().await;
+    register(&client, &crd(GROUP, "oxen", "Ox", "Namespaced")).await;
+    let mut bo = ox("bo", json!({}));
+    bo["metadata"]["finalizers"] = json!(["farm.example.com/barn"]);
+    let file = list(&[bo]);
+    import(&server, &[], &file).await.success().unwrap();
+    let path = format!("{}/bo", at("default", "oxen"));
+    client.delete(&path).await.unwrap().expect_status(200).unwrap();
+    for args in [&[][..], &["--overwrite"]] {
+        let output = import(&server, args, &file).await;
+        assert_eq!((output.status.code(), output.stdout.as_str()), (Some(1), ""));
+        assert!(output.stderr.contains("it is there and being deleted"), "{}", output.stderr);
+    }
+    let release = json!({"metadata": {"finalizers": null}});
+    client.merge_patch(&path, &release).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(import(&server, &[], &file).await.success().unwrap(), "ox.farm.example.com/bo created\n");
+}
+
 #[tokio::test]
 async fn one_that_fails_stops_no_other() {
     let (server, client) = started().await;

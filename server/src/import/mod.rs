@@ -213,6 +213,12 @@ impl Importer<'_> {
             StatusCode::NOT_FOUND => return Ok(None),
             _ => return Ok(Some(Outcome::refused(there.message()))),
         }
+        // As its content may be the same, it would look as if it were imported.
+        if is_being_deleted(&there.body) {
+            return Ok(Some(Outcome::refused(
+                "it is there and being deleted; try again once it is gone".to_owned(),
+            )));
+        }
         let cleaned = |object: &Value| clean(object.clone(), wanted.kind.has_status);
         let is = cleaned(&there.body);
         if is == wanted.body {
@@ -235,7 +241,11 @@ impl Importer<'_> {
         }
         if !self.options.overwrite {
             let fields = differences(&ours, &is);
-            let why = format!("it is there with another content ({fields}); --overwrite replaces it");
+            let remedy = match would_be.status.is_success() {
+                true => "--overwrite replaces it".to_owned(),
+                false => format!("this one would not be taken: {}", would_be.message()),
+            };
+            let why = format!("it is there with another content ({fields}); {remedy}");
             return Ok(Some(Outcome { done: Err(why), ..Outcome::done("", there) }));
         }
         let answer = self.client.send(Method::PUT, &path, Some(&body)).await?;
@@ -313,6 +323,10 @@ fn owner_name(reference: &Value) -> String {
     format!("{} {:?}", text(reference, &["kind"]), text(reference, &["name"]))
 }
 
+fn is_being_deleted(object: &Value) -> bool {
+    !object.at(&["metadata", "deletionTimestamp"]).is_none_or(Value::is_null)
+}
+
 /// A PUT that came too late: somebody else has changed or deleted the object.
 fn is_lost_race(answer: &Answer) -> bool {
     matches!(answer.reason(), "Conflict" | "NotFound")
@@ -349,7 +363,7 @@ fn warnings(objects: &[(Place, Value)], imported: &BTreeSet<&str>) -> Vec<String
     let mut told = BTreeSet::new();
     let mut all = Vec::new();
     for (place, object) in objects {
-        if !object.at(&["metadata", "deletionTimestamp"]).is_none_or(Value::is_null) {
+        if is_being_deleted(object) {
             all.push(format!("{place}: {} was being deleted; as a new object it is not", named(object)));
         }
         for owner in owners(object) {
