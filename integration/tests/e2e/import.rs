@@ -75,7 +75,7 @@ async fn what_one_server_exports_another_imports() {
     assert_eq!(again.lines().count(), output.stdout.lines().count());
 }
 
-/// T-53: on the proposal's face, and with a schema whose defaults the file does not hold.
+/// T-53: also where the file does not hold the defaults of the schema.
 #[tokio::test]
 async fn what_is_there_with_other_content_is_left_or_replaced() {
     let (server, client) = started().await;
@@ -192,7 +192,7 @@ async fn one_that_fails_stops_no_other() {
     assert_eq!(names(&there), ["abe", "bo", "odd", "odd-2", "odd-3"]);
 }
 
-/// The file has what a client of the server sends that kubectl would have left out: see T-53.
+/// T-53: the resourceVersions in the file, which the server would refuse, are left out.
 #[tokio::test]
 async fn many_objects_come_in_their_order_and_go_on_after_a_stop() {
     let count = kindom_integration::count(200, 20_000);
