@@ -4,6 +4,7 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -136,10 +137,10 @@ impl Client {
 
     async fn act(&self) {
         let mood = self.world.truth.weather.lock().unwrap().mood;
-        let likely: [u64; 11] = match mood {
-            Mood::Even => [18, 9, 4, 5, 4, 10, 24, 8, 6, 5, 5],
-            Mood::Names => [30, 40, 0, 0, 5, 15, 4, 2, 1, 1, 0],
-            Mood::Drains => [15, 0, 2, 6, 0, 15, 40, 6, 8, 2, 3],
+        let likely: [u64; 13] = match mood {
+            Mood::Even => [14, 4, 9, 4, 5, 4, 4, 10, 24, 8, 6, 5, 5],
+            Mood::Names => [25, 5, 40, 0, 0, 0, 5, 8, 4, 2, 1, 1, 0],
+            Mood::Drains => [12, 3, 0, 2, 6, 3, 0, 15, 40, 6, 8, 2, 3],
         };
         let mut at = self.chance.below(likely.iter().sum());
         let mut act = 0;
@@ -149,15 +150,18 @@ impl Client {
         }
         match act {
             0 => self.register().await,
-            1 => self.amend(Amendment::Names(self.new_names())).await,
-            2 => self.amend(Amendment::Epoch(self.epoch())).await,
-            3 => self.amend(Amendment::StorageVersion).await,
-            4 => self.forge().await,
-            5 => self.deregister().await,
-            6 => self.create().await,
-            7 => self.change(false).await,
-            8 => self.change(true).await,
-            9 => self.delete().await,
+            1 => self.propose().await,
+            2 if self.chance.below(2) == 0 => self.rival().await,
+            2 => self.amend(Amendment::Names(self.new_names())).await,
+            3 => self.amend(Amendment::Epoch(self.epoch())).await,
+            4 => self.amend(Amendment::StorageVersion).await,
+            5 => self.amend(self.policy()).await,
+            6 => self.forge().await,
+            7 => self.deregister().await,
+            8 => self.create().await,
+            9 => self.change().await,
+            10 => self.release().await,
+            11 => self.delete().await,
             _ if self.chance.below(2) == 0 => self.read().await,
             _ => self.namespace().await,
         }
@@ -174,13 +178,23 @@ impl Client {
 
     /// What the client was told of a write that carries its mark.
     fn learned(&self, replica: &Replica, what: &str, outcome: &Option<Result<Written, WriteError>>) {
+        self.learned_of(&self.mark(), replica, what, outcome);
+    }
+
+    fn learned_of(
+        &self,
+        mark: &str,
+        replica: &Replica,
+        what: &str,
+        outcome: &Option<Result<Written, WriteError>>,
+    ) {
         self.note(replica, what, outcome);
         let told = match outcome {
             // Its last finalizer went: the write that carried the mark became a delete.
             Some(Ok(written)) if written.deleted => Told::Unknown,
             outcome => told(outcome),
         };
-        self.world.truth.demand(&replica.who, |judge| judge.told(&self.mark(), told));
+        self.world.truth.demand(&replica.who, |judge| judge.told(mark, told));
     }
 
     async fn make_namespaces(&self) {
@@ -214,9 +228,10 @@ impl Client {
     }
 
     fn names(&self, plural: &str) -> Value {
+        let (kind, list_kind) = (self.one_of(&KINDS), self.one_of(&LIST_KINDS));
+        let list_kind = if kind == list_kind { "Basket" } else { list_kind };
         let mut names = object! {
-            "plural": plural, "singular": self.one_of(&SINGULARS), "kind": self.one_of(&KINDS),
-            "listKind": self.one_of(&LIST_KINDS)
+            "plural": plural, "singular": self.one_of(&SINGULARS), "kind": kind, "listKind": list_kind
         };
         let short: Vec<Value> =
             SHORTS.iter().filter(|_| self.chance.below(4) == 0).map(|short| Value::from(*short)).collect();
@@ -262,28 +277,76 @@ impl Client {
         self.learned(&replica, &format!("registers {plural}.{group}"), &outcome);
     }
 
+    /// Registers a type through the proposal's face.
+    async fn propose(&self) {
+        let (group, plural) = (self.one_of(&GROUPS), self.one_of(&PLURALS));
+        let tpr = object! {
+            "apiVersion": "apiextension.k8s.io/v1beta1", "kind": "ThirdPartyResource",
+            "metadata": object! {
+                "name": format!("{plural}.{group}"), "annotations": object! { "sim.io/mark": self.mark() }
+            },
+            "spec": object! { "group": group, "version": "v1", "names": self.names(plural), "scope": "Namespaced" }
+        };
+        let replica = self.replica();
+        let mut wanted = |cx: &RuleContext<'_>, _: &Value| decoded(cx, tpr.clone());
+        let options = self.options(&replica);
+        let target = Target { version: "v1beta1", ..cluster("") };
+        let create = replica.third_party.create(target, &mut wanted, &options);
+        let outcome = guarded(&self.world, &replica, create).await;
+        self.learned(&replica, &format!("proposes {plural}.{group}"), &outcome);
+    }
+
+    fn policy(&self) -> Amendment {
+        match self.chance.below(4) {
+            0 => Amendment::Annotation("kindom.dev/read-only", Some("true")),
+            1 => Amendment::Annotation("kindom.dev/read-only", None),
+            2 => Amendment::Annotation("kindom.dev/deletion-policy", Some("RefuseWhileInstances")),
+            _ => Amendment::Annotation("kindom.dev/deletion-policy", None),
+        }
+    }
+
     /// Changes a registration, whatever it is by then.
     async fn amend(&self, amendment: Amendment) {
-        let (plural, group) = (self.one_of(&PLURALS), self.one_of(&GROUPS));
-        let name = format!("{plural}.{group}");
-        let what = format!("amends {name}, {amendment:?}");
-        let replica = self.replica();
-        let mark = self.mark();
+        self.amend_through(&self.replica(), &self.registration(), &self.mark(), &amendment).await;
+    }
+
+    /// Through two replicas at about the same time, two registrations of a group come to want the same names.
+    async fn rival(&self) {
+        let (one, other) = (self.registration(), self.registration());
+        if one == other {
+            return;
+        }
+        let name = format!("s{}", self.chance.below(1 << 30));
+        let amendment =
+            Amendment::Names(object! { "singular": name.as_str(), "shortNames": vec![format!("{name}s")] });
+        let elsewhere =
+            self.world.replica(usize::try_from(self.chance.below(self.world.seats() as u64)).unwrap());
+        let (here, mark) = (self.replica(), self.mark());
+        let (first, second) = (format!("{mark}a"), format!("{mark}b"));
+        let pause = Duration::from_millis(self.chance.below(100));
+        let later = async {
+            sleep(pause).await;
+            self.amend_through(&elsewhere, &other, &second, &amendment).await;
+        };
+        futures::join!(self.amend_through(&here, &one, &first, &amendment), later);
+    }
+
+    async fn amend_through(&self, replica: &Replica, name: &str, mark: &str, amendment: &Amendment) {
         let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
             let mut crd = old.clone();
-            map(&mut crd, &["metadata", "annotations"]).insert(MARK, mark.as_str());
+            map(&mut crd, &["metadata", "annotations"]).insert(MARK, mark);
             amendment.apply(&mut crd);
             decoded(cx, crd)
         };
-        let options = self.options(&replica);
-        let update = replica.registrations.update(cluster(&name), true, &mut wanted, &options);
-        let outcome = guarded(&self.world, &replica, update).await;
-        self.learned(&replica, &what, &outcome);
+        let options = self.options(replica);
+        let update = replica.registrations.update(cluster(name), true, &mut wanted, &options);
+        let outcome = guarded(&self.world, replica, update).await;
+        self.learned_of(mark, replica, &format!("amends {name}, {amendment:?}"), &outcome);
     }
 
     /// Writes names that it never got into the status, where kindom writes those that are accepted.
     async fn forge(&self) {
-        let name = format!("{}.{}", self.one_of(&PLURALS), self.one_of(&GROUPS));
+        let name = self.registration();
         let names = self.names("forged");
         let replica = self.replica();
         let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
@@ -299,7 +362,7 @@ impl Client {
     }
 
     async fn deregister(&self) {
-        let name = format!("{}.{}", self.one_of(&PLURALS), self.one_of(&GROUPS));
+        let name = self.registration();
         let replica = self.replica();
         let (none, options) = (Preconditions::default(), self.options(&replica));
         let delete = replica.registrations.delete(cluster(&name), &none, &options);
@@ -315,14 +378,47 @@ impl Client {
         }
     }
 
-    /// A type as this replica serves it; some clients make sure first that it knows of everything.
-    async fn served(&self, replica: &Replica) -> Option<ResourceHandle> {
-        let (group, plural) = (self.one_of(&GROUPS), self.one_of(&PLURALS));
+    /// A registration's name; most often one that exists.
+    fn registration(&self) -> String {
+        let judge = self.world.truth.judge.lock().unwrap();
+        let known = judge.registrations.len() as u64;
+        if known > 0 && self.chance.below(4) > 0 {
+            let at = usize::try_from(self.chance.below(known)).unwrap();
+            return judge.registrations.keys().nth(at).unwrap().clone();
+        }
+        format!("{}.{}", self.one_of(&PLURALS), self.one_of(&GROUPS))
+    }
+
+    /// Some clients make sure first that their replica knows of everything.
+    async fn refresh(&self, replica: &Replica) {
         if self.chance.below(2) == 0 {
             let fresh = replica.registry.fresh(self.options(replica).deadline);
-            let _ = guarded(&self.world, replica, fresh).await?;
+            let _ = guarded(&self.world, replica, fresh).await;
         }
-        replica.registry.routes().get(group, plural)
+    }
+
+    /// A type as this replica serves it.
+    async fn served(&self, replica: &Replica) -> Option<ResourceHandle> {
+        self.refresh(replica).await;
+        replica.some_type(&self.chance)
+    }
+
+    /// An object, most often one that exists: its type as this replica serves it, its namespace and its name.
+    async fn existing(&self, replica: &Replica) -> Option<(ResourceHandle, String, String)> {
+        let key = {
+            let judge = self.world.truth.judge.lock().unwrap();
+            let known = judge.objects().len() as u64;
+            let at = usize::try_from(self.chance.below(known)).unwrap();
+            judge.objects().nth(at).filter(|_| self.chance.below(4) > 0).cloned()
+        };
+        self.refresh(replica).await;
+        let Some(key) = key else {
+            let (namespace, name) = self.object();
+            return Some((replica.some_type(&self.chance)?, namespace.to_owned(), name.to_owned()));
+        };
+        let mut parts = key.trim_start_matches("/registry/").splitn(4, '/');
+        let handle = replica.registry.routes().get(parts.next()?, parts.next()?)?;
+        Some((handle, parts.next()?.to_owned(), parts.next()?.to_owned()))
     }
 
     fn object(&self) -> (&'static str, &'static str) {
@@ -355,39 +451,43 @@ impl Client {
         self.learned(&replica, &format!("creates {}{namespace}/{name}", handle.prefix()), &outcome);
     }
 
-    /// Changes an object; `release` takes its finalizers off as well.
-    async fn change(&self, release: bool) {
+    async fn change(&self) {
         let replica = self.replica();
-        let Some(handle) = self.served(&replica).await else { return };
-        let ((namespace, name), version, mark) = (self.object(), self.version(), self.mark());
-        let truth = std::sync::Arc::clone(&self.world.truth);
+        let Some((handle, namespace, name)) = self.existing(&replica).await else { return };
+        let (version, mark) = (self.version(), self.mark());
         let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
             let mut object = old.clone();
             let root = map(&mut object, &[]);
             root.insert("mark", mark.as_str());
             // The schema in force says it anew.
             root.remove("epoch");
-            if release {
-                map(&mut object, &["metadata"]).remove("finalizers");
-                let uid = old.at(&["metadata", "uid"]).and_then(Value::as_str).unwrap_or_default();
-                truth.judge.lock().unwrap().released.insert(uid.to_owned());
-            }
             decoded(cx, object)
         };
         let options = self.options(&replica);
-        let target = Target { version, subresource: None, namespace: Some(namespace), name };
+        let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let update = handle.update(target, true, &mut wanted, &options);
         let outcome = guarded(&self.world, &replica, update).await;
-        let what = if release { "releases" } else { "changes" };
-        self.learned(&replica, &format!("{what} {}{namespace}/{name}", handle.prefix()), &outcome);
+        self.learned(&replica, &format!("changes {}{namespace}/{name}", handle.prefix()), &outcome);
+    }
+
+    async fn release(&self) {
+        let replica = self.replica();
+        let Some((handle, namespace, name)) = self.existing(&replica).await else { return };
+        let version = self.version();
+        let mut wanted = without_finalizers(&self.world);
+        let options = self.options(&replica);
+        let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
+        let update = handle.update(target, true, &mut wanted, &options);
+        let outcome = guarded(&self.world, &replica, update).await;
+        self.note(&replica, &format!("releases {}{namespace}/{name}", handle.prefix()), &outcome);
     }
 
     async fn delete(&self) {
         let replica = self.replica();
-        let Some(handle) = self.served(&replica).await else { return };
-        let ((namespace, name), version) = (self.object(), self.version());
+        let Some((handle, namespace, name)) = self.existing(&replica).await else { return };
+        let version = self.version();
         let (none, options) = (Preconditions::default(), self.options(&replica));
-        let target = Target { version, subresource: None, namespace: Some(namespace), name };
+        let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let delete = handle.delete(target, &none, &options);
         let outcome = guarded(&self.world, &replica, delete).await;
         let key = format!("{}{namespace}/{name}", handle.prefix());
@@ -397,8 +497,7 @@ impl Client {
 
     async fn read(&self) {
         let replica = self.replica();
-        let Some(handle) = self.served(&replica).await else { return };
-        let (namespace, name) = self.object();
+        let Some((handle, namespace, name)) = self.existing(&replica).await else { return };
         let asked = self.world.truth.revision();
         let key = format!("{namespace}/{name}");
         let read = handle.get(&key, self.options(&replica).deadline);
@@ -417,6 +516,7 @@ enum Amendment {
     Names(Value),
     Epoch(i64),
     StorageVersion,
+    Annotation(&'static str, Option<&'static str>),
 }
 
 impl Amendment {
@@ -431,6 +531,14 @@ impl Amendment {
             }
             return;
         }
+        if let Self::Annotation(name, value) = self {
+            let all = map(crd, &["metadata", "annotations"]);
+            all.remove(name);
+            if let Some(value) = value {
+                all.insert(*name, *value);
+            }
+            return;
+        }
         let versions = map(crd, &["spec"]).get_mut("versions").and_then(Value::as_array_mut).unwrap();
         for version in versions {
             match self {
@@ -442,7 +550,7 @@ impl Amendment {
                     let stored = version.get("storage").and_then(Value::as_bool) == Some(true);
                     map(version, &[]).insert("storage", !stored);
                 }
-                Self::Names(_) => {}
+                Self::Names(_) | Self::Annotation(..) => {}
             }
         }
     }
@@ -471,12 +579,25 @@ fn cluster(name: &str) -> Target<'_> {
     Target { version: "v1", subresource: None, namespace: None, name }
 }
 
+/// What an object is without its finalizers. The judge is told before that they may go.
+fn without_finalizers(
+    world: &World,
+) -> impl FnMut(&RuleContext<'_>, &Value) -> Result<Value, WriteError> + Send + use<> {
+    let truth = Arc::clone(&world.truth);
+    move |cx, old| {
+        let mut object = old.clone();
+        map(&mut object, &["metadata"]).remove("finalizers");
+        let uid = old.at(&["metadata", "uid"]).and_then(Value::as_str).unwrap_or_default();
+        truth.judge.lock().unwrap().released.insert(uid.to_owned());
+        decoded(cx, object)
+    }
+}
+
 /// Takes the finalizers off every object that has some.
 pub(super) async fn release_everything(world: &Rc<World>) {
-    let replica = world.replica(0);
     let held: Vec<String> = world.truth.judge.lock().unwrap().held();
     for key in held {
-        let truth = std::sync::Arc::clone(&world.truth);
+        let replica = world.replica(0);
         let mut parts = key.trim_start_matches("/registry/").splitn(4, '/');
         let mut part = || parts.next().unwrap_or_default().to_owned();
         let (group, plural, namespace, name) = (part(), part(), part(), part());
@@ -484,19 +605,14 @@ pub(super) async fn release_everything(world: &Rc<World>) {
             let deadline = Deadline::after(Duration::from_secs(10));
             let _ = replica.registry.fresh(deadline).await;
             let Some(handle) = replica.registry.routes().get(&group, &plural) else { break };
-            let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
-                let mut object = old.clone();
-                map(&mut object, &["metadata"]).remove("finalizers");
-                let uid = old.at(&["metadata", "uid"]).and_then(Value::as_str).unwrap_or_default();
-                truth.judge.lock().unwrap().released.insert(uid.to_owned());
-                decoded(cx, object)
-            };
+            let mut wanted = without_finalizers(world);
             let options =
                 WriteOptions { deadline, dry_run: false, object_bytes_max: 1 << 20, namespaces: None };
             let target =
                 Target { version: "v1", subresource: None, namespace: Some(&namespace), name: &name };
             match handle.update(target, true, &mut wanted, &options).await {
-                Ok(_) | Err(WriteError::NotFound { .. }) => break,
+                // Nothing of a type that is read-only can be released.
+                Ok(_) | Err(WriteError::NotFound { .. } | WriteError::Forbidden { .. }) => break,
                 Err(_) => sleep(Duration::from_millis(500)).await,
             }
         }

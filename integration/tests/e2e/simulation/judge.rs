@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kindom_api::faces::{Face, REGISTERED_THROUGH};
 use kindom_api::{Value, json};
 use kindom_resource_actor::{Names, ObjectEvent, Snapshot};
 use kindom_storage::{Op, Revision};
@@ -22,9 +23,15 @@ pub(super) struct Registration {
     accepted: Names,
     storage: String,
     stored: Vec<String>,
-    epoch: i64,
+    /// The default of that field in its schema; none where it has no schema.
+    epoch: Option<i64>,
     names_accepted: Option<bool>,
     established: bool,
+    /// It came in by the proposal's face.
+    proposal: bool,
+    /// Its annotations say that its objects are not to be written, and that it stays while there are some.
+    frozen: bool,
+    protected: bool,
     mark: String,
 }
 
@@ -91,6 +98,7 @@ fn registration(tree: &Value, revision: Revision) -> Registration {
         let found = conditions.iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind))?;
         Some(found.get("status").and_then(Value::as_str) == Some("True"))
     };
+    let annotation = |name: &str| text(tree, &["metadata", "annotations", name]);
     let stored = tree.at(&["status", "storedVersions"]).and_then(Value::as_array).unwrap_or_default();
     Registration {
         uid: text(tree, &["metadata", "uid"]),
@@ -101,10 +109,13 @@ fn registration(tree: &Value, revision: Revision) -> Registration {
         accepted: Names::from_value(tree.at(&["status", "acceptedNames"])),
         storage: text(storage, &["name"]),
         stored: stored.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        epoch: storage.at(&epoch).and_then(Value::as_i64).unwrap(),
+        epoch: storage.at(&epoch).and_then(Value::as_i64),
         names_accepted: condition("NamesAccepted"),
         established: condition("Established") == Some(true),
-        mark: text(tree, &["metadata", "annotations", MARK]),
+        proposal: annotation(REGISTERED_THROUGH) == Face::ThirdPartyResource.api_version(),
+        frozen: annotation("kindom.dev/read-only") == "true",
+        protected: annotation("kindom.dev/deletion-policy") == "RefuseWhileInstances",
+        mark: annotation(MARK),
     }
 }
 
@@ -212,6 +223,14 @@ impl Judge {
             Some(before) => {
                 demand!(before.uid == now.uid, "{name} changed its uid");
                 demand!(!before.deleting || now.deleting, "the deletion of {name} was taken back");
+                if before.protected && !before.deleting && now.deleting {
+                    let prefix = prefix(name);
+                    let left = self.within(&prefix).next();
+                    demand!(
+                        left.is_none(),
+                        "{name} is being deleted, although it was to stay while there are objects"
+                    );
+                }
             }
         }
         // A holder that still wants its name keeps it, and nobody gets what it did not ask for.
@@ -312,9 +331,12 @@ impl Judge {
         let Some(registration) = self.registrations.get(&name) else {
             return Err(format!("{key} was written while there was no registration {name}"));
         };
+        self.writable(key, registration, rest)?;
         if let Some(before) = &before {
             demand!(before.uid == now.uid, "{key} changed its uid");
             demand!(!before.deleting || now.deleting, "the deletion of {key} was taken back");
+            let ending = by_client && registration.proposal && registration.deleting;
+            demand!(!ending, "{key} was changed while {name}, of the proposal's face, is being deleted");
         } else {
             demand!(!registration.deleting, "{key} was created while {name} is being deleted");
             let namespace = rest.split('/').next().unwrap_or_default();
@@ -330,8 +352,9 @@ impl Judge {
         if by_client {
             // The schema in force fills both in.
             demand!(
-                now.epoch == registration.epoch && now.version == registration.storage,
-                "{key} was written as of another registration than the current one: epoch {} of {}, version {} of {}",
+                registration.epoch.is_none_or(|epoch| now.epoch == epoch)
+                    && now.version == registration.storage,
+                "{key} was written as of another registration than the current one: epoch {} of {:?}, version {} of {}",
                 now.epoch,
                 registration.epoch,
                 now.version,
@@ -345,10 +368,29 @@ impl Judge {
         Ok(())
     }
 
+    /// A frozen type's objects only change by the end of the type, or of their namespace.
+    fn writable(&self, key: &str, registration: &Registration, rest: &str) -> Verdict {
+        let namespace = rest.split('/').next().unwrap_or_default();
+        let ending = registration.deleting || self.namespaces.get(namespace) == Some(&true);
+        demand!(!registration.frozen || ending, "{key} was written while its type is read-only");
+        Ok(())
+    }
+
     fn instance_gone(&mut self, key: &str) -> Verdict {
+        let owner = parts(key).map(|(group, plural, rest)| (format!("{plural}.{group}"), rest));
+        if let Some((name, rest)) = owner
+            && let Some(registration) = self.registrations.get(&name)
+        {
+            self.writable(key, registration, rest)?;
+        }
         let gone = self.instances.remove(key).unwrap();
         demand!(!gone.held || self.released.contains(&gone.uid), "{key} went although a finalizer holds it");
         Ok(())
+    }
+
+    /// The keys of all objects, in order.
+    pub(super) fn objects(&self) -> impl ExactSizeIterator<Item = &String> {
+        self.instances.keys()
     }
 
     /// The keys of objects that finalizers hold.
@@ -477,8 +519,10 @@ impl Judge {
             if !registration.deleting {
                 self.names_settled(name, registration)?;
                 let stored = &registration.stored;
-                let cut =
-                    !migrated || !registration.established || *stored == [registration.storage.as_str()];
+                let cut = !migrated
+                    || !registration.established
+                    || registration.frozen
+                    || *stored == [registration.storage.as_str()];
                 demand!(
                     cut,
                     "storedVersions of {name} should only have {}: {stored:?}",

@@ -81,9 +81,9 @@ impl Weather {
             choices[at]
         };
         Self {
-            lag_ms_max: one_of(&[0, 5, 50, 400, 2000]),
+            lag_ms_max: one_of(&[0, 20, 100, 400, 2000]),
             stall_one_in: one_of(&[0, 0, 200, 40]),
-            call_ms_max: one_of(&[0, 2, 20, 200]),
+            call_ms_max: one_of(&[0, 20, 100, 200]),
             lost: one_of(&[0, 0, 5, 40]),
             refused: one_of(&[0, 0, 5, 20]),
             panics: one_of(&[0, 0, 3, 15]),
@@ -91,7 +91,7 @@ impl Weather {
             crash_one_in: one_of(&[0, 20, 5]),
             compact_one_in: one_of(&[0, 10]),
             watch_commits_max: usize::try_from(one_of(&[1024, 1024, 6])).unwrap(),
-            mood: [Mood::Even, Mood::Names, Mood::Drains][usize::try_from(one_of(&[0, 0, 1, 2])).unwrap()],
+            mood: [Mood::Even, Mood::Names, Mood::Drains][usize::try_from(one_of(&[0, 1, 1, 2])).unwrap()],
             migrates: one_of(&[0, 1, 1]) == 1,
             think_ms_max: one_of(&[60, 300, 1000]),
             bursts: one_of(&[0, 1]) == 1,
@@ -313,17 +313,16 @@ impl Lagging {
         }
     }
 
-    /// A message to the store, or back.
-    async fn travel(&self) {
+    /// A message to the store, or back. Says whether the process still lives.
+    async fn travel(&self) -> bool {
         let (most, panics) = self.weather(|w| (w.call_ms_max, w.panics));
         pause(Duration::from_millis(self.chance.below(most + 1))).await;
-        if self.dead.load(SeqCst) {
-            pending::<()>().await;
-        }
-        if self.happens(panics) {
+        let lives = !self.dead.load(SeqCst);
+        if lives && self.happens(panics) {
             self.truth.note(&self.who, format_args!("a task panics"));
             std::panic::resume_unwind(Box::new(Planned));
         }
+        lives
     }
 
     /// So many times in 1,000.
@@ -335,12 +334,20 @@ impl Lagging {
         if self.dead.load(SeqCst) {
             pending::<()>().await;
         }
-        self.travel().await;
+        if !self.travel().await {
+            // What was on its way may arrive all the same.
+            if self.chance.below(2) == 0 {
+                let _ = run();
+            }
+            return pending().await;
+        }
         if self.happens(self.weather(|w| w.refused)) {
             return Err(unavailable(Applied::No));
         }
         let result = run();
-        self.travel().await;
+        if !self.travel().await {
+            return pending().await;
+        }
         result
     }
 }

@@ -43,11 +43,7 @@ impl Watcher {
         if self.registrations {
             return Some(replica.registrations.clone());
         }
-        let table = replica.registry.routes().table();
-        let types = ["a.sim", "b.sim"].into_iter().filter_map(|group| table.group(group));
-        let types: Vec<&ResourceHandle> = types.flat_map(|types| types.values()).collect();
-        let at = usize::try_from(self.chance.below(types.len() as u64)).unwrap();
-        types.get(at).map(|handle| ResourceHandle::clone(handle))
+        replica.some_type(&self.chance)
     }
 
     async fn watch(&self, replica: &Replica) {

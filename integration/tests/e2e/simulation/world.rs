@@ -51,8 +51,20 @@ pub(super) struct Replica {
     supervisor: Supervisor,
     pub(super) registrations: ResourceHandle,
     pub(super) namespaces: ResourceHandle,
+    pub(super) third_party: ResourceHandle,
     pub(super) registry: RegistryHandle,
     pub(super) died: Rc<latest::Sender<bool>>,
+}
+
+impl Replica {
+    /// One of the registered types that it serves.
+    pub(super) fn some_type(&self, chance: &Entropy) -> Option<ResourceHandle> {
+        let table = self.registry.routes().table();
+        let types = ["a.sim", "b.sim"].into_iter().filter_map(|group| table.group(group));
+        let types: Vec<&ResourceHandle> = types.flat_map(|types| types.values()).collect();
+        let at = usize::try_from(chance.below(types.len() as u64)).unwrap();
+        types.get(at).map(|handle| ResourceHandle::clone(handle))
+    }
 }
 
 /// Everything of one run.
@@ -162,7 +174,7 @@ impl World {
         let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::new(custom_resource_definitions()));
         let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
         let third_party = registrations.face(third_party_resources(&custom_resource_definitions()));
-        let built_in = [namespaces.clone(), third_party];
+        let built_in = [namespaces.clone(), third_party.clone()];
         let registry = RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in, IDLE).unwrap();
         // Dropping the handles stops nothing.
         ConflictHandle::start(&registry, &registrations, LEDGER).unwrap();
@@ -171,7 +183,16 @@ impl World {
             StorageVersionHandle::start(&registry, &registrations).unwrap();
         }
         let died = Rc::new(latest::Sender::new(false));
-        Replica { who: who.to_owned(), store, supervisor, registrations, namespaces, registry, died }
+        Replica {
+            who: who.to_owned(),
+            store,
+            supervisor,
+            registrations,
+            namespaces,
+            third_party,
+            registry,
+            died,
+        }
     }
 
     /// The replica that serves a seat now.
