@@ -1,0 +1,56 @@
+//! Invariant 4. On one thread no actor has a turn while a future is polled: what the first poll answers took none.
+
+use futures::FutureExt as _;
+use kindom_resource_actor::{Freshness, ReadError, ResourceHandle, WriteError, WriteOptions};
+use kindom_storage::Revision;
+
+use crate::world::*;
+
+/// How many objects a read finds without an actor's turn; none if it would need one.
+fn at_once(widgets: &ResourceHandle, freshness: Freshness) -> Option<Result<usize, ReadError>> {
+    let read = widgets.snapshot(freshness, soon()).now_or_never()?;
+    Some(read.map(|(snapshot, _)| snapshot.len()))
+}
+
+#[test]
+fn a_read_takes_no_turn_of_an_actor() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        assert_eq!(
+            at_once(&widgets, Freshness::Latest),
+            None,
+            "the first one waits for the type to be loaded"
+        );
+        let created = create(&widgets, widget("a", 1)).await.unwrap().object.revision();
+        for freshness in [Freshness::Latest, Freshness::Any, Freshness::AtLeast(created)] {
+            assert_eq!(at_once(&widgets, freshness), Some(Ok(1)), "{freshness:?}");
+        }
+        let found = widgets.get("ns/a", soon()).now_or_never().unwrap().unwrap();
+        assert_eq!(found.unwrap().revision(), created);
+        let listed = widgets.watch(Revision::ZERO).unwrap().next(9).now_or_never().unwrap();
+        assert_eq!(brief(&listed.unwrap()), ["+ns/a"]);
+    });
+}
+
+/// Decoding, pruning, defaulting and validation happen where the request is: only what is ready to be stored is handed
+/// to the actor.
+#[test]
+fn the_schema_is_the_callers_work() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        create(&widgets, widget("a", 1)).await.unwrap();
+        let mut wrong = widget("b", 1);
+        wrong.get_mut("spec").unwrap().as_object_mut().unwrap().insert("n", "text");
+        let refused = create(&widgets, wrong).now_or_never().expect("refused by the first poll");
+        assert!(matches!(refused, Err(WriteError::Invalid { .. })), "{:?}", refused.err());
+        let spoil = |object: &mut kindom_api::Value| {
+            object.get_mut("spec").unwrap().as_object_mut().unwrap().insert("n", "text");
+        };
+        let refused = patch(&widgets, "a", spoil).now_or_never().expect("refused by the first poll");
+        assert!(matches!(refused, Err(WriteError::Invalid { .. })), "{:?}", refused.err());
+        let dry = WriteOptions { dry_run: true, ..options() };
+        assert!(create_with(&widgets, widget("b", 1), &dry).now_or_never().expect("planned at once").is_ok());
+        // A write that is to be stored needs its turn.
+        assert!(create(&widgets, widget("b", 1)).now_or_never().is_none());
+    });
+}
