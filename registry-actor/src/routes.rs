@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use kindom_actor_kit::latest;
 use kindom_resource_actor::ResourceHandle;
-use tokio::sync::watch;
 
 /// The types of one group, by plural.
 pub type GroupRoutes = BTreeMap<String, ResourceHandle>;
@@ -54,12 +54,12 @@ impl RouteTable {
 pub struct Routes {
     table: ArcSwap<RouteTable>,
     /// Counts changes of anything that discovery or OpenAPI shows.
-    generation: watch::Sender<u64>,
+    generation: latest::Sender<u64>,
 }
 
 impl Routes {
     pub(crate) fn new(table: RouteTable) -> Self {
-        Self { table: ArcSwap::from_pointee(table), generation: watch::Sender::new(1) }
+        Self { table: ArcSwap::from_pointee(table), generation: latest::Sender::new(1) }
     }
 
     /// The table as it is now.

@@ -112,6 +112,37 @@ fn only_the_named_files_know_the_runtimes() {
     assert!(wrong.is_empty(), "a runtime is named outside its files:\n{}", wrong.join("\n"));
 }
 
+/// What makes a run differ from another of the same seed. (The order of a hash map does too; the simulation's replays
+/// find that.)
+const CHANCES: [&str; 6] =
+    ["sync::watch", "SystemTime::now", "std::time::Instant", "RandomState", "thread_rng", "getrandom::"];
+
+/// Invariant 10: the actors take time and chance from their parameters only, and a `select!` looks in its order.
+#[test]
+fn actors_take_no_chance_of_their_own() {
+    let mut wrong = Vec::new();
+    for krate in ["actor-kit", "resource-actor", "registry-actor", "conflict-actor", "finalizer-actor"] {
+        let mut files = Vec::new();
+        sources(&root().join(krate).join("src"), &mut files);
+        for file in files {
+            let parameter =
+                file.ends_with("actor-kit/src/clock.rs") || file.ends_with("actor-kit/src/entropy.rs");
+            let text = std::fs::read_to_string(&file).unwrap();
+            let mut lines =
+                text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code)).peekable();
+            while let Some(line) = lines.next() {
+                let chance = !parameter && CHANCES.iter().any(|chance| line.contains(chance));
+                let unordered =
+                    line.contains("select! {") && lines.peek().is_none_or(|next| next.trim() != "biased;");
+                if chance || unordered {
+                    wrong.push(format!("{}: {}", file.strip_prefix(root()).unwrap().display(), line.trim()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "a seed would not replay:\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn runtimes_are_found_in_code_and_not_in_comments() {
     let of = |line| runtimes(line).collect::<Vec<_>>();
