@@ -5,7 +5,6 @@ use std::sync::Arc;
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
@@ -65,5 +64,5 @@ pub(crate) async fn delegate(
     for (name, value) in answer.headers {
         builder.append_header((name, value));
     }
-    builder.streaming(answer.body.map(|chunk| chunk))
+    builder.streaming(answer.body)
 }

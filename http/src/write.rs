@@ -184,7 +184,7 @@ pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         Err(error) => return Err(failed(call, error).warned(warnings)),
     };
     warnings.extend(short_names_elsewhere(call, &written));
-    let written = wait_for::wait(call, query.wait_for, written).await;
+    let written = wait_for::wait(call, query.waits_for(), written).await;
     respond(call, accepted, 201, &written, warnings)
 }
 
@@ -210,7 +210,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         Err(error) => return Err(failed(call, error).warned(warnings)),
     };
     warnings.extend(short_names_elsewhere(call, &written));
-    let written = wait_for::wait(call, query.wait_for, written).await;
+    let written = wait_for::wait(call, query.waits_for(), written).await;
     respond(call, accepted, 200, &written, warnings)
 }
 
@@ -274,7 +274,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
         Err(error) => return Err(failed(call, error).warned(warnings)),
     };
     warnings.extend(short_names_elsewhere(call, &written));
-    let written = wait_for::wait(call, query.wait_for, written).await;
+    let written = wait_for::wait(call, query.waits_for(), written).await;
     respond(call, accepted, 200, &written, warnings)
 }
 

@@ -121,6 +121,12 @@ impl WriteOptions {
         let wait_for = WaitFor::parse(query.get("waitFor").unwrap_or_default())?;
         Ok(Self { dry_run: !dry_run.is_empty(), field_manager, field_validation, force: None, wait_for })
     }
+
+    /// What the answer waits for: nothing will come of a dry run.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<WaitFor> {
+        self.wait_for.filter(|_| !self.dry_run)
+    }
 }
 
 pub(super) fn dry_run_errors(values: &[&str]) -> ErrorList {

@@ -287,6 +287,12 @@ async fn a_wait_for_what_never_comes_is_refused() {
     assert_eq!(dry.at("/status/conditions"), Value::Null);
 
     register(&client, &registration).await;
+    // Names that were never asked for are never accepted: the answer is what the dry run came to, at once.
+    let dry = format!("{}?waitFor=NamesAccepted&dryRun=All", path("rings"));
+    let change = json!({"spec": {"names": {"singular": "other"}}});
+    let planned = client.merge_patch(&dry, &change).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(planned.at("/spec/names/singular"), "other");
+    assert_ne!(planned.at("/status/acceptedNames/singular"), "other");
     let only = "waitFor is only for registrations of types";
     let rings = format!("/apis/{GROUP}/v1/namespaces/default/rings?waitFor=Established");
     refused(client.post(&rings, &object(GROUP, "Rings", "a", json!({}))).await, 400, "BadRequest", only);
