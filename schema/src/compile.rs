@@ -3,10 +3,9 @@
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::json::MAX_DEPTH;
 use kindom_api::{Map, Value};
+use kindom_formats::{Format, Pattern};
 
-use crate::formats::Format;
 use crate::node::{Additional, Below, Junctors, ListKind, Node, Numbers, Rules, Sizes, Text, Types};
-use crate::pattern::Pattern;
 
 /// Compiles a schema document.
 pub(crate) fn compile(schema: &Value) -> Result<Node, ErrorList> {
@@ -58,7 +57,7 @@ impl Compiler {
             node.types = Types::INT_OR_STRING;
         }
         if let Some(text) = self.str(map, "format", path) {
-            node.format = Format::parse(text, node.types);
+            node.format = Format::named(text).filter(|format| node.types.may_have(*format));
         }
     }
 

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 
-use crate::formats::Format;
-use crate::pattern::Pattern;
+use kindom_formats::{Format, Pattern};
 
 /// A set of JSON types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,6 +44,16 @@ impl Types {
 
     pub(crate) fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// Whether a schema of these types may carry a format; elsewhere it means nothing.
+    pub(crate) fn may_have(self, format: Format) -> bool {
+        match format {
+            Format::Int32 | Format::Int64 => self == Self::INTEGER,
+            Format::Float | Format::Double => self == Self::NUMBER,
+            // Several types count as none.
+            _ => self.is_empty() || self == Self::STRING || self == Self::INT_OR_STRING,
+        }
     }
 
     /// As messages name it; see also [`Node::type_text`].
@@ -200,7 +209,16 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use super::Node;
+    use kindom_formats::Format;
+
+    use super::{Node, Types};
+
+    #[test]
+    fn a_format_belongs_to_its_type() {
+        assert!(Types::INTEGER.may_have(Format::Int32) && !Types::STRING.may_have(Format::Int32));
+        assert!(Types::INT_OR_STRING.may_have(Format::Date) && !Types::INTEGER.may_have(Format::Date));
+        assert!(Types::default().may_have(Format::DateTime));
+    }
 
     #[test]
     fn a_plain_node_stays_small() {

@@ -7,7 +7,8 @@ use std::process::Command;
 use kindom_integration::tools::root;
 use serde_json::Value;
 
-const BELOW_REGISTRY: [&str; 5] = ["api", "schema", "storage", "actor-kit", "resource-actor"];
+const BELOW_REGISTRY: [&str; 7] =
+    ["api", "formats", "cel", "schema", "storage", "actor-kit", "resource-actor"];
 
 /// The crates of the workspace that this one may depend on; none if it is not in the table.
 fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
@@ -16,7 +17,9 @@ fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
         || BELOW_REGISTRY.into_iter().chain(["registry-actor", "conflict-actor", "finalizer-actor", "http"]);
     Some(match krate {
         "api" | "storage" | "actor-kit" => BTreeSet::new(),
-        "schema" => BTreeSet::from(["api"]),
+        "formats" => BTreeSet::from(["api"]),
+        "cel" => BTreeSet::from(["api", "formats"]),
+        "schema" => BTreeSet::from(["api", "formats", "cel"]),
         "resource-actor" => BTreeSet::from(["api", "schema", "storage", "actor-kit"]),
         "registry-actor" => BTreeSet::from(BELOW_REGISTRY),
         "conflict-actor" | "finalizer-actor" | "http" => with_registry(),

@@ -167,7 +167,7 @@ fn text(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Float(x) => crate::gofmt::float(*x),
+        Value::Float(x) => kindom_formats::go::float(*x),
         other => other.to_string(),
     }
 }

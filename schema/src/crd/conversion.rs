@@ -4,8 +4,9 @@
 use kindom_api::crd::{CustomResourceDefinition, ServiceReference, Spec, WebhookClientConfig};
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_dns1035_label, is_dns1123_subdomain};
+use kindom_formats::url;
 
-use super::{Options, pem, url};
+use super::{Options, pem};
 
 pub(super) fn is_recognized(review_version: &str) -> bool {
     matches!(review_version, "v1" | "v1beta1")

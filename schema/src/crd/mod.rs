@@ -35,7 +35,6 @@ mod spec;
 mod structural;
 #[cfg(test)]
 mod tests;
-mod url;
 mod view;
 mod warnings;
 
@@ -47,6 +46,7 @@ use kindom_api::faces::Face;
 use kindom_api::field::{BadValue, Error, ErrorList, Path};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
+use kindom_formats::url;
 
 pub use conditions::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
 pub use convert::{ConvertError, Converted, to_v1};

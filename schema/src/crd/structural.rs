@@ -218,7 +218,7 @@ fn value_validation(schema: &Value, skip: Skip, path: &Path<'_>, errors: &mut Er
         nested(not, Skip::default(), &path.child("not"), errors);
     }
     let pattern = text(schema, "pattern");
-    if let Some(why) = crate::pattern::check(pattern).err().filter(|_| !pattern.is_empty()) {
+    if let Some(why) = kindom_formats::pattern::check(pattern).err().filter(|_| !pattern.is_empty()) {
         let detail = format!("must be a valid regular expression, but isn't: {why}");
         errors.push(Error::invalid(&path.child("pattern"), pattern, detail));
     }

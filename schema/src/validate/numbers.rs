@@ -5,9 +5,9 @@ use kindom_api::Value;
 
 use super::trail::Trail;
 use super::walk::Walk;
-use crate::formats::Format;
-use crate::gofmt;
 use crate::node::{Node, Types};
+use kindom_formats::Format;
+use kindom_formats::go;
 
 /// How far a float may be from a whole number, relative to it, to count as one.
 const EPSILON: f64 = 1e-9;
@@ -100,7 +100,7 @@ impl Walk {
     }
 
     fn float_bound(&mut self, bound: Bound, x: f64, limit: f64, at: &Trail<'_>) {
-        let text = || gofmt::float(limit);
+        let text = || go::float(limit);
         match bound {
             Bound::Multiple if limit <= 0.0 => self.not_positive(Value::Float(limit), &text(), at),
             Bound::Multiple => {

@@ -10,8 +10,8 @@ use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path};
 
 use super::correlate::Old;
 use super::trail::Trail;
-use crate::gofmt::bad_value;
 use crate::node::{Additional, Junctors, Node, Sizes, Text, Types};
+use kindom_formats::go::bad_value;
 
 pub(super) struct Walk {
     errors: ErrorList,

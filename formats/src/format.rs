@@ -5,20 +5,21 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::node::Types;
 use crate::pattern::Pattern;
 
 macro_rules! formats {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
-        /// A format that means something on its type.
+        /// A format that Kubernetes knows.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Format { $($(#[$doc])* $variant),* }
+        #[allow(missing_docs, reason = "each is the format of its name")]
+        pub enum Format { $($(#[$doc])* $variant),* }
 
         impl Format {
             const ALL: &[(&str, Format)] = &[$(($name, Format::$variant)),*];
 
             /// As messages name it.
-            pub(crate) fn text(self) -> &'static str {
+            #[must_use]
+            pub fn text(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
         }
@@ -35,24 +36,28 @@ formats! {
 }
 
 impl Format {
-    /// The format of this name, if a schema of these types may carry it. Hyphens do not matter.
-    pub(crate) fn parse(text: &str, types: Types) -> Option<Self> {
+    /// The format of this name. Hyphens do not matter, but in the names of numbers' formats.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Self> {
         let plain = text.replace('-', "");
-        let (_, format) = Self::ALL
+        let known = |format: Self| !format.is_numeric() || plain == text;
+        Self::ALL
             .iter()
             .find(|(name, _)| *name == text)
-            .or_else(|| Self::ALL.iter().find(|(name, _)| name.replace('-', "") == plain))?;
-        let fits = match format {
-            Self::Int32 | Self::Int64 => types == Types::INTEGER && plain == text,
-            Self::Float | Self::Double => types == Types::NUMBER && plain == text,
-            // Several types count as none.
-            _ => types.is_empty() || types == Types::STRING || types == Types::INT_OR_STRING,
-        };
-        fits.then_some(*format)
+            .or_else(|| Self::ALL.iter().find(|(name, _)| name.replace('-', "") == plain))
+            .map(|(_, format)| *format)
+            .filter(|format| known(*format))
+    }
+
+    /// Whether it is a format of numbers.
+    #[must_use]
+    pub fn is_numeric(self) -> bool {
+        matches!(self, Self::Int32 | Self::Int64 | Self::Float | Self::Double)
     }
 
     /// Whether a string has the format; true for those of numbers.
-    pub(crate) fn accepts(self, s: &str) -> bool {
+    #[must_use]
+    pub fn accepts(self, s: &str) -> bool {
         match self {
             Self::Password | Self::Int32 | Self::Int64 | Self::Float | Self::Double => true,
             Self::BsonObjectId => s.len() == 24 && s.bytes().all(|b| b.is_ascii_hexdigit()),
@@ -502,10 +507,9 @@ fn scala_duration(s: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Format;
-    use crate::node::Types;
 
     fn check(format: &str, good: &[&str], bad: &[&str]) {
-        let format = Format::parse(format, Types::STRING).unwrap();
+        let format = Format::named(format).unwrap();
         for s in good {
             assert!(format.accepts(s), "{format:?} should accept {s:?}");
         }
@@ -515,16 +519,15 @@ mod tests {
     }
 
     #[test]
-    fn a_format_belongs_to_its_type() {
-        assert_eq!(Format::parse("int32", Types::INTEGER), Some(Format::Int32));
-        assert_eq!(Format::parse("int32", Types::STRING), None);
-        assert_eq!(Format::parse("uint8", Types::INTEGER), None);
-        assert_eq!(Format::parse("date", Types::INTEGER), None);
-        assert_eq!(Format::parse("date", Types::INT_OR_STRING), Some(Format::Date));
-        assert_eq!(Format::parse("date-time", Types::STRING).map(Format::text), Some("date-time"));
-        assert_eq!(Format::parse("datetime", Types::default()).map(Format::text), Some("datetime"));
-        assert_eq!(Format::parse("k8s-short-name", Types::STRING), Some(Format::ShortName));
-        assert_eq!(Format::parse("int64-or-so", Types::STRING), None);
+    fn hyphens_do_not_matter() {
+        assert_eq!(Format::named("int32"), Some(Format::Int32));
+        assert_eq!(Format::named("int-32"), None);
+        assert_eq!(Format::named("uint8"), None);
+        assert_eq!(Format::named("date-time").map(Format::text), Some("date-time"));
+        assert_eq!(Format::named("datetime").map(Format::text), Some("datetime"));
+        assert_eq!(Format::named("k8s-short-name"), Some(Format::ShortName));
+        assert_eq!(Format::named("k8sshortname"), Some(Format::ShortName));
+        assert_eq!(Format::named("int64-or-so"), None);
     }
 
     #[test]

@@ -3,12 +3,17 @@
 use kindom_api::Value;
 use kindom_api::field::BadValue;
 
-/// `%v` of a `float64`: an exponent below 1e-4 and from 1e21 on.
-pub(crate) fn float(x: f64) -> String {
+/// `%v` of a `float64`: with an exponent below 1e-4 and from 1e6 on (`strconv.FormatFloat(x, 'g', -1, 64)`). Infinities
+/// are `+Inf` and `-Inf`.
+#[must_use]
+pub fn float(x: f64) -> String {
+    if x.is_infinite() {
+        return if x > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
     let scientific = format!("{x:e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..21).contains(&exponent) {
+    if (-4..=5).contains(&exponent) {
         return format!("{x}");
     }
     let sign = if exponent < 0 { '-' } else { '+' };
@@ -16,7 +21,8 @@ pub(crate) fn float(x: f64) -> String {
 }
 
 /// A refused value as a field error prints it.
-pub(crate) fn bad_value(value: &Value) -> BadValue {
+#[must_use]
+pub fn bad_value(value: &Value) -> BadValue {
     match value {
         Value::Float(x) => BadValue::Raw(float(*x)),
         other => BadValue::Value(other.clone()),
@@ -32,12 +38,17 @@ mod tests {
         for (x, want) in [
             (1.5, "1.5"),
             (-0.1, "-0.1"),
-            (1e20, "100000000000000000000"),
+            (65_535.0, "65535"),
+            (999_999.5, "999999.5"),
+            (1e6, "1e+06"),
+            (123_456_789.0, "1.23456789e+08"),
             (1e21, "1e+21"),
             (0.0001, "0.0001"),
             (0.000_01, "1e-05"),
             (2.5e-120, "2.5e-120"),
             (0.0, "0"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Inf"),
         ] {
             assert_eq!(float(x), want);
         }

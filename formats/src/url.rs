@@ -2,19 +2,24 @@
 
 /// The parts of a URL that rules look at.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Url {
-    pub(super) scheme: String,
-    pub(super) host: String,
-    pub(super) user: Option<String>,
-    pub(super) query: String,
-    pub(super) fragment: String,
+pub struct Url {
+    /// In lower case; empty without one.
+    pub scheme: String,
+    /// With the port, decoded; empty without an authority.
+    pub host: String,
+    /// What stands before the `@`.
+    pub user: Option<String>,
+    /// What follows the `?`, undecoded.
+    pub query: String,
+    /// What follows the `#`, decoded.
+    pub fragment: String,
 }
 
 /// Reads a URL or a reference to one (`url.Parse`).
 ///
 /// # Errors
 /// Go's text, with the operation and the URL: `parse "x y": …`.
-pub(super) fn parse(text: &str) -> Result<Url, String> {
+pub fn parse(text: &str) -> Result<Url, String> {
     let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
     let wrong = |url: &str, why: String| format!("parse {}: {why}", kindom_api::field::go_quote(url));
     let mut url = parse_rest(rest, false).map_err(|why| wrong(rest, why))?;
@@ -23,7 +28,8 @@ pub(super) fn parse(text: &str) -> Result<Url, String> {
 }
 
 /// Whether a text is a URL with a scheme and a host (`url.ParseRequestURI`, which knows no fragment).
-pub(super) fn is_absolute(text: &str) -> bool {
+#[must_use]
+pub fn is_absolute(text: &str) -> bool {
     parse_rest(text, true).is_ok_and(|url| !url.scheme.is_empty() && !url.host.is_empty())
 }
 

@@ -22,22 +22,25 @@ pub fn check(text: &str) -> Result<(), String> {
     go::translate(text).map(drop)
 }
 
-/// An expression of a schema.
+/// An expression.
 #[derive(Debug)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     text: Box<str>,
     compiled: OnceLock<Result<Regex, String>>,
 }
 
 impl Pattern {
-    /// The expression of this text that all schemas share.
-    pub(crate) fn shared(text: &str) -> Arc<Self> {
+    /// The expression of this text, which all that have it share.
+    #[must_use]
+    pub fn shared(text: &str) -> Arc<Self> {
         static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
         // A panic while the lock is held cannot leave the map half changed.
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(text)
     }
 
-    pub(crate) fn text(&self) -> &str {
+    /// As it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
         &self.text
     }
 
@@ -45,7 +48,7 @@ impl Pattern {
     ///
     /// # Errors
     /// Go's text if the expression is not one.
-    pub(crate) fn matches(&self, value: &str) -> Result<bool, &str> {
+    pub fn matches(&self, value: &str) -> Result<bool, &str> {
         match self.compiled.get_or_init(|| compile(&self.text)) {
             Ok(regex) => Ok(regex.is_match(value)),
             Err(text) => Err(text),

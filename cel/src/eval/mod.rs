@@ -1,0 +1,1 @@
+//! From [`Checked`](crate::check::Checked) to a value, counting what it costs.

@@ -1,0 +1,75 @@
+//! The types of expressions.
+
+use std::sync::Arc;
+
+use crate::decl::Object;
+
+/// A type. Cloning is cheap.
+#[derive(Debug, Clone, Default)]
+pub enum Type {
+    /// Any, checked when it is evaluated.
+    #[default]
+    Dyn,
+    /// Of `null`.
+    Null,
+    /// `bool`
+    Bool,
+    /// `int`: 64 bits.
+    Int,
+    /// `uint`: 64 bits.
+    Uint,
+    /// `double`
+    Double,
+    /// `string`
+    String,
+    /// `bytes`
+    Bytes,
+    /// `google.protobuf.Duration`
+    Duration,
+    /// `google.protobuf.Timestamp`
+    Timestamp,
+    /// Of what could not be typed.
+    Error,
+    /// `list(T)`
+    List(Arc<Type>),
+    /// `map(K, V)`
+    Map(Arc<(Type, Type)>),
+    /// `optional_type(T)`
+    Optional(Arc<Type>),
+    /// The type of a type: `type(T)`.
+    Type(Arc<Type>),
+    /// One that only functions know, by its name: `kubernetes.Quantity`.
+    Opaque(&'static str),
+    /// That of a schema's object, equal by name.
+    Object(Arc<Object>),
+    /// A type parameter of a function, by its name: `A`.
+    Param(&'static str),
+    /// A type that the checker has yet to find.
+    Var(u32),
+}
+
+impl Type {
+    /// `list(item)`
+    #[must_use]
+    pub fn list(item: Type) -> Self {
+        Self::List(Arc::new(item))
+    }
+
+    /// `map(key, value)`
+    #[must_use]
+    pub fn map(key: Type, value: Type) -> Self {
+        Self::Map(Arc::new((key, value)))
+    }
+
+    /// `optional_type(of)`
+    #[must_use]
+    pub fn optional(of: Type) -> Self {
+        Self::Optional(Arc::new(of))
+    }
+
+    /// `type(of)`
+    #[must_use]
+    pub fn type_of(of: Type) -> Self {
+        Self::Type(Arc::new(of))
+    }
+}

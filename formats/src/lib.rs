@@ -1,0 +1,19 @@
+//! What strings mean to Go and to Kubernetes: regular expressions, formats, URLs, and how Go prints numbers.
+//!
+//! **Owns** the reading of texts that schemas, registrations and CEL expressions share: [`Pattern`] (Go's regular
+//! expressions), [`Format`] (OpenAPI's `format`), [`url`], [`go`].
+//! **Deliberately absent:** schemas, and which format may stand on which type.
+//!
+//! ```
+//! use kindom_formats::{Format, Pattern};
+//! assert_eq!(Pattern::shared(r"^\d+$").matches("42"), Ok(true));
+//! assert!(Format::named("date").unwrap().accepts("2020-02-29"));
+//! ```
+
+mod format;
+pub mod go;
+pub mod pattern;
+pub mod url;
+
+pub use format::Format;
+pub use pattern::Pattern;
