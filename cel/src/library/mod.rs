@@ -1,6 +1,6 @@
 //! The functions that expressions may call: those of the language, and the libraries of Kubernetes 1.37.
 //!
-//! A library is a file with one function that declares what it has. A function stands in one place with its types, its
+//! A library is a file with one function that declares what it has. An overload stands in one place with its types, its
 //! meaning and its cost at run time; estimates are made in [`crate::cost`].
 
 use std::collections::HashMap;
@@ -16,17 +16,20 @@ pub struct Function {
     pub name: &'static str,
     /// In the order of declaration, which messages and the choice of overload follow.
     pub overloads: Vec<Overload>,
-    /// What a call means. The target is the first argument. Arguments are values, never errors.
-    pub run: Run,
-    /// What a call costs, beyond its arguments, once it is done (`library.CostEstimator.CallCost`, else cel-go's
-    /// `interpreter.costCall`).
+    /// One meaning for all overloads, which tells values apart itself (`decls.SingletonFunctionBinding`).
+    pub singleton: Option<Run>,
+    /// Whether an overload is called whatever its arguments are, when the checker knows that it is the one
+    /// (`decls.DisableTypeGuards`).
+    pub unguarded: bool,
+    /// What a call costs, beyond its arguments, if its overload is known only when it runs: what
+    /// `library.CostEstimator.CallCost` says for a function whatever its overload, else 1.
     pub cost: Cost,
 }
 
 /// One way to call a function.
 #[derive(Debug)]
 pub struct Overload {
-    /// As cel-go names it: `string_to_int`.
+    /// As cel-go names it: `string_to_int64`.
     pub id: &'static str,
     /// Whether it is called on a target, `target.function(…)`, which is the first of `params`.
     pub member: bool,
@@ -34,6 +37,13 @@ pub struct Overload {
     pub params: Vec<Type>,
     /// The type of its result.
     pub result: Type,
+    /// What a call means, unless the function is a singleton or evaluation knows it by its name. The target is the first
+    /// argument. Arguments are values, never errors, and of the types that `params` tell, unless the function is unguarded.
+    pub run: Option<Run>,
+    /// What a call costs, beyond its arguments, once it is done: by a library's own tracker
+    /// (`interpreter.OverloadCostTracker`), else by `library.CostEstimator.CallCost`, else by cel-go's
+    /// `interpreter.CostTracker.costCall`.
+    pub cost: Cost,
 }
 
 /// The meaning of a function.
@@ -46,6 +56,71 @@ pub enum Cost {
     Fixed(u64),
     /// By its arguments and its result.
     Of(for<'a> fn(&[Value<'a>], &Value<'a>) -> u64),
+}
+
+impl Function {
+    /// A function without overloads, at a cost of 1.
+    #[must_use]
+    pub fn new(name: &'static str) -> Self {
+        Self { name, overloads: Vec::new(), singleton: None, unguarded: false, cost: Cost::Fixed(1) }
+    }
+
+    /// With one more overload.
+    #[must_use]
+    pub fn overload(mut self, overload: Overload) -> Self {
+        self.overloads.push(overload);
+        self
+    }
+
+    /// With one meaning for all overloads.
+    #[must_use]
+    pub fn singleton(mut self, run: Run) -> Self {
+        self.singleton = Some(run);
+        self
+    }
+
+    /// Without looking at the types of values before a call.
+    #[must_use]
+    pub fn unguarded(mut self) -> Self {
+        self.unguarded = true;
+        self
+    }
+
+    /// At this cost, for itself and for each overload that it has by now.
+    #[must_use]
+    pub fn cost(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        for overload in &mut self.overloads {
+            overload.cost = cost;
+        }
+        self
+    }
+}
+
+impl Overload {
+    /// `function(…)`, at a cost of 1.
+    #[must_use]
+    pub fn global(id: &'static str, params: impl Into<Vec<Type>>, result: Type) -> Self {
+        Self { id, member: false, params: params.into(), result, run: None, cost: Cost::Fixed(1) }
+    }
+
+    /// `target.function(…)`, at a cost of 1. The target is the first of `params`.
+    #[must_use]
+    pub fn member(id: &'static str, params: impl Into<Vec<Type>>, result: Type) -> Self {
+        Self { member: true, ..Self::global(id, params, result) }
+    }
+
+    /// With this meaning.
+    #[must_use]
+    pub fn run(self, run: Run) -> Self {
+        Self { run: Some(run), ..self }
+    }
+
+    /// At this cost.
+    #[must_use]
+    pub fn cost(self, cost: Cost) -> Self {
+        Self { cost, ..self }
+    }
 }
 
 /// The functions by name.
@@ -76,7 +151,7 @@ impl Functions {
         self.by_name.values()
     }
 
-    /// Adds a function, or overloads to one whose meaning covers them already.
+    /// Adds a function, or overloads to one that is there.
     pub fn add(&mut self, function: Function) {
         match self.by_name.entry(function.name) {
             std::collections::hash_map::Entry::Occupied(mut known) => {
