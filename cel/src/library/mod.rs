@@ -3,6 +3,8 @@
 //! A library is a file with one function that declares what it has. An overload stands in one place with its types, its
 //! meaning and its cost at run time; estimates are made in [`crate::cost`].
 
+mod standard;
+
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -165,4 +167,6 @@ impl Functions {
 }
 
 /// Every library, in the order of `environment/base.go`.
-fn declare(_functions: &mut Functions) {}
+fn declare(functions: &mut Functions) {
+    standard::declare(functions);
+}
