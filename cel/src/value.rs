@@ -83,8 +83,13 @@ pub struct Timestamp {
 pub trait Opaque: std::fmt::Debug + Send + Sync + std::any::Any {
     /// The type's name: `kubernetes.Quantity`.
     fn type_name(&self) -> &'static str;
-    /// Whether another value is the same.
-    fn equals(&self, other: &dyn Opaque) -> bool;
+    /// Whether another value is the same; none where upstream says `no such overload`, as it does for every value of
+    /// another type: `1 == dyn(ip('::1'))` is false, `ip('::1') == dyn(1)` is an error.
+    fn equals(&self, other: &dyn Opaque) -> Option<bool>;
+    /// What it counts as for the cost of a call.
+    fn size(&self) -> u64 {
+        1
+    }
     /// For finding the library's own type again.
     fn as_any(&self) -> &dyn std::any::Any;
 }
