@@ -23,3 +23,7 @@ demo:
 # what requests cost the server; docs/benchmarks.md has a run
 bench *args:
     cargo build --release -p kindom && cargo run --release -p kindom-benches -- {{args}}
+
+# what schemas cost: compiling them, and the walks over an object
+bench-schema *args:
+    cargo bench -p kindom-schema --bench schema -- {{args}}
