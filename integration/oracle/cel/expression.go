@@ -30,6 +30,8 @@ const runs = 12
 // the type, the estimate and then value or error. Where runs differ there are
 // values and costs instead of value and cost.
 type wantExpression struct {
+	// Panic is what upstream panics with: a bug of it, and a 500 of a server.
+	Panic        string    `json:"panic,omitempty"`
 	CompileError string    `json:"compileError,omitempty"`
 	ProgramError string    `json:"programError,omitempty"`
 	Type         string    `json:"type,omitempty"`
@@ -46,11 +48,15 @@ type estimate struct {
 	Max uint64 `json:"max"`
 }
 
-func (e *expression) record() (*wantExpression, error) {
+func (e *expression) record() (want *wantExpression, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			want, err = &wantExpression{Panic: fmt.Sprint(r)}, nil
+		}
+	}()
 	var structural *structuralschema.Structural
 	var declared *apiservercel.DeclType
 	if e.Schema != nil {
-		var err error
 		structural, err = readStructural(e.Schema)
 		if err != nil {
 			return nil, err
@@ -71,7 +77,7 @@ func (e *expression) record() (*wantExpression, error) {
 	if issues != nil {
 		return &wantExpression{CompileError: mask(issues.String())}, nil
 	}
-	want := &wantExpression{Type: mask(ast.OutputType().String())}
+	want = &wantExpression{Type: mask(ast.OutputType().String())}
 	estimator := estimatorOf(declared)
 	cost, err := env.EstimateCost(ast, estimator)
 	if err != nil {

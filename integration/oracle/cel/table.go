@@ -28,6 +28,11 @@ type group struct {
 	scope
 	// One expression a line.
 	Lines string `json:"lines"`
+	// Every way to fill the gaps of a pattern, in turn, with one of each row.
+	Product struct {
+		Pattern string     `json:"pattern"`
+		With    [][]string `json:"with"`
+	} `json:"product"`
 	// Texts, or expressions with a scope of their own.
 	Exprs []json.RawMessage `json:"exprs"`
 }
@@ -116,8 +121,24 @@ func readTable(path string) (*table, error) {
 				g.Exprs = append(g.Exprs, json.RawMessage(compact(line)))
 			}
 		}
+		if g.Product.Pattern != "" {
+			for _, text := range product(g.Product.Pattern, g.Product.With) {
+				g.Exprs = append(g.Exprs, json.RawMessage(compact(text)))
+			}
+		}
 	}
 	return &t, nil
+}
+
+func product(pattern string, rows [][]string) []string {
+	if len(rows) == 0 {
+		return []string{pattern}
+	}
+	var made []string
+	for _, text := range rows[0] {
+		made = append(made, product(strings.Replace(pattern, "_", text, 1), rows[1:])...)
+	}
+	return made
 }
 
 func (t *table) record() ([]recorded, error) {
