@@ -51,6 +51,9 @@ type estimate struct {
 func (e *expression) record() (want *wantExpression, err error) {
 	defer func() {
 		if r := recover(); r != nil {
+			if ours, ok := r.(noNotation); ok {
+				panic(ours)
+			}
 			want, err = &wantExpression{Panic: fmt.Sprint(r)}, nil
 		}
 	}()

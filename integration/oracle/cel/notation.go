@@ -52,10 +52,14 @@ func notation(value ref.Val) string {
 		return "cidr(" + quote(v.Prefix.String()) + ")"
 	case apiservercel.Quantity:
 		return "quantity(" + quote(v.Quantity.String()) + ")"
+	case *apiservercel.Quantity:
+		return notation(*v)
 	case apiservercel.Semver:
 		return "semver(" + quote(v.Version.String()) + ")"
-	case *apiservercel.Format:
+	case apiservercel.Format:
 		return "format(" + quote(v.Name) + ")"
+	case *apiservercel.Format:
+		return notation(*v)
 	case traits.Mapper:
 		var members []string
 		for it := v.Iterator(); it.HasNext() == types.True; {
@@ -71,8 +75,11 @@ func notation(value ref.Val) string {
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	}
-	panic(fmt.Sprintf("no notation for %T %v", value, value))
+	panic(noNotation(fmt.Sprintf("no notation for %T %v", value, value)))
 }
+
+// noNotation is our own bug, unlike what else may panic.
+type noNotation string
 
 // double writes the shortest digits that read back the same: `1.5e0`.
 func double(v float64) string {
