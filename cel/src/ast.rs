@@ -134,8 +134,8 @@ pub struct Comprehension {
     pub result: Id,
 }
 
-/// The accumulator variable of macros (cel-go `parser.AccumulatorName`).
-pub const ACCUMULATOR: &str = "__result__";
+/// The accumulator variable of macros (cel-go `parser.HiddenAccumulatorName`), which no source can spell.
+pub const ACCUMULATOR: &str = "@result";
 
 /// The functions that operators stand for (cel-go `common/operators`).
 #[allow(missing_docs, reason = "each is the operator of its name")]

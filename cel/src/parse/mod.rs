@@ -1,10 +1,122 @@
-//! From text to [`Ast`](crate::ast::Ast).
+//! From text to [`Ast`], macros expanded (cel-go `parser`).
+//!
+//! One pass of recursive descent reads what is right. Only a text that is not of the grammar is read again, more slowly,
+//! by [`recover`], which goes on after a mistake as ANTLR does and has its words.
+
+mod build;
+mod grammar;
+mod lex;
+mod literal;
+mod macros;
+
+use std::fmt;
+
+use crate::ast::Ast;
+use grammar::Stop;
+
+/// The most code points of a source (`parser.expressionSizeCodePointLimit`).
+const SIZE_MAX: usize = 100_000;
+/// The most that a rule of the grammar may be within itself, and a walk deep (`parser.maxRecursionDepth`).
+const DEPTH_MAX: u32 = 250;
+/// The most issues that are listed (`common.Errors`).
+const LISTED_MAX: usize = 100;
+/// The longest line, in bytes, that is shown (`common.maxSnippetLength`).
+const SNIPPET_MAX: usize = 16_384;
 
 /// What is wrong with an expression, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// In code points from the beginning of the source.
-    pub at: u32,
+    /// In code points from the beginning of the source; nowhere if it is the whole.
+    pub at: Option<u32>,
     /// cel-go's text.
     pub message: String,
+}
+
+/// What is wrong with an expression, shown as cel-go shows it, with the lines of the source that it points into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issues {
+    source: String,
+    issues: Vec<Issue>,
+}
+
+/// Parses an expression.
+///
+/// # Errors
+///
+/// Every issue that cel-go would report, in no order.
+pub fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
+    // Bytes bound code points, and counting those of a short source is for nothing.
+    if source.len() > SIZE_MAX {
+        let size = source.chars().count();
+        if size > SIZE_MAX {
+            let message = format!("expression code point size exceeds limit: size: {size}, limit {SIZE_MAX}");
+            return Err(vec![Issue { at: None, message }]);
+        }
+    }
+    grammar::parse(source).map_err(|stop| match stop {
+        Stop::Issues(issues) => issues,
+        Stop::TooDeep => {
+            vec![Issue { at: None, message: format!("expression recursion limit exceeded: {DEPTH_MAX}") }]
+        }
+        Stop::Syntax => vec![Issue { at: Some(0), message: "Syntax error".to_owned() }],
+    })
+}
+
+impl Issues {
+    /// Those of a source.
+    #[must_use]
+    pub fn new(source: &str, mut issues: Vec<Issue>) -> Self {
+        // Those without a place come first, and those of one place in the order of their finding.
+        issues.sort_by_key(|issue| issue.at);
+        Self { source: source.to_owned(), issues }
+    }
+
+    /// In the order in which they are shown.
+    #[must_use]
+    pub fn issues(&self) -> &[Issue] {
+        &self.issues
+    }
+}
+
+impl fmt::Display for Issues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, issue) in self.issues.iter().take(LISTED_MAX).enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write_issue(f, &self.source, issue)?;
+        }
+        match self.issues.len().saturating_sub(LISTED_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\n{more} more errors were truncated"),
+        }
+    }
+}
+
+impl std::error::Error for Issues {}
+
+/// cel-go `common.Error.ToDisplayString`.
+fn write_issue(f: &mut fmt::Formatter<'_>, source: &str, issue: &Issue) -> fmt::Result {
+    let Some(at) = issue.at else {
+        return write!(f, "ERROR: <input>:-1:0: {}", issue.message);
+    };
+    let (mut line, mut column, mut begin) = (1, 0, 0);
+    for (offset, c) in source.char_indices().take(at as usize) {
+        column += 1;
+        if c == '\n' {
+            (line, column, begin) = (line + 1, 0, offset + 1);
+        }
+    }
+    write!(f, "ERROR: <input>:{line}:{}: {}", column + 1, issue.message)?;
+    let snippet = source.get(begin..).and_then(|rest| rest.split('\n').next()).unwrap_or_default();
+    if source.is_empty() || snippet.len() > SNIPPET_MAX {
+        return Ok(());
+    }
+    write!(f, "\n | {}\n | ", snippet.replace('\t', " "))?;
+    // A mark is as wide as what it stands under.
+    let mut chars = snippet.chars();
+    for c in chars.by_ref().take(column) {
+        f.write_str(if c.is_ascii() { "." } else { "．" })?;
+    }
+    f.write_str(if chars.next().is_none_or(|c| c.is_ascii()) { "^" } else { "＾" })
 }
