@@ -331,7 +331,7 @@ impl<'a> Estimator<'a> {
 
     fn operand(&mut self, id: Id) -> Operand<'a> {
         let mut path = self.path(id);
-        if self.arrays.steps(path).first().is_some_and(|name| matches!(*name, ACCUMULATOR | "@result")) {
+        if self.arrays.steps(path).first().is_some_and(|name| *name == ACCUMULATOR) {
             path = Path::default();
         }
         let size = self.size(id);

@@ -35,10 +35,16 @@ pub(super) fn parse(source: &str) -> Result<Ast, Stop> {
     parser.take(kind::EOF)?;
     // cel-go walks the tree once it is parsed, and looks no further where that is too deep.
     if root.height > DEPTH_MAX {
-        return Err(Stop::Issues(vec![Issue { at: None, message: "max recursion depth exceeded".to_owned() }]));
+        return Err(Stop::Issues(vec![Issue {
+            at: None,
+            message: "max recursion depth exceeded".to_owned(),
+        }]));
     }
     if parser.build.overgrown {
-        parser.build.issues.push(Issue { at: None, message: "expression is too large with its macros expanded".into() });
+        parser
+            .build
+            .issues
+            .push(Issue { at: None, message: "expression is too large with its macros expanded".into() });
     }
     match parser.build.issues.is_empty() {
         true => Ok(parser.build.finish(root.id)),
@@ -119,7 +125,8 @@ impl<'s> Parser<'s> {
             self.take(kind::COLON)?;
             let no = self.expr()?;
             let height = 1 + node.height.max(yes.height).max(no.height);
-            node = Node { id: self.build.call(op.at, operators::CONDITIONAL, [node.id, yes.id, no.id]), height };
+            node =
+                Node { id: self.build.call(op.at, operators::CONDITIONAL, [node.id, yes.id, no.id]), height };
         }
         self.depth.expr -= 1;
         Ok(node)
@@ -141,7 +148,13 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn chain(&mut self, first: Node, op: u8, function: &str, next: fn(&mut Self) -> Parsed<Node>) -> Parsed<Node> {
+    fn chain(
+        &mut self,
+        first: Node,
+        op: u8,
+        function: &str,
+        next: fn(&mut Self) -> Parsed<Node>,
+    ) -> Parsed<Node> {
         let (mut terms, mut ops, mut height) = (vec![first.id], Vec::new(), first.height);
         while let Some(op) = self.take_if(op) {
             let term = next(self)?;

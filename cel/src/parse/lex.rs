@@ -99,7 +99,11 @@ impl<'s> Lexer<'s> {
             }
             Err(failed) => {
                 // The code point that fits nothing is dropped with what came before it.
-                let end = self.source.get(failed..).and_then(|rest| rest.chars().next()).map_or(failed, |c| failed + c.len_utf8());
+                let end = self
+                    .source
+                    .get(failed..)
+                    .and_then(|rest| rest.chars().next())
+                    .map_or(failed, |c| failed + c.len_utf8());
                 self.advance(end);
                 Err(Unrecognized { start: narrow(start), end: narrow(end), at })
             }
@@ -201,7 +205,10 @@ impl<'s> Lexer<'s> {
             true => (kind::UINT, end + 1),
             false => (kind::INT, end),
         };
-        if self.byte(start) == b'0' && self.byte(start + 1) == b'x' && self.byte(start + 2).is_ascii_hexdigit() {
+        if self.byte(start) == b'0'
+            && self.byte(start + 1) == b'x'
+            && self.byte(start + 2).is_ascii_hexdigit()
+        {
             let mut end = start + 2;
             while self.byte(end).is_ascii_hexdigit() {
                 end += 1;
@@ -223,7 +230,9 @@ impl<'s> Lexer<'s> {
         let prefix = match (self.byte(start), self.byte(start + 1)) {
             (b'r' | b'R', b'"' | b'\'') => Some((kind::STRING, 0, true)),
             (b'b' | b'B', b'"' | b'\'') => Some((kind::BYTES, 1, false)),
-            (b'b' | b'B', b'r' | b'R') if matches!(self.byte(start + 2), b'"' | b'\'') => Some((kind::BYTES, 1, true)),
+            (b'b' | b'B', b'r' | b'R') if matches!(self.byte(start + 2), b'"' | b'\'') => {
+                Some((kind::BYTES, 1, true))
+            }
             _ => None,
         };
         if let Some((kind, skip, raw)) = prefix {
@@ -316,21 +325,26 @@ impl<'s> Lexer<'s> {
             }
         };
         match self.byte(backslash + 1) {
-            b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'"' | b'\'' | b'\\' | b'?' | b'`' => Ok(backslash + 2),
+            b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'"' | b'\'' | b'\\' | b'?' | b'`' => {
+                Ok(backslash + 2)
+            }
             b'x' | b'X' => hex(2),
             b'u' => hex(4),
             b'U' => hex(8),
-            b'0'..=b'3' => match (backslash + 2..backslash + 4).find(|at| !matches!(self.byte(*at), b'0'..=b'7')) {
-                Some(at) => Err(at),
-                None => Ok(backslash + 4),
-            },
+            b'0'..=b'3' => {
+                match (backslash + 2..backslash + 4).find(|at| !matches!(self.byte(*at), b'0'..=b'7')) {
+                    Some(at) => Err(at),
+                    None => Ok(backslash + 4),
+                }
+            }
             _ => Err(backslash + 1),
         }
     }
 
     fn escaped_identifier(&self, start: usize) -> Result<(u8, usize), usize> {
         let mut end = start + 1;
-        while matches!(self.byte(end), b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'/' | b' ') {
+        while matches!(self.byte(end), b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'/' | b' ')
+        {
             end += 1;
         }
         match self.byte(end) == b'`' && end > start + 1 {

@@ -36,11 +36,15 @@ pub(super) fn member(build: &mut Builder, at: u32, target: Id, name: &str, args:
         ("exists", [var, test]) => make.name(*var).map(|var| make.exists(target, Vars::one(var), *test)),
         ("exists", [var, var2, test]) => make.names(*var, *var2).map(|vars| make.exists(target, vars, *test)),
         // The standard macros have no `existsOne`, only those of two variables.
-        ("exists_one", [var, test]) => make.name(*var).map(|var| make.exists_one(target, Vars::one(var), *test)),
+        ("exists_one", [var, test]) => {
+            make.name(*var).map(|var| make.exists_one(target, Vars::one(var), *test))
+        }
         ("exists_one" | "existsOne", [var, var2, test]) => {
             make.names(*var, *var2).map(|vars| make.exists_one(target, vars, *test))
         }
-        ("map", [var, value]) => make.identifier(*var).map(|var| make.list(target, Vars::one(var), None, *value)),
+        ("map", [var, value]) => {
+            make.identifier(*var).map(|var| make.list(target, Vars::one(var), None, *value))
+        }
         ("map", [var, test, value]) => {
             make.identifier(*var).map(|var| make.list(target, Vars::one(var), Some(*test), *value))
         }
@@ -130,7 +134,8 @@ impl Make<'_> {
     }
 
     fn call_on(&mut self, target: Id, function: &str, args: impl Into<Vec<Id>>) -> Id {
-        self.build.add(self.at, Kind::Call { target: Some(target), function: function.into(), args: args.into() })
+        self.build
+            .add(self.at, Kind::Call { target: Some(target), function: function.into(), args: args.into() })
     }
 
     fn items(&mut self, items: impl Into<Vec<Id>>) -> Id {
@@ -295,9 +300,14 @@ impl Make<'_> {
         const INPUT: &str = "@__sortBy_input__";
         if !matches!(
             self.build.get(target).kind,
-            Kind::List { .. } | Kind::Select { .. } | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call { .. }
+            Kind::List { .. }
+                | Kind::Select { .. }
+                | Kind::Ident(_)
+                | Kind::Comprehension(_)
+                | Kind::Call { .. }
         ) {
-            let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            let message =
+                "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
             return Err(wrong(self.build, target, message));
         }
         let name = self.identifier(var)?;
@@ -317,7 +327,9 @@ impl Make<'_> {
         let expr = self.build.get(id).clone();
         let kind = match expr.kind {
             kind @ (Kind::Literal(_) | Kind::Ident(_) | Kind::Error) => kind,
-            Kind::Select { operand, field, test_only } => Kind::Select { operand: self.copy(operand), field, test_only },
+            Kind::Select { operand, field, test_only } => {
+                Kind::Select { operand: self.copy(operand), field, test_only }
+            }
             Kind::Call { target, function, args } => {
                 let args = args.into_iter().map(|arg| self.copy(arg)).collect();
                 Kind::Call { target: target.map(|target| self.copy(target)), function, args }
@@ -325,10 +337,13 @@ impl Make<'_> {
             Kind::List { items, optional } => {
                 Kind::List { items: items.into_iter().map(|item| self.copy(item)).collect(), optional }
             }
-            Kind::Map(entries) => Kind::Map(entries.into_iter().map(|entry| self.copy_entry(entry)).collect()),
-            Kind::Struct { name, fields } => {
-                Kind::Struct { name, fields: fields.into_iter().map(|field| self.copy_field(field)).collect() }
+            Kind::Map(entries) => {
+                Kind::Map(entries.into_iter().map(|entry| self.copy_entry(entry)).collect())
             }
+            Kind::Struct { name, fields } => Kind::Struct {
+                name,
+                fields: fields.into_iter().map(|field| self.copy_field(field)).collect(),
+            },
             Kind::Comprehension(fold) => Kind::Comprehension(Box::new(self.copy_fold(*fold))),
         };
         self.build.add(expr.at, kind)

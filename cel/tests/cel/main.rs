@@ -1,0 +1,12 @@
+//! Black-box tests of the crate.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod notation;
+mod parse;

@@ -1,0 +1,187 @@
+//! Sources and what they are as expressions, or why they are none, as cel-go 0.29 with the environment of 1.37 has it.
+
+use kindom_cel::parse::{Issues, parse};
+use proptest::prelude::*;
+
+use crate::notation;
+
+/// What `recorded` says of each of its sources: lines that begin with `> `, and after them what is said.
+pub(crate) fn recorded(text: &str, say: impl Fn(&str) -> String) {
+    let mut wrong = Vec::new();
+    let blocks = text.trim_end().split("\n\n");
+    let count = blocks.clone().count();
+    for block in blocks {
+        let source = block.lines().map_while(|line| line.strip_prefix("> ")).collect::<Vec<_>>();
+        let expected = block.lines().skip(source.len()).collect::<Vec<_>>().join("\n");
+        let (source, said) = (source.join("\n"), say(&source.join("\n")));
+        if said != expected {
+            wrong.push(format!("{source}\nexpected {expected}\nnot      {said}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n\n"));
+}
+
+fn parsed(source: &str) -> String {
+    match parse(source) {
+        Ok(ast) => notation::write(&ast, ast.root, &|_| String::new()),
+        Err(issues) => Issues::new(source, issues).to_string(),
+    }
+}
+
+#[test]
+fn sources_are_the_expressions_that_upstream_makes_of_them() {
+    recorded(include_str!("parsed.txt"), parsed);
+}
+
+#[test]
+fn what_is_no_expression_is_refused_in_upstreams_words() {
+    recorded(include_str!("refused.txt"), parsed);
+}
+
+#[test]
+fn line_ends_in_strings_are_normalized_and_hidden_characters_separate() {
+    assert_eq!(parsed("'''a\r\nb\rc\n'''"), r#"0"a\nb\nc\n""#);
+    assert_eq!(parsed("a\t+ b\x0c+ c\r\n"), "6(_+_ 2(_+_ 0:a 4:b) 8:c)");
+    assert_eq!(parsed("a // b\n+ 'é' // c"), "7(_+_ 0:a 9\"é\")");
+}
+
+#[test]
+fn sizes_and_depths_have_upstreams_limits() {
+    let nested =
+        |open: &str, times: usize, close: &str| format!("{}a{}", open.repeat(times), close.repeat(times));
+    let chain = |by: &str, terms: usize| vec!["a"; terms].join(by);
+    let accepted = [
+        chain(".", 251),
+        chain("+", 251),
+        chain("==", 251),
+        chain(" || ", 1000),
+        nested("(", 249, ")"),
+        nested("[", 249, "]"),
+        nested("f(", 249, ")"),
+        format!("{}c", "a?b:".repeat(249)),
+        format!("{}a", "!".repeat(1001)),
+        "a".repeat(100_000),
+    ];
+    for source in &accepted {
+        assert!(parse(source).is_ok(), "{:.20}… of {}", source, source.len());
+    }
+    let deep = "ERROR: <input>:-1:0: expression recursion limit exceeded: 250";
+    let chained = "ERROR: <input>:-1:0: max recursion depth exceeded";
+    let refused = [
+        (chain(".", 252), chained),
+        (chain("*", 252), chained),
+        (chain("<", 252), chained),
+        (chain("+", 200).replacen('a', &chain(".", 100), 1), chained),
+        (nested("(", 250, ")"), deep),
+        (nested("[", 250, "]"), deep),
+        (format!("{}c", "a?b:".repeat(250)), deep),
+        (
+            "a".repeat(100_001),
+            "ERROR: <input>:-1:0: expression code point size exceeds limit: size: 100001, limit 100000",
+        ),
+    ];
+    for (source, text) in &refused {
+        assert_eq!(parsed(source), *text, "{:.20}… of {}", source, source.len());
+    }
+}
+
+#[test]
+fn macros_that_copy_their_target_are_bounded() {
+    let source = format!("a{}", ".optMap(x, x)".repeat(200));
+    assert_eq!(parsed(&source), "ERROR: <input>:-1:0: expression is too large with its macros expanded");
+}
+
+/// Text that looks like an expression here and there.
+fn sourcelike() -> impl Strategy<Value = String> {
+    let pieces = [
+        "a",
+        "self",
+        ".",
+        "..",
+        "?",
+        ".?",
+        "[",
+        "]",
+        "[?",
+        "(",
+        ")",
+        "{",
+        "}",
+        ",",
+        ":",
+        "'",
+        "\"",
+        "'''",
+        "\"\"\"",
+        "r'",
+        "b\"",
+        "\\",
+        "\\x4",
+        "`",
+        "1",
+        "-",
+        "1u",
+        "0x",
+        "1.",
+        ".5",
+        "1e",
+        "!",
+        "&&",
+        "||",
+        "&",
+        "=",
+        "==",
+        "in",
+        "<=",
+        "+",
+        "/",
+        "//",
+        "\n",
+        "\r\n",
+        " ",
+        "é",
+        "😁",
+        "true",
+        "null",
+        "as",
+        "has(",
+        ".all(x,",
+        ".map(",
+        ".optMap(",
+        ".sortBy(",
+        "@",
+        "__result__",
+        "\u{0}",
+        "T{",
+        "%",
+        "*",
+    ];
+    prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_an_expression_or_has_issues(source in any::<String>()) {
+        judged(&source)?;
+    }
+
+    #[test]
+    fn any_likely_text_is_an_expression_or_has_issues(source in sourcelike()) {
+        judged(&source)?;
+    }
+}
+
+/// An expression stands within its source; issues are not none, and show.
+fn judged(source: &str) -> Result<(), TestCaseError> {
+    let points = source.chars().count();
+    match parse(source) {
+        Ok(ast) => prop_assert!(ast.exprs.iter().all(|expr| (expr.at as usize) < points)),
+        Err(issues) => {
+            prop_assert!(!issues.is_empty());
+            prop_assert!(issues.iter().all(|issue| issue.at.is_none_or(|at| at as usize <= points)));
+            let shown = Issues::new(source, issues).to_string();
+            prop_assert!(shown.starts_with("ERROR: <input>:"), "{shown}");
+        }
+    }
+    Ok(())
+}
