@@ -60,11 +60,18 @@ func notation(value ref.Val) string {
 		return "format(" + quote(v.Name) + ")"
 	case *apiservercel.Format:
 		return notation(*v)
+	case *types.Err:
+		return "error(" + quote(v.String()) + ")"
 	case traits.Mapper:
 		var members []string
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			key := it.Next()
-			members = append(members, notation(key)+": "+notation(v.Get(key)))
+			if key == nil {
+				continue // of an object, a member that rules do not see
+			}
+			if member, found := v.Find(key); found {
+				members = append(members, notation(key)+": "+notation(member))
+			}
 		}
 		slices.Sort(members)
 		return "{" + strings.Join(members, ", ") + "}"
@@ -74,6 +81,9 @@ func notation(value ref.Val) string {
 			items = append(items, notation(it.Next()))
 		}
 		return "[" + strings.Join(items, ", ") + "]"
+	}
+	if value != nil && value.Type() == types.UnknownType {
+		return "unknown"
 	}
 	panic(noNotation(fmt.Sprintf("no notation for %T %v", value, value)))
 }
