@@ -1,0 +1,420 @@
+//! Instants and spans of time, as Go reads, prints and adds them.
+
+use std::sync::LazyLock;
+
+use jiff::tz::TimeZoneDatabase;
+
+use crate::value::{Duration, EvalError, Timestamp};
+
+/// Year 1 and the end of year 9999, in seconds since 1970.
+pub const SECONDS_MIN: i64 = -62_135_596_800;
+/// The last second of an instant.
+pub const SECONDS_MAX: i64 = 253_402_300_799;
+
+const NANOS: i64 = 1_000_000_000;
+const DAY: i64 = 86_400;
+
+fn overflow(what: &str) -> EvalError {
+    EvalError::Message(format!("{what} overflow"))
+}
+
+impl Timestamp {
+    /// An instant in UTC.
+    ///
+    /// # Errors
+    /// `timestamp overflow`
+    pub fn at(seconds: i64) -> Result<Self, EvalError> {
+        Self { seconds, nanos: 0, offset: 0 }.within()
+    }
+
+    /// # Errors
+    /// `timestamp overflow`
+    pub fn within(self) -> Result<Self, EvalError> {
+        if (SECONDS_MIN..=SECONDS_MAX).contains(&self.seconds) {
+            Ok(self)
+        } else {
+            Err(overflow("timestamp"))
+        }
+    }
+
+    /// What is a span later (`addTimeDurationChecked`).
+    ///
+    /// # Errors
+    /// `timestamp overflow`
+    pub fn plus(self, span: Duration) -> Result<Self, EvalError> {
+        let nanos = i64::from(self.nanos) + span.0.rem_euclid(NANOS);
+        let seconds = self.seconds + span.0.div_euclid(NANOS) + nanos / NANOS;
+        let nanos = u32::try_from(nanos % NANOS).unwrap_or(0);
+        Self { seconds, nanos, offset: self.offset }.within()
+    }
+
+    /// The span from another instant (`subtractTimeChecked`).
+    ///
+    /// # Errors
+    /// `integer overflow`
+    pub fn since(self, other: Self) -> Result<Duration, EvalError> {
+        let nanos = i64::from(self.nanos) - i64::from(other.nanos);
+        let seconds = (self.seconds - other.seconds).checked_mul(NANOS);
+        seconds.and_then(|span| span.checked_add(nanos)).map(Duration).ok_or_else(|| overflow("integer"))
+    }
+}
+
+/// A date and a time of day.
+#[derive(Debug, Clone, Copy)]
+pub struct Civil {
+    /// Astronomical: 0 is 1 BC.
+    pub year: i64,
+    /// From 1.
+    pub month: i64,
+    /// From 1.
+    pub day: i64,
+    /// From 0.
+    pub day_of_year: i64,
+    /// From 0, Sunday.
+    pub day_of_week: i64,
+    /// In 0..24.
+    pub hour: i64,
+    /// In 0..60.
+    pub minute: i64,
+    /// In 0..60.
+    pub second: i64,
+}
+
+/// Days from 1970 to a date.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March, so that leap days end them; 400 of them are 146,097 days.
+    let year = if month <= 2 { year - 1 } else { year };
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
+}
+
+/// The date and time of day at seconds since 1970.
+#[must_use]
+pub fn civil(seconds: i64) -> Civil {
+    let (date, time) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
+    let shifted = date + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    Civil {
+        year,
+        month,
+        day,
+        day_of_year: date - days(year, 1, 1),
+        day_of_week: (date + 4).rem_euclid(7),
+        hour: time / 3600,
+        minute: time / 60 % 60,
+        second: time % 60,
+    }
+}
+
+fn days_in(year: i64, month: i64) -> i64 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// Reads a text from the front.
+struct Reader<'t>(&'t [u8]);
+
+impl Reader<'_> {
+    fn digit(&mut self) -> Option<i64> {
+        let (first, rest) = self.0.split_first()?;
+        let digit = first.is_ascii_digit().then(|| i64::from(first - b'0'))?;
+        self.0 = rest;
+        Some(digit)
+    }
+
+    fn two(&mut self) -> Option<i64> {
+        Some(self.digit()? * 10 + self.digit()?)
+    }
+
+    fn literal(&mut self, byte: u8) -> Option<()> {
+        self.0 = self.0.strip_prefix(&[byte])?;
+        Some(())
+    }
+
+    fn date(&mut self) -> Option<i64> {
+        let year = self.two()? * 100 + self.two()?;
+        self.literal(b'-')?;
+        let month = self.two()?;
+        self.literal(b'-')?;
+        let day = self.two()?;
+        let valid = (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
+        valid.then(|| days(year, month, day) * DAY)
+    }
+
+    /// An hour of one digit or two, as Go's parser takes it; a fraction after a point or comma.
+    fn time(&mut self) -> Option<(i64, u32)> {
+        let mut hour = self.digit()?;
+        if let Some(digit) = self.digit() {
+            hour = hour * 10 + digit;
+        }
+        self.literal(b':')?;
+        let minute = self.two()?;
+        self.literal(b':')?;
+        let second = self.two()?;
+        if hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let mut nanos = 0;
+        if let [b'.' | b',', first, ..] = self.0
+            && first.is_ascii_digit()
+        {
+            self.0 = self.0.split_first()?.1;
+            let mut unit = 100_000_000;
+            while let Some(digit) = self.digit() {
+                nanos += u32::try_from(digit).ok()? * unit;
+                unit /= 10;
+            }
+        }
+        Some((hour * 3600 + minute * 60 + second, nanos))
+    }
+
+    fn zone(&mut self) -> Option<i32> {
+        if self.literal(b'Z').is_some() {
+            return Some(0);
+        }
+        let sign = if self.literal(b'+').is_some() { 1 } else { self.literal(b'-').map(|()| -1)? };
+        let hours = self.two()?;
+        self.literal(b':')?;
+        let minutes = self.two()?;
+        // Go lets 24 hours and 60 minutes pass.
+        (hours <= 24 && minutes <= 60).then(|| i32::try_from(sign * (hours * 3600 + minutes * 60)).ok())?
+    }
+}
+
+/// `time.Parse(time.RFC3339, …)`; the year may be 0, which is before all instants.
+#[must_use]
+pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
+    instant(text, true)
+}
+
+fn instant(text: &str, zoned: bool) -> Option<Timestamp> {
+    let mut reader = Reader(text.as_bytes());
+    let date = reader.date()?;
+    reader.literal(b'T')?;
+    let (time, nanos) = reader.time()?;
+    let offset = if zoned { reader.zone()? } else { 0 };
+    reader.0.is_empty().then(|| Timestamp { seconds: date + time - i64::from(offset), nanos, offset })
+}
+
+/// `strfmt.ParseDateTime`: also without a zone, and nothing is 1970.
+#[must_use]
+pub fn date_time(text: &str) -> Option<Timestamp> {
+    if text.is_empty() {
+        return Some(Timestamp::default());
+    }
+    instant(text, true).or_else(|| instant(text, false))
+}
+
+/// A date alone: its midnight in UTC.
+#[must_use]
+pub fn date(text: &str) -> Option<Timestamp> {
+    let mut reader = Reader(text.as_bytes());
+    let seconds = reader.date()?;
+    reader.0.is_empty().then_some(Timestamp { seconds, nanos: 0, offset: 0 })
+}
+
+/// `time.RFC3339Nano`, in the zone that it was written in.
+#[must_use]
+pub fn rfc3339(at: Timestamp) -> String {
+    let Civil { year, month, day, hour, minute, second, .. } = civil(at.seconds + i64::from(at.offset));
+    let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+    if at.nanos > 0 {
+        let nanos = format!("{:09}", at.nanos);
+        text.push('.');
+        text.push_str(nanos.trim_end_matches('0'));
+    }
+    if at.offset == 0 {
+        text.push('Z');
+        return text;
+    }
+    let minutes = at.offset.abs() / 60;
+    let sign = if at.offset < 0 { '-' } else { '+' };
+    text.push_str(&format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
+    text
+}
+
+/// `time.ParseDuration`.
+#[must_use]
+pub fn duration(text: &str) -> Option<Duration> {
+    let (negative, mut rest) = match text.as_bytes() {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    if rest == b"0" {
+        return Some(Duration(0));
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total = 0_u64;
+    while !rest.is_empty() {
+        let (whole, after) = digits(rest);
+        let mut value = 0_u64;
+        for digit in whole {
+            value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0')).filter(|v| *v <= 1 << 63)?;
+        }
+        let (fraction, after) = match after {
+            [b'.', after @ ..] => digits(after),
+            after => (&[][..], after),
+        };
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let end = after.iter().position(|b| *b == b'.' || b.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at_checked(end)?;
+        let unit = unit_nanos(unit)?;
+        value = value.checked_mul(unit).filter(|v| *v <= 1 << 63)?;
+        value = value.checked_add(part(fraction, unit))?;
+        total = total.checked_add(value).filter(|v| *v <= 1 << 63)?;
+        rest = after;
+    }
+    if negative {
+        return Some(Duration(0_i64.wrapping_sub_unsigned(total)));
+    }
+    i64::try_from(total).ok().map(Duration)
+}
+
+fn digits(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at_checked(end).unwrap_or((text, &[]))
+}
+
+/// A fraction of a unit, in floats as Go computes it.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "as Go does"
+)]
+fn part(fraction: &[u8], unit: u64) -> u64 {
+    let (mut value, mut scale) = (0_u64, 1.0_f64);
+    for digit in fraction {
+        let next = value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit - b'0')));
+        // More digits than fit are worth less than a nanosecond.
+        let Some(next) = next.filter(|v| *v <= 1 << 63) else { break };
+        value = next;
+        scale *= 10.0;
+    }
+    (value as f64 * (unit as f64 / scale)) as u64
+}
+
+fn unit_nanos(unit: &[u8]) -> Option<u64> {
+    Some(match std::str::from_utf8(unit).ok()? {
+        "ns" => 1,
+        "us" | "µs" | "μs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    })
+}
+
+/// `strfmt.ParseDuration`: also in words, `2 days 3 hours`, wherever they stand in the text.
+#[must_use]
+pub fn loose_duration(text: &str) -> Option<Duration> {
+    if let Some(span) = duration(text) {
+        return Some(span);
+    }
+    let mut total = None::<i64>;
+    let mut rest = text;
+    while let Some(from) = rest.find(|c: char| c.is_ascii_digit()) {
+        let after = rest.get(from..)?;
+        let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let (number, after) = after.split_at_checked(end)?;
+        let unit = after.trim_start_matches(['\t', '\n', '\x0c', '\r', ' ']);
+        let end = unit.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(unit.len());
+        let (unit, after) = unit.split_at_checked(end)?;
+        rest = after;
+        if unit.is_empty() {
+            continue;
+        }
+        let factor: i64 = number.parse().ok()?;
+        if let Some(nanos) = unit_in_words(&unit.to_lowercase()) {
+            total = Some(total.unwrap_or(0).wrapping_add(factor.wrapping_mul(nanos)));
+        }
+    }
+    total.map(Duration)
+}
+
+fn unit_in_words(unit: &str) -> Option<i64> {
+    const UNITS: [(&[&str], &str, i64); 8] = [
+        (&["ns"], "nano", 1),
+        (&["us", "µs"], "micro", 1_000),
+        (&["ms"], "milli", 1_000_000),
+        (&["s"], "sec", NANOS),
+        (&["m"], "min", 60 * NANOS),
+        (&["h", "hr"], "hour", 3600 * NANOS),
+        (&["d"], "day", DAY * NANOS),
+        (&["w", "wk"], "week", 7 * DAY * NANOS),
+    ];
+    let known =
+        |(names, prefix, _): &&(&[&str], &str, i64)| names.contains(&unit) || unit.starts_with(prefix);
+    UNITS.iter().find(known).map(|(_, _, nanos)| *nanos)
+}
+
+/// `string(duration)`: seconds, as many digits as it takes.
+#[must_use]
+pub fn duration_text(span: Duration) -> String {
+    format!("{}s", seconds(span))
+}
+
+/// `time.Duration.Seconds`.
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "as Go does")]
+pub fn seconds(span: Duration) -> f64 {
+    (span.0 / NANOS) as f64 + (span.0 % NANOS) as f64 / 1e9
+}
+
+/// How far east of UTC a zone is at an instant, in seconds: a name of the time zone database, or `+02:00`.
+///
+/// # Errors
+/// Go's texts.
+pub fn zone_offset(zone: &str, at: Timestamp) -> Result<i64, EvalError> {
+    if let Some((hours, minutes)) = zone.split_once(':') {
+        let (hours, minutes) = (atoi(hours)?, atoi(minutes)?);
+        let hours = hours.wrapping_mul(60);
+        let total =
+            if zone.starts_with('-') { hours.wrapping_sub(minutes) } else { hours.wrapping_add(minutes) };
+        return Ok(total.wrapping_mul(60 * NANOS) / NANOS);
+    }
+    if zone.is_empty() || zone == "UTC" || zone == "Local" {
+        return Ok(0);
+    }
+    if zone.contains("..") || zone.starts_with(['/', '\\']) {
+        return Err(EvalError::message("time: invalid location name"));
+    }
+    static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+    let unknown = || EvalError::Message(format!("unknown time zone {zone}"));
+    let found = DATABASE.get(zone).map_err(|_| unknown())?;
+    // Where Go looks names are files, whose case matters.
+    if found.iana_name() != Some(zone) {
+        return Err(unknown());
+    }
+    let instant = jiff::Timestamp::from_second(at.seconds).map_err(|_| overflow("timestamp"))?;
+    Ok(i64::from(found.to_offset(instant).seconds()))
+}
+
+/// `strconv.Atoi`.
+fn atoi(text: &str) -> Result<i64, EvalError> {
+    text.parse().map_err(|error: std::num::ParseIntError| {
+        use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+        let what = match error.kind() {
+            PosOverflow | NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        EvalError::Message(format!("strconv.Atoi: parsing {text:?}: {what}"))
+    })
+}

@@ -1,0 +1,379 @@
+//! The server's tree as values, by the shape that a schema gives it
+//! (`apiserver/pkg/cel/common/valuesunstructured.go`, `UnstructuredToVal`).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kindom_api::Value as Json;
+
+use crate::shape::{Shape, ShapeKind};
+use crate::value::{EvalError, List, Map, Value, time};
+
+impl<'a> Value<'a> {
+    /// What is in the tree, as its shape says.
+    ///
+    /// # Errors
+    /// Upstream's text for what does not fit its shape; such objects are refused before their expressions are evaluated.
+    #[allow(clippy::cast_precision_loss, reason = "as Go's conversion does")]
+    pub fn of(json: &'a Json, shape: &'a dyn Shape) -> Result<Self, EvalError> {
+        Ok(match (shape.kind(), json) {
+            (_, Json::Null) => Self::Null,
+            (ShapeKind::Object | ShapeKind::Map | ShapeKind::Dyn, Json::Object(map)) => {
+                Self::Map(Map::Tree(map, shape))
+            }
+            (ShapeKind::List | ShapeKind::Set | ShapeKind::ListMap | ShapeKind::Dyn, Json::Array(items)) => {
+                Self::List(List::Tree(items, shape))
+            }
+            (ShapeKind::String | ShapeKind::IntOrString | ShapeKind::Dyn, Json::String(text)) => {
+                Self::borrowed(text)
+            }
+            (ShapeKind::Int | ShapeKind::IntOrString | ShapeKind::Dyn, Json::Int(n)) => Self::Int(*n),
+            (ShapeKind::Double, Json::Int(n)) => Self::Double(*n as f64),
+            (ShapeKind::Double | ShapeKind::Dyn, Json::Float(x)) => Self::Double(*x),
+            (ShapeKind::Bool | ShapeKind::Dyn, Json::Bool(b)) => Self::Bool(*b),
+            (ShapeKind::DateTime, Json::String(text)) => {
+                Self::Timestamp(time::date_time(text).ok_or_else(|| {
+                    EvalError::Message(format!("Invalid date-time formatted string {text}"))
+                })?)
+            }
+            (ShapeKind::Date, Json::String(text)) => Self::Timestamp(
+                time::date(text)
+                    .ok_or_else(|| EvalError::Message(format!("Invalid date formatted string {text}")))?,
+            ),
+            (ShapeKind::Duration, Json::String(text)) => Self::Duration(
+                time::loose_duration(text)
+                    .ok_or_else(|| EvalError::Message(format!("Invalid duration {text}")))?,
+            ),
+            (ShapeKind::Bytes, Json::String(text)) => Self::Bytes(
+                base64(text)
+                    .ok_or_else(|| EvalError::Message(format!("Invalid byte formatted string {text}")))?
+                    .into(),
+            ),
+            (kind, other) => return Err(unfit(kind, other)),
+        })
+    }
+}
+
+/// What upstream says of data that its schema does not describe.
+fn unfit(kind: ShapeKind, json: &Json) -> EvalError {
+    let go = match json {
+        Json::Null => "<nil>",
+        Json::Bool(_) => "bool",
+        Json::Int(_) => "int64",
+        Json::Float(_) => "float64",
+        Json::String(_) => "string",
+        Json::Array(_) => "[]interface {}",
+        Json::Object(_) => "map[string]interface {}",
+    };
+    EvalError::Message(match kind {
+        ShapeKind::IntOrString => {
+            "invalid data, expected XIntOrString value to be either a string or integer".to_owned()
+        }
+        ShapeKind::Object | ShapeKind::Map => {
+            "invalid data, expected a map for the provided schema with type=object".to_owned()
+        }
+        ShapeKind::List | ShapeKind::Set | ShapeKind::ListMap => {
+            "invalid data, expected an array for the provided schema with type=array".to_owned()
+        }
+        ShapeKind::Bool => format!("invalid data, expected bool, got {go}"),
+        ShapeKind::Int => format!("invalid data, expected int, got {go}"),
+        ShapeKind::Double => format!("invalid data, expected float, got {go}"),
+        _ => format!("invalid data, expected string, got {go}"),
+    })
+}
+
+/// Go's `base64.StdEncoding`: line breaks are skipped, padding is there.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut digits, mut padding) = (0_u32, 0_u32, 0_u32);
+    for b in text.bytes() {
+        let digit = match b {
+            b'\n' | b'\r' => continue,
+            b'=' => {
+                padding += 1;
+                continue;
+            }
+            b'A'..=b'Z' => b - b'A',
+            b'a'..=b'z' => b - b'a' + 26,
+            b'0'..=b'9' => b - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        if padding > 0 {
+            return None;
+        }
+        bits = bits << 6 | u32::from(digit);
+        digits += 1;
+        if digits % 4 == 0 {
+            bytes.extend(bits.to_be_bytes().into_iter().skip(1));
+            bits = 0;
+        }
+    }
+    match (digits % 4, padding) {
+        (0, 0) => {}
+        (2, 2) => bytes.extend((bits << 12).to_be_bytes().into_iter().skip(1).take(1)),
+        (3, 1) => bytes.extend((bits << 6).to_be_bytes().into_iter().skip(1).take(2)),
+        _ => return None,
+    }
+    Some(bytes)
+}
+
+impl<'a> List<'a> {
+    /// How many items it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Tree(items, _) => items.len(),
+            Self::Owned(items) | Self::Added(items, _) => items.len(),
+        }
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The item at a place.
+    ///
+    /// # Errors
+    /// As [`Value::of`].
+    pub fn get(&self, place: usize) -> Option<Result<Value<'a>, EvalError>> {
+        match self {
+            Self::Tree(items, shape) => items.get(place).map(|item| Value::of(item, item_shape(*shape))),
+            Self::Owned(items) | Self::Added(items, _) => items.get(place).map(|item| Ok(item.clone())),
+        }
+    }
+
+    /// The items.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>, EvalError>> + '_ {
+        (0..self.len()).filter_map(|place| self.get(place))
+    }
+
+    /// The shape that says how the list is compared and added to.
+    pub(crate) fn shape(&self) -> Option<&'a dyn Shape> {
+        match self {
+            Self::Tree(_, shape) | Self::Added(_, shape) => Some(*shape),
+            Self::Owned(_) => None,
+        }
+    }
+}
+
+/// The shape of a list's items.
+pub(super) fn item_shape(list: &dyn Shape) -> &dyn Shape {
+    list.items().unwrap_or(list)
+}
+
+/// The shape of a map's value; none for what a schema does not know.
+pub(super) fn value_shape<'a>(map: &'a dyn Shape, key: &str) -> Option<&'a dyn Shape> {
+    match map.kind() {
+        ShapeKind::Dyn => Some(map),
+        _ => map.field(key),
+    }
+}
+
+impl<'a> Map<'a> {
+    /// How many entries it has, in an object also those that no schema knows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Tree(map, _) => map.len(),
+            Self::Owned(entries) => entries.len(),
+        }
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key; of an object, of a field by its escaped name, if it is not null.
+    ///
+    /// # Errors
+    /// `no such overload` for a key that is no string in a map of the tree; as [`Value::of`].
+    pub fn find(&self, key: &Value<'_>) -> Result<Option<Value<'a>>, EvalError> {
+        match self {
+            Self::Owned(entries) => Ok(entries.get(key).cloned()),
+            Self::Tree(map, shape) => {
+                let Some(key) = key.as_str() else { return Err(EvalError::NoSuchOverload) };
+                if shape.kind() != ShapeKind::Object {
+                    return field(map, *shape, key);
+                }
+                match unescape(key) {
+                    Some(name) => field(map, *shape, &name),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The entry at a place, in an order that stays: its key and its value. Of an object, the escaped name; none where no
+    /// schema knows the field.
+    pub fn entry(&self, place: usize) -> Option<(Value<'a>, Result<Value<'a>, EvalError>)> {
+        match self {
+            Self::Owned(entries) => entries.at(place).map(|(key, value)| (key.clone(), Ok(value.clone()))),
+            Self::Tree(map, shape) => {
+                let (key, value) = map.iter().nth(place)?;
+                let of = value_shape(*shape, key)?;
+                let name = match shape.kind() {
+                    ShapeKind::Object => match escape(key) {
+                        Some(Cow::Owned(escaped)) => Value::string(escaped),
+                        _ => Value::borrowed(key),
+                    },
+                    _ => Value::borrowed(key),
+                };
+                Some((name, Value::of(value, of)))
+            }
+        }
+    }
+
+    /// The entries that an expression can see.
+    pub fn iter(&self) -> impl Iterator<Item = (Value<'a>, Result<Value<'a>, EvalError>)> + '_ {
+        (0..self.len()).filter_map(|place| self.entry(place))
+    }
+}
+
+/// The value of a field by its real name. In an object with declared fields null is absent.
+pub(crate) fn field<'a>(
+    map: &'a kindom_api::Map,
+    shape: &'a dyn Shape,
+    name: &str,
+) -> Result<Option<Value<'a>>, EvalError> {
+    let Some(value) = map.get(name) else { return Ok(None) };
+    if value.is_null() && shape.kind() == ShapeKind::Object {
+        return Ok(None);
+    }
+    value_shape(shape, name).map(|of| Value::of(value, of)).transpose()
+}
+
+impl<'a> FromIterator<Value<'a>> for Value<'a> {
+    fn from_iter<I: IntoIterator<Item = Value<'a>>>(items: I) -> Self {
+        Self::List(List::Owned(Arc::new(items.into_iter().collect())))
+    }
+}
+
+/// Names that the language keeps for itself.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// The name by which expressions know a field, if they can (`apiserver/pkg/cel/escaping.go`, `Escape`).
+#[must_use]
+pub fn escape(name: &str) -> Option<Cow<'_, str>> {
+    if name.bytes().next().is_none_or(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    if RESERVED.contains(&name) {
+        return Some(Cow::Owned(format!("__{name}__")));
+    }
+    if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./".contains(&b)) {
+        return None;
+    }
+    if !name.contains("__") && !name.contains(['-', '.', '/']) {
+        return Some(Cow::Borrowed(name));
+    }
+    let dotted = name.replace("__", "\0").replace('.', "__dot__").replace('-', "__dash__");
+    Some(Cow::Owned(dotted.replace('/', "__slash__").replace('\0', "__underscores__")))
+}
+
+/// The field of a name in an expression; none if it is nobody's (`Unescape`).
+#[must_use]
+pub fn unescape(name: &str) -> Option<Cow<'_, str>> {
+    if !name.contains("__") {
+        return Some(Cow::Borrowed(name));
+    }
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(from) = rest.find("__") {
+        let (before, after) = (rest.get(..from)?, rest.get(from + 2..)?);
+        // Two underscores, others than underscores, two underscores.
+        let inner = after.find('_').filter(|len| *len > 0).and_then(|len| after.get(..len));
+        let Some(inner) = inner.filter(|inner| after.get(inner.len()..).is_some_and(|s| s.starts_with("__")))
+        else {
+            // Nothing begins here; it may at the next character.
+            out.push_str(before);
+            out.push('_');
+            rest = rest.get(from + 1..)?;
+            continue;
+        };
+        out.push_str(before);
+        match inner {
+            "underscores" => out.push_str("__"),
+            "dot" => out.push('.'),
+            "dash" => out.push('-'),
+            "slash" => out.push('/'),
+            keyword if RESERVED.contains(&keyword) && keyword.len() + 4 == name.len() => {
+                out.push_str(keyword)
+            }
+            _ => return None,
+        }
+        rest = after.get(inner.len() + 2..)?;
+    }
+    out.push_str(rest);
+    Some(Cow::Owned(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{base64, escape, unescape};
+
+    #[test]
+    fn names_are_escaped_and_back() {
+        for (name, escaped) in [
+            ("a", "a"),
+            ("a_b", "a_b"),
+            ("_a", "_a"),
+            ("a__b", "a__underscores__b"),
+            ("a-b", "a__dash__b"),
+            ("a.b/c", "a__dot__b__slash__c"),
+            ("namespace", "__namespace__"),
+            ("namespaces", "namespaces"),
+            ("___", "__underscores___"),
+        ] {
+            assert_eq!(escape(name).as_deref(), Some(escaped), "{name}");
+            assert_eq!(unescape(escaped).as_deref(), Some(name), "{escaped}");
+        }
+        for name in ["", "1a", "a b", "ä"] {
+            assert_eq!(escape(name), None, "{name}");
+        }
+        for escaped in ["a__foo__b", "a__if__"] {
+            assert_eq!(unescape(escaped), None, "{escaped}");
+        }
+        assert_eq!(unescape("__a").as_deref(), Some("__a"));
+        assert_eq!(unescape("a__").as_deref(), Some("a__"));
+    }
+
+    #[test]
+    fn bytes_are_read_from_base64() {
+        for (text, bytes) in
+            [("", Some(&b""[..])), ("YQ==", Some(b"a")), ("YWI=", Some(b"ab")), ("YW\nJj", Some(b"abc"))]
+        {
+            assert_eq!(base64(text).as_deref(), bytes, "{text}");
+        }
+        for text in ["YQ", "YQ=", "Y", "YQ=a", "Y-==", "===="] {
+            assert_eq!(base64(text), None, "{text}");
+        }
+    }
+}
