@@ -62,7 +62,7 @@ impl Format {
         match self {
             Self::Password | Self::Int32 | Self::Int64 | Self::Float | Self::Double => true,
             Self::BsonObjectId => s.len() == 24 && s.bytes().all(|b| b.is_ascii_hexdigit()),
-            Self::Uri => request_uri(s),
+            Self::Uri => crate::url::parse_request(s).is_ok(),
             Self::Email => email(s),
             Self::Hostname => hostname(s),
             Self::Ipv4 => s.contains('.') && sloppy_ip(s).is_some(),
@@ -106,93 +106,6 @@ fn segment(s: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let (Some(first), Some(last)) = (s.bytes().next(), s.bytes().last()) else { return false };
     inner(first) && inner(last) && s.bytes().all(|b| inner(b) || b == b'-')
-}
-
-/// `url.ParseRequestURI`: an absolute URI or an absolute path.
-fn request_uri(s: &str) -> bool {
-    if s.is_empty() || s.bytes().any(|b| b < 0x20 || b == 0x7f) {
-        return false;
-    }
-    if s == "*" {
-        return true;
-    }
-    let Some((scheme, rest)) = split_scheme(s) else { return false };
-    let rest = rest.split_once('?').map_or(rest, |(path, _)| path);
-    if !rest.starts_with('/') {
-        // With a scheme it is opaque; without one it is relative.
-        return scheme;
-    }
-    let path = match rest.strip_prefix("//") {
-        // Without a scheme, `//` begins a path only if a third follows; Go takes an authority either way.
-        Some(after) if scheme || !rest.starts_with("///") => {
-            let end = after.find('/').unwrap_or(after.len());
-            let (authority, path) = after.split_at(end);
-            if !self::authority(authority) {
-                return false;
-            }
-            path
-        }
-        _ => rest,
-    };
-    percent_escapes(path, false)
-}
-
-/// Whether a scheme stands in front, and what follows it; `None` if what is there is malformed.
-fn split_scheme(s: &str) -> Option<(bool, &str)> {
-    for (i, b) in s.bytes().enumerate() {
-        match b {
-            b'a'..=b'z' | b'A'..=b'Z' => {}
-            b'0'..=b'9' | b'+' | b'-' | b'.' if i > 0 => {}
-            b':' if i == 0 => return None,
-            b':' => return s.get(i + 1..).map(|rest| (true, rest)),
-            _ => break,
-        }
-    }
-    Some((false, s))
-}
-
-fn authority(s: &str) -> bool {
-    let (user, host) = match s.rsplit_once('@') {
-        Some((user, host)) => (user, host),
-        None => ("", s),
-    };
-    let user_ok = user.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&b))
-        && percent_escapes(user, false);
-    user_ok && host_ok(host)
-}
-
-fn host_ok(host: &str) -> bool {
-    let port =
-        |s: &str| s.is_empty() || s.strip_prefix(':').is_some_and(|p| p.bytes().all(|b| b.is_ascii_digit()));
-    if let Some(inside) = host.strip_prefix('[') {
-        let Some((address, after)) = inside.rsplit_once(']') else { return false };
-        return port(after) && ipv6(address.split("%25").next().unwrap_or(address));
-    }
-    if let Some(at) = host.rfind(':')
-        && !port(host.get(at..).unwrap_or(""))
-    {
-        return false;
-    }
-    !host.bytes().any(|b| b.is_ascii() && b" \\^`{|}".contains(&b)) && percent_escapes(host, true)
-}
-
-/// Whether each `%` begins an escape; in a host only of bytes that are not ASCII.
-fn percent_escapes(s: &str, host: bool) -> bool {
-    let mut bytes = s.bytes();
-    while let Some(b) = bytes.next() {
-        if b != b'%' {
-            continue;
-        }
-        match (bytes.next(), bytes.next()) {
-            (Some(high), Some(low)) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                if host && high < b'8' && !(high == b'2' && low == b'5') {
-                    return false;
-                }
-            }
-            _ => return false,
-        }
-    }
-    true
 }
 
 /// `mail.ParseAddress`, for addresses without comments: `a@b`, `Name <a@b>`.

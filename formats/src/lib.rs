@@ -1,7 +1,7 @@
 //! What strings mean to Go and to Kubernetes: regular expressions, formats, URLs, and how Go prints numbers.
 //!
 //! **Owns** the reading of texts that schemas, registrations and CEL expressions share: [`Pattern`] (Go's regular
-//! expressions), [`Format`] (OpenAPI's `format`), [`url`], [`go`].
+//! expressions), [`Format`] (OpenAPI's `format`), [`url`], [`net`], [`go`].
 //! **Deliberately absent:** schemas, and which format may stand on which type.
 //!
 //! ```
@@ -12,6 +12,7 @@
 
 mod format;
 pub mod go;
+pub mod net;
 pub mod pattern;
 pub mod url;
 

@@ -1,0 +1,412 @@
+//! IP addresses and networks as Go's `net/netip` reads and prints them.
+
+use std::fmt;
+
+use kindom_api::field::go_quote;
+
+/// An address (`netip.Addr`). An IPv4 address mapped into IPv6 is an IPv6 address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// Of 32 bits.
+    V4([u8; 4]),
+    /// Of 128 bits, perhaps with a zone.
+    V6([u8; 16], String),
+}
+
+/// A network (`netip.Prefix`): an address, which may have bits beyond the prefix, and the prefix' length in bits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Network {
+    /// Without a zone.
+    pub address: Address,
+    /// At most the address' length.
+    pub bits: u8,
+}
+
+type Parsed<T> = Result<T, (&'static str, String)>;
+
+impl Address {
+    /// Reads an address (`netip.ParseAddr`).
+    ///
+    /// # Errors
+    /// Go's text: `ParseAddr("1.2.3"): IPv4 address too short`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let parsed = match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
+            Some(b'.') => v4(text).map(Self::V4),
+            Some(b':') => v6(text),
+            Some(_) => Err(("missing IPv6 address", String::new())),
+            None => Err(("unable to parse IP", String::new())),
+        };
+        parsed.map_err(|(why, at)| {
+            let text = go_quote(text);
+            if at.is_empty() {
+                format!("ParseAddr({text}): {why}")
+            } else {
+                format!("ParseAddr({text}): {why} (at {})", go_quote(&at))
+            }
+        })
+    }
+
+    /// How many bits it has.
+    #[must_use]
+    pub fn bits(&self) -> u8 {
+        match self {
+            Self::V4(_) => 32,
+            Self::V6(..) => 128,
+        }
+    }
+
+    /// The zone of an IPv6 address; empty without one.
+    #[must_use]
+    pub fn zone(&self) -> &str {
+        match self {
+            Self::V4(_) => "",
+            Self::V6(_, zone) => zone,
+        }
+    }
+
+    /// Whether it is an IPv4 address mapped into IPv6: `::ffff:1.2.3.4`.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        matches!(self, Self::V6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..], _))
+    }
+
+    /// `0.0.0.0` or `::`.
+    #[must_use]
+    pub fn is_unspecified(&self) -> bool {
+        match self {
+            Self::V4(bytes) => *bytes == [0; 4],
+            Self::V6(bytes, zone) => *bytes == [0; 16] && zone.is_empty(),
+        }
+    }
+
+    /// `127.0.0.0/8` or `::1`.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        match self {
+            Self::V4([first, ..]) => *first == 127,
+            Self::V6(bytes, _) => u128::from_be_bytes(*bytes) == 1,
+        }
+    }
+
+    /// `224.0.0.0/4` or `ff00::/8`.
+    #[must_use]
+    pub fn is_multicast(&self) -> bool {
+        match self {
+            Self::V4([first, ..]) => first & 0xf0 == 0xe0,
+            Self::V6([first, ..], _) => *first == 0xff,
+        }
+    }
+
+    /// `224.0.0.0/24` or `ff?2::/16`.
+    #[must_use]
+    pub fn is_link_local_multicast(&self) -> bool {
+        match self {
+            Self::V4([a, b, c, _]) => (*a, *b, *c) == (224, 0, 0),
+            Self::V6([a, b, ..], _) => *a == 0xff && b & 0x0f == 2,
+        }
+    }
+
+    /// `169.254.0.0/16` or `fe80::/10`.
+    #[must_use]
+    pub fn is_link_local_unicast(&self) -> bool {
+        match self {
+            Self::V4([a, b, ..]) => (*a, *b) == (169, 254),
+            Self::V6([a, b, ..], _) => *a == 0xfe && b & 0xc0 == 0x80,
+        }
+    }
+
+    /// Neither unspecified, the broadcast, loopback, multicast nor link-local; private networks are global here.
+    #[must_use]
+    pub fn is_global_unicast(&self) -> bool {
+        *self != Self::V4([0xff; 4])
+            && !self.is_unspecified()
+            && !self.is_loopback()
+            && !self.is_multicast()
+            && !self.is_link_local_unicast()
+    }
+
+    /// With the bits beyond the first ones cleared, and no zone.
+    #[must_use]
+    fn masked(&self, bits: u8) -> Self {
+        let cleared = u32::from(self.bits().saturating_sub(bits));
+        match self {
+            Self::V4(bytes) => {
+                let mask = u32::MAX.checked_shl(cleared).unwrap_or(0);
+                Self::V4((u32::from_be_bytes(*bytes) & mask).to_be_bytes())
+            }
+            Self::V6(bytes, _) => {
+                let mask = u128::MAX.checked_shl(cleared).unwrap_or(0);
+                Self::V6((u128::from_be_bytes(*bytes) & mask).to_be_bytes(), String::new())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V4(bytes) => std::net::Ipv4Addr::from(*bytes).fmt(f),
+            Self::V6(bytes, zone) => {
+                write!(f, "{}", std::net::Ipv6Addr::from(*bytes))?;
+                if zone.is_empty() { Ok(()) } else { write!(f, "%{zone}") }
+            }
+        }
+    }
+}
+
+impl Network {
+    /// Reads a network (`netip.ParsePrefix`).
+    ///
+    /// # Errors
+    /// Go's text: `netip.ParsePrefix("1.2.3.4"): no '/'`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        parse_network(text).map_err(|why| format!("netip.ParsePrefix({}): {why}", go_quote(text)))
+    }
+
+    /// Of the same length, with the bits beyond it cleared.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        Self { address: self.address.masked(self.bits), bits: self.bits }
+    }
+
+    /// Whether an address is in it; one with a zone is in none.
+    #[must_use]
+    pub fn contains(&self, address: &Address) -> bool {
+        address.zone().is_empty()
+            && self.address.bits() == address.bits()
+            && self.address.masked(self.bits) == address.masked(self.bits)
+    }
+
+    /// Whether there is an address in both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let bits = self.bits.min(other.bits);
+        self.address.bits() == other.address.bits() && self.address.masked(bits) == other.address.masked(bits)
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+fn parse_network(text: &str) -> Result<Network, String> {
+    let (address, bits) = text.rsplit_once('/').ok_or("no '/'")?;
+    let address = Address::parse(address)?;
+    if !address.zone().is_empty() {
+        return Err("IPv6 zones cannot be present in a prefix".to_owned());
+    }
+    let bad = || format!("bad bits after slash: {}", go_quote(bits));
+    if bits.len() > 1 && !bits.starts_with(|c: char| ('1'..='9').contains(&c)) {
+        return Err(bad());
+    }
+    let bits = bits.parse::<i64>().map_err(|_| bad())?;
+    match u8::try_from(bits) {
+        Ok(bits) if bits <= address.bits() => Ok(Network { address, bits }),
+        _ => Err("prefix length out of range".to_owned()),
+    }
+}
+
+fn v4(text: &str) -> Parsed<[u8; 4]> {
+    let mut fields = [0; 4];
+    let mut at = 0;
+    let mut value: u32 = 0;
+    let mut digits = 0;
+    let bytes = text.as_bytes();
+    let rest = |i: usize| String::from_utf8_lossy(bytes.get(i..).unwrap_or_default()).into_owned();
+    let mut before = b'.';
+    for (i, b) in bytes.iter().copied().enumerate() {
+        match b {
+            b'0'..=b'9' => {
+                if digits == 1 && value == 0 {
+                    return Err(("IPv4 field has octet with leading zero", String::new()));
+                }
+                value = value * 10 + u32::from(b - b'0');
+                digits += 1;
+                if value > 255 {
+                    return Err(("IPv4 field has value >255", String::new()));
+                }
+            }
+            b'.' => {
+                if before == b'.' || i + 1 == bytes.len() {
+                    return Err(("IPv4 field must have at least one digit", rest(i)));
+                }
+                if at == 3 {
+                    return Err(("IPv4 address too long", String::new()));
+                }
+                if let Some(field) = fields.get_mut(at) {
+                    *field = u8::try_from(value).unwrap_or(u8::MAX);
+                }
+                at += 1;
+                (value, digits) = (0, 0);
+            }
+            _ => return Err(("unexpected character", rest(i))),
+        }
+        before = b;
+    }
+    if at < 3 {
+        return Err(("IPv4 address too short", String::new()));
+    }
+    let [a, b, c, _] = fields;
+    Ok([a, b, c, u8::try_from(value).unwrap_or(u8::MAX)])
+}
+
+fn v6(text: &str) -> Parsed<Address> {
+    let (mut rest, zone) = match text.split_once('%') {
+        Some((_, "")) => return Err(("zone must be a non-empty string", String::new())),
+        Some((address, zone)) => (address, zone),
+        None => (text, ""),
+    };
+    let fail = |why: &'static str, at: &str| Err((why, at.to_owned()));
+    let mut bytes = Vec::with_capacity(16);
+    let mut ellipsis = None;
+    if let Some(after) = rest.strip_prefix("::") {
+        ellipsis = Some(0);
+        rest = after;
+        if rest.is_empty() {
+            return Ok(Address::V6([0; 16], zone.to_owned()));
+        }
+    }
+    while bytes.len() < 16 {
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        if digits > 4 {
+            return fail("each group must have 4 or less digits", rest);
+        }
+        if digits == 0 {
+            return fail("each colon-separated field must have at least one digit", rest);
+        }
+        let (group, after) = rest.split_at_checked(digits).unwrap_or_default();
+        if after.starts_with('.') {
+            if ellipsis.is_none() && bytes.len() != 12 {
+                return fail("embedded IPv4 address must replace the final 2 fields of the address", rest);
+            }
+            if bytes.len() + 4 > 16 {
+                return fail("too many hex fields to fit an embedded IPv4 at the end of the address", rest);
+            }
+            bytes.extend(v4(rest)?);
+            rest = "";
+            break;
+        }
+        bytes.extend(u16::from_str_radix(group, 16).unwrap_or(0).to_be_bytes());
+        rest = after;
+        if rest.is_empty() {
+            break;
+        }
+        let Some(after) = rest.strip_prefix(':') else {
+            return fail("unexpected character, want colon", rest);
+        };
+        if after.is_empty() {
+            return fail("colon must be followed by more characters", rest);
+        }
+        rest = after;
+        if let Some(after) = rest.strip_prefix(':') {
+            if ellipsis.is_some() {
+                return fail("multiple :: in address", rest);
+            }
+            ellipsis = Some(bytes.len());
+            rest = after;
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    if !rest.is_empty() {
+        return fail("trailing garbage after address", rest);
+    }
+    match ellipsis {
+        None if bytes.len() < 16 => return fail("address string too short", ""),
+        Some(_) if bytes.len() >= 16 => {
+            return fail("the :: must expand to at least one field of zeros", "");
+        }
+        Some(at) => {
+            let zeros = vec![0; 16 - bytes.len()];
+            bytes.splice(at..at, zeros);
+        }
+        None => {}
+    }
+    let bytes = bytes.try_into().unwrap_or([0; 16]);
+    Ok(Address::V6(bytes, zone.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Address, Network};
+
+    #[test]
+    fn addresses_print_canonically() {
+        for (text, want) in [
+            ("1.2.3.4", "1.2.3.4"),
+            ("::", "::"),
+            ("2001:DB8:0:0:0:0:0:1", "2001:db8::1"),
+            ("2001:db8:0:1:1:1:1:1", "2001:db8:0:1:1:1:1:1"),
+            ("1:0:0:2:0:0:0:3", "1:0:0:2::3"),
+            ("1:0:0:2:0:0:3:4", "1::2:0:0:3:4"),
+            ("::ffff:1.2.3.4", "::ffff:1.2.3.4"),
+            ("fe80::1%eth0", "fe80::1%eth0"),
+            ("1::", "1::"),
+            ("1:2:3:4:5:6:7.8.9.10", "1:2:3:4:5:6:708:90a"),
+        ] {
+            assert_eq!(Address::parse(text).unwrap().to_string(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_are_gos() {
+        for (text, want) in [
+            ("", "unable to parse IP"),
+            ("1", "unable to parse IP"),
+            ("%a", "missing IPv6 address"),
+            ("1.2.3", "IPv4 address too short"),
+            ("1.2.3.4.5", "IPv4 address too long"),
+            ("1.2.3.04", "IPv4 field has octet with leading zero"),
+            ("1.2.3.256", "IPv4 field has value >255"),
+            ("1..2.3", "IPv4 field must have at least one digit (at \".2.3\")"),
+            (".1.2.3", "IPv4 field must have at least one digit (at \".1.2.3\")"),
+            ("1.2.3.", "IPv4 field must have at least one digit (at \".\")"),
+            ("1.2.3.x", "unexpected character (at \"x\")"),
+            (":", "each colon-separated field must have at least one digit (at \":\")"),
+            ("1:", "colon must be followed by more characters (at \":\")"),
+            ("1:::", "each colon-separated field must have at least one digit (at \":\")"),
+            ("1::2::3", "multiple :: in address (at \":3\")"),
+            ("12345::", "each group must have 4 or less digits (at \"12345::\")"),
+            ("1:2:3:4:5:6:7", "address string too short"),
+            ("1:2:3:4:5:6:7:8:9", "trailing garbage after address (at \"9\")"),
+            ("::1:2:3:4:5:6:7:8", "the :: must expand to at least one field of zeros"),
+            ("::g", "each colon-separated field must have at least one digit (at \"g\")"),
+            ("::1g", "unexpected character, want colon (at \"g\")"),
+            (
+                "1:2.3.4.5",
+                "embedded IPv4 address must replace the final 2 fields of the address (at \"2.3.4.5\")",
+            ),
+            ("fe80::1%", "zone must be a non-empty string"),
+        ] {
+            assert_eq!(Address::parse(text), Err(format!("ParseAddr({text:?}): {want}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn networks() {
+        let network = Network::parse("10.1.2.3/8").unwrap();
+        assert_eq!(network.masked().to_string(), "10.0.0.0/8");
+        assert!(network.contains(&Address::parse("10.255.0.1").unwrap()));
+        assert!(!network.contains(&Address::parse("11.0.0.1").unwrap()));
+        assert!(!network.contains(&Address::parse("::ffff:10.0.0.1").unwrap()));
+        assert!(network.overlaps(&Network::parse("0.0.0.0/0").unwrap()));
+        assert!(!network.overlaps(&Network::parse("::/0").unwrap()));
+        assert!(Network::parse("::/0").unwrap().contains(&Address::parse("::1").unwrap()));
+        for (text, want) in [
+            ("1.2.3.4", "no '/'"),
+            ("x/8", "ParseAddr(\"x\"): unable to parse IP"),
+            ("fe80::%a/8", "IPv6 zones cannot be present in a prefix"),
+            ("1.2.3.4/33", "prefix length out of range"),
+            ("1.2.3.4/999999999999999999", "prefix length out of range"),
+            ("1.2.3.4/9999999999999999999", "bad bits after slash: \"9999999999999999999\""),
+            ("1.2.3.4/08", "bad bits after slash: \"08\""),
+            ("1.2.3.4/", "bad bits after slash: \"\""),
+            ("1.2.3.4/-1", "bad bits after slash: \"-1\""),
+        ] {
+            assert_eq!(Network::parse(text), Err(format!("netip.ParsePrefix({text:?}): {want}")), "{text}");
+        }
+    }
+}
