@@ -21,10 +21,11 @@ pub(crate) fn coerce(
             if node.embedded {
                 resource(map, at, unknown)?;
             }
+            let (mut cursor, additional) = (node.cursor(), node.additional().schema());
             for (key, value) in map.iter_mut() {
-                if let Some(child) = node.property(key) {
+                if let Some(child) = cursor.property(key) {
                     coerce(value, child, &at.child(key), unknown)?;
-                } else if let Some(child) = node.field(key) {
+                } else if let Some(child) = additional {
                     coerce(value, child, &at.key(key), unknown)?;
                 }
             }

@@ -1,11 +1,14 @@
 //! JSON to tree.
 
+use std::collections::HashSet;
+
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::json::MAX_DEPTH;
 use kindom_api::{Map, Value};
 use kindom_formats::{Format, Pattern};
 
-use crate::node::{Additional, Below, Junctors, ListKind, Node, Numbers, Rules, Sizes, Text, Types};
+use crate::choices::Choices;
+use crate::node::{Additional, Below, Fields, Junctors, ListKind, Node, Numbers, Rules, Sizes, Text, Types};
 
 /// Compiles a schema document.
 pub(crate) fn compile(schema: &Value) -> Result<Node, ErrorList> {
@@ -32,7 +35,6 @@ impl Compiler {
             nullable: self.bool(map, "nullable", path),
             preserve: self.bool(map, "x-kubernetes-preserve-unknown-fields", path),
             embedded: self.bool(map, "x-kubernetes-embedded-resource", path),
-            required: self.strings(map, "required", path),
             default: map.get("default").filter(|v| !v.is_null()).cloned().map(Box::new),
             ..Node::default()
         };
@@ -62,14 +64,17 @@ impl Compiler {
     }
 
     fn children(&mut self, map: &Map, path: &Path<'_>, depth: usize, node: &mut Node) {
+        let mut nodes = Vec::new();
         match map.get("properties") {
             None | Some(Value::Null) => {}
             Some(Value::Object(properties)) => {
                 let at = path.child("properties");
-                node.properties = properties
-                    .iter()
-                    .map(|(name, schema)| (name.into(), self.node(schema, &at.key(name), depth + 1)))
-                    .collect();
+                nodes.reserve_exact(properties.len());
+                nodes.extend(
+                    properties
+                        .iter()
+                        .map(|(name, schema)| (name, self.node(schema, &at.key(name), depth + 1))),
+                );
             }
             Some(other) => {
                 self.errors.push(Error::type_invalid(
@@ -82,7 +87,7 @@ impl Compiler {
         if let Some(items) = map.get("items").filter(|v| !v.is_null()) {
             node.items = Some(Box::new(self.node(items, &path.child("items"), depth + 1)));
         }
-        node.additional = match map.get("additionalProperties") {
+        let additional = match map.get("additionalProperties") {
             None | Some(Value::Null) => Additional::Unset,
             Some(Value::Bool(true)) => Additional::Any,
             Some(Value::Bool(false)) => Additional::No,
@@ -92,6 +97,10 @@ impl Compiler {
                 depth + 1,
             ))),
         };
+        let required = self.strings(map, "required", path);
+        if !(nodes.is_empty() && required.is_empty() && matches!(additional, Additional::Unset)) {
+            node.fields = Some(Box::new(Fields::new(nodes, &required, additional)));
+        }
     }
 
     fn rules(&mut self, map: &Map, path: &Path<'_>, depth: usize) -> Option<Box<Rules>> {
@@ -133,12 +142,16 @@ impl Compiler {
         let has_junctors = junctors.not.is_some()
             || [&junctors.all_of, &junctors.any_of, &junctors.one_of].iter().any(|list| !list.is_empty());
         let rules = Rules {
-            choices: self.list(map, "enum", path).into(),
+            choices: Choices::new(self.list(map, "enum", path)),
             numbers: has_numbers.then(|| Box::new(numbers)),
             text: has_text.then(|| Box::new(text)),
             sizes: has_sizes.then(|| Box::new(sizes)),
             junctors: has_junctors.then(|| Box::new(junctors)),
-            map_keys: self.strings(map, "x-kubernetes-list-map-keys", path),
+            map_keys: self
+                .strings(map, "x-kubernetes-list-map-keys", path)
+                .into_iter()
+                .map(Into::into)
+                .collect(),
             unknown_type: unknown_type(map),
         };
         let any = has_numbers
@@ -171,16 +184,21 @@ impl Compiler {
         }
     }
 
-    fn strings(&mut self, map: &Map, keyword: &str, path: &Path<'_>) -> Box<[Box<str>]> {
-        let mut texts: Vec<Box<str>> = Vec::new();
-        for item in self.list(map, keyword, path) {
+    /// A list of strings, each once.
+    fn strings<'m>(&mut self, map: &'m Map, keyword: &str, path: &Path<'_>) -> Vec<&'m str> {
+        let items = self.list(map, keyword, path);
+        let mut texts = Vec::with_capacity(items.len());
+        // A list may be as long as a hostile document; most have a few.
+        let mut seen = HashSet::new();
+        for item in items {
             match item.as_str() {
-                Some(text) if texts.iter().any(|t| **t == *text) => {}
-                Some(text) => texts.push(text.into()),
+                Some(text) if items.len() <= 16 && texts.contains(&text) => {}
+                Some(text) if items.len() > 16 && !seen.insert(text) => {}
+                Some(text) => texts.push(text),
                 None => self.wrong(path, keyword, item, "must be a list of strings"),
             }
         }
-        texts.into()
+        texts
     }
 
     fn str<'m>(&mut self, map: &'m Map, keyword: &str, path: &Path<'_>) -> Option<&'m str> {
@@ -242,23 +260,32 @@ fn unknown_type(map: &Map) -> Option<Box<str>> {
     is_unknown.then(|| text.into())
 }
 
-/// What a node and its children hold; junctors carry none of it.
+/// What a node and its children hold; junctors carry none of it but negations.
 fn below(node: &Node) -> Below {
+    let junctors = node.rules.as_deref().and_then(|rules| rules.junctors.as_deref());
+    let negated =
+        junctors.into_iter().flat_map(|junctors| junctors.one_of.iter().chain(junctors.not.as_deref()));
+    let joined = junctors.into_iter().flat_map(|junctors| junctors.all_of.iter().chain(&junctors.any_of));
     let own = Below {
         defaults: node.default.is_some(),
         lists: node.list != ListKind::Atomic,
         embedded: node.embedded,
+        negations: negated.clone().any(looks_below)
+            || negated.chain(joined).any(|branch| branch.below.negations),
     };
-    let additional = match &node.additional {
-        Additional::Schema(child) => Some(&**child),
-        _ => None,
-    };
-    node.properties
-        .iter()
+    node.properties()
         .map(|(_, child)| child)
         .chain(node.items.as_deref())
-        .chain(additional)
+        .chain(node.additional().schema())
         .fold(own, |all, child| all.or(child.below))
+}
+
+/// Whether a branch looks at values of fields or at items, itself or in a branch of its own.
+fn looks_below(branch: &Node) -> bool {
+    branch.items.is_some()
+        || branch.properties().next().is_some()
+        || branch.additional().schema().is_some()
+        || branch.rules.as_deref().is_some_and(|rules| rules.junctors.is_some())
 }
 
 #[cfg(test)]

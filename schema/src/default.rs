@@ -1,8 +1,8 @@
 //! Defaulting (`schema/defaulting/{algorithm,prunenulls}.go`).
 
-use kindom_api::Value;
+use kindom_api::{Map, Value};
 
-use crate::node::{Additional, Node};
+use crate::node::Node;
 
 /// Whether there is a null anywhere. Most objects have none, and asking is far cheaper than looking fields up.
 pub(crate) fn has_null(value: &Value) -> bool {
@@ -18,14 +18,17 @@ pub(crate) fn has_null(value: &Value) -> bool {
 /// [`fill`]; a null item of a list stays.
 pub(crate) fn drop_nulls(value: &mut Value, node: &Node) {
     match value {
-        Value::Object(map) => map.retain(|key, value| match node.field(key) {
-            Some(child) if value.is_null() => child.nullable || child.default.is_some(),
-            Some(child) => {
-                drop_nulls(value, child);
-                true
-            }
-            None => true,
-        }),
+        Value::Object(map) => {
+            let mut cursor = node.cursor();
+            map.retain(|key, value| match cursor.field(key) {
+                Some(child) if value.is_null() => child.nullable || child.default.is_some(),
+                Some(child) => {
+                    drop_nulls(value, child);
+                    true
+                }
+                None => true,
+            });
+        }
         Value::Array(items) => {
             if let Some(of_items) = node.items.as_deref() {
                 items.iter_mut().for_each(|item| drop_nulls(item, of_items));
@@ -43,24 +46,20 @@ pub(crate) fn fill(value: &mut Value, node: &Node) {
     }
     match value {
         Value::Object(map) => {
-            for (name, child) in &node.properties {
-                if let Some(default) = child.default.as_deref() {
-                    match map.get_mut(name) {
-                        None => drop(map.insert(name.clone(), default.clone())),
-                        Some(value) => replace_null(value, child),
-                    }
-                }
-            }
+            let mut cursor = node.cursor();
+            let additional = node.additional().schema();
+            let absent = |nodes: &[Node]| nodes.iter().any(|node| node.default.is_some());
+            let mut some_absent = false;
             for (key, value) in map.iter_mut() {
-                if !matches!(value, Value::Object(_) | Value::Array(_) | Value::Null) {
-                    continue;
-                }
-                if let Some(child) = node.property(key) {
-                    fill(value, child);
-                } else if let Additional::Schema(child) = &node.additional {
+                let (over, property) = cursor.advance(key);
+                some_absent |= absent(over);
+                if let Some(child) = property.or(additional) {
                     replace_null(value, child);
                     fill(value, child);
                 }
+            }
+            if some_absent || absent(cursor.rest()) {
+                insert_absent(map, node);
             }
         }
         Value::Array(items) => {
@@ -72,6 +71,19 @@ pub(crate) fn fill(value: &mut Value, node: &Node) {
             }
         }
         _ => {}
+    }
+}
+
+/// Inserts the defaults of absent fields, themselves filled.
+fn insert_absent(map: &mut Map, node: &Node) {
+    for (name, child) in node.properties() {
+        if let Some(default) = child.default.as_deref()
+            && !map.contains_key(name)
+        {
+            let mut default = default.clone();
+            fill(&mut default, child);
+            map.insert(name, default);
+        }
     }
 }
 

@@ -22,11 +22,13 @@
 //!
 //! Sources: `apiextensions-apiserver/pkg/apiserver/{schema,validation}` and `kube-openapi/pkg/validation`, 1.37.
 
+mod choices;
 mod coerce;
 pub mod columns;
 mod compile;
 pub mod crd;
 mod default;
+mod fields;
 mod node;
 pub mod openapi;
 mod prune;

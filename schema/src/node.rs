@@ -10,6 +10,9 @@ use kindom_api::Value;
 
 use kindom_formats::{Format, Pattern};
 
+use crate::choices::Choices;
+pub(crate) use crate::fields::{Additional, Cursor, Fields};
+
 /// A set of JSON types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Types(u8);
@@ -71,7 +74,7 @@ impl Types {
     }
 }
 
-/// A subschema.
+/// A subschema. Most are leaves, so what only objects and lists have is behind boxes.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) types: Types,
@@ -80,13 +83,13 @@ pub(crate) struct Node {
     pub(crate) nullable: bool,
     pub(crate) preserve: bool,
     pub(crate) embedded: bool,
+    /// Whether it is a property that has to be there.
+    pub(crate) required: bool,
     /// What the walks may skip.
     pub(crate) below: Below,
-    /// By name, bytewise, as objects are: see [`Node::property`].
-    pub(crate) properties: Box<[(Box<str>, Node)]>,
-    pub(crate) required: Box<[Box<str>]>,
+    /// None where the schema says nothing of fields.
+    pub(crate) fields: Option<Box<Fields>>,
     pub(crate) items: Option<Box<Node>>,
-    pub(crate) additional: Additional,
     pub(crate) default: Option<Box<Value>>,
     pub(crate) rules: Option<Box<Rules>>,
 }
@@ -100,6 +103,9 @@ pub(crate) struct Below {
     pub(crate) lists: bool,
     /// An embedded resource.
     pub(crate) embedded: bool,
+    /// A `not` or `oneOf` whose branches look at fields or items, here or below any junctor. Only where there is none,
+    /// what is valid stays so when some of it need not be held to the schema.
+    pub(crate) negations: bool,
 }
 
 impl Below {
@@ -108,6 +114,7 @@ impl Below {
             defaults: self.defaults || other.defaults,
             lists: self.lists || other.lists,
             embedded: self.embedded || other.embedded,
+            negations: self.negations || other.negations,
         }
     }
 }
@@ -123,23 +130,10 @@ pub(crate) enum ListKind {
     Map,
 }
 
-/// `additionalProperties`.
-#[derive(Debug, Default)]
-pub(crate) enum Additional {
-    /// Not said: any for the validator, none for pruning.
-    #[default]
-    Unset,
-    /// `false`: none for the validator; for pruning, fields stay and lose what they hold.
-    No,
-    /// `true`: any for the validator; for pruning as for `No`.
-    Any,
-    Schema(Box<Node>),
-}
-
 /// What only some nodes say.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    pub(crate) choices: Box<[Value]>,
+    pub(crate) choices: Choices,
     pub(crate) numbers: Option<Box<Numbers>>,
     pub(crate) text: Option<Box<Text>>,
     pub(crate) sizes: Option<Box<Sizes>>,
@@ -190,16 +184,27 @@ impl Node {
     }
 
     pub(crate) fn property(&self, name: &str) -> Option<&Node> {
-        let at = self.properties.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
-        self.properties.get(at).map(|(_, node)| node)
+        self.fields.as_deref()?.property(name)
     }
 
     /// The schema of a field: that of its name, else that of additional properties (`getSchemaForField`).
     pub(crate) fn field(&self, name: &str) -> Option<&Node> {
-        self.property(name).or(match &self.additional {
-            Additional::Schema(node) => Some(node),
-            _ => None,
-        })
+        let fields = self.fields.as_deref()?;
+        fields.property(name).or(fields.additional().schema())
+    }
+
+    /// For walks that look at all fields of an object.
+    pub(crate) fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(self.fields.as_deref())
+    }
+
+    /// The properties, by name.
+    pub(crate) fn properties(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.fields.iter().flat_map(|fields| fields.properties())
+    }
+
+    pub(crate) fn additional(&self) -> &Additional {
+        self.fields.as_deref().map_or(&Additional::Unset, Fields::additional)
     }
 
     pub(crate) fn map_keys(&self) -> &[Box<str>] {
@@ -222,6 +227,6 @@ mod tests {
 
     #[test]
     fn a_plain_node_stays_small() {
-        assert!(size_of::<Node>() <= 88, "{}", size_of::<Node>());
+        assert!(size_of::<Node>() <= 48, "{}", size_of::<Node>());
     }
 }

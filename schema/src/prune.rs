@@ -36,14 +36,14 @@ pub(crate) fn prune_defaults(node: &mut Node) {
         Pruner { path: String::new(), found: None }.value(&mut default, Some(node));
         node.default = Some(default);
     }
-    for (_, child) in &mut node.properties {
-        prune_defaults(child);
+    if let Some(fields) = &mut node.fields {
+        fields.nodes_mut().iter_mut().for_each(prune_defaults);
+        if let Additional::Schema(child) = fields.additional_mut() {
+            prune_defaults(child);
+        }
     }
     if let Some(items) = &mut node.items {
         prune_defaults(items);
-    }
-    if let Additional::Schema(child) = &mut node.additional {
-        prune_defaults(child);
     }
 }
 
@@ -104,11 +104,12 @@ impl Pruner {
             self.known_fields(map, node, embedded);
             return;
         }
+        let (mut cursor, additional) = (node.cursor(), node.additional());
         map.retain(|key, value| {
             if embedded && META_FIELDS.contains(&key) {
                 return true;
             }
-            let child = match (node.property(key), &node.additional) {
+            let child = match (cursor.property(key), additional) {
                 (Some(child), _) => Some(child),
                 (None, Additional::Unset) => {
                     // At the root a schema-less meta field is no news to the client.
@@ -128,11 +129,14 @@ impl Pruner {
     }
 
     fn known_fields(&mut self, map: &mut Map, node: &Node, embedded: bool) {
+        let (mut cursor, additional) = (node.cursor(), node.additional());
         for (key, value) in map.iter_mut() {
-            if embedded && META_FIELDS.contains(&key) {
+            if !matches!(value, Value::Object(_) | Value::Array(_))
+                || (embedded && META_FIELDS.contains(&key))
+            {
                 continue;
             }
-            let child = match (node.property(key), &node.additional) {
+            let child = match (cursor.property(key), additional) {
                 (Some(child), _) => Some(child),
                 (None, Additional::Unset) => continue,
                 (None, Additional::Schema(child)) => Some(&**child),

@@ -7,9 +7,9 @@ use criterion::{Criterion, Throughput};
 use kindom_api::Value;
 use kindom_schema::Schema;
 
-use crate::{SCHEMA, allocated, corpus, tree};
+use crate::{CpuTime, SCHEMA, allocated, corpus, tree};
 
-pub(crate) fn bench(criterion: &mut Criterion) {
+pub(crate) fn bench(criterion: &mut Criterion<CpuTime>) {
     let schema = tree(SCHEMA);
     case(criterion, "compile 8 KB", &[&schema], false);
     let Some(corpus) = corpus() else {
@@ -27,7 +27,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     case(criterion, "compile the largest registration", &schemas, preserve);
 }
 
-fn case(criterion: &mut Criterion, name: &str, schemas: &[&Value], preserve: bool) {
+fn case(criterion: &mut Criterion<CpuTime>, name: &str, schemas: &[&Value], preserve: bool) {
     let texts: Vec<Vec<u8>> = schemas.iter().map(|schema| schema.to_vec()).collect();
     let bytes: usize = texts.iter().map(Vec::len).sum();
     let compile = || -> Vec<Schema> {

@@ -24,14 +24,12 @@ fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
             if node.embedded {
                 resource(map, at, errors);
             }
+            let (mut cursor, additional) = (node.cursor(), node.additional().schema());
             for (key, item) in map.iter() {
-                match node.property(key) {
-                    Some(child) => self::value(child, item, &at.child(key), errors),
-                    None => {
-                        if let Some(child) = node.field(key) {
-                            self::value(child, item, &at.key(key), errors);
-                        }
-                    }
+                if let Some(child) = cursor.property(key) {
+                    self::value(child, item, &at.child(key), errors);
+                } else if let Some(child) = additional {
+                    self::value(child, item, &at.key(key), errors);
                 }
             }
         }

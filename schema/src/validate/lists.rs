@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::{Map, Value};
 
-use crate::node::{Additional, ListKind, Node};
+use crate::node::{ListKind, Node};
 
 /// Up to how many items are compared with each other rather than hashed.
 const PAIRWISE_MAX: usize = 16;
@@ -21,8 +21,7 @@ pub(super) fn check(root: &Node, object: &Value, errors: &mut ErrorList) {
 
 /// Whether two items are the same.
 pub(super) fn has_duplicates(items: &[Value]) -> bool {
-    let items: Vec<Option<&Value>> = items.iter().map(Some).collect();
-    !second_ones(&items).is_empty()
+    !second_ones(items, Some).is_empty()
 }
 
 fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
@@ -35,8 +34,7 @@ fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
             match node.list {
                 ListKind::Atomic => {}
                 ListKind::Set => {
-                    let all: Vec<Option<&Value>> = items.iter().map(Some).collect();
-                    for i in second_ones(&all) {
+                    for i in second_ones(items, Some) {
                         errors.extend(items.get(i).map(|item| Error::duplicate(&at.index(i), item.clone())));
                     }
                 }
@@ -54,11 +52,12 @@ fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
 
 fn fields(node: &Node, map: &Map, at: &Path<'_>, errors: &mut ErrorList) {
     let deep = |item: &Value| matches!(item, Value::Object(_) | Value::Array(_));
+    let (mut cursor, additional) = (node.cursor(), node.additional().schema());
     for (key, item) in map.iter().filter(|(_, item)| deep(item)) {
-        if let Additional::Schema(child) = &node.additional {
+        if let Some(child) = additional {
             value(child, item, &at.key(key), errors);
         }
-        if let Some(child) = node.property(key) {
+        if let Some(child) = cursor.property(key) {
             value(child, item, &at.child(key), errors);
         }
     }
@@ -77,15 +76,13 @@ fn by_key(node: &Node, items: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     }
     if let [key] = node.map_keys() {
         // Without copies: the commonest case. An absent key equals another absent one.
-        let keys: Vec<Option<&Value>> = items.iter().map(|item| item.get(key)).collect();
-        for i in second_ones(&keys) {
+        for i in second_ones(items, |item| item.get(key)) {
             errors.push(Error::duplicate(&at.index(i), keys_of(items.get(i), node.map_keys())));
         }
         return;
     }
     let keys: Vec<Value> = items.iter().map(|item| keys_of(Some(item), node.map_keys())).collect();
-    let keys: Vec<Option<&Value>> = keys.iter().map(Some).collect();
-    for i in second_ones(&keys) {
+    for i in second_ones(&keys, Some) {
         errors.push(Error::duplicate(&at.index(i), keys_of(items.get(i), node.map_keys())));
     }
 }
@@ -95,17 +92,24 @@ fn keys_of(item: Option<&Value>, keys: &[Box<str>]) -> Value {
     Value::Object(entries.collect())
 }
 
-/// The indexes of the items that stand for the second time; later ones are not told.
-fn second_ones(items: &[Option<&Value>]) -> Vec<usize> {
+/// The indexes of the items that stand for the second time, going by a part of each; later ones are not told.
+fn second_ones<'v>(items: &'v [Value], part: impl Fn(&'v Value) -> Option<&'v Value>) -> Vec<usize> {
+    let mut second = Vec::new();
     if items.len() <= PAIRWISE_MAX {
-        let before =
-            |i: usize, item: &Option<&Value>| items.iter().take(i).filter(|other| same(other, item)).count();
-        return items.iter().enumerate().filter(|(i, item)| before(*i, item) == 1).map(|(i, _)| i).collect();
+        let mut parts = [None; PAIRWISE_MAX];
+        for (i, item) in items.iter().enumerate() {
+            let mine = part(item);
+            let mut before = parts.iter().take(i).filter(|other| same(**other, mine));
+            if before.next().is_some() && before.next().is_none() {
+                second.push(i);
+            }
+            parts.get_mut(i).into_iter().for_each(|slot| *slot = mine);
+        }
+        return second;
     }
     let mut seen: HashMap<Vec<u8>, usize> = HashMap::with_capacity(items.len());
-    let mut second = Vec::new();
     for (i, item) in items.iter().enumerate() {
-        let times = seen.entry(hash_key(item)).or_default();
+        let times = seen.entry(hash_key(part(item))).or_default();
         *times += 1;
         if *times == 2 {
             second.push(i);
@@ -115,7 +119,7 @@ fn second_ones(items: &[Option<&Value>]) -> Vec<usize> {
 }
 
 /// Numbers in maps and lists are compared as they print, others with their type, as upstream's two maps do.
-fn hash_key(item: &Option<&Value>) -> Vec<u8> {
+fn hash_key(item: Option<&Value>) -> Vec<u8> {
     let Some(value) = item else { return Vec::new() };
     let mut key = vec![match value {
         Value::Int(_) => b'i',
@@ -126,7 +130,7 @@ fn hash_key(item: &Option<&Value>) -> Vec<u8> {
     key
 }
 
-fn same(a: &Option<&Value>, b: &Option<&Value>) -> bool {
+fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
         (Some(a @ (Value::Object(_) | Value::Array(_))), Some(b)) => *a == *b || a.to_vec() == b.to_vec(),
         (a, b) => a == b,

@@ -50,10 +50,14 @@ pub(crate) fn status_update(schema: &Schema, object: &Value, old: &Value) -> Err
 
 /// Lists are held to be unique only if the old object's were.
 fn check_lists(root: &Node, object: &Value, old: &Value, errors: &mut ErrorList) {
-    let mut before = ErrorList::new();
-    lists::check(root, old, &mut before);
-    if before.is_empty() {
-        lists::check(root, object, errors);
+    let mut found = ErrorList::new();
+    lists::check(root, object, &mut found);
+    if !found.is_empty() {
+        let mut before = ErrorList::new();
+        lists::check(root, old, &mut before);
+        if before.is_empty() {
+            errors.append(&mut found);
+        }
     }
 }
 

@@ -24,8 +24,15 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// The errors of a value, each once.
+    /// The errors of a value, each once, but for those that `old` excuses.
     pub(super) fn run(node: &Node, value: &Value, old: Option<Old<'_>>, prefix: &'static str) -> ErrorList {
+        if old.is_some() && !node.below.negations {
+            // Most objects are valid, and looking for what each value was is most of the work.
+            let errors = Self::run(node, value, None, prefix);
+            if errors.is_empty() {
+                return errors;
+            }
+        }
         let mut walk = Self { errors: ErrorList::new(), failures: 0, tell: true, prefix };
         walk.node(node, value, old, &Trail::Root);
         let mut errors = walk.errors;
@@ -153,9 +160,9 @@ impl Walk {
         else {
             return;
         };
-        if !choices.iter().any(|choice| chosen(value, choice)) {
+        if !choices.allow(value) {
             self.fail(|walk| {
-                let texts: Vec<String> = choices.iter().map(choice_text).collect();
+                let texts = choices.texts();
                 let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
                 let error = Error::not_supported(&Path::root(), value.clone(), &texts);
                 Error { field: walk.field(at), bad_value: bad_value(value), ..error }
@@ -218,13 +225,19 @@ impl Walk {
     }
 
     fn fields(&mut self, node: &Node, map: &kindom_api::Map, old: Option<Old<'_>>, at: &Trail<'_>) -> u32 {
+        let Some(fields) = node.fields.as_deref() else { return 0 };
         let mut count = 0;
+        let mut required = 0;
+        let mut cursor = node.cursor();
         for (key, value) in map.iter() {
-            let old = old.and_then(|old| old.field(key)).filter(|_| !self.is_type_meta(at, key));
-            match (node.property(key), &node.additional) {
-                (Some(child), _) => count += self.node(child, value, old, &Trail::Field(at, key)),
+            let old = || old.and_then(|old| old.field(key)).filter(|_| !self.is_type_meta(at, key));
+            match (cursor.property(key), fields.additional()) {
+                (Some(child), _) => {
+                    required += usize::from(child.required);
+                    count += self.node(child, value, old(), &Trail::Field(at, key));
+                }
                 (None, Additional::Schema(child)) => {
-                    count += self.node(child, value, old, &Trail::Extra(at, key));
+                    count += self.node(child, value, old(), &Trail::Extra(at, key));
                 }
                 (None, Additional::No) => {
                     self.invalid(at, key.into(), |name| {
@@ -234,8 +247,8 @@ impl Walk {
                 (None, Additional::Unset | Additional::Any) => {}
             }
         }
-        for name in &node.required {
-            if !map.contains_key(name) {
+        if required < fields.required().len() {
+            for name in fields.required().filter(|name| !map.contains_key(name)) {
                 self.fail(|walk| Error {
                     field: walk.field(&Trail::Extra(at, name)),
                     ..Error::required(&Path::root(), "")
@@ -430,25 +443,5 @@ impl Walk {
             (prefix, "") => prefix.to_owned(),
             (prefix, name) => format!("{prefix}.{name}"),
         }
-    }
-}
-
-/// Whether a value is the choice, after Go's conversion to the choice's type: a fraction is cut off, a whole number
-/// equals a float. Null is no choice, even where it is listed.
-fn chosen(value: &Value, choice: &Value) -> bool {
-    match (value, choice) {
-        (Value::Null, _) | (_, Value::Null) => false,
-        #[allow(clippy::cast_possible_truncation, reason = "the conversion meant")]
-        (Value::Float(x), Value::Int(n)) => *x as i64 == *n,
-        #[allow(clippy::cast_precision_loss, reason = "the conversion meant")]
-        (Value::Int(n), Value::Float(x)) => *n as f64 == *x,
-        (value, choice) => value == choice,
-    }
-}
-
-fn choice_text(choice: &Value) -> String {
-    match choice {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
