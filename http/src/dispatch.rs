@@ -244,7 +244,9 @@ fn route(
     if misplaced {
         return Err(if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }.into());
     }
-    if info.goes_on || (!info.subresource.is_empty() && !subresource_served(&found.1, info)) {
+    // Upstream does not look at what stands behind a subresource of a registered type.
+    let beyond = info.goes_on && found.1.registration.is_none();
+    if beyond || (!info.subresource.is_empty() && !subresource_served(&found.1, info)) {
         // The handler of registered types takes any path for an object's and finds no such part of it.
         return Err(match built_in {
             true => RequestError::NoSuchResource.into(),
@@ -272,9 +274,9 @@ fn find(state: &State, info: &ResourceRequest) -> Option<(ResourceHandle, Arc<Ty
     Some((handle, spec))
 }
 
-/// Registrations have `/status`, namespaces also `/finalize`.
+/// Registrations have `/status`, namespaces also `/finalize`, registered types what their version says.
 fn subresource_served(spec: &TypeSpec, info: &ResourceRequest) -> bool {
-    spec.registration.is_none() && spec.strategy.subresources().contains(&info.subresource.as_str())
+    spec.subresources(&info.resource.version).any(|name| name == info.subresource)
 }
 
 async fn resource(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
@@ -293,11 +295,11 @@ async fn verb(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Fa
     if call.spec.registration.is_none() && (unnamed || named || info.verb == Verb::Unknown) {
         return Err(RequestError::MethodNotAllowed.into());
     }
-    if call.subresource().is_some()
-        && matches!(info.verb, Verb::Create | Verb::Delete | Verb::List | Verb::Watch)
-    {
-        // Only built-in types have subresources yet.
-        return Err(RequestError::MethodNotAllowed.into());
+    if call.subresource().is_some() && !matches!(info.verb, Verb::Get | Verb::Update | Verb::Patch) {
+        return Err(match call.spec.registration {
+            None => RequestError::MethodNotAllowed.into(),
+            Some(_) => info.method_not_supported().into(),
+        });
     }
     match info.verb {
         Verb::Get => read::get(call).await,

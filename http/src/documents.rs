@@ -181,10 +181,10 @@ fn describe(name: &str, types: &GroupRoutes) -> Option<Group> {
 
 fn resource(spec: &TypeSpec, version: &str) -> Resource {
     let storage = spec.storage().map_or("", |v| v.name.as_str());
-    let subresources = spec.strategy.subresources().iter().map(|name| Subresource {
-        name: (*name).to_owned(),
+    let subresources = spec.subresources(version).map(|name| Subresource {
+        name: name.to_owned(),
         kind: GroupVersionKind { kind: spec.names.kind.clone(), ..GroupVersionKind::default() },
-        verbs: if *name == "finalize" { vec!["update"] } else { vec!["get", "patch", "update"] },
+        verbs: if name == "finalize" { vec!["update"] } else { vec!["get", "patch", "update"] },
     });
     Resource {
         plural: spec.names.plural.clone(),
@@ -438,7 +438,7 @@ fn openapi_of(
             list_kind: &spec.names.list_kind,
             namespaced: spec.namespaced(),
             schema: own.and_then(|v| v.at(&["schema", "openAPIV3Schema"])),
-            status: spec.strategy.subresources().contains(&"status"),
+            status: spec.subresources(version).any(|name| name == "status"),
             scale: false,
             selectable_fields: Vec::new(),
             schema_prefix: match (spec.registration.is_some(), spec.group.is_empty()) {

@@ -77,7 +77,7 @@ pub struct ResourceRequest {
     pub name: String,
     /// Empty if the path has none.
     pub subresource: String,
-    /// Whether the path goes on behind the subresource: nothing is served there.
+    /// Whether the path goes on behind the subresource.
     pub goes_on: bool,
 }
 

@@ -60,6 +60,16 @@ func (r *runner) step(step *Step) (*Answer, error) {
 	polled := time.After(stepLimit)
 	for {
 		response, err := r.send(ctx, step)
+		if err != nil && len(step.Until) > 0 && ctx.Err() == nil {
+			// A type that just got a subresource makes upstream's handler panic
+			// for a moment, which ends the stream.
+			select {
+			case <-polled:
+				return nil, err
+			case <-time.After(50 * time.Millisecond):
+			}
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -189,10 +189,8 @@ impl Strategy for Registrations {
                 let texts = schema.not_enforced().into_iter();
                 warnings.extend(texts.map(|text| format!("{path}: {text}")));
             }
-            if version.subresources.as_ref().is_some_and(|s| s.status.is_some() || s.scale.is_some()) {
-                warnings.push(format!(
-                    "{path}.subresources: accepted, but /status and /scale are not served yet"
-                ));
+            if version.subresources.as_ref().is_some_and(|s| s.scale.is_some()) {
+                warnings.push(format!("{path}.subresources: accepted, but /scale is not served yet"));
             }
         }
         warnings

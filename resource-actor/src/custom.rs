@@ -11,7 +11,32 @@ use crate::{RuleContext, Strategy};
 /// What the garbage collector keeps objects with.
 const STANDARD_FINALIZERS: [&str; 2] = ["orphan", "foregroundDeletion"];
 
-/// Objects of registered types: validated by their version's schema; `generation` counts changes outside metadata.
+/// The subresource that alone writes an object's status, where a version has it.
+const STATUS: &str = "status";
+
+fn has_status(cx: &RuleContext<'_>) -> bool {
+    cx.spec.version(cx.version_name).is_some_and(|version| version.status)
+}
+
+/// A write to `/status` changes nothing else (`status_strategy.go`, `PrepareForUpdate`; S-18, S-28). The revision that it
+/// is based on has been checked.
+fn keep_all_but_status(object: &mut Value, old: &Value) {
+    let status = object.as_object_mut().and_then(|map| map.remove("status"));
+    let revision = object.at(&["metadata", "resourceVersion"]).cloned();
+    *object = old.clone();
+    if let Some(revision) = revision {
+        metadata_mut(object).insert("resourceVersion", revision);
+    }
+    if let Some(map) = object.as_object_mut() {
+        match status {
+            Some(status) => drop(map.insert("status", status)),
+            None => drop(map.remove("status")),
+        }
+    }
+}
+
+/// Objects of registered types: validated by their version's schema; `generation` counts changes outside metadata, and
+/// outside status where `/status` alone writes it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CustomObjects;
 
@@ -41,7 +66,10 @@ impl Strategy for CustomObjects {
         Ok(Vec::new())
     }
 
-    fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value) {
+        if let Some(map) = object.as_object_mut().filter(|_| has_status(cx)) {
+            map.remove("status");
+        }
         metadata_mut(object).insert("generation", 1);
     }
 
@@ -55,7 +83,16 @@ impl Strategy for CustomObjects {
         errors
     }
 
-    fn prepare_for_update(&self, _: &RuleContext<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
+        if cx.subresource == Some(STATUS) {
+            return keep_all_but_status(object, old);
+        }
+        if let Some(map) = object.as_object_mut().filter(|_| has_status(cx)) {
+            match old.get("status") {
+                Some(status) => drop(map.insert("status", status.clone())),
+                None => drop(map.remove("status")),
+            }
+        }
         let fields = |o: &'_ Value| {
             o.as_object().map_or(0, |map| map.len() - usize::from(map.contains_key("metadata")))
         };
@@ -79,13 +116,19 @@ impl Strategy for CustomObjects {
             &path,
         );
         if let Some(schema) = &cx.version.schema {
-            errors.extend(schema.validate_update(object, old));
+            errors.extend(match cx.subresource {
+                Some(STATUS) => schema.validate_status_update(object, old),
+                _ => schema.validate_update(object, old),
+            });
         }
         errors
     }
 
     /// `generateWarningsFromObj`
-    fn warnings(&self, _: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, cx: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if cx.subresource.is_some() {
+            return Vec::new();
+        }
         let finalizers = |object: &'_ Value| -> Vec<String> {
             let listed = object.at(&["metadata", "finalizers"]).and_then(Value::as_array).unwrap_or_default();
             listed.iter().filter_map(Value::as_str).map(str::to_owned).collect()

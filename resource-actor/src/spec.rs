@@ -99,6 +99,8 @@ pub struct VersionSpec {
     pub served: bool,
     /// What a client is warned of that still uses it.
     pub deprecation_warning: Option<String>,
+    /// Whether it has `/status`, which alone writes an object's status then (S-05).
+    pub status: bool,
     /// A number for the text of its schema; never 0.
     pub epoch: u64,
     /// Objects written after this revision have been pruned and defaulted by this schema.
@@ -185,6 +187,7 @@ impl TypeSpec {
         strategy: Arc<dyn Strategy>,
     ) -> Self {
         let version = |BuiltInVersion { name, columns, deprecation_warning }| VersionSpec {
+            status: strategy.subresources().contains(&"status"),
             name: name.to_owned(),
             served: true,
             deprecation_warning,
@@ -264,6 +267,7 @@ impl TypeSpec {
                     before.and_then(|b| b.versions.iter().find(|v| v.name == name && v.epoch == epoch));
                 VersionSpec {
                     served: is(version, "served"),
+                    status: version.at(&["subresources", "status"]).is_some_and(|status| !status.is_null()),
                     deprecation_warning: deprecation(version, listed, &group, &name, &names.kind),
                     epoch,
                     since: same.map_or(object.revision(), |v| v.since),
@@ -292,6 +296,16 @@ impl TypeSpec {
             }),
             strategy,
         })
+    }
+
+    /// The subresources that a version has an endpoint for.
+    pub fn subresources<'a>(&'a self, version: &str) -> impl Iterator<Item = &'static str> + use<'a> {
+        let built_in: &[&'static str] = match self.registration {
+            None => self.strategy.subresources(),
+            Some(_) => &[],
+        };
+        let status = self.registration.is_some() && self.version(version).is_some_and(|v| v.status);
+        built_in.iter().copied().chain(status.then_some("status"))
     }
 
     /// A version by its name, served or not.

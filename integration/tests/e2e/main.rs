@@ -34,5 +34,6 @@ mod replay;
 mod requirements;
 mod simulation;
 mod start;
+mod status;
 mod storage_versions;
 mod support;

@@ -1,0 +1,107 @@
+//! The status subresource of registered types ("Subresources for CustomResources"; the script `object-status` has what
+//! the real server answers).
+
+use kindom_integration::{Client, Server};
+use serde_json::{Value, json};
+
+use crate::support::{CRDS, crd, object, refused, register, revision};
+
+const GROUP: &str = "status.example.com";
+const LAMPS: &str = "/apis/status.example.com/v1/namespaces/default/lamps";
+
+/// A type with a status, written as any field unless `endpoint`.
+fn lamps(endpoint: bool) -> Value {
+    let mut registration = crd(GROUP, "lamps", "Lamp", "Namespaced");
+    let v1 = &mut registration["spec"]["versions"][0];
+    v1["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"watts": {"type": "integer", "maximum": 100}}},
+        "status": {"type": "object", "properties": {"hours": {"type": "integer", "minimum": 0}}},
+    }});
+    if endpoint {
+        v1["subresources"] = json!({"status": {}});
+    }
+    registration
+}
+
+async fn started(endpoint: bool) -> (Server, Client) {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &lamps(endpoint)).await;
+    let mut one = object(GROUP, "Lamp", "one", json!({"watts": 60}));
+    one["status"] = json!({"hours": 1});
+    client.post(LAMPS, &one).await.unwrap().expect_status(201).unwrap();
+    (server, client)
+}
+
+async fn read(client: &Client) -> Value {
+    client.get(&format!("{LAMPS}/one")).await.unwrap().expect_status(200).unwrap().json()
+}
+
+/// S-01, S-02, S-26; S-18, S-28 and B-51 as superseded by it.
+#[tokio::test]
+async fn only_the_endpoint_writes_the_status_and_nothing_else() {
+    let (server, client) = started(true).await;
+    assert_eq!(read(&client).await.get("status"), None, "a create loses it");
+
+    let patch = r#"{"metadata":{"labels":{"a":"b"}},"spec":{"watts":5},"status":{"hours":2}}"#;
+    server
+        .kubectl(&["patch", "lamp", "one", "--subresource=status", "--type=merge", "-p", patch])
+        .await
+        .unwrap();
+    let lamp = read(&client).await;
+    assert_eq!((&lamp["status"], &lamp["spec"]), (&json!({"hours": 2}), &json!({"watts": 60})));
+    assert_eq!((lamp["metadata"].get("labels"), &lamp["metadata"]["generation"]), (None, &json!(1)));
+
+    server.kubectl(&["patch", "lamp", "one", "--type=merge", "-p", patch]).await.unwrap();
+    let patched = read(&client).await;
+    assert_eq!((&patched["status"], &patched["spec"]), (&json!({"hours": 2}), &json!({"watts": 5})));
+    assert_eq!(patched["metadata"]["generation"], 2);
+
+    let shown = server.kubectl(&["get", "lamp", "one", "--subresource=status", "-o", "json"]).await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), patched);
+}
+
+/// S-07, S-19
+#[tokio::test]
+async fn the_endpoint_validates_the_status_only() {
+    let (_server, client) = started(true).await;
+    let path = format!("{LAMPS}/one/status");
+    let mut lamp = read(&client).await;
+    lamp["status"] = json!({"hours": -1});
+    refused(
+        client.put(&path, &lamp).await,
+        422,
+        "Invalid",
+        "Lamp.status.example.com \"one\" is invalid: status.hours: Invalid value: -1: hours in body should be greater than or equal to 0",
+    );
+    lamp["status"] = json!({"hours": 1});
+    lamp["spec"] = json!({"watts": 500});
+    let stored = client.put(&path, &lamp).await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!((&stored["status"], &stored["spec"]), (&json!({"hours": 1}), &json!({"watts": 60})));
+}
+
+/// S-05, S-06
+#[tokio::test]
+async fn a_type_in_use_turns_it_on_without_a_change_to_its_objects() {
+    let (_server, client) = started(false).await;
+    let before = read(&client).await;
+    assert_eq!(before["status"], json!({"hours": 1}), "it is a field like any other");
+    let status = format!("{LAMPS}/one/status");
+    assert_eq!(client.get(&status).await.unwrap().status, 404);
+
+    let from = revision(&client.get(LAMPS).await.unwrap().json());
+    let mut watch = client.watch(&format!("{LAMPS}?watch=true&resourceVersion={from}")).await.unwrap();
+    let versions = json!({"spec": {"versions": lamps(true)["spec"]["versions"]}});
+    let registration = format!("{CRDS}/lamps.{GROUP}");
+    client.merge_patch(&registration, &versions).await.unwrap().expect_status(200).unwrap();
+
+    assert_eq!(read(&client).await, before);
+    assert_eq!(client.get(&status).await.unwrap().expect_status(200).unwrap().json(), before);
+    let patch = json!({"status": {"hours": 3}});
+    client.merge_patch(&format!("{LAMPS}/one"), &patch).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(read(&client).await, before, "a write that changes nothing stores nothing");
+    let written = client.merge_patch(&status, &patch).await.unwrap().expect_status(200).unwrap().json();
+    let event = watch.event().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]), (&json!("MODIFIED"), &written));
+    assert_eq!(written["status"], json!({"hours": 3}));
+}
