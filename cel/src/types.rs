@@ -1,5 +1,6 @@
 //! The types of expressions.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::decl::Object;
@@ -71,5 +72,31 @@ impl Type {
     #[must_use]
     pub fn type_of(of: Type) -> Self {
         Self::Type(Arc::new(of))
+    }
+}
+
+/// As messages show it (cel-go `checker.FormatCELType`).
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dyn => f.write_str("dyn"),
+            Self::Null => f.write_str("null"),
+            Self::Bool => f.write_str("bool"),
+            Self::Int => f.write_str("int"),
+            Self::Uint => f.write_str("uint"),
+            Self::Double => f.write_str("double"),
+            Self::String => f.write_str("string"),
+            Self::Bytes => f.write_str("bytes"),
+            Self::Duration => f.write_str("duration"),
+            Self::Timestamp => f.write_str("timestamp"),
+            Self::Error => f.write_str("!error!"),
+            Self::List(item) => write!(f, "list({item})"),
+            Self::Map(parts) => write!(f, "map({}, {})", parts.0, parts.1),
+            Self::Optional(of) => write!(f, "optional_type({of})"),
+            Self::Type(of) => write!(f, "type({of})"),
+            Self::Opaque(name) | Self::Param(name) => f.write_str(name),
+            Self::Object(object) => f.write_str(&object.name),
+            Self::Var(var) => write!(f, "_var{var}"),
+        }
     }
 }

@@ -187,7 +187,7 @@ fn dotted(dot: bool, name: &str) -> Box<str> {
 }
 
 /// Names that are no variables, but may be fields (`parser.reservedIds`).
-fn reserved(name: &str) -> bool {
+pub(crate) fn reserved(name: &str) -> bool {
     matches!(
         name,
         "as" | "break"

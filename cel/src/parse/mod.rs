@@ -12,6 +12,7 @@ mod macros;
 use std::fmt;
 
 use crate::ast::Ast;
+pub(crate) use build::reserved;
 use grammar::Stop;
 
 /// The most code points of a source (`parser.expressionSizeCodePointLimit`).
@@ -37,6 +38,8 @@ pub struct Issue {
 pub struct Issues {
     source: String,
     issues: Vec<Issue>,
+    /// How many more there are.
+    more: usize,
 }
 
 /// Parses an expression.
@@ -63,12 +66,14 @@ pub fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
 }
 
 impl Issues {
-    /// Those of a source.
+    /// Those of a source, of which the first hundred that were found are listed.
     #[must_use]
     pub fn new(source: &str, mut issues: Vec<Issue>) -> Self {
+        let more = issues.len().saturating_sub(LISTED_MAX);
+        issues.truncate(LISTED_MAX);
         // Those without a place come first, and those of one place in the order of their finding.
         issues.sort_by_key(|issue| issue.at);
-        Self { source: source.to_owned(), issues }
+        Self { source: source.to_owned(), issues, more }
     }
 
     /// In the order in which they are shown.
@@ -80,13 +85,13 @@ impl Issues {
 
 impl fmt::Display for Issues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, issue) in self.issues.iter().take(LISTED_MAX).enumerate() {
+        for (index, issue) in self.issues.iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
             write_issue(f, &self.source, issue)?;
         }
-        match self.issues.len().saturating_sub(LISTED_MAX) {
+        match self.more {
             0 => Ok(()),
             more => write!(f, "\n{more} more errors were truncated"),
         }

@@ -8,5 +8,6 @@
     reason = "tests"
 )]
 
+mod check;
 mod notation;
 mod parse;

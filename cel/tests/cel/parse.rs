@@ -92,7 +92,7 @@ fn macros_that_copy_their_target_are_bounded() {
 }
 
 /// Text that looks like an expression here and there.
-fn sourcelike() -> impl Strategy<Value = String> {
+pub(crate) fn sourcelike() -> impl Strategy<Value = String> {
     let pieces = [
         "a",
         "self",

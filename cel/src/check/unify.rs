@@ -1,0 +1,272 @@
+//! Which types fit which (cel-go `checker/types.go`), and what that makes of types that are yet to be found.
+
+use crate::library::Overload;
+use crate::types::Type;
+
+/// What the types that were to be found are.
+#[derive(Debug, Default)]
+pub(super) struct Bindings {
+    /// By the number of [`Type::Var`].
+    found: Vec<Option<Type>>,
+    /// What was overwritten, for going back.
+    trail: Vec<(u32, Option<Type>)>,
+}
+
+impl Bindings {
+    /// A type that is yet to be found.
+    pub(super) fn fresh(&mut self) -> Type {
+        let var = u32::try_from(self.found.len()).unwrap_or(u32::MAX);
+        self.found.push(None);
+        Type::Var(var)
+    }
+
+    fn find(&self, ty: &Type) -> Option<&Type> {
+        match ty {
+            Type::Var(var) => self.found.get(*var as usize)?.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn bind(&mut self, var: &Type, to: Type) {
+        if let Type::Var(var) = var
+            && let Some(place) = self.found.get_mut(*var as usize)
+        {
+            self.trail.push((*var, place.replace(to)));
+        }
+    }
+
+    /// Keeps what a test finds if it holds, else goes back.
+    fn attempt(&mut self, test: impl FnOnce(&mut Self) -> bool) -> bool {
+        let before = self.trail.len();
+        let holds = test(self);
+        if !holds {
+            for (var, old) in self.trail.drain(before..).rev() {
+                if let Some(place) = self.found.get_mut(var as usize) {
+                    *place = old;
+                }
+            }
+        }
+        self.trail.truncate(before);
+        holds
+    }
+
+    /// Whether a value of one type may stand where the other is asked for.
+    pub(super) fn assignable(&mut self, one: &Type, other: &Type) -> bool {
+        self.attempt(|bindings| bindings.fits(one, other))
+    }
+
+    /// The type of a call of an overload with arguments of these types, if it may be called with them.
+    pub(super) fn apply(&mut self, overload: &Overload, given: &[Type]) -> Option<Type> {
+        let vars = Instance::new(self, overload);
+        if given.len() != overload.params.len() {
+            return None;
+        }
+        let pairs = given.iter().zip(&overload.params);
+        let fits = match vars.is_empty() {
+            true => {
+                self.attempt(|bindings| pairs.into_iter().all(|(given, param)| bindings.fits(given, param)))
+            }
+            false => self.attempt(|bindings| {
+                pairs.into_iter().all(|(given, param)| bindings.fits(given, &vars.of(param)))
+            }),
+        };
+        fits.then(|| match vars.is_empty() {
+            true => overload.result.clone(),
+            false => self.resolve(&vars.of(&overload.result)),
+        })
+    }
+
+    /// `internalIsAssignable`
+    fn fits(&mut self, one: &Type, other: &Type) -> bool {
+        if is_open(other) {
+            match self.substitutes(one, other) {
+                (true, _) => return true,
+                (false, true) => return false,
+                // It may still be the other way round.
+                (false, false) => {}
+            }
+        }
+        if is_open(one) {
+            return self.substitutes(other, one).0;
+        }
+        match (one, other) {
+            (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
+            (Type::Null, other) | (other, Type::Null) => is_nullable(other),
+            (Type::Type(_), Type::Type(_)) => true,
+            (Type::List(one), Type::List(other)) | (Type::Optional(one), Type::Optional(other)) => {
+                self.fits(one, other)
+            }
+            (Type::Map(one), Type::Map(other)) => self.fits(&one.0, &other.0) && self.fits(&one.1, &other.1),
+            _ => same(one, other),
+        }
+    }
+
+    /// Whether a type may stand for an open one, and whether that one was found already
+    /// (`isValidTypeSubstitution`).
+    fn substitutes(&mut self, ty: &Type, open: &Type) -> (bool, bool) {
+        if same(ty, open) {
+            return (true, true);
+        }
+        if let Some(found) = self.find(open).cloned() {
+            if same(ty, &found) {
+                return (true, true);
+            }
+            if !self.fits(ty, &found) {
+                return (false, true);
+            }
+            let general = most_general(ty.clone(), found);
+            if !self.occurs(open, &general) {
+                self.bind(open, general);
+            }
+            return (true, true);
+        }
+        if self.occurs(open, ty) {
+            return (false, false);
+        }
+        self.bind(open, ty.clone());
+        (true, false)
+    }
+
+    /// Whether an open type is part of another (`notReferencedIn`, negated).
+    fn occurs(&self, open: &Type, within: &Type) -> bool {
+        if same(open, within) {
+            return true;
+        }
+        match within {
+            Type::Var(_) => self.find(within).is_some_and(|found| self.occurs(open, found)),
+            Type::List(of) | Type::Optional(of) | Type::Type(of) => self.occurs(open, of),
+            Type::Map(parts) => self.occurs(open, &parts.0) || self.occurs(open, &parts.1),
+            _ => false,
+        }
+    }
+
+    /// A type with what was found of it in place (`substitute`).
+    pub(super) fn resolve(&self, ty: &Type) -> Type {
+        match has_open(ty) {
+            true => self.rebuild(ty, false),
+            false => ty.clone(),
+        }
+    }
+
+    /// A type with what was not found open to anything, unless it is so already.
+    pub(super) fn close(&self, ty: &Type) -> Option<Type> {
+        has_open(ty).then(|| self.rebuild(ty, true))
+    }
+
+    fn rebuild(&self, ty: &Type, closed: bool) -> Type {
+        if let Some(found) = self.find(ty) {
+            return self.rebuild(found, closed);
+        }
+        match ty {
+            Type::Var(_) | Type::Param(_) if closed => Type::Dyn,
+            Type::List(of) => Type::list(self.rebuild(of, closed)),
+            Type::Optional(of) => Type::optional(self.rebuild(of, closed)),
+            Type::Type(of) => Type::type_of(self.rebuild(of, closed)),
+            Type::Map(parts) => Type::map(self.rebuild(&parts.0, closed), self.rebuild(&parts.1, closed)),
+            _ => ty.clone(),
+        }
+    }
+}
+
+/// The type parameters of one call of an overload.
+struct Instance {
+    vars: Vec<(&'static str, Type)>,
+}
+
+impl Instance {
+    fn new(bindings: &mut Bindings, overload: &Overload) -> Self {
+        let mut instance = Self { vars: Vec::new() };
+        for ty in overload.params.iter().chain([&overload.result]) {
+            instance.open(bindings, ty);
+        }
+        instance
+    }
+
+    fn open(&mut self, bindings: &mut Bindings, ty: &Type) {
+        match ty {
+            Type::Param(name) if self.vars.iter().all(|(known, _)| known != name) => {
+                self.vars.push((name, bindings.fresh()));
+            }
+            Type::List(of) | Type::Optional(of) | Type::Type(of) => self.open(bindings, of),
+            Type::Map(parts) => {
+                self.open(bindings, &parts.0);
+                self.open(bindings, &parts.1);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.vars.is_empty()
+    }
+
+    fn of(&self, ty: &Type) -> Type {
+        match ty {
+            Type::Param(name) => {
+                let var = self.vars.iter().find(|(known, _)| known == name);
+                var.map_or(Type::Dyn, |(_, var)| var.clone())
+            }
+            Type::List(of) => Type::list(self.of(of)),
+            Type::Optional(of) => Type::optional(self.of(of)),
+            Type::Type(of) => Type::type_of(self.of(of)),
+            Type::Map(parts) => Type::map(self.of(&parts.0), self.of(&parts.1)),
+            _ => ty.clone(),
+        }
+    }
+}
+
+fn is_open(ty: &Type) -> bool {
+    matches!(ty, Type::Var(_) | Type::Param(_))
+}
+
+fn has_open(ty: &Type) -> bool {
+    match ty {
+        Type::Var(_) | Type::Param(_) => true,
+        Type::List(of) | Type::Optional(of) | Type::Type(of) => has_open(of),
+        Type::Map(parts) => has_open(&parts.0) || has_open(&parts.1),
+        _ => false,
+    }
+}
+
+/// `isLegacyNullable`; no wrapper types are declared.
+fn is_nullable(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::Null | Type::Optional(_) | Type::Opaque(_) | Type::Object(_) | Type::Duration | Type::Timestamp
+    )
+}
+
+/// Whether two types are one (`IsExactType`).
+pub(super) fn same(one: &Type, other: &Type) -> bool {
+    match (one, other) {
+        (Type::List(one), Type::List(other))
+        | (Type::Optional(one), Type::Optional(other))
+        | (Type::Type(one), Type::Type(other)) => same(one, other),
+        (Type::Map(one), Type::Map(other)) => same(&one.0, &other.0) && same(&one.1, &other.1),
+        (Type::Opaque(one), Type::Opaque(other)) | (Type::Param(one), Type::Param(other)) => one == other,
+        (Type::Object(one), Type::Object(other)) => one.name == other.name,
+        (Type::Var(one), Type::Var(other)) => one == other,
+        _ => std::mem::discriminant(one) == std::mem::discriminant(other),
+    }
+}
+
+/// The more general of two types that fit (`mostGeneral`).
+pub(super) fn most_general(one: Type, other: Type) -> Type {
+    if less_specific(&one, &other) { one } else { other }
+}
+
+/// `isEqualOrLessSpecific`
+fn less_specific(one: &Type, other: &Type) -> bool {
+    match (one, other) {
+        (Type::Dyn | Type::Var(_) | Type::Param(_), _) => true,
+        (_, Type::Dyn | Type::Var(_) | Type::Param(_)) => false,
+        (Type::List(one), Type::List(other)) | (Type::Optional(one), Type::Optional(other)) => {
+            less_specific(one, other)
+        }
+        (Type::Map(one), Type::Map(other)) => {
+            less_specific(&one.0, &other.0) && less_specific(&one.1, &other.1)
+        }
+        (Type::Type(_), Type::Type(_)) => true,
+        _ => same(one, other),
+    }
+}
