@@ -280,14 +280,20 @@ pub fn go_quote(s: &str) -> String {
             '\t' => out.push_str("\\t"),
             '\u{b}' => out.push_str("\\v"),
             c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c if c.is_control() || c == '\u{feff}' || c == '\u{2028}' || c == '\u{2029}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => out.push(c),
+            c if c.is_ascii() || is_printable(c) => out.push(c),
+            c if u32::from(c) <= 0xffff => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push_str(&format!("\\U{:08x}", u32::from(c))),
         }
     }
     out.push('"');
     out
+}
+
+/// Go's `unicode.IsPrint` beyond ASCII: letters, marks, numbers, punctuation and symbols. Rust escapes the same for debugging,
+/// and marks only where a text begins with one.
+fn is_printable(c: char) -> bool {
+    let text = String::from_iter(['a', c]);
+    text.escape_debug().eq(text.chars())
 }
 
 /// The messages of several errors as upstream's aggregate joins them: one bare, several as `[a, b]`, duplicates once.

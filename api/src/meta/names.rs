@@ -156,6 +156,12 @@ pub fn name_is_dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
     if prefix { is_dns1123_subdomain(&mask_trailing_dash(name)) } else { is_dns1123_subdomain(name) }
 }
 
+/// A [`super::NameValidator`]: a DNS label that starts with a letter.
+#[must_use]
+pub fn name_is_dns1035_label(name: &str, prefix: bool) -> Vec<String> {
+    if prefix { is_dns1035_label(&mask_trailing_dash(name)) } else { is_dns1035_label(name) }
+}
+
 /// A [`super::NameValidator`]: a DNS label, as namespaces want it.
 #[must_use]
 pub fn name_is_dns_label(name: &str, prefix: bool) -> Vec<String> {

@@ -3,7 +3,7 @@
 
 use crate::ast::{Id, Kind, Literal};
 use crate::check::{Checked, Reference, unify};
-use crate::library::{Function, Run};
+use crate::library::{Function, Run, string_format};
 use crate::parse::Issue;
 use crate::types::Type;
 use crate::value::{Text, Value};
@@ -12,6 +12,7 @@ use crate::value::{Text, Value};
 pub(super) fn issues(checked: &Checked) -> Vec<Issue> {
     let mut validator = Validator { checked, issues: Vec::new() };
     validator.walk(checked.ast.root, false);
+    validator.formats(checked.ast.root);
     validator.issues
 }
 
@@ -64,6 +65,36 @@ impl Validator<'_> {
                 {
                     self.walk(part, formatted);
                 }
+            }
+        }
+    }
+
+    /// Constant formats fit their arguments; told after all else, the outer calls first.
+    fn formats(&mut self, root: Id) {
+        let checked = self.checked;
+        let mut open = vec![root];
+        while let Some(id) = open.pop() {
+            if let Some((at, message)) = string_format::check(checked, id) {
+                self.issue(at, message);
+            }
+            let from = open.len();
+            match &checked.ast.get(id).kind {
+                Kind::Literal(_) | Kind::Ident(_) | Kind::Error => {}
+                Kind::Select { operand, .. } => open.push(*operand),
+                Kind::Call { target, args, .. } => open.extend(target.iter().chain(args)),
+                Kind::List { items, .. } => open.extend(items),
+                Kind::Map(entries) => open.extend(entries.iter().flat_map(|entry| [entry.key, entry.value])),
+                Kind::Struct { fields, .. } => open.extend(fields.iter().map(|field| field.value)),
+                Kind::Comprehension(fold) => open.extend([
+                    fold.iter_range,
+                    fold.accu_init,
+                    fold.loop_condition,
+                    fold.loop_step,
+                    fold.result,
+                ]),
+            }
+            if let Some(parts) = open.get_mut(from..) {
+                parts.reverse();
             }
         }
     }

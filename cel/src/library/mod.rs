@@ -3,7 +3,22 @@
 //! A library is a file with one function that declares what it has. An overload stands in one place with its types, its
 //! meaning and its cost at run time; estimates are made in [`crate::cost`].
 
+mod arguments;
+mod authorization;
+mod comprehensions;
+mod cost;
+mod ext_lists;
+mod formats;
+mod lists;
+mod net;
+mod quantity;
+mod regex;
+mod semver;
+mod sets;
 mod standard;
+pub(crate) mod string_format;
+mod strings;
+mod urls;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -169,4 +184,18 @@ impl Functions {
 /// Every library, in the order of `environment/base.go`.
 fn declare(functions: &mut Functions) {
     standard::declare(functions);
+    urls::declare(functions);
+    regex::declare(functions);
+    authorization::declare(functions);
+    quantity::declare(functions);
+    strings::declare(functions);
+    sets::declare(functions);
+    net::declare_ip(functions);
+    net::declare_cidr(functions);
+    formats::declare(functions);
+    authorization::declare_selectors(functions);
+    comprehensions::declare(functions);
+    semver::declare(functions);
+    ext_lists::declare(functions);
+    lists::declare(functions);
 }

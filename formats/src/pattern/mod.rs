@@ -49,10 +49,28 @@ impl Pattern {
     /// # Errors
     /// Go's text if the expression is not one.
     pub fn matches(&self, value: &str) -> Result<bool, &str> {
-        match self.compiled.get_or_init(|| compile(&self.text)) {
-            Ok(regex) => Ok(regex.is_match(value)),
-            Err(text) => Err(text),
-        }
+        Ok(self.compiled()?.is_match(value))
+    }
+
+    /// The leftmost match (`Regexp.FindString`); none is the empty string to Go.
+    ///
+    /// # Errors
+    /// Go's text if the expression is not one.
+    pub fn find<'t>(&self, value: &'t str) -> Result<Option<&'t str>, &str> {
+        Ok(self.compiled()?.find(value).map(|found| found.as_str()))
+    }
+
+    /// The matches that do not overlap, at most `limit`; an empty one right after another does not count
+    /// (`Regexp.FindAllString`).
+    ///
+    /// # Errors
+    /// Go's text if the expression is not one.
+    pub fn find_all<'t>(&self, value: &'t str, limit: usize) -> Result<Vec<&'t str>, &str> {
+        Ok(self.compiled()?.find_iter(value).take(limit).map(|found| found.as_str()).collect())
+    }
+
+    fn compiled(&self) -> Result<&Regex, &str> {
+        self.compiled.get_or_init(|| compile(&self.text)).as_ref().map_err(String::as_str)
     }
 }
 
@@ -132,6 +150,21 @@ mod tests {
         matches(r"^a.b$", "a\nb", false);
         matches(r"^a$", "a\n", false);
         matches("", "anything", true);
+    }
+
+    #[test]
+    fn finds_what_go_finds() {
+        let all = |pattern: &str, value: &str, limit: usize| {
+            let pattern = Pattern::shared(pattern);
+            pattern.find_all(value, limit).unwrap().join("|")
+        };
+        assert_eq!(all("a*", "baac", usize::MAX), "|aa|");
+        assert_eq!(all("a|ab", "abab", usize::MAX), "a|a");
+        assert_eq!(all("", "é1", usize::MAX), "||");
+        assert_eq!(all("[0-9]+", "1 22 333", 2), "1|22");
+        assert_eq!(all("[0-9]+", "1 22 333", 0), "");
+        assert_eq!(Pattern::shared("b(c|cd)").find("abcd"), Ok(Some("bc")));
+        assert_eq!(Pattern::shared("x").find("abcd"), Ok(None));
     }
 
     #[test]

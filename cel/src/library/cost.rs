@@ -1,0 +1,52 @@
+//! What calls of the libraries cost (`apiserver/pkg/cel/library/cost.go`, `CallCost`, 1.37).
+
+use crate::value::{EvalError, Value};
+
+/// `actualSize` of an argument: code points, bytes, items or entries, what a library's value says, else 1.
+pub(super) fn size_at(args: &[Value<'_>], at: usize) -> u64 {
+    args.get(at).map_or(1, Value::cost_size)
+}
+
+/// The traversal of a string: a tenth, rounded up. A tenth is exact enough in doubles to be the same there.
+pub(super) fn tenth(size: u64) -> u64 {
+    size.div_ceil(10)
+}
+
+/// A traversal of the first argument.
+pub(super) fn traverse(args: &[Value<'_>], _: &Value<'_>) -> u64 {
+    tenth(size_at(args, 0))
+}
+
+/// A traversal of the first argument, and one to build the result.
+pub(super) fn traverse_twice(args: &[Value<'_>], _: &Value<'_>) -> u64 {
+    tenth(size_at(args, 0).saturating_mul(2))
+}
+
+/// A regular expression of a length over a string.
+pub(super) fn search(string: u64, expression: u64) -> u64 {
+    tenth(string.saturating_add(1)).saturating_mul(expression.div_ceil(4))
+}
+
+/// `traversalCost`: a walk over all that is in the first argument.
+pub(super) fn walk(args: &[Value<'_>], _: &Value<'_>) -> u64 {
+    args.first().map_or(0, walk_value)
+}
+
+fn walk_value(value: &Value<'_>) -> u64 {
+    let known = |value: Result<Value<'_>, EvalError>| value.as_ref().map_or(1, walk_value);
+    match value {
+        Value::String(text) => bytes_walk(text.as_str().len()),
+        Value::Bytes(bytes) => bytes_walk(bytes.len()),
+        Value::List(list) => list.iter().map(known).fold(0, u64::saturating_add),
+        Value::Map(map) => map
+            .iter()
+            .map(|(key, value)| walk_value(&key).saturating_add(known(value)))
+            .fold(0, u64::saturating_add),
+        _ => 1,
+    }
+}
+
+/// Of bytes, also where the size counts code points, and rounded down.
+fn bytes_walk(len: usize) -> u64 {
+    u64::try_from(len).unwrap_or(u64::MAX) / 10
+}

@@ -1,0 +1,374 @@
+//! Amounts as `k8s.io/apimachinery/pkg/api/resource` reads, adds and compares them (`quantity.go`, `amount.go`, 1.37).
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::atomic::{self, AtomicBool};
+
+use super::decimal::{DIGITS_MAX, Decimal};
+
+/// An amount, as a 64-bit number at a scale while it fits, else as a decimal.
+///
+/// Which of the two it is shows: only the former `isInteger()`, so `1.5Gi` is none.
+#[derive(Debug)]
+pub(super) struct Amount {
+    number: Number,
+    notation: Notation,
+    /// A comparison with a decimal turns upstream's value into one, and so for good (`Quantity.AsDec`).
+    compared: AtomicBool,
+}
+
+#[derive(Debug, Clone)]
+enum Number {
+    /// `value · 10^scale`
+    Int {
+        value: i64,
+        scale: i32,
+    },
+    Decimal(Decimal),
+}
+
+/// How it was written (`resource.Format`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notation {
+    DecimalExponent,
+    BinarySi,
+    DecimalSi,
+}
+
+/// Why a text is no amount.
+pub(super) const FORMAT_WRONG: &str =
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+const NUMERIC: &str = "unable to parse numeric part of quantity";
+const SUFFIX: &str = "unable to parse quantity's suffix";
+
+const NANO: i32 = -9;
+
+struct Parts<'a> {
+    positive: bool,
+    /// With sign and point.
+    value: &'a str,
+    num: &'a str,
+    denom: &'a str,
+    suffix: &'a str,
+}
+
+/// `parseQuantityString`
+fn split(text: &str) -> Option<Parts<'_>> {
+    let bytes = text.as_bytes();
+    let digits_from = |at: usize| {
+        at + bytes.get(at..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit()).count()
+    };
+    let slice = |from: usize, to: usize| text.get(from..to);
+    let positive = bytes.first() != Some(&b'-');
+    let signed = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
+    let start = signed + bytes.iter().skip(signed).take_while(|b| **b == b'0').count();
+    if start >= bytes.len() {
+        return Some(Parts { positive: true, value: "0", num: "0", denom: "", suffix: "" });
+    }
+    let mut at = digits_from(start);
+    let num = if at > start { slice(start, at)? } else { "0" };
+    let mut denom = "";
+    if bytes.get(at) == Some(&b'.') {
+        let end = digits_from(at + 1);
+        denom = slice(at + 1, end)?;
+        at = end;
+    }
+    let value = slice(0, at)?;
+    let suffix_start = at;
+    at += bytes.iter().skip(at).take_while(|b| b"eEinumkKMGTP".contains(b)).count();
+    if matches!(bytes.get(at), Some(b'-' | b'+')) {
+        at += 1;
+    }
+    at = digits_from(at);
+    (at == bytes.len()).then_some(())?;
+    Some(Parts { positive, value, num, denom, suffix: slice(suffix_start, at)? })
+}
+
+/// Base, exponent and notation of a suffix.
+fn suffix(text: &str) -> Option<(u32, i32, Notation)> {
+    use Notation::{BinarySi, DecimalExponent, DecimalSi};
+    Some(match text {
+        "" => (10, 0, DecimalSi),
+        "n" => (10, -9, DecimalSi),
+        "u" => (10, -6, DecimalSi),
+        "m" => (10, -3, DecimalSi),
+        "k" => (10, 3, DecimalSi),
+        "M" => (10, 6, DecimalSi),
+        "G" => (10, 9, DecimalSi),
+        "T" => (10, 12, DecimalSi),
+        "P" => (10, 15, DecimalSi),
+        "E" => (10, 18, DecimalSi),
+        "Ki" => (2, 10, BinarySi),
+        "Mi" => (2, 20, BinarySi),
+        "Gi" => (2, 30, BinarySi),
+        "Ti" => (2, 40, BinarySi),
+        "Pi" => (2, 50, BinarySi),
+        "Ei" => (2, 60, BinarySi),
+        _ => {
+            let exponent: i64 = text.strip_prefix(['e', 'E'])?.parse().ok()?;
+            // Go converts without looking.
+            #[allow(clippy::cast_possible_truncation, reason = "upstream truncates here too")]
+            let exponent = exponent as i32;
+            (10, exponent, DecimalExponent)
+        }
+    })
+}
+
+impl Amount {
+    fn new(number: Number, notation: Notation) -> Self {
+        Self { number, notation, compared: AtomicBool::new(false) }
+    }
+
+    /// An int, as `add(int)` takes it.
+    pub(super) fn of_int(value: i64) -> Self {
+        Self::new(Number::Int { value, scale: 0 }, Notation::DecimalExponent)
+    }
+
+    /// `resource.ParseQuantity`, but for numbers of more than [`DIGITS_MAX`] digits, which are none here.
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            return Err(FORMAT_WRONG);
+        }
+        let parts = split(text).ok_or(FORMAT_WRONG)?;
+        if parts.value.len() > DIGITS_MAX {
+            return Err(NUMERIC);
+        }
+        let (base, exponent, notation) = suffix(parts.suffix).ok_or(SUFFIX)?;
+        let length = |s: &str| i32::try_from(s.len()).unwrap_or(i32::MAX);
+        let (num, denom) = (length(parts.num), length(parts.denom));
+        let (precision, scale, mantissa) = match notation {
+            Notation::BinarySi if parts.denom.is_empty() => {
+                // The logarithm of 2 is nearly 3/10.
+                (15 - num - exponent * 3 / 10 - 1, 0, 1_i64 << exponent.clamp(0, 60))
+            }
+            Notation::BinarySi => (-1, 0, 1),
+            _ => (18 - (num + denom), exponent, 1),
+        };
+        let scale = scale.wrapping_sub(denom);
+        if precision >= 0 && scale >= NANO {
+            let shifted: i64 = format!("{}{}", parts.num, parts.denom).parse().map_err(|_| NUMERIC)?;
+            if let Some(value) = shifted.checked_mul(mantissa) {
+                let value = if parts.positive { value } else { -value };
+                return Ok(Self::new(Number::Int { value, scale }, notation));
+            }
+        }
+        let decimal = Decimal::parse(parts.value).ok_or(NUMERIC)?;
+        Ok(Self::of_decimal(decimal, base, exponent, notation))
+    }
+
+    /// The part of `ParseQuantity` for what does not fit into 64 bits.
+    fn of_decimal(mut amount: Decimal, base: u32, exponent: i32, mut notation: Notation) -> Self {
+        if base == 10 {
+            amount.scale = amount.scale.wrapping_sub(exponent);
+        } else {
+            amount.shift_left(exponent.unsigned_abs());
+        }
+        let negative = amount.negative;
+        if negative {
+            amount.negate();
+        }
+        if amount.sign() != 0 {
+            amount.round_up(-NANO);
+        }
+        if notation == Notation::BinarySi {
+            let most = Decimal::new(i64::MAX, 0);
+            if amount.compare(&most) == Ordering::Greater {
+                amount = most;
+            }
+            if amount.sign() > 0 && amount.compare(&Decimal::new(1, 0)) == Ordering::Less {
+                notation = Notation::DecimalSi;
+            }
+        }
+        if negative {
+            amount.negate();
+        }
+        Self::new(Number::Decimal(amount), notation)
+    }
+
+    /// The 64-bit form, while it is that.
+    fn as_int(&self) -> Option<(i64, i32)> {
+        match self.number {
+            Number::Int { value, scale } if !self.compared.load(atomic::Ordering::Relaxed) => {
+                Some((value, scale))
+            }
+            _ => None,
+        }
+    }
+
+    fn decimal(&self) -> Decimal {
+        match &self.number {
+            Number::Int { value, scale } => Decimal::new(*value, scale.wrapping_neg()),
+            Number::Decimal(decimal) => decimal.clone(),
+        }
+    }
+
+    /// `Quantity.AsInt64`
+    pub(super) fn as_i64(&self) -> Option<i64> {
+        let (value, scale) = self.as_int()?;
+        scaled(value, scale)
+    }
+
+    /// `Quantity.AsApproximateFloat64`
+    pub(super) fn as_f64(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "an approximation is asked for")]
+        let (base, exponent) = match self.as_int() {
+            Some((value, scale)) => (value as f64, scale),
+            None => {
+                let decimal = self.decimal();
+                (decimal.unscaled(), decimal.scale.wrapping_neg())
+            }
+        };
+        if exponent == 0 { base } else { base * power_of_ten(exponent) }
+    }
+
+    pub(super) fn sign(&self) -> i64 {
+        match &self.number {
+            Number::Int { value, .. } => value.signum(),
+            Number::Decimal(decimal) => decimal.sign(),
+        }
+    }
+
+    /// `Quantity.Cmp`, on a receiver that others see too.
+    pub(super) fn compare(&self, other: &Self) -> Ordering {
+        if self.as_int().is_none() || other.as_int().is_none() {
+            self.compared.store(true, atomic::Ordering::Relaxed);
+        }
+        self.order(other)
+    }
+
+    /// `Quantity.Equal`, on a copy.
+    pub(super) fn equals(&self, other: &Self) -> bool {
+        self.order(other) == Ordering::Equal
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        match (&self.number, &other.number) {
+            (Number::Int { value: a, scale }, Number::Int { value: b, scale: same }) if scale == same => {
+                a.cmp(b)
+            }
+            _ => self.decimal().compare(&other.decimal()),
+        }
+    }
+
+    /// `Quantity.Add`; none if the sum has more than [`DIGITS_MAX`] digits.
+    pub(super) fn add(&self, other: &Self) -> Option<Self> {
+        let notation = if self.sign() == 0 { other.notation } else { self.notation };
+        if let (Some(a), Some(b)) = (self.as_int(), other.as_int())
+            && let Some((value, scale)) = sum(a, b)
+        {
+            return Some(Self::new(Number::Int { value, scale }, notation));
+        }
+        let sum = self.decimal().add(&other.decimal())?;
+        Some(Self::new(Number::Decimal(sum), notation))
+    }
+
+    /// `Quantity.Sub`; none if the difference has more than [`DIGITS_MAX`] digits.
+    pub(super) fn sub(&self, other: &Self) -> Option<Self> {
+        let notation = if self.sign() == 0 { other.notation } else { self.notation };
+        if let (Some(a), Some((value, scale))) = (self.as_int(), other.as_int())
+            && let Some((value, scale)) = sum(a, (value.wrapping_neg(), scale))
+        {
+            return Some(Self::new(Number::Int { value, scale }, notation));
+        }
+        let mut less = other.decimal();
+        less.negate();
+        let difference = self.decimal().add(&less)?;
+        Some(Self::new(Number::Decimal(difference), notation))
+    }
+}
+
+/// `int64Amount.Add`
+fn sum(a: (i64, i32), b: (i64, i32)) -> Option<(i64, i32)> {
+    if b.0 == 0 {
+        return Some(a);
+    }
+    if a.0 == 0 {
+        return Some(b);
+    }
+    let ((high, scale), (low, least)) = if a.1 >= b.1 { (a, b) } else { (b, a) };
+    let high = scaled(high, scale.checked_sub(least)?)?;
+    Some((high.checked_add(low)?, least))
+}
+
+/// `positiveScaleInt64`; a negative scale has no such value.
+fn scaled(value: i64, scale: i32) -> Option<i64> {
+    if value == 0 && scale >= 0 {
+        return Some(0);
+    }
+    let factor = 10_i64.checked_pow(u32::try_from(scale).ok()?)?;
+    value.checked_mul(factor)
+}
+
+/// Go's `math.Pow10`, which multiplies two exact powers.
+fn power_of_ten(n: i32) -> f64 {
+    let exact = |n: i32| -> f64 { format!("1e{n}").parse().unwrap_or(f64::NAN) };
+    match n {
+        0..=308 => exact(n / 32 * 32) * exact(n % 32),
+        -323..0 => exact(n / 32 * 32) / exact(-n % 32),
+        309.. => f64::INFINITY,
+        _ => 0.0,
+    }
+}
+
+/// Of its canonical text, as `Quantity.String` has it; that of a parsed text may be the text itself upstream.
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.sign() == 0 {
+            return f.write_str("0");
+        }
+        let decimal = self.decimal();
+        let (mut digits, mut exponent) = decimal.normal();
+        let binary = self.notation == Notation::BinarySi
+            && exponent >= 0
+            && (decimal.compare(&Decimal::new(1024, 0)) != Ordering::Less
+                || decimal.compare(&Decimal::new(-1024, 0)) != Ordering::Greater);
+        let suffix = if binary {
+            digits
+                .resize(digits.len().saturating_add(usize::try_from(exponent).unwrap_or(0)).min(1 << 20), 0);
+            let mut times = 0;
+            while let Some(quotient) = divided(&digits, 1024) {
+                digits = quotient;
+                times += 1;
+            }
+            ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(times).copied().unwrap_or("").to_owned()
+        } else {
+            while exponent % 3 != 0 {
+                digits.push(0);
+                exponent -= 1;
+            }
+            match (self.notation, exponent) {
+                (Notation::DecimalExponent, 0) => String::new(),
+                (Notation::DecimalExponent, _) => format!("e{exponent}"),
+                (_, -9) => "n".to_owned(),
+                (_, -6) => "u".to_owned(),
+                (_, -3) => "m".to_owned(),
+                (_, 3) => "k".to_owned(),
+                (_, 6) => "M".to_owned(),
+                (_, 9) => "G".to_owned(),
+                (_, 12) => "T".to_owned(),
+                (_, 15) => "P".to_owned(),
+                (_, 18) => "E".to_owned(),
+                _ => String::new(),
+            }
+        };
+        if decimal.negative {
+            f.write_str("-")?;
+        }
+        digits.iter().try_for_each(|d| write!(f, "{d}"))?;
+        f.write_str(&suffix)
+    }
+}
+
+/// The quotient, if nothing remains.
+fn divided(digits: &[u8], by: u32) -> Option<Vec<u8>> {
+    let mut quotient = Vec::with_capacity(digits.len());
+    let mut rest = 0;
+    for digit in digits {
+        rest = rest * 10 + u32::from(*digit);
+        quotient.push(u8::try_from(rest / by).unwrap_or(0));
+        rest %= by;
+    }
+    let leading = quotient.iter().take_while(|d| **d == 0).count();
+    quotient.drain(..leading);
+    (rest == 0).then_some(quotient)
+}

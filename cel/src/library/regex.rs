@@ -1,0 +1,59 @@
+//! `'abc'.find('b.')` (`apiserver/pkg/cel/library/regex.go`, 1.37).
+
+use kindom_formats::Pattern;
+
+use super::arguments::{int, text};
+use super::cost::{search, size_at};
+use super::{Cost, Function, Functions, Overload};
+use crate::types::Type;
+use crate::value::{EvalError, Value};
+
+pub(super) fn declare(functions: &mut Functions) {
+    let strings = || Type::list(Type::String);
+    functions.add(
+        Function::new("find")
+            .overload(
+                Overload::member("string_find_string", [Type::String, Type::String], Type::String).run(find),
+            )
+            .cost(Cost::Of(cost)),
+    );
+    functions.add(
+        Function::new("findAll")
+            .overload(
+                Overload::member("string_find_all_string", [Type::String, Type::String], strings())
+                    .run(find_all),
+            )
+            .overload(
+                Overload::member(
+                    "string_find_all_string_int",
+                    [Type::String, Type::String, Type::Int],
+                    strings(),
+                )
+                .run(find_all),
+            )
+            .cost(Cost::Of(cost)),
+    );
+}
+
+fn cost(args: &[Value<'_>], _: &Value<'_>) -> u64 {
+    search(size_at(args, 0), size_at(args, 1))
+}
+
+fn illegal(why: &str) -> EvalError {
+    EvalError::message(format!("Illegal regex: {why}"))
+}
+
+fn find<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+    let pattern = Pattern::shared(text(args, 1)?);
+    let found = pattern.find(text(args, 0)?).map_err(illegal)?;
+    Ok(Value::string(found.unwrap_or_default()))
+}
+
+/// With a limit if it is not negative.
+fn find_all<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+    let limit =
+        if args.len() > 2 { usize::try_from(int(args, 2)?).unwrap_or(usize::MAX) } else { usize::MAX };
+    let pattern = Pattern::shared(text(args, 1)?);
+    let found = pattern.find_all(text(args, 0)?, limit).map_err(illegal)?;
+    Ok(found.into_iter().map(Value::string).collect())
+}
