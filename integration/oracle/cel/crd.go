@@ -244,6 +244,9 @@ type wantEvaluation struct {
 	Costs []int64 `json:"costs,omitempty"`
 }
 
+// evaluationRuns is less, for some take seconds.
+const evaluationRuns = 4
+
 type recorder struct{ list *[]string }
 
 func (r recorder) AddWarning(_, text string) { *r.list = append(*r.list, mask(text)) }
@@ -274,7 +277,7 @@ func recordEvaluation(schemaText, objectText, oldText json.RawMessage) (*wantEva
 	}
 	want := &wantEvaluation{}
 	seen := map[int64]bool{}
-	for run := range runs {
+	for run := range evaluationRuns {
 		var warnings []string
 		ctx := warning.WithWarningRecorder(context.Background(), recorder{&warnings})
 		got := failures(judge(ctx, strategy, object, oldObject))
