@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/google/cel-go/cel"
 
@@ -244,8 +245,8 @@ type wantEvaluation struct {
 	Costs []int64 `json:"costs,omitempty"`
 }
 
-// evaluationRuns is less, for some take seconds.
-const evaluationRuns = 4
+// longRun is how long an evaluation may take to be worth repeating.
+const longRun = 100 * time.Millisecond
 
 type recorder struct{ list *[]string }
 
@@ -277,7 +278,11 @@ func recordEvaluation(schemaText, objectText, oldText json.RawMessage) (*wantEva
 	}
 	want := &wantEvaluation{}
 	seen := map[int64]bool{}
-	for run := range evaluationRuns {
+	started := time.Now()
+	for run := range runs {
+		if time.Since(started) > longRun*time.Duration(run+1) {
+			break
+		}
 		var warnings []string
 		ctx := warning.WithWarningRecorder(context.Background(), recorder{&warnings})
 		got := failures(judge(ctx, strategy, object, oldObject))
