@@ -274,6 +274,12 @@ impl Map {
         self.0.iter_mut().map(|(k, v)| (&**k, v))
     }
 
+    /// The entry at a place in the order of keys.
+    #[must_use]
+    pub fn at(&self, place: usize) -> Option<(&str, &Value)> {
+        self.0.get(place).map(|(k, v)| (&**k, v))
+    }
+
     /// The keys, in order.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
         self.0.iter().map(|(k, _)| &**k)

@@ -1,1 +1,195 @@
 //! From [`Checked`](crate::check::Checked) to a value, counting what it costs.
+//!
+//! A [`Program`] is planned once: names become places, functions are found, constants are folded as cel-go's
+//! `OptOptimize` folds them (which makes a difference to what is counted). It is run as often as there are values: nothing
+//! is looked up by name then but fields of objects.
+//!
+//! **Costs** are those of cel-go's `interpreter.CostTracker`, to the unit: errors that are absorbed cost as much as upstream,
+//! and so does what `has` is asked of. **Work** that upstream does not count (comparing lists of lists, joining lists) is
+//! bounded too, far above what an honest expression does.
+
+mod attribute;
+mod fold;
+mod plan;
+mod run;
+mod set;
+
+use std::sync::Arc;
+
+use kindom_formats::Pattern;
+
+use crate::library::{Function, Overload};
+use crate::value::{EvalError, Value};
+
+/// The most that one evaluation may cost (`celconfig.PerCallLimit`).
+pub const COST_MAX: u64 = 1_000_000;
+
+/// How many items and entries one evaluation may compare and copy without their being counted as cost.
+const WORK_MAX: u64 = 20_000_000;
+
+/// An expression, ready to be evaluated.
+#[derive(Debug)]
+pub struct Program {
+    nodes: Box<[Node]>,
+    root: Place,
+    /// Arguments and items, in runs.
+    places: Box<[Place]>,
+    qualifiers: Box<[Qualifier]>,
+    names: Box<[Box<str>]>,
+    constants: Box<[Value<'static>]>,
+    folds: Box<[Fold]>,
+    patterns: Box<[Arc<Pattern>]>,
+    sets: Box<[set::Set]>,
+    /// How many variables comprehensions have.
+    locals: u32,
+}
+
+/// The place of a node in [`Program::nodes`].
+type Place = u32;
+
+/// A run of [`Program::places`] or [`Program::qualifiers`].
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    from: u32,
+    len: u16,
+}
+
+/// A step of an evaluation.
+#[derive(Debug)]
+enum Node {
+    /// Of [`Program::constants`].
+    Constant(u32),
+    /// A variable of the environment.
+    Variable(u32),
+    /// A variable of a comprehension.
+    Local(u32),
+    /// What is found by going along qualifiers.
+    Attribute {
+        root: Place,
+        qualifiers: Run,
+        /// Whether the last qualifier is only asked for.
+        test_only: bool,
+    },
+    And(Place, Place),
+    Or(Place, Place),
+    Conditional(Place, Place, Place),
+    Equals {
+        a: Place,
+        b: Place,
+        not: bool,
+    },
+    /// Whether a value is not false, errors included.
+    NotStrictlyFalse(Place),
+    Call {
+        function: &'static Function,
+        /// None if it is known only by the values.
+        overload: Option<&'static Overload>,
+        args: Run,
+        /// Whether an error keeps the arguments behind it from being evaluated.
+        stops: bool,
+    },
+    /// A call that makes a comprehension's accumulator from itself, in place where that is possible.
+    Accumulate {
+        function: &'static Function,
+        overload: Option<&'static Overload>,
+        /// The accumulator first.
+        args: Run,
+    },
+    /// Membership in a constant list.
+    InSet {
+        arg: Place,
+        set: u32,
+    },
+    /// A constant regular expression on a text.
+    Matches {
+        text: Place,
+        pattern: u32,
+        overload: Option<&'static Overload>,
+    },
+    OptionalOr(Place, Place),
+    OptionalOrValue(Place, Place),
+    /// Items, among them optional ones.
+    List(Run),
+    /// Keys and values in turn, among them optional ones.
+    Map(Run),
+    /// Of [`Program::folds`].
+    Fold(u32),
+    /// An item of a list or a value of a map that is left out if it is none.
+    OptionalPart(Place),
+}
+
+/// A step along a value.
+#[derive(Debug, Clone, Copy)]
+struct Qualifier {
+    by: By,
+    /// Whether absence is no error.
+    optional: bool,
+}
+
+/// What a qualifier goes by.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    /// A name that needs no unescaping, of [`Program::names`].
+    Name(u32),
+    /// Any other constant, of [`Program::constants`].
+    Constant(u32),
+    /// What is evaluated.
+    Value(Place),
+}
+
+/// A comprehension.
+#[derive(Debug)]
+struct Fold {
+    range: Place,
+    /// Where the accumulator, the first and the second variable are.
+    accumulator: u32,
+    first: u32,
+    second: Option<u32>,
+    init: Place,
+    condition: Place,
+    step: Place,
+    result: Place,
+}
+
+/// What a variable of the environment holds. An absent one is an error that says so.
+pub type Variable<'a> = Result<Value<'a>, EvalError>;
+
+/// What became of an evaluation.
+#[derive(Debug)]
+pub struct Outcome<'a> {
+    /// The value, or why there is none.
+    pub result: Result<Value<'a>, EvalError>,
+    /// What was spent, also on a failure.
+    pub cost: u64,
+}
+
+impl Program {
+    /// Evaluates the expression on variables, in the order of the environment, for at most `limit`.
+    pub fn run<'a>(&'a self, variables: &'a [Variable<'a>], limit: u64) -> Outcome<'a> {
+        let mut frame = run::Frame::new(self, variables, limit);
+        let result = frame.exec(self.root);
+        Outcome { result, cost: frame.cost() }
+    }
+
+    #[allow(clippy::indexing_slicing, reason = "planning made the place when it put the node there")]
+    fn node(&self, place: Place) -> &Node {
+        &self.nodes[place as usize]
+    }
+
+    fn name(&self, name: u32) -> &str {
+        self.names.get(name as usize).map_or("", |name| name)
+    }
+
+    /// A constant, whose text is borrowed.
+    fn constant(&self, constant: u32) -> Value<'_> {
+        match self.constants.get(constant as usize) {
+            Some(Value::String(text)) => Value::borrowed(text.as_str()),
+            Some(value) => value.clone(),
+            None => Value::Null,
+        }
+    }
+
+    fn places(&self, run: Run) -> &[Place] {
+        self.places.get(run.from as usize..run.from as usize + run.len as usize).unwrap_or_default()
+    }
+}

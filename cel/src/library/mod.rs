@@ -15,7 +15,7 @@ mod quantity;
 mod regex;
 mod semver;
 mod sets;
-mod standard;
+pub(crate) mod standard;
 pub(crate) mod string_format;
 mod strings;
 mod urls;

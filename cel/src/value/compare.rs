@@ -68,6 +68,53 @@ fn numbers(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, EvalError> 
     })
 }
 
+/// How much may be compared yet.
+#[derive(Debug)]
+pub(crate) struct Work(u64);
+
+impl Work {
+    pub(crate) fn new(left: u64) -> Self {
+        Self(left)
+    }
+
+    /// # Errors
+    /// If there is no more.
+    pub(crate) fn spend(&mut self, work: usize) -> Result<(), EvalError> {
+        self.0 = self.0.checked_sub(work as u64).ok_or(EvalError::CostExceeded)?;
+        Ok(())
+    }
+}
+
+/// What cannot be compared counts as equal in lists and maps that an expression made.
+fn forgiving(same: Result<bool, EvalError>) -> Result<bool, EvalError> {
+    if let Err(EvalError::CostExceeded) = same { same } else { Ok(same.unwrap_or(true)) }
+}
+
+/// Whether two trees are the same, where no schema says what they are: integers and floats differ.
+fn same_json(a: &Json, b: &Json, work: &mut Work) -> Result<bool, EvalError> {
+    work.spend(1)?;
+    match (a, b) {
+        (Json::Array(a), Json::Array(b)) if a.len() == b.len() => {
+            for (a, b) in a.iter().zip(b) {
+                if !same_json(a, b, work)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (Json::Object(a), Json::Object(b)) if a.len() == b.len() => {
+            for ((name, a), (other, b)) in a.iter().zip(b.iter()) {
+                if name != other || !same_json(a, b, work)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (Json::Array(_) | Json::Object(_), _) | (_, Json::Array(_) | Json::Object(_)) => Ok(false),
+        (a, b) => Ok(a == b),
+    }
+}
+
 impl<'a> Value<'a> {
     /// The order of two values.
     ///
@@ -90,15 +137,21 @@ impl<'a> Value<'a> {
     /// # Errors
     /// `no such overload` where a list or map of the object, or a library's value, meets a value of another type.
     pub fn equals(&self, other: &Self) -> Result<bool, EvalError> {
+        self.equals_within(other, &mut Work::new(u64::MAX))
+    }
+
+    /// As [`Value::equals`], for at most as much work.
+    pub(crate) fn equals_within(&self, other: &Self, work: &mut Work) -> Result<bool, EvalError> {
         match (self, other) {
             (Self::Null, Self::Null) => Ok(true),
             (Self::Null, _) | (_, Self::Null) => Ok(false),
-            _ => self.is(other),
+            _ => self.is(other, work),
         }
     }
 
     /// As [`Value::equals`], where null is no exception (`ref.Val.Equal`).
-    fn is(&self, other: &Self) -> Result<bool, EvalError> {
+    fn is(&self, other: &Self, work: &mut Work) -> Result<bool, EvalError> {
+        work.spend(1)?;
         Ok(match (self, other) {
             (Self::Null, other) => matches!(other, Self::Null),
             (Self::Bool(a), Self::Bool(b)) => a == b,
@@ -109,9 +162,9 @@ impl<'a> Value<'a> {
             (Self::Type(a), Self::Type(b)) => runtime_name(a) == runtime_name(b),
             (Self::Optional(None), Self::Optional(b)) => b.is_none(),
             (Self::Optional(Some(_)), Self::Optional(None)) => false,
-            (Self::Optional(Some(a)), Self::Optional(Some(b))) => return a.is(b),
-            (Self::List(a), Self::List(b)) => return a.equals(b),
-            (Self::Map(a), Self::Map(b)) => return a.equals(b),
+            (Self::Optional(Some(a)), Self::Optional(Some(b))) => return a.is(b, work),
+            (Self::List(a), Self::List(b)) => return a.equals(b, work),
+            (Self::Map(a), Self::Map(b)) => return a.equals(b, work),
             (Self::Opaque(a), Self::Opaque(b)) => return a.equals(&**b).ok_or(EvalError::NoSuchOverload),
             (
                 Self::List(List::Tree(..) | List::Added(..)) | Self::Map(Map::Tree(..)) | Self::Opaque(_),
@@ -192,27 +245,36 @@ impl<'a> List<'a> {
     ///
     /// # Errors
     /// As [`Value::equals`].
-    pub fn equals(&self, other: &Self) -> Result<bool, EvalError> {
+    fn equals(&self, other: &Self, work: &mut Work) -> Result<bool, EvalError> {
         if self.len() != other.len() {
             return Ok(false);
         }
         let shape = self.shape();
         match shape.map(Shape::kind) {
-            Some(ShapeKind::Set) => self.equals_as_set(other),
-            Some(ShapeKind::ListMap) => self.equals_by_key(other, shape.map_or(&[], Shape::map_keys)),
+            Some(ShapeKind::Set) => {
+                work.spend(self.len())?;
+                self.equals_as_set(other)
+            }
+            Some(ShapeKind::ListMap) => self.equals_by_key(other, shape.map_or(&[], Shape::map_keys), work),
             Some(_) => {
                 for (a, b) in self.iter().zip(other.iter()) {
-                    if !a?.is(&b?)? {
+                    if !a?.is(&b?, work)? {
                         return Ok(false);
                     }
                 }
                 Ok(true)
             }
             // A list that an expression made takes what cannot be compared for equal.
-            None => Ok(self.iter().zip(other.iter()).all(|(a, b)| match (a, b) {
-                (Ok(a), Ok(b)) => a.equals(&b).unwrap_or(true),
-                _ => true,
-            })),
+            None => {
+                for (a, b) in self.iter().zip(other.iter()) {
+                    if let (Ok(a), Ok(b)) = (a, b)
+                        && !forgiving(a.equals_within(&b, work))?
+                    {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
         }
     }
 
@@ -234,7 +296,7 @@ impl<'a> List<'a> {
         Ok(seen == set.len())
     }
 
-    fn equals_by_key(&self, other: &Self, keys: &[Box<str>]) -> Result<bool, EvalError> {
+    fn equals_by_key(&self, other: &Self, keys: &[Box<str>], work: &mut Work) -> Result<bool, EvalError> {
         let mut by_key = HashMap::with_capacity(self.len());
         for item in self.iter() {
             let item = item?;
@@ -246,7 +308,7 @@ impl<'a> List<'a> {
             let item = item?;
             let key = item_key(&item, keys).map(|key| key_text(&key));
             let Some(known) = by_key.get(&key) else { return Ok(false) };
-            if !known.is(&item)? {
+            if !known.is(&item, work)? {
                 return Ok(false);
             }
             seen.insert(key);
@@ -259,17 +321,26 @@ impl<'a> List<'a> {
     /// # Errors
     /// If an item of the object cannot be compared with it and no other is the same.
     pub fn contains(&self, value: &Value<'_>) -> Result<bool, EvalError> {
+        self.contains_within(value, &mut Work::new(u64::MAX))
+    }
+
+    /// As [`List::contains`], for at most as much work.
+    pub(crate) fn contains_within(&self, value: &Value<'_>, work: &mut Work) -> Result<bool, EvalError> {
         let mut failed = None;
         for item in self.iter() {
             let same = match (&item, self) {
                 // Which of the two is asked makes a difference only for what cannot be compared.
-                (Ok(item), Self::Tree(..)) => item.is(value),
-                (Ok(item), _) => Ok(value.is(item).unwrap_or(false)),
+                (Ok(item), Self::Tree(..)) => item.is(value, work),
+                (Ok(item), _) => match value.is(item, work) {
+                    Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+                    same => Ok(same.unwrap_or(false)),
+                },
                 (Err(error), _) => Err(error.clone()),
             };
             match same {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
+                Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -342,7 +413,7 @@ impl<'a> Map<'a> {
     ///
     /// # Errors
     /// As [`Value::equals`].
-    pub fn equals(&self, other: &Self) -> Result<bool, EvalError> {
+    fn equals(&self, other: &Self, work: &mut Work) -> Result<bool, EvalError> {
         if self.len() != other.len() {
             return Ok(false);
         }
@@ -351,13 +422,13 @@ impl<'a> Map<'a> {
                 for (key, value) in entries.iter() {
                     match other.find(key) {
                         // As in lists that an expression made.
-                        Ok(Some(found)) if value.equals(&found).unwrap_or(true) => {}
+                        Ok(Some(found)) if forgiving(value.equals_within(&found, work))? => {}
                         _ => return Ok(false),
                     }
                 }
                 Ok(true)
             }
-            Self::Tree(map, shape) => equals_tree(map, *shape, other),
+            Self::Tree(map, shape) => equals_tree(map, *shape, other, work),
         }
     }
 }
@@ -366,12 +437,15 @@ fn equals_tree<'a>(
     map: &'a kindom_api::Map,
     shape: &'a dyn Shape,
     other: &Map<'a>,
+    work: &mut Work,
 ) -> Result<bool, EvalError> {
     for (name, json) in map.iter() {
         let Some(of) = tree::value_shape(shape, name) else {
             // What the schema does not know is compared as it is, and only if both have it.
             let Map::Tree(other, _) = other else { return Err(EvalError::NoSuchOverload) };
-            if other.get(name).is_some_and(|found| found != json) {
+            if let Some(found) = other.get(name)
+                && !same_json(found, json, work)?
+            {
                 return Ok(false);
             }
             continue;
@@ -379,10 +453,10 @@ fn equals_tree<'a>(
         if of.kind() == ShapeKind::Dyn
             && let Map::Tree(other, _) = other
         {
-            if other.get(name).is_some_and(|found| found != json) || !other.contains_key(name) {
-                return Ok(false);
+            match other.get(name) {
+                Some(found) if same_json(found, json, work)? => continue,
+                _ => return Ok(false),
             }
-            continue;
         }
         let mine = tree::field(map, shape, name)?;
         let found = match other {
@@ -392,7 +466,7 @@ fn equals_tree<'a>(
         match (mine, found) {
             (None, None) => {}
             (Some(mine), Some(found)) => {
-                if !mine.is(&found)? {
+                if !mine.is(&found, work)? {
                     return Ok(false);
                 }
             }

@@ -15,7 +15,9 @@ use kindom_api::Value as Json;
 use crate::shape::Shape;
 use crate::types::Type;
 
+pub(crate) use compare::{Work, whole, whole_unsigned};
 pub use entries::Entries;
+pub(crate) use tree::field;
 pub use tree::{escape, unescape};
 
 /// A value: borrowed from the object where it stands there, else owned. Cloning is cheap.

@@ -215,7 +215,7 @@ impl<'a> Map<'a> {
         match self {
             Self::Owned(entries) => entries.at(place).map(|(key, value)| (key.clone(), Ok(value.clone()))),
             Self::Tree(map, shape) => {
-                let (key, value) = map.iter().nth(place)?;
+                let (key, value) = map.at(place)?;
                 let of = value_shape(*shape, key)?;
                 let name = match shape.kind() {
                     ShapeKind::Object => match escape(key) {

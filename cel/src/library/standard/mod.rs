@@ -7,6 +7,8 @@ mod conversions;
 mod optionals;
 mod times;
 
+pub(crate) use collections::{cost_of_match, cost_of_shorter};
+
 use crate::ast::operators;
 use crate::library::{Cost, Function, Functions, Overload};
 use crate::types::Type as T;

@@ -1,0 +1,142 @@
+//! Going along fields, keys and indices (cel-go `interpreter/attributes.go`).
+
+use crate::eval::run::Frame;
+use crate::eval::{By, Node, Place, Qualifier, Run};
+use crate::value::{EvalError, Map, Value, field, whole};
+
+impl<'a> Frame<'a> {
+    /// The value at the end of qualifiers. An optional qualifier, or one on an optional value, makes the whole optional.
+    pub(super) fn attribute(
+        &mut self,
+        root: Place,
+        qualifiers: Run,
+        test_only: bool,
+    ) -> Result<Value<'a>, EvalError> {
+        let program = self.program();
+        let from = qualifiers.from as usize;
+        let qualifiers = program.qualifiers.get(from..from + qualifiers.len as usize).unwrap_or_default();
+        let mut value = match program.node(root) {
+            Node::Variable(_) | Node::Local(_) | Node::Conditional(..) => self.resolve(root)?,
+            _ => self.exec(root)?,
+        };
+        let mut optional = false;
+        match value {
+            Value::Optional(None) => return Ok(value),
+            Value::Optional(Some(inner)) => {
+                optional = true;
+                value = std::sync::Arc::unwrap_or_clone(inner);
+            }
+            _ => {}
+        }
+        let last = qualifiers.len().wrapping_sub(1);
+        for (i, qualifier) in qualifiers.iter().enumerate() {
+            let test_only = test_only && i == last;
+            optional |= qualifier.optional;
+            if optional {
+                match self.qualify(&value, *qualifier, true)? {
+                    Some(found) => {
+                        self.charge(1)?;
+                        value = found;
+                    }
+                    None => return Ok(Value::Optional(None)),
+                }
+            } else if test_only {
+                let found = self.qualify(&value, *qualifier, true);
+                self.charge(1)?;
+                return found.map(|found| Value::Bool(found.is_some()));
+            } else {
+                let found = self.qualify(&value, *qualifier, false);
+                self.charge(1)?;
+                match found? {
+                    Some(found) => value = found,
+                    // What is not there was an error already.
+                    None => return Err(EvalError::NoSuchOverload),
+                }
+            }
+        }
+        Ok(if optional { Value::optional(value) } else { value })
+    }
+
+    /// One step. If absence is no error, there may be nothing.
+    fn qualify(
+        &mut self,
+        value: &Value<'a>,
+        by: Qualifier,
+        test: bool,
+    ) -> Result<Option<Value<'a>>, EvalError> {
+        let program = self.program();
+        match by.by {
+            By::Name(name) => {
+                let name = program.name(name);
+                match value {
+                    Value::Map(Map::Tree(map, shape)) => match field(map, *shape, name)? {
+                        None if !test => Err(EvalError::NoSuchKey(name.to_owned())),
+                        found => Ok(found),
+                    },
+                    _ => go(value, &Value::borrowed(name), test),
+                }
+            }
+            By::Constant(constant) => go(value, &program.constant(constant), test),
+            By::Value(place) => {
+                let key = self.resolve(place)?;
+                match key {
+                    Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_) => {
+                        go(value, &key, test)
+                    }
+                    other => Err(EvalError::Message(invalid_qualifier(&other))),
+                }
+            }
+        }
+    }
+}
+
+/// What upstream says of a value that nothing is found by.
+pub(super) fn invalid_qualifier(value: &Value<'_>) -> String {
+    let go = match value {
+        Value::Null => "types.Null",
+        Value::Bytes(_) => "types.Bytes",
+        Value::Duration(_) => "types.Duration",
+        Value::Timestamp(_) => "types.Timestamp",
+        Value::List(_) => "*types.baseList",
+        Value::Map(_) => "*types.baseMap",
+        Value::Type(_) => "*types.Type",
+        Value::Optional(_) => "*types.Optional",
+        other => return format!("invalid qualifier type: {}", other.type_name()),
+    };
+    format!("invalid qualifier type: {go}")
+}
+
+/// `refQualify`.
+fn go<'a>(value: &Value<'a>, key: &Value<'_>, test: bool) -> Result<Option<Value<'a>>, EvalError> {
+    match value {
+        Value::Map(map) => match map.find(key)? {
+            None if !test => Err(EvalError::NoSuchKey(key.to_string())),
+            found => Ok(found),
+        },
+        Value::List(list) => {
+            let index = match key {
+                Value::Int(n) => *n,
+                Value::Uint(n) => i64::try_from(*n)
+                    .map_err(|_| EvalError::Message(format!("unsupported index value {key} in list")))?,
+                Value::Double(x) => whole(*x)
+                    .ok_or_else(|| EvalError::Message(format!("unsupported index value {key} in list")))?,
+                other => {
+                    let of = other.type_name();
+                    return Err(EvalError::Message(format!("unsupported index type '{of}' in list")));
+                }
+            };
+            let found = usize::try_from(index).ok().and_then(|index| list.get(index));
+            match found {
+                // The lists of the object take ints only.
+                Some(_) if matches!(list, crate::value::List::Tree(..)) && !matches!(key, Value::Int(_)) => {
+                    Err(EvalError::Message(format!("unsupported index: {key}")))
+                }
+                Some(found) => found.map(Some),
+                None if test => Ok(None),
+                None => Err(EvalError::Message(format!("index out of bounds: {key}"))),
+            }
+        }
+        _ if test => Ok(None),
+        _ => Err(EvalError::NoSuchKey(key.to_string())),
+    }
+}

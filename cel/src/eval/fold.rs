@@ -1,0 +1,98 @@
+//! Comprehensions (cel-go `evalFold`).
+
+use crate::eval::run::{Frame, Local};
+use crate::eval::{Fold, Node};
+use crate::value::{EvalError, Value};
+
+impl<'a> Frame<'a> {
+    pub(super) fn fold(&mut self, fold: u32) -> Result<Value<'a>, EvalError> {
+        let program = self.program();
+        let Some(fold) = program.folds.get(fold as usize) else { return Err(EvalError::NoSuchOverload) };
+        let range = self.exec(fold.range)?;
+        let init = match program.node(fold.init) {
+            Node::Constant(constant) => Local::Set(Ok(program.constant(*constant))),
+            // What nobody asks for is not evaluated.
+            _ => Local::Lazy(fold.init),
+        };
+        self.set_local(fold.accumulator, init);
+        match &range {
+            Value::List(list) => {
+                for i in 0..list.len() {
+                    let Some(item) = list.get(i) else { break };
+                    let more = match fold.second {
+                        None => self.step(fold, item, None)?,
+                        Some(_) => {
+                            let index = Value::Int(i64::try_from(i).unwrap_or(i64::MAX));
+                            self.step(fold, Ok(index), Some(item))?
+                        }
+                    };
+                    if !more {
+                        break;
+                    }
+                }
+            }
+            Value::Map(map) => {
+                for i in 0..map.len() {
+                    let Some((key, value)) = map.entry(i) else { continue };
+                    let second = fold.second.map(|_| value);
+                    if !self.step(fold, Ok(key), second)? {
+                        break;
+                    }
+                }
+            }
+            other => {
+                let go = go_type(other);
+                return Err(EvalError::Message(match fold.second {
+                    None => format!("got '{go}', expected iterable type"),
+                    Some(_) => format!("unsupported comprehension range type: {go}"),
+                }));
+            }
+        }
+        let result = self.exec(fold.result);
+        self.set_local(fold.accumulator, Local::Unset);
+        result
+    }
+
+    /// One item. Whether there may be more.
+    fn step(
+        &mut self,
+        fold: &'a Fold,
+        first: Result<Value<'a>, EvalError>,
+        second: Option<Result<Value<'a>, EvalError>>,
+    ) -> Result<bool, EvalError> {
+        self.set_local(fold.first, Local::Set(first));
+        if let (Some(place), Some(second)) = (fold.second, second) {
+            self.set_local(place, Local::Set(second));
+        }
+        match self.exec(fold.condition) {
+            Ok(Value::Bool(false)) => return Ok(false),
+            Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+            _ => {}
+        }
+        let value = self.exec(fold.step);
+        if let Err(EvalError::CostExceeded) = value {
+            return Err(EvalError::CostExceeded);
+        }
+        self.set_local(fold.accumulator, Local::Set(value));
+        self.spend_step()?;
+        Ok(true)
+    }
+}
+
+/// The name of a value's type in upstream's code, which messages show.
+fn go_type(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Null => "types.Null",
+        Value::Bool(_) => "types.Bool",
+        Value::Int(_) => "types.Int",
+        Value::Uint(_) => "types.Uint",
+        Value::Double(_) => "types.Double",
+        Value::String(_) => "types.String",
+        Value::Bytes(_) => "types.Bytes",
+        Value::Duration(_) => "types.Duration",
+        Value::Timestamp(_) => "types.Timestamp",
+        Value::Type(_) => "*types.Type",
+        Value::Optional(_) => "*types.Optional",
+        Value::List(_) | Value::Map(_) | Value::Opaque(_) => "ref.Val",
+    }
+}

@@ -1,0 +1,518 @@
+//! The evaluation of nodes (cel-go `interpreter/interpretable.go`), and what is counted (`interpreter/runtimecost.go`).
+
+use crate::ast::operators;
+use crate::eval::{Node, Place, Program, Run, Variable, WORK_MAX};
+use crate::library::standard::{cost_of_match, cost_of_shorter};
+use crate::library::{Cost, Function, Overload};
+use crate::types::Type;
+use crate::value::{Entries, EvalError, List, Map, Value, Work, runtime_name};
+
+/// One evaluation.
+#[derive(Debug)]
+pub(super) struct Frame<'a> {
+    program: &'a Program,
+    variables: &'a [Variable<'a>],
+    pub(super) locals: Vec<Local<'a>>,
+    cost: u64,
+    limit: u64,
+    work: Work,
+}
+
+/// A variable of a comprehension.
+#[derive(Debug, Default)]
+pub(super) enum Local<'a> {
+    /// Not now.
+    #[default]
+    Unset,
+    /// An accumulator that is made when it is first asked for.
+    Lazy(Place),
+    /// Its value, which for an accumulator may be an error.
+    Set(Result<Value<'a>, EvalError>),
+}
+
+type Evaluated<'a> = Result<Value<'a>, EvalError>;
+
+impl<'a> Frame<'a> {
+    pub(super) fn new(program: &'a Program, variables: &'a [Variable<'a>], limit: u64) -> Self {
+        let mut locals = Vec::new();
+        locals.resize_with(program.locals as usize, Local::default);
+        Self { program, variables, locals, cost: 0, limit, work: Work::new(WORK_MAX) }
+    }
+
+    pub(super) fn program(&self) -> &'a Program {
+        self.program
+    }
+
+    /// What has been spent.
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Counts an item of a comprehension, which may cost nothing.
+    pub(super) fn spend_step(&mut self) -> Result<(), EvalError> {
+        self.work.spend(1)
+    }
+
+    /// Spends.
+    pub(super) fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > self.limit { Err(EvalError::CostExceeded) } else { Ok(()) }
+    }
+
+    /// The value of a node.
+    pub(super) fn exec(&mut self, place: Place) -> Evaluated<'a> {
+        match self.program.node(place) {
+            Node::Constant(constant) => Ok(self.program.constant(*constant)),
+            Node::Variable(_) | Node::Local(_) => {
+                let value = self.resolve(place);
+                self.charge(1)?;
+                value
+            }
+            Node::Attribute { root, qualifiers, test_only } => {
+                let value = self.attribute(*root, *qualifiers, *test_only);
+                // What is asked for without being taken costs nothing itself, nor does what a condition chose; both
+                // together upstream counts twice.
+                match (test_only, matches!(self.program.node(*root), Node::Conditional(..))) {
+                    (false, false) => self.charge(1)?,
+                    (true, true) => self.cost = self.cost.saturating_sub(1),
+                    _ => {}
+                }
+                match value {
+                    Ok(Value::Optional(found)) if *test_only => Ok(Value::Bool(found.is_some())),
+                    value => value,
+                }
+            }
+            Node::And(a, b) => self.logic(*a, *b, false),
+            Node::Or(a, b) => self.logic(*a, *b, true),
+            Node::Conditional(..) => self.resolve(place),
+            Node::Equals { a, b, not } => self.equality(*a, *b, *not),
+            Node::NotStrictlyFalse(arg) => {
+                let value = self.exec(*arg);
+                self.charge(1)?;
+                match value {
+                    Ok(Value::Bool(b)) => Ok(Value::Bool(b)),
+                    Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
+                    _ => Ok(Value::Bool(true)),
+                }
+            }
+            Node::Call { function, overload, args, stops } => match self.program.places(*args) {
+                [arg] if !stops => self.unary(function, *overload, *arg),
+                [a, b] if !stops => self.binary(function, *overload, *a, *b),
+                args => self.call(function, *overload, args),
+            },
+            Node::Accumulate { function, overload, args } => self.accumulate(function, *overload, *args),
+            Node::InSet { arg, set } => {
+                let value = self.exec(*arg)?;
+                Ok(Value::Bool(self.program.sets.get(*set as usize).is_some_and(|set| set.contains(&value))))
+            }
+            Node::Matches { text, pattern, overload } => self.matches(*text, *pattern, *overload),
+            Node::OptionalOr(a, b) => match self.exec(*a)? {
+                Value::Optional(None) => self.exec(*b),
+                value @ Value::Optional(_) => Ok(value),
+                _ => Err(EvalError::NoSuchOverload),
+            },
+            Node::OptionalOrValue(a, b) => match self.exec(*a)? {
+                Value::Optional(None) => self.exec(*b),
+                Value::Optional(Some(value)) => Ok(std::sync::Arc::unwrap_or_clone(value)),
+                _ => Err(EvalError::NoSuchOverload),
+            },
+            Node::List(items) => self.list(*items),
+            Node::Map(entries) => self.map(*entries),
+            Node::Fold(fold) => self.fold(*fold),
+            Node::OptionalPart(_) => Err(EvalError::NoSuchOverload),
+        }
+    }
+
+    /// The value of a node where an attribute stands within another one: it is not counted for itself.
+    pub(super) fn resolve(&mut self, place: Place) -> Evaluated<'a> {
+        match self.program.node(place) {
+            Node::Variable(variable) => match self.variables.get(*variable as usize) {
+                Some(value) => value.clone(),
+                None => Err(EvalError::message("no such attribute(s)")),
+            },
+            Node::Local(local) => self.local(*local),
+            Node::Attribute { root, qualifiers, test_only } => self.attribute(*root, *qualifiers, *test_only),
+            Node::Conditional(condition, then, otherwise) => match self.exec(*condition)? {
+                Value::Bool(true) => self.resolve(*then),
+                Value::Bool(false) => self.resolve(*otherwise),
+                _ => Err(EvalError::NoSuchOverload),
+            },
+            _ => self.exec(place),
+        }
+    }
+
+    /// A variable of a comprehension.
+    fn local(&mut self, local: u32) -> Evaluated<'a> {
+        let init = match self.locals.get(local as usize) {
+            Some(Local::Set(value)) => return value.clone(),
+            Some(Local::Lazy(init)) => *init,
+            _ => return Err(EvalError::message("no such attribute(s)")),
+        };
+        let value = self.exec(init);
+        if let Err(EvalError::CostExceeded) = value {
+            return value;
+        }
+        self.set_local(local, Local::Set(value.clone()));
+        value
+    }
+
+    pub(super) fn set_local(&mut self, local: u32, value: Local<'a>) {
+        if let Some(place) = self.locals.get_mut(local as usize) {
+            *place = value;
+        }
+    }
+
+    /// `&&` and `||`: what decides does so whatever the other side is.
+    fn logic(&mut self, a: Place, b: Place, decides: bool) -> Evaluated<'a> {
+        let mut failed = None;
+        for side in [a, b] {
+            match self.exec(side) {
+                Ok(Value::Bool(value)) if value == decides => return Ok(Value::Bool(decides)),
+                Ok(Value::Bool(_)) => {}
+                Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+                Ok(_) => failed = failed.or(Some(EvalError::NoSuchOverload)),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(Value::Bool(!decides)), Err)
+    }
+
+    fn equality(&mut self, a: Place, b: Place, not: bool) -> Evaluated<'a> {
+        let (a, b) = (self.counted(a)?, self.counted(b)?);
+        let (a, b) = match (a, b) {
+            (Ok(a), Ok(b)) => (a, b),
+            (Err(error), other) | (other, Err(error)) => {
+                // The first error is what is told, and an error counts as a scalar.
+                let other = other.unwrap_or(Value::Null);
+                self.charge(other.cost_size().min(1).div_ceil(10))?;
+                return Err(error);
+            }
+        };
+        let same = a.equals_within(&b, &mut self.work);
+        let cost = match (&a, &b) {
+            // Values of Kubernetes' types cost the same whatever their size, but only where they are equal.
+            (Value::Opaque(_), _) if !not => 1,
+            (Value::Opaque(_) | Value::Optional(_), _) | (_, Value::Opaque(_) | Value::Optional(_)) => {
+                a.cost_size().min(b.cost_size()).div_ceil(10)
+            }
+            (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_), _)
+            | (_, Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_)) => {
+                cost_of_shorter(&[a, b], &Value::Null)
+            }
+            _ => 1,
+        };
+        self.charge(cost)?;
+        match same {
+            Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
+            // What cannot be compared is not equal, which is no error where that is asked.
+            Err(_) if not => Ok(Value::Bool(true)),
+            same => same.map(|same| Value::Bool(same != not)),
+        }
+    }
+
+    /// A value or an error that something may absorb.
+    fn counted(&mut self, place: Place) -> Result<Evaluated<'a>, EvalError> {
+        match self.exec(place) {
+            Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
+            other => Ok(other),
+        }
+    }
+
+    fn unary(
+        &mut self,
+        function: &'static Function,
+        overload: Option<&'static Overload>,
+        arg: Place,
+    ) -> Evaluated<'a> {
+        match self.counted(arg)? {
+            Ok(arg) => self.apply(function, overload, &[arg]),
+            Err(error) => self.failed(function, overload, &[Value::Null], error),
+        }
+    }
+
+    fn binary(
+        &mut self,
+        function: &'static Function,
+        overload: Option<&'static Overload>,
+        a: Place,
+        b: Place,
+    ) -> Evaluated<'a> {
+        // Both are evaluated, and counted, even if the first is an error.
+        let (a, b) = (self.counted(a)?, self.counted(b)?);
+        match (a, b) {
+            (Ok(a), Ok(b)) => self.apply(function, overload, &[a, b]),
+            (Err(error), b) => {
+                self.failed(function, overload, &[Value::Null, b.unwrap_or(Value::Null)], error)
+            }
+            (Ok(a), Err(error)) => self.failed(function, overload, &[a, Value::Null], error),
+        }
+    }
+
+    /// A call that is over at the first argument that is an error, which is counted only if it was the last.
+    fn call(
+        &mut self,
+        function: &'static Function,
+        overload: Option<&'static Overload>,
+        args: &[Place],
+    ) -> Evaluated<'a> {
+        let mut values = Vec::with_capacity(args.len());
+        for (i, arg) in args.iter().enumerate() {
+            match self.counted(*arg)? {
+                Ok(value) => values.push(value),
+                Err(error) if i + 1 == args.len() => {
+                    values.push(Value::Null);
+                    return self.failed(function, overload, &values, error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.apply(function, overload, &values)
+    }
+
+    /// A call with an error among its arguments. It counts, the error as a scalar.
+    fn failed(
+        &mut self,
+        function: &'static Function,
+        overload: Option<&'static Overload>,
+        args: &[Value<'a>],
+        error: EvalError,
+    ) -> Evaluated<'a> {
+        self.charge(cost(function, overload, args, &Value::Null))?;
+        Err(error)
+    }
+
+    /// A call of values.
+    fn apply(
+        &mut self,
+        function: &'static Function,
+        overload: Option<&'static Overload>,
+        args: &[Value<'a>],
+    ) -> Evaluated<'a> {
+        let result = match args {
+            [Value::List(a), Value::List(b)] if function.name == operators::ADD => {
+                self.work.spend(a.len() + b.len())?;
+                invoke(function, overload, args)
+            }
+            [value, Value::List(list)] if function.name == operators::IN => {
+                list.contains_within(value, &mut self.work).map(Value::Bool)
+            }
+            _ => invoke(function, overload, args),
+        };
+        let cost = match &result {
+            Ok(value) => cost(function, overload, args, value),
+            Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+            Err(_) => cost(function, overload, args, &Value::Null),
+        };
+        self.charge(cost)?;
+        result
+    }
+
+    /// `accumulator + items`, the accumulator being this comprehension's own and about to be replaced.
+    fn accumulate(
+        &mut self,
+        function: &'static Function,
+        overload: Option<&'static Overload>,
+        args: Run,
+    ) -> Evaluated<'a> {
+        let [own, rest @ ..] = self.program.places(args) else { return Err(EvalError::NoSuchOverload) };
+        let Node::Local(local) = self.program.node(*own) else { return Err(EvalError::NoSuchOverload) };
+        // Made now, if it was not yet, and taken when all else is evaluated, so that nothing else holds it.
+        let mut failed = self.counted(*own)?.err();
+        let stops = rest.len() > 1;
+        let mut values = vec![Value::Null];
+        for (i, arg) in rest.iter().enumerate() {
+            if stops && let Some(error) = failed {
+                return Err(error);
+            }
+            match self.counted(*arg)? {
+                Ok(value) => values.push(value),
+                Err(error) => {
+                    if stops && i + 1 < rest.len() {
+                        return Err(error);
+                    }
+                    values.push(Value::Null);
+                    failed = failed.or(Some(error));
+                }
+            }
+        }
+        if let Some(error) = failed {
+            return self.failed(function, overload, &values, error);
+        }
+        let taken = self.locals.get_mut(*local as usize).map(std::mem::take);
+        if let (Some(Local::Set(Ok(accumulator))), Some(own)) = (taken, values.first_mut()) {
+            *own = accumulator;
+        }
+        match in_place(values) {
+            Ok(value) => {
+                self.charge(cost(function, overload, &[], &Value::Null))?;
+                value
+            }
+            Err(values) => self.apply(function, overload, &values),
+        }
+    }
+
+    fn matches(&mut self, text: Place, pattern: u32, overload: Option<&'static Overload>) -> Evaluated<'a> {
+        // An error here keeps the constant from being evaluated, and so the call from being counted.
+        let text = self.exec(text)?;
+        let Some(pattern) = self.program.patterns.get(pattern as usize) else {
+            return Err(EvalError::NoSuchOverload);
+        };
+        let result = match &text {
+            Value::String(text) => pattern.matches(text.as_str()).map_err(EvalError::message),
+            _ => Err(EvalError::NoSuchOverload),
+        };
+        let cost = match overload {
+            Some(_) => cost_of_match(&[text, Value::borrowed(pattern.text())], &Value::Null),
+            None => 1,
+        };
+        self.charge(cost)?;
+        result.map(Value::Bool)
+    }
+
+    fn list(&mut self, items: Run) -> Evaluated<'a> {
+        let items = self.program.places(items);
+        let mut values = Vec::with_capacity(items.len());
+        let made = self.items(items, &mut values);
+        self.constructed(made, 10)?;
+        Ok(Value::list(values))
+    }
+
+    fn items(&mut self, items: &'a [Place], values: &mut Vec<Value<'a>>) -> Result<(), EvalError> {
+        for item in items {
+            let Node::OptionalPart(part) = self.program.node(*item) else {
+                values.push(self.exec(*item)?);
+                continue;
+            };
+            match self.exec(*part)? {
+                Value::Optional(None) => {}
+                Value::Optional(Some(value)) => values.push(std::sync::Arc::unwrap_or_clone(value)),
+                other => {
+                    let message =
+                        format!("cannot initialize optional list element from non-optional value {other}");
+                    return Err(EvalError::Message(message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A constructor counts even if a part of it is an error.
+    fn constructed(&mut self, made: Result<(), EvalError>, cost: u64) -> Result<(), EvalError> {
+        if let Err(EvalError::CostExceeded) = made {
+            return made;
+        }
+        self.charge(cost)?;
+        made
+    }
+
+    fn map(&mut self, entries: Run) -> Evaluated<'a> {
+        let mut made = Entries::default();
+        let done = self.entries(self.program.places(entries), &mut made);
+        self.constructed(done, 30)?;
+        Ok(Value::Map(Map::Owned(made.into())))
+    }
+
+    fn entries(&mut self, entries: &'a [Place], made: &mut Entries<'a>) -> Result<(), EvalError> {
+        for entry in entries.chunks_exact(2) {
+            let [key, value] = entry else { continue };
+            let key = self.exec(*key)?;
+            let Node::OptionalPart(part) = self.program.node(*value) else {
+                made.insert(key, self.exec(*value)?);
+                continue;
+            };
+            match self.exec(*part)? {
+                Value::Optional(None) => made.remove(&key),
+                Value::Optional(Some(value)) => made.insert(key, std::sync::Arc::unwrap_or_clone(value)),
+                other => {
+                    let message =
+                        format!("cannot initialize optional entry '{key}' from non-optional value {other}");
+                    return Err(EvalError::Message(message));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds to a list or a map that nothing else holds. Gives back the arguments if they are not that.
+fn in_place(mut values: Vec<Value<'_>>) -> Result<Evaluated<'_>, Vec<Value<'_>>> {
+    match values.as_mut_slice() {
+        [Value::List(List::Owned(items)), Value::List(added)] => {
+            let Some(items) = std::sync::Arc::get_mut(items) else { return Err(values) };
+            for item in added.iter() {
+                match item {
+                    Ok(item) => items.push(item),
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+        }
+        [Value::Map(Map::Owned(entries)), key, value] => {
+            let Some(entries) = std::sync::Arc::get_mut(entries) else { return Err(values) };
+            if entries.get(key).is_some() {
+                return Ok(Err(EvalError::Message(format!("insert failed: key {key} already exists"))));
+            }
+            entries.insert(std::mem::replace(key, Value::Null), std::mem::replace(value, Value::Null));
+        }
+        _ => return Err(values),
+    }
+    values.into_iter().next().map(Ok).ok_or_else(Vec::new)
+}
+
+/// What a call costs.
+fn cost(function: &Function, overload: Option<&Overload>, args: &[Value<'_>], result: &Value<'_>) -> u64 {
+    match overload.map_or(function.cost, |overload| overload.cost) {
+        Cost::Fixed(cost) => cost,
+        Cost::Of(cost) => cost(args, result),
+    }
+}
+
+/// Calls a function with values.
+pub(super) fn invoke<'a>(
+    function: &Function,
+    overload: Option<&Overload>,
+    args: &[Value<'a>],
+) -> Evaluated<'a> {
+    if let Some(run) = function.singleton {
+        return run(args);
+    }
+    if let Some(overload) = overload {
+        return match overload.run {
+            Some(run) if function.unguarded || suits(overload, args) => run(args),
+            Some(_) => Err(no_overload(function, args)),
+            None => Err(EvalError::NoSuchOverload),
+        };
+    }
+    let suiting = |overload: &&Overload| {
+        overload.params.len() == args.len() && (function.unguarded || suits(overload, args))
+    };
+    match function.overloads.iter().find(suiting).and_then(|overload| overload.run) {
+        Some(run) => run(args),
+        None => Err(no_overload(function, args)),
+    }
+}
+
+/// `decls.MaybeNoSuchOverload`
+fn no_overload(function: &Function, args: &[Value<'_>]) -> EvalError {
+    let types: Vec<_> = args.iter().map(Value::type_name).collect();
+    EvalError::Message(format!("no such overload: {}({})", function.name, types.join(", ")))
+}
+
+fn suits(overload: &Overload, args: &[Value<'_>]) -> bool {
+    overload.params.iter().zip(args).all(|(param, arg)| is_a(arg, param))
+}
+
+/// Whether a value is of a type, of a list or map by its first item or entry (`defaultIsAssignableRuntimeType`).
+fn is_a(value: &Value<'_>, of: &Type) -> bool {
+    match (of, value) {
+        (Type::Dyn | Type::Param(_) | Type::Var(_), _) => true,
+        (Type::List(of), Value::List(list)) => match list.get(0) {
+            None => true,
+            Some(item) => item.map_or(matches!(**of, Type::Dyn | Type::Param(_)), |item| is_a(&item, of)),
+        },
+        (Type::Map(of), Value::Map(map)) => match map.entry(0) {
+            None => true,
+            Some((key, value)) => is_a(&key, &of.0) && value.is_ok_and(|value| is_a(&value, &of.1)),
+        },
+        _ => runtime_name(of) == value.type_name(),
+    }
+}
