@@ -11,7 +11,7 @@ use crate::eval::attribute::invalid_qualifier;
 use crate::eval::set::Set;
 use crate::eval::{By, Fold, Node, Place, Program, Qualifier, Run, run};
 use crate::library::{Function, Overload};
-use crate::value::{Entries, List, Value};
+use crate::value::{Entries, List, Value, runtime_name};
 
 /// Functions that are called while planning if their argument is a constant (`overloads.IsTypeConversionFunction`).
 const CONVERSIONS: [&str; 10] =
@@ -138,6 +138,10 @@ impl<'c> Planner<'c> {
     fn ident(&mut self, id: Id, name: &'c str) -> Planned {
         match self.checked.references.get(id as usize) {
             Some(Reference::Variable(variable)) => self.add(Node::Variable(*variable)),
+            // Names of messages that wrap a scalar are known to the checker alone.
+            Some(Reference::Type(of)) if name.contains('.') && runtime_name(of) != name => {
+                Err(format!("reference to undefined type: {name}"))
+            }
             Some(Reference::Type(of)) => self.constant(Value::Type(of.clone())),
             Some(Reference::Local) => match self.scopes.iter().rev().find(|(known, _)| *known == name) {
                 Some((_, local)) => {
@@ -162,7 +166,7 @@ impl<'c> Planner<'c> {
             );
             match &checked.ast.get(at).kind {
                 Kind::Select { operand, field, test_only } if !known && (!test_only || at == id) => {
-                    has = *test_only;
+                    has |= *test_only;
                     steps.push((Step::Name(field), false));
                     at = *operand;
                 }

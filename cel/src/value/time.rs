@@ -152,19 +152,14 @@ impl Reader<'_> {
         valid.then(|| days(year, month, day) * DAY)
     }
 
-    /// An hour of one digit or two, as Go's parser takes it; a fraction after a point or comma.
-    fn time(&mut self) -> Option<(i64, u32)> {
-        let mut hour = self.digit()?;
-        if let Some(digit) = self.digit() {
-            hour = hour * 10 + digit;
-        }
-        self.literal(b':')?;
-        let minute = self.two()?;
-        self.literal(b':')?;
-        let second = self.two()?;
-        if hour > 23 || minute > 59 || second > 59 {
-            return None;
-        }
+    /// Of one digit or two, as Go's parser takes it.
+    fn hour(&mut self) -> Option<i64> {
+        let first = self.digit()?;
+        Some(self.digit().map_or(first, |second| first * 10 + second))
+    }
+
+    /// Nanoseconds after a point or comma, if there are any.
+    fn fraction(&mut self) -> Option<u32> {
         let mut nanos = 0;
         if let [b'.' | b',', first, ..] = self.0
             && first.is_ascii_digit()
@@ -176,6 +171,19 @@ impl Reader<'_> {
                 unit /= 10;
             }
         }
+        Some(nanos)
+    }
+
+    fn time(&mut self) -> Option<(i64, u32)> {
+        let hour = self.hour()?;
+        self.literal(b':')?;
+        let minute = self.two()?;
+        self.literal(b':')?;
+        let second = self.two()?;
+        if hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let nanos = self.fraction()?;
         Some((hour * 3600 + minute * 60 + second, nanos))
     }
 
@@ -214,6 +222,51 @@ pub fn date_time(text: &str) -> Option<Timestamp> {
         return Some(Timestamp::default());
     }
     instant(text, true).or_else(|| instant(text, false))
+}
+
+/// Why Go's `time.Parse` refuses a text, by a layout of these parts alone.
+#[must_use]
+pub(crate) fn why_refused(text: &str, layout: &str) -> String {
+    let refused = |why: String| format!("parsing time {text:?}{why}");
+    let mut reader = Reader(text.as_bytes());
+    let mut parts = layout;
+    while let Some(first) = parts.chars().next() {
+        let end = if first.is_ascii_digit() {
+            parts.find(|c: char| !c.is_ascii_digit()).unwrap_or(parts.len())
+        } else {
+            1
+        };
+        let (part, rest) = parts.split_at_checked(end).unwrap_or((parts, ""));
+        parts = rest;
+        let before = reader.0;
+        let number = match part {
+            "2006" => reader.two().and_then(|century| Some(century * 100 + reader.two()?)),
+            "15" => reader.hour(),
+            _ if first.is_ascii_digit() => reader.two(),
+            _ => u8::try_from(first).ok().and_then(|byte| reader.literal(byte)).map(|()| 0),
+        };
+        let Some(number) = number else {
+            let rest = String::from_utf8_lossy(before);
+            return refused(format!(" as {layout:?}: cannot parse {rest:?} as {part:?}"));
+        };
+        let outside = match part {
+            "01" => (!(1..=12).contains(&number)).then_some("month"),
+            "15" => (number > 23).then_some("hour"),
+            "04" => (number > 59).then_some("minute"),
+            "05" => (number > 59).then_some("second"),
+            _ => None,
+        };
+        if let Some(what) = outside {
+            return refused(format!(": {what} out of range"));
+        }
+        if part == "05" {
+            let _ = reader.fraction();
+        }
+    }
+    if !reader.0.is_empty() {
+        return refused(format!(": extra text: {:?}", String::from_utf8_lossy(reader.0)));
+    }
+    refused(": day out of range".to_owned())
 }
 
 /// A date alone: its midnight in UTC.

@@ -31,24 +31,34 @@ impl<'a> Value<'a> {
             (ShapeKind::Double, Json::Int(n)) => Self::Double(*n as f64),
             (ShapeKind::Double | ShapeKind::Dyn, Json::Float(x)) => Self::Double(*x),
             (ShapeKind::Bool | ShapeKind::Dyn, Json::Bool(b)) => Self::Bool(*b),
-            (ShapeKind::DateTime, Json::String(text)) => {
-                Self::Timestamp(time::date_time(text).ok_or_else(|| {
-                    EvalError::Message(format!("Invalid date-time formatted string {text}"))
+            (ShapeKind::DateTime, Json::String(text)) => match time::date_time(text) {
+                Some(at) => Self::Timestamp(at),
+                None => {
+                    let why = time::why_refused(text, "2006-01-02T15:04:05");
+                    return Err(EvalError::Message(format!(
+                        "Invalid date-time formatted string {text}: {why}"
+                    )));
+                }
+            },
+            (ShapeKind::Date, Json::String(text)) => match time::date(text) {
+                Some(at) => Self::Timestamp(at),
+                None => {
+                    let why = time::why_refused(text, "2006-01-02");
+                    return Err(EvalError::Message(format!("Invalid date formatted string {text}: {why}")));
+                }
+            },
+            (ShapeKind::Duration, Json::String(text)) => {
+                Self::Duration(time::loose_duration(text).ok_or_else(|| {
+                    EvalError::Message(format!("Invalid duration {text}: unable to parse {text} as duration"))
                 })?)
             }
-            (ShapeKind::Date, Json::String(text)) => Self::Timestamp(
-                time::date(text)
-                    .ok_or_else(|| EvalError::Message(format!("Invalid date formatted string {text}")))?,
-            ),
-            (ShapeKind::Duration, Json::String(text)) => Self::Duration(
-                time::loose_duration(text)
-                    .ok_or_else(|| EvalError::Message(format!("Invalid duration {text}")))?,
-            ),
-            (ShapeKind::Bytes, Json::String(text)) => Self::Bytes(
-                base64(text)
-                    .ok_or_else(|| EvalError::Message(format!("Invalid byte formatted string {text}")))?
-                    .into(),
-            ),
+            (ShapeKind::Bytes, Json::String(text)) => match base64(text) {
+                Ok(bytes) => Self::Bytes(bytes.into()),
+                Err(at) => {
+                    let why = format!("illegal base64 data at input byte {at}");
+                    return Err(EvalError::Message(format!("Invalid byte formatted string {text}: {why}")));
+                }
+            },
             (kind, other) => return Err(unfit(kind, other)),
         })
     }
@@ -82,14 +92,14 @@ fn unfit(kind: ShapeKind, json: &Json) -> EvalError {
     })
 }
 
-/// Go's `base64.StdEncoding`: line breaks are skipped, padding is there.
-fn base64(text: &str) -> Option<Vec<u8>> {
+/// Go's `base64.StdEncoding`: line breaks are skipped, padding is there. Where it is wrong, if it is.
+fn base64(text: &str) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut digits, mut padding) = (0_u32, 0_u32, 0_u32);
-    for b in text.bytes() {
+    for (at, b) in text.bytes().enumerate() {
         let digit = match b {
             b'\n' | b'\r' => continue,
-            b'=' => {
+            b'=' if digits % 4 >= 2 => {
                 padding += 1;
                 continue;
             }
@@ -98,10 +108,10 @@ fn base64(text: &str) -> Option<Vec<u8>> {
             b'0'..=b'9' => b - b'0' + 52,
             b'+' => 62,
             b'/' => 63,
-            _ => return None,
+            _ => return Err(at),
         };
         if padding > 0 {
-            return None;
+            return Err(at);
         }
         bits = bits << 6 | u32::from(digit);
         digits += 1;
@@ -114,9 +124,9 @@ fn base64(text: &str) -> Option<Vec<u8>> {
         (0, 0) => {}
         (2, 2) => bytes.extend((bits << 12).to_be_bytes().into_iter().skip(1).take(1)),
         (3, 1) => bytes.extend((bits << 6).to_be_bytes().into_iter().skip(1).take(2)),
-        _ => return None,
+        _ => return Err(text.len()),
     }
-    Some(bytes)
+    Ok(bytes)
 }
 
 impl<'a> List<'a> {
@@ -370,10 +380,10 @@ mod tests {
         for (text, bytes) in
             [("", Some(&b""[..])), ("YQ==", Some(b"a")), ("YWI=", Some(b"ab")), ("YW\nJj", Some(b"abc"))]
         {
-            assert_eq!(base64(text).as_deref(), bytes, "{text}");
+            assert_eq!(base64(text).ok().as_deref(), bytes, "{text}");
         }
         for text in ["YQ", "YQ=", "Y", "YQ=a", "Y-==", "===="] {
-            assert_eq!(base64(text), None, "{text}");
+            assert!(base64(text).is_err(), "{text}");
         }
     }
 }

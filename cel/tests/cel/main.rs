@@ -9,5 +9,7 @@
 )]
 
 mod check;
+mod evaluate;
 mod notation;
 mod parse;
+mod schema;

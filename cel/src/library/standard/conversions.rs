@@ -61,6 +61,13 @@ pub(super) fn uint_to_double<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
 /// `strconv.ParseFloat`, which knows no NaN with a sign and refuses numbers too large.
 pub(super) fn string_to_double<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
     let text = text(args)?;
+    let separated;
+    let text = if text.contains('_') && separates_digits(text) {
+        separated = text.replace('_', "");
+        &separated
+    } else {
+        text
+    };
     let unsigned = text.trim_start_matches(['+', '-']);
     let x = hexadecimal(text).or_else(|| text.parse::<f64>().ok()).ok_or_else(|| not_a("double"))?;
     let named = unsigned.starts_with(['i', 'I', 'n', 'N']);
@@ -68,6 +75,23 @@ pub(super) fn string_to_double<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
         return Err(not_a("double"));
     }
     Ok(Value::Double(x))
+}
+
+/// Whether each underscore stands between digits, or after `0x`.
+fn separates_digits(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let hexadecimal = unsigned.starts_with("0x") || unsigned.starts_with("0X");
+    let digit =
+        |b: u8| b.is_ascii_digit() || (hexadecimal && (b.is_ascii_hexdigit() || b == b'x' || b == b'X'));
+    let mut before = b'!';
+    for b in unsigned.bytes() {
+        let bad = if b == b'_' { !digit(before) } else { before == b'_' && !digit(b) };
+        if bad {
+            return false;
+        }
+        before = b;
+    }
+    before != b'_'
 }
 
 /// `0x1.8p-2`, of up to 53 bits, which is all that needs no rounding.
