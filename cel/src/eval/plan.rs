@@ -276,7 +276,7 @@ impl<'c> Planner<'c> {
                     None => self.invocation(function, overload, &places),
                 }
             }
-            (name, [text, expression]) if REGEX.contains(&name) => {
+            (name, [text, expression, ..]) if REGEX.contains(&name) => {
                 let Some(Value::String(expression)) = self.as_constant(*expression) else {
                     return self.invocation(function, overload, &places);
                 };
@@ -288,7 +288,9 @@ impl<'c> Planner<'c> {
                 if name == "matches" {
                     return self.add(Node::Matches { text: *text, pattern, overload });
                 }
-                self.invocation(function, overload, &places)
+                // Upstream gives the call another meaning then, which stops at an argument that is an error.
+                let args = self.run(&places)?;
+                self.add(Node::Call { function, overload, args, stops: true })
             }
             _ => self.invocation(function, overload, &places),
         }

@@ -6,6 +6,7 @@ use super::arguments::{count, int, items, list, quadratic};
 use super::cost::size_at;
 use super::lists::is_ordered;
 use super::{Cost, Function, Functions, Overload, Run};
+use crate::library::standard::refuse;
 use crate::types::Type;
 use crate::value::{EvalError, List, Value};
 
@@ -72,7 +73,11 @@ fn ordered() -> [(Type, &'static str, &'static str); 8] {
 }
 
 fn sort() -> Function {
-    let run: Run = |args| sorted(list(args, 0)?, list(args, 0)?);
+    let run: Run = |args| match args {
+        [Value::List(list)] => sorted(list, list),
+        [other] => Err(refuse("sort", other, false)),
+        _ => Err(EvalError::NoSuchOverload),
+    };
     ordered().into_iter().fold(Function::new("sort").singleton(run), |function, (of, id, _)| {
         let cost = Cost::Of(|args, _| cost_of_comparisons(args, 0));
         function.overload(Overload::member(id, [Type::list(of.clone())], Type::list(of)).cost(cost))
@@ -80,7 +85,11 @@ fn sort() -> Function {
 }
 
 fn sort_by_keys() -> Function {
-    let run: Run = |args| sorted(list(args, 0)?, list(args, 1)?);
+    let run: Run = |args| match args {
+        [Value::List(list), Value::List(keys)] => sorted(list, keys),
+        [other, _] => Err(refuse("@sortByAssociatedKeys", other, matches!(other, Value::List(_)))),
+        _ => Err(EvalError::NoSuchOverload),
+    };
     ordered().into_iter().fold(
         Function::new("@sortByAssociatedKeys").singleton(run),
         |function, (by, _, id)| {

@@ -16,7 +16,7 @@ fn unsigned_overflow() -> EvalError {
 }
 
 /// What an operator says of a first operand that it is not for, and of a second one that does not suit.
-pub(super) fn refuse(operator: &str, operand: &Value<'_>, for_operand: bool) -> EvalError {
+pub(crate) fn refuse(operator: &str, operand: &Value<'_>, for_operand: bool) -> EvalError {
     let receiver = matches!(operand, Value::String(_) | Value::Duration(_) | Value::Timestamp(_));
     if for_operand || receiver {
         EvalError::NoSuchOverload

@@ -7,6 +7,7 @@ mod conversions;
 mod optionals;
 mod times;
 
+pub(crate) use arithmetic::refuse;
 pub(crate) use collections::{cost_of_match, cost_of_shorter};
 
 use crate::ast::operators;
