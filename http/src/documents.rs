@@ -1,33 +1,30 @@
-//! Everything that is no resource: discovery, OpenAPI, version, health, metrics, and the chaos endpoints.
+//! Everything that is no resource: discovery, version, health, metrics, and the chaos endpoints.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use kindom_actor_kit::Deadline;
-use kindom_api::{GroupVersionKind, Value, json, object};
+use kindom_api::{GroupVersionKind, Value, object};
 use kindom_registry_actor::GroupRoutes;
-use kindom_resource_actor::{ReadError, TypeSpec};
-use kindom_schema::openapi;
+use kindom_resource_actor::TypeSpec;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha512};
 
 use crate::authn::{Attributes, MASTERS, User, deny};
 use crate::discovery::{self, Group, Resource, Subresource, Version};
 use crate::dispatch::header_of;
-use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, Format, JSON, accept, wants_aggregated_discovery};
+use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
 use crate::respond::{Reply, send, start};
 use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::Failure;
-use crate::{RequestError, version};
+use crate::{RequestError, openapi, version};
 
 /// How long a health check may take.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many OpenAPI documents are kept.
-const OPENAPI_DOCUMENTS_MAX: usize = 64;
 /// The priority of groups: registered types', and the rest, which come first as upstream's.
 const PRIORITY_OF_REGISTERED: i32 = 1000;
 const PRIORITY_OF_BUILT_IN: i32 = 16_700;
@@ -36,8 +33,6 @@ const PRIORITY_OF_BUILT_IN: i32 = 16_700;
 #[derive(Default)]
 pub(crate) struct Documents {
     cache: Mutex<Cache>,
-    /// By hash: one that is not asked for any more stays until there are too many.
-    openapi: Mutex<HashMap<String, Document>>,
 }
 
 #[derive(Default)]
@@ -49,13 +44,13 @@ struct Cache {
 
 /// A document's bytes and what it is known by.
 #[derive(Clone)]
-struct Document {
+pub(crate) struct Document {
     bytes: Bytes,
     hash: Arc<str>,
 }
 
 impl Document {
-    fn new(tree: &Value) -> Self {
+    pub(crate) fn new(tree: &Value) -> Self {
         let bytes = tree.to_vec();
         let hash: String = Sha512::digest(&bytes).iter().map(|b| format!("{b:02X}")).collect();
         Self { bytes: bytes.into(), hash: hash.into() }
@@ -126,12 +121,10 @@ pub(crate) async fn serve(
             plain(request, discovery::api_group(found))
         }
         ["apis", group, version] => resource_list(state, request, group, version).await,
-        ["openapi", "v2"] => Ok(openapi_v2(request)),
-        ["openapi", "v3"] => openapi_index(state, request).await,
-        ["openapi", "v3", "api", "v1"] => openapi_document(state, request, query, "", "v1").await,
-        ["openapi", "v3", "apis", group, version] => {
-            openapi_document(state, request, query, group, version).await
-        }
+        ["openapi", "v2"] => openapi::v2(state, request).await,
+        ["openapi", "v3"] => openapi::index(state, request).await,
+        ["openapi", "v3", "api", "v1"] => openapi::v3(state, request, query, "", "v1").await,
+        ["openapi", "v3", "apis", group, version] => openapi::v3(state, request, query, group, version).await,
         _ => Err(RequestError::NotFound.into()),
     }
 }
@@ -142,7 +135,7 @@ fn plain(request: &HttpRequest, tree: Value) -> Result<HttpResponse, Failure> {
 }
 
 /// What is served, as of every registration answered before; described anew when the routes have changed.
-async fn groups(state: &State) -> Result<Arc<Vec<Group>>, Failure> {
+pub(crate) async fn groups(state: &State) -> Result<Arc<Vec<Group>>, Failure> {
     let fresh = state.registry.fresh(Deadline::after(REQUEST_TIMEOUT)).await;
     fresh.map_err(|e| Failure::Read(e, kindom_api::GroupResource::default()))?;
     let routes = state.registry.routes();
@@ -265,17 +258,26 @@ async fn root(state: &State, request: &HttpRequest, core: bool) -> Result<HttpRe
 }
 
 /// A document with its ETag, or 304 if the client has it.
-fn tagged(request: &HttpRequest, document: &Document, content_type: &'static str) -> HttpResponse {
-    let etag = format!("\"{}\"", document.hash);
-    let known = header_of(request, header::IF_NONE_MATCH).split(',').any(|tag| tag.trim() == etag);
-    let mut builder = start(if known { 304 } else { 200 });
+pub(crate) fn tagged(request: &HttpRequest, document: &Document, content_type: &'static str) -> HttpResponse {
+    let (is_known, mut builder) = start_tagged(request, &document.hash, content_type);
+    if is_known { builder.finish() } else { send(request, builder, document.bytes.to_vec()) }
+}
+
+/// The start of an answer that is known by a hash, and whether the client has it, so that this is the whole answer: 304.
+pub(crate) fn start_tagged(
+    request: &HttpRequest,
+    hash: &str,
+    content_type: &'static str,
+) -> (bool, HttpResponseBuilder) {
+    let etag = format!("\"{hash}\"");
+    let is_known = header_of(request, header::IF_NONE_MATCH).split(',').any(|tag| tag.trim() == etag);
+    let mut builder = start(if is_known { 304 } else { 200 });
     builder.insert_header((header::ETAG, etag));
     builder.insert_header((header::VARY, "Accept"));
-    if known {
-        return builder.finish();
+    if !is_known {
+        builder.content_type(content_type);
     }
-    builder.content_type(content_type);
-    send(request, builder, document.bytes.to_vec())
+    (is_known, builder)
 }
 
 async fn resource_list(
@@ -289,174 +291,6 @@ async fn resource_list(
     let found =
         found.and_then(|g| g.versions.iter().find(|v| v.name == version)).ok_or(RequestError::NotFound)?;
     plain(request, discovery::api_resource_list(group, found))
-}
-
-/// `/openapi/v2`: a document that describes nothing. Clients read v3, but for a kubectl that writes a `v1` List: it looks
-/// for each item's schema here and takes what it does not find.
-fn openapi_v2(request: &HttpRequest) -> HttpResponse {
-    /// What the answer says it is; requests may still have an `@` for the dot before `v1.0`.
-    const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-    let wants_protobuf = header_of(request, header::ACCEPT)
-        .split(',')
-        .any(|accepted| accepted.split(';').next().is_some_and(|a| a.trim().replace('@', ".") == MEDIA_TYPE));
-    let (title, version) = ("kindom", env!("CARGO_PKG_VERSION"));
-    if !wants_protobuf {
-        let info = object! { "title": title, "version": version };
-        let document = object! { "swagger": "2.0", "info": info, "paths": kindom_api::Map::new() };
-        return tagged(request, &Document::new(&document), JSON);
-    }
-    // gnostic `openapi_v2.Document`: swagger is field 1; info, with title and version, is field 2.
-    let field = |number: u8, bytes: &[u8]| {
-        let length = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
-        [&[number << 3 | 2, length], bytes].concat()
-    };
-    let info = [field(1, title.as_bytes()), field(2, version.as_bytes())].concat();
-    let document = [field(1, b"2.0"), field(2, &info)].concat();
-    let mut builder = start(200);
-    builder.content_type(MEDIA_TYPE);
-    send(request, builder, document)
-}
-
-/// `/openapi/v3`: where each group-version's document is, by its hash. The documents themselves are made when asked for.
-async fn openapi_index(state: &State, request: &HttpRequest) -> Result<HttpResponse, Failure> {
-    let groups = groups(state).await?;
-    let table = state.registry.routes().table();
-    let mut paths = kindom_api::Map::new();
-    for group in groups.iter() {
-        for version in &group.versions {
-            let hash = hash(&served(table.group(&group.name), &version.name), &version.name);
-            let path = openapi_path(&group.name, &version.name);
-            let url = format!("/openapi/v3/{path}?hash={hash}");
-            paths.insert(path, object! { "serverRelativeURL": url });
-        }
-    }
-    let document = Document::new(&object! { "paths": Value::Object(paths) });
-    Ok(tagged(request, &document, JSON))
-}
-
-fn openapi_path(group: &str, version: &str) -> String {
-    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
-}
-
-/// The types of a group that serve a version.
-fn served(types: Option<&GroupRoutes>, version: &str) -> Vec<Arc<TypeSpec>> {
-    let specs = types.into_iter().flatten().filter_map(|(_, handle)| handle.spec());
-    specs.filter(|spec| spec.version(version).is_some_and(|v| v.served)).collect()
-}
-
-/// What a group-version's document depends on, hashed.
-fn hash(types: &[Arc<TypeSpec>], version: &str) -> String {
-    let mut hasher = Sha512::new();
-    for spec in types {
-        let epoch = spec.version(version).map_or(0, |v| v.epoch);
-        let names = &spec.names;
-        hasher.update(format!(
-            "{} {} {} {} {epoch} {}\n",
-            names.plural,
-            names.kind,
-            names.list_kind,
-            spec.namespaced(),
-            env!("CARGO_PKG_VERSION")
-        ));
-    }
-    hasher.finalize().iter().map(|b| format!("{b:02X}")).collect()
-}
-
-async fn openapi_document(
-    state: &State,
-    request: &HttpRequest,
-    query: &crate::query::Query,
-    group: &str,
-    version: &str,
-) -> Result<HttpResponse, Failure> {
-    // Another form than JSON is refused without a word, as kube-openapi's handler does.
-    let accepted = accept(header_of(request, header::ACCEPT), Endpoint::Plain);
-    if !accepted.is_ok_and(|accepted| accepted.format == Format::Json) {
-        return Ok(start(406).finish());
-    }
-    groups(state).await?;
-    let types = served(state.registry.routes().table().group(group), version);
-    if types.is_empty() {
-        return Err(RequestError::NotFound.into());
-    }
-    let hash = hash(&types, version);
-    if let Some(wanted) = query.get("hash")
-        && wanted != hash
-    {
-        // kube-openapi `handler3`: the client is sent to the document of now.
-        let now = format!("/openapi/v3/{}?hash={hash}", openapi_path(group, version));
-        return Ok(start(301).insert_header((header::LOCATION, now)).finish());
-    }
-    let document = openapi_of(state, &types, group, version, &hash)?;
-    if query.get("hash").is_none() {
-        return Ok(tagged(request, &document, JSON));
-    }
-    let mut builder = start(200);
-    builder.content_type(JSON);
-    builder.insert_header((header::ETAG, format!("\"{hash}\"")));
-    // A document is known by its hash, so it never changes.
-    builder.insert_header((header::CACHE_CONTROL, "public, immutable"));
-    let in_a_year = i64::from(365 * 24 * 3600) + state.now_seconds();
-    builder.insert_header((header::EXPIRES, http_date(in_a_year)));
-    Ok(send(request, builder, document.bytes.to_vec()))
-}
-
-fn http_date(unix_seconds: i64) -> String {
-    let seconds = u64::try_from(unix_seconds).unwrap_or(0);
-    header::HttpDate::from(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
-}
-
-/// The OpenAPI document of a group-version, made when first asked for.
-fn openapi_of(
-    state: &State,
-    types: &[Arc<TypeSpec>],
-    group: &str,
-    version: &str,
-    hash: &str,
-) -> Result<Document, Failure> {
-    let known = state.documents.openapi.lock().get(hash).cloned();
-    if let Some(document) = known {
-        return Ok(document);
-    }
-    let mut trees = Vec::with_capacity(types.len());
-    for spec in types {
-        let tree = spec.registration.as_ref().map(|r| json::parse(r.object.json())).transpose();
-        trees.push(tree.map_err(|e| {
-            let resource = kindom_api::GroupResource::new(group, spec.names.plural.clone());
-            Failure::Read(ReadError::Undecodable(e.to_string()), resource)
-        })?);
-    }
-    let types = types.iter().zip(&trees).map(|(spec, tree)| {
-        let versions = tree.as_ref().and_then(|t| t.at(&["spec", "versions"])).and_then(Value::as_array);
-        let own = versions
-            .unwrap_or_default()
-            .iter()
-            .find(|v| v.get("name").and_then(Value::as_str) == Some(version));
-        openapi::TypeDoc {
-            plural: &spec.names.plural,
-            kind: &spec.names.kind,
-            list_kind: &spec.names.list_kind,
-            namespaced: spec.namespaced(),
-            schema: own.and_then(|v| v.at(&["schema", "openAPIV3Schema"])),
-            status: spec.subresources(version).any(|name| name == "status"),
-            scale: false,
-            selectable_fields: Vec::new(),
-            schema_prefix: match (spec.registration.is_some(), spec.group.is_empty()) {
-                (true, _) => None,
-                (false, true) => Some("io.k8s.api.core.v1"),
-                (false, false) => Some("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"),
-            },
-            strategic_merge_patch: false,
-        }
-    });
-    let tree = openapi::v3_document(&openapi::GroupVersionDoc { group, version, types: types.collect() });
-    let document = Document { bytes: tree.to_vec().into(), hash: hash.into() };
-    let mut documents = state.documents.openapi.lock();
-    if documents.len() >= OPENAPI_DOCUMENTS_MAX {
-        documents.clear();
-    }
-    documents.insert(hash.to_owned(), document.clone());
-    Ok(document)
 }
 
 /// `/healthz`, `/livez`, `/readyz`, and their single checks (apiserver `pkg/server/healthz`).

@@ -5,7 +5,8 @@
 //!
 //! # Flow
 //! `dispatch` reads the path ([`request_info`]), authenticates and authorizes ([`authn`]), finds the type in the routes,
-//! and hands over to `read`, `watch`, `write`, or `documents` for paths that name no resource.
+//! and hands over to `read`, `watch`, `write`, or `documents` and `openapi` for paths that name no
+//! resource.
 //!
 //! # Invariants
 //! - A read enters no mailbox.
@@ -24,6 +25,7 @@ mod fallback;
 mod filter;
 mod metrics;
 pub mod negotiate;
+mod openapi;
 pub mod patch;
 pub mod query;
 mod read;

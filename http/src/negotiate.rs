@@ -196,6 +196,18 @@ pub fn accept(header: &str, endpoint: Endpoint) -> Result<Accepted, RequestError
         .ok_or(RequestError::NotAcceptable(SERVED))
 }
 
+/// Which of several media types the client likes best, without regard to parameters; the first if it has no wish
+/// (kube-openapi `pkg/handler`).
+pub(crate) fn preferred<T: Copy>(header: &str, offers: &[(&'static str, T)]) -> Option<T> {
+    let header = if header.is_empty() { "*/*" } else { header };
+    clauses(header).iter().find_map(|clause| {
+        let taken = |(media, _): &&(&str, T)| {
+            media.strip_prefix("application/").is_some_and(|subtype| clause.takes(subtype))
+        };
+        offers.iter().find(taken).map(|(_, offer)| *offer)
+    })
+}
+
 /// What to stream a watch as: JSON always.
 ///
 /// # Errors
@@ -278,7 +290,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        Endpoint, Format, MetaVersion, PatchType, Shape, accept, accept_watch, body_format,
+        Endpoint, Format, MetaVersion, PatchType, Shape, accept, accept_watch, body_format, preferred,
         wants_aggregated_discovery,
     };
 
@@ -332,6 +344,16 @@ mod tests {
         );
         check("application/json;as=Table;v=v1;g=meta.k8s.io;sv=v2", NONE);
         assert!(accept("application/json;as=Table;v=v1;g=meta.k8s.io", Endpoint::Plain).is_err());
+    }
+
+    #[test]
+    fn preferences() {
+        let of = |header| preferred(header, &[("application/json", 'j'), ("application/x+protobuf", 'p')]);
+        assert_eq!(of(""), Some('j'));
+        assert_eq!(of("*/*"), Some('j'));
+        assert_eq!(of("application/x+protobuf"), Some('p'));
+        assert_eq!(of("application/json;q=0.5, application/x+protobuf, */*"), Some('p'));
+        assert_eq!(of("text/html, application/yaml"), None);
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! Answers: bytes with a content type, compressed where that pays.
 
+use std::convert::Infallible;
 use std::io::Write as _;
+use std::iter;
 
-use actix_web::http::{StatusCode, header};
+use actix_web::http::{Method, StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures::stream::unfold;
 use kindom_api::Value;
 use kindom_api::status::Status;
 
@@ -147,6 +151,57 @@ pub(crate) fn send(request: &HttpRequest, mut builder: HttpResponseBuilder, byte
         }
     }
     builder.body(bytes)
+}
+
+/// How much of an answer in pieces is put together before it is sent; what is shorter is sent as a whole.
+const WHOLE_BYTES_MAX: usize = 512 << 10;
+/// How much of it is compressed at a time.
+const GZIP_CHUNK_BYTES: usize = 64 << 10;
+
+/// Sends an answer that comes in pieces, which is never there as a whole if it is long. Between two pieces others have
+/// their turn.
+pub(crate) fn send_pieces(
+    request: &HttpRequest,
+    mut builder: HttpResponseBuilder,
+    mut pieces: impl Iterator<Item = Vec<u8>> + 'static,
+) -> HttpResponse {
+    let mut head = Vec::new();
+    while head.len() < WHOLE_BYTES_MAX {
+        match pieces.next() {
+            Some(piece) => head.extend(piece),
+            None => return send(request, builder, head),
+        }
+    }
+    if request.method() == Method::HEAD {
+        return builder.finish();
+    }
+    let gzip = takes_gzip(request).then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+    if gzip.is_some() {
+        builder.insert_header((header::CONTENT_ENCODING, "gzip"));
+        builder.append_header((header::VARY, "Accept-Encoding"));
+    }
+    let body = unfold((iter::once(head).chain(pieces), gzip), |(mut pieces, mut gzip)| async move {
+        tokio::task::yield_now().await;
+        let chunk = next_chunk(&mut pieces, &mut gzip)?;
+        Some((Ok::<_, Infallible>(Bytes::from(chunk)), (pieces, gzip)))
+    });
+    builder.streaming(Box::pin(body))
+}
+
+/// The next bytes to send; none after the last.
+fn next_chunk(
+    pieces: &mut impl Iterator<Item = Vec<u8>>,
+    gzip: &mut Option<GzEncoder<Vec<u8>>>,
+) -> Option<Vec<u8>> {
+    let Some(encoder) = gzip else { return pieces.next() };
+    for piece in pieces {
+        // Writing to memory does not fail.
+        encoder.write_all(&piece).ok()?;
+        if encoder.get_ref().len() >= GZIP_CHUNK_BYTES {
+            return Some(std::mem::take(encoder.get_mut()));
+        }
+    }
+    gzip.take()?.finish().ok()
 }
 
 fn takes_gzip(request: &HttpRequest) -> bool {

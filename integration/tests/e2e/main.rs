@@ -27,6 +27,7 @@ mod load;
 mod migration;
 mod names;
 mod older_face;
+mod openapi;
 mod pages;
 mod python_client;
 mod registration;

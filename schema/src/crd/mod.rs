@@ -125,6 +125,11 @@ fn is_structural(schema: &Value) -> bool {
     structural::unsupported(schema).is_ok() && structural::validate(schema, &Path::root()).is_empty()
 }
 
+/// Whether OpenAPI publishes a schema (`pkg/controller/openapi/builder`, `generateBuilder`). It does all that v1 lets in.
+pub(crate) fn is_published(schema: &Value) -> bool {
+    !any_schema(schema, &mut openapi::has_invalid_type) && is_structural(schema)
+}
+
 /// All that is wrong with a registration that is to be created through a face. It has been decoded by
 /// `kindom_api::crd::decode_crd`, defaulted by `default_crd` and prepared by `prepare_for_create`.
 #[must_use]

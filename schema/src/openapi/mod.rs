@@ -1,29 +1,37 @@
-//! The OpenAPI v3 document of a group-version (apiextensions-apiserver `pkg/controller/openapi/builder`, 1.37).
+//! What OpenAPI says of types: the v3 document of a group-version, and the v2 document of all of them
+//! (apiextensions-apiserver `pkg/controller/openapi/builder`, 1.37).
 //!
-//! kubectl takes from it how to explain a type, and that the server validates fields: a PATCH that lists
+//! kubectl takes from them how to explain a type, and that the server validates fields: a PATCH that lists
 //! `fieldValidation` and carries the kind. Nothing is kept between calls; callers keep documents as they need them.
 //!
-//! `shared.json` holds what all documents refer to, in the words of Kubernetes' published API documentation.
+//! `shared.json` holds what all documents refer to, in the words of Kubernetes' published API documentation;
+//! `built_in.json` the fields of built-in types, in words of its own.
 
+mod built_in;
+mod document;
 mod operations;
+mod protobuf;
 mod published;
 
+use kindom_api::faces::{Face, REGISTERED_THROUGH};
 use kindom_api::json;
-use kindom_api::{Map, Value, object};
+use kindom_api::{Value, object};
+
+pub use document::{Document, Format};
+
+use crate::crd::is_published;
 
 const SHARED: &str = include_str!("shared.json");
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
-/// What a document is made of.
-#[derive(Debug, Clone)]
+/// A group-version in a document.
+#[derive(Debug, Clone, Copy)]
 pub struct GroupVersionDoc<'a> {
     /// `example.com`; empty for the core group, which is served below `/api`.
     pub group: &'a str,
     /// `v1`.
     pub version: &'a str,
-    /// The types that this version serves.
-    pub types: Vec<TypeDoc<'a>>,
 }
 
 /// A type in a document.
@@ -37,73 +45,98 @@ pub struct TypeDoc<'a> {
     pub list_kind: &'a str,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// The `openAPIV3Schema`. Without one, and for one that is not structural, any object is published.
+    /// What [`structural_schema`] gives; without one, any object is published.
     pub schema: Option<&'a Value>,
+    /// Whether the registration keeps unknown fields everywhere, as v1beta1 allowed.
+    pub preserve_unknown_fields: bool,
     /// Whether it has a status subresource.
     pub status: bool,
     /// Whether it has a scale subresource.
     pub scale: bool,
     /// The JSON paths of `selectableFields`: `.spec.size`.
     pub selectable_fields: Vec<&'a str>,
-    /// What stands before the kind in the schema's name; by default the reversed group and the version
-    /// (`com.example.v1`). Built-in types differ: `io.k8s.api.core.v1`.
-    pub schema_prefix: Option<&'a str>,
+    /// Whether the type is built in: its fields are known without a schema.
+    pub built_in: bool,
     /// Whether strategic merge patches are taken, as built-in types do.
     pub strategic_merge_patch: bool,
 }
 
-/// The document.
+/// The `openAPIV3Schema` of a version of a stored registration; none where there is none, and where it is not structural.
 #[must_use]
-pub fn v3_document(gv: &GroupVersionDoc<'_>) -> Value {
-    let shared = shared();
-    let mut schemas = Map::new();
-    let mut paths = Map::new();
-    for doc in &gv.types {
-        let names = Names::of(gv, doc);
-        schemas.insert(names.schema.as_str(), published::object(gv, doc));
-        schemas.insert(names.list_schema.as_str(), published::list(gv, doc, &names));
-        operations::add(gv, doc, &names, shared.get("parameters").unwrap_or(&Value::Null), &mut paths);
+pub fn structural_schema<'a>(registration: &'a Value, version: &str) -> Option<&'a Value> {
+    let schema = version_of(registration, version)?.at(&["schema", "openAPIV3Schema"])?;
+    let face = registration.at(&["metadata", "annotations"]).and_then(|a| a.get(REGISTERED_THROUGH));
+    // The other faces let no such schema in, and a walk over all of it costs.
+    let may_be_any = preserves_unknown_fields(registration)
+        || face.and_then(Value::as_str) == Some(Face::V1beta1.api_version());
+    (!may_be_any || is_published(schema)).then_some(schema)
+}
+
+/// Whether a stored registration keeps unknown fields everywhere.
+#[must_use]
+pub fn preserves_unknown_fields(registration: &Value) -> bool {
+    registration.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true)
+}
+
+/// The JSON paths of the selectable fields of a version of a stored registration: `.spec.size`.
+#[must_use]
+pub fn selectable_fields<'a>(registration: &'a Value, version: &str) -> Vec<&'a str> {
+    let fields = version_of(registration, version).and_then(|v| v.get("selectableFields"));
+    let fields = fields.and_then(Value::as_array).unwrap_or_default();
+    fields.iter().filter_map(|field| field.get("jsonPath").and_then(Value::as_str)).collect()
+}
+
+fn version_of<'a>(registration: &'a Value, version: &str) -> Option<&'a Value> {
+    let versions = registration.at(&["spec", "versions"])?.as_array()?;
+    versions.iter().find(|v| v.get("name").and_then(Value::as_str) == Some(version))
+}
+
+/// The version of OpenAPI, where documents differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    V2,
+    V3,
+}
+
+impl Form {
+    fn reference(self, schema: &str) -> Value {
+        object! { "$ref": format!("{}{schema}", self.schemas()) }
     }
-    if let Some(all) = shared.get("schemas").and_then(Value::as_object) {
-        let scale = gv.types.iter().any(|doc| doc.scale);
-        for (name, schema) in all.iter().filter(|(name, _)| scale || !name.starts_with(SCALE)) {
-            schemas.insert(name, schema.clone());
+
+    /// Where schemas are in a document.
+    fn schemas(self) -> &'static str {
+        match self {
+            Self::V2 => "#/definitions/",
+            Self::V3 => "#/components/schemas/",
         }
-    }
-    object! {
-        "openapi": "3.0.0",
-        "info": object! { "title": "Kubernetes CRD Swagger", "version": "v0.1.0" },
-        "paths": paths,
-        "components": object! { "schemas": schemas },
     }
 }
 
 /// The names of a type's schemas.
 struct Names {
+    /// `com.example.v1.`
+    prefix: String,
     schema: String,
     list_schema: String,
 }
 
 impl Names {
     fn of(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Self {
-        let prefix = doc.schema_prefix.map_or_else(
-            || {
+        let prefix = match built_in::prefix(gv).filter(|_| doc.built_in) {
+            Some(prefix) => prefix,
+            None => {
                 let reversed: Vec<&str> = gv.group.rsplit('.').collect();
-                format!("{}.{}", reversed.join("."), gv.version)
-            },
-            str::to_owned,
-        );
-        Self { schema: format!("{prefix}.{}", doc.kind), list_schema: format!("{prefix}.{}", doc.list_kind) }
+                format!("{}.{}.", reversed.join("."), gv.version)
+            }
+        };
+        let (schema, list_schema) = (format!("{prefix}{}", doc.kind), format!("{prefix}{}", doc.list_kind));
+        Self { prefix, schema, list_schema }
     }
 }
 
 fn shared() -> Value {
     // The text is part of the program, and a test parses it.
     json::parse(SHARED.as_bytes()).unwrap_or_default()
-}
-
-fn reference(schema: &str) -> Value {
-    object! { "$ref": format!("#/components/schemas/{schema}") }
 }
 
 fn gvk(gv: &GroupVersionDoc<'_>, kind: &str) -> Value {

@@ -2,11 +2,11 @@
 
 use kindom_api::{Map, Value, object};
 
-use super::{GroupVersionDoc, META, Names, SCALE, TypeDoc, gvk, reference};
+use super::{Form, GroupVersionDoc, META, Names, SCALE, TypeDoc, gvk};
 
 const BODY_TYPES: [&str; 2] = ["application/json", "application/yaml"];
 const PATCH_TYPES: [&str; 3] =
-    ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// What lists, and deletions of collections, take.
@@ -32,12 +32,51 @@ const DELETE: &[&str] = &[
     "propagationPolicy",
 ];
 
+/// Parameters that v2 does not share: kubectl up to 1.26 finds out by `dryRun` and `fieldValidation` what a server can
+/// do, and follows no references (kube-openapi `builder/parameters.go`).
+const NOT_SHARED: [&str; 3] = ["name", "dryRun", "fieldValidation"];
+
+/// The parameters that v2 shares, by the names that they are referred to by.
+pub(super) fn shared_parameters(shared: &Value) -> Map {
+    let names = shared.get("v2Parameters").and_then(Value::as_object);
+    let parameter = |(key, name): (&str, &Value)| {
+        let parameter = match key {
+            "body(delete)" => body_v2(&format!("{META}.DeleteOptions"), false),
+            "body(patch)" => body_v2(&format!("{META}.Patch"), true),
+            key => parameter_v2(shared.at(&["parameters", key]).cloned().unwrap_or_default()),
+        };
+        (name.as_str().unwrap_or_default().to_owned(), parameter)
+    };
+    names.into_iter().flat_map(Map::iter).map(parameter).collect()
+}
+
+/// A parameter of v3 as v2 has it: what is in `schema` there is in the parameter itself.
+fn parameter_v2(mut parameter: Value) -> Value {
+    if let Some(map) = parameter.as_object_mut()
+        && let Some(Value::Object(schema)) = map.remove("schema")
+    {
+        for (keyword, value) in schema {
+            map.insert(keyword, value);
+        }
+    }
+    parameter
+}
+
+fn body_v2(schema: &str, required: bool) -> Value {
+    let mut body = object! { "name": "body", "in": "body", "schema": Form::V2.reference(schema) };
+    if let Some(body) = body.as_object_mut().filter(|_| required) {
+        body.insert("required", true);
+    }
+    body
+}
+
 /// Adds the paths of a type.
 pub(super) fn add(
     gv: &GroupVersionDoc<'_>,
     doc: &TypeDoc<'_>,
     names: &Names,
-    parameters: &Value,
+    shared: &Value,
+    form: Form,
     paths: &mut Map,
 ) {
     let root = if gv.group.is_empty() {
@@ -45,7 +84,7 @@ pub(super) fn add(
     } else {
         format!("/apis/{}/{}", gv.group, gv.version)
     };
-    let builder = Builder { gv, doc, parameters };
+    let builder = Builder { gv, doc, shared, form };
     let own = names.schema.as_str();
     let collection = if doc.namespaced {
         // The one operation there has its parameters on the path.
@@ -82,7 +121,8 @@ pub(super) fn add(
 struct Builder<'a> {
     gv: &'a GroupVersionDoc<'a>,
     doc: &'a TypeDoc<'a>,
-    parameters: &'a Value,
+    shared: &'a Value,
+    form: Form,
 }
 
 impl Builder<'_> {
@@ -116,7 +156,11 @@ impl Builder<'_> {
 
     fn with(&self, parameters: &[&str], mut operation: Value) -> Value {
         if let Some(map) = operation.as_object_mut() {
-            map.insert("parameters", self.parameters_named(parameters));
+            // The body, which in v2 is a parameter, comes first.
+            let known = map.entry_or_insert_with("parameters", || Value::Array(Vec::new()));
+            if let Some(known) = known.as_array_mut() {
+                known.extend(self.parameters_named(parameters));
+            }
         }
         operation
     }
@@ -126,16 +170,25 @@ impl Builder<'_> {
     }
 
     fn parameter(&self, name: &str) -> Value {
-        if name == "name" {
-            return object! {
+        let parameter = if name == "name" {
+            object! {
                 "name": "name",
                 "in": "path",
                 "description": format!("name of the {}", self.doc.kind),
                 "required": true,
                 "schema": object! { "type": "string", "uniqueItems": true },
-            };
-        }
-        self.parameters.get(name).cloned().unwrap_or_default()
+            }
+        } else if self.form == Form::V2 && !NOT_SHARED.contains(&name) {
+            return self.shared_parameter(name);
+        } else {
+            self.shared.at(&["parameters", name]).cloned().unwrap_or_default()
+        };
+        if self.form == Form::V2 { parameter_v2(parameter) } else { parameter }
+    }
+
+    fn shared_parameter(&self, name: &str) -> Value {
+        let known = self.shared.at(&["v2Parameters", name]).and_then(Value::as_str).unwrap_or_default();
+        object! { "$ref": format!("#/parameters/{known}") }
     }
 
     /// An operation without its parameters. `verb` is that of its name, `action` what Kubernetes calls it.
@@ -148,12 +201,32 @@ impl Builder<'_> {
             )],
             "description": self.description(verb, subresource),
             "operationId": self.id(verb, suffix, subresource),
-            "responses": responses(action, schema),
+            "responses": self.responses(action, schema),
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": gvk(self.gv, self.doc.kind),
         };
-        if let (Some(body), Some(map)) = (self.body(action, schema), operation.as_object_mut()) {
-            map.insert("requestBody", body);
+        let Some(map) = operation.as_object_mut() else { return operation };
+        match self.form {
+            Form::V3 => {
+                if let Some(body) = self.body(action, schema) {
+                    map.insert("requestBody", body);
+                }
+            }
+            Form::V2 => {
+                map.insert("schemes", vec!["https"]);
+                map.insert("produces", BODY_TYPES.to_vec());
+                let consumes = if action == "patch" { self.patch_types() } else { BODY_TYPES.to_vec() };
+                map.insert("consumes", consumes);
+                let body = match action {
+                    "post" | "put" => Some(body_v2(schema, true)),
+                    "patch" => Some(self.shared_parameter("body(patch)")),
+                    "delete" => Some(self.shared_parameter("body(delete)")),
+                    _ => None,
+                };
+                if let Some(body) = body {
+                    map.insert("parameters", vec![body]);
+                }
+            }
         }
         operation
     }
@@ -189,31 +262,42 @@ impl Builder<'_> {
         Some(match action {
             "post" | "put" => object! { "content": content(&BODY_TYPES, schema), "required": true },
             "patch" => {
-                let strategic = self.doc.strategic_merge_patch.then_some(STRATEGIC_MERGE_PATCH);
-                let types: Vec<&str> = PATCH_TYPES.into_iter().chain(strategic).collect();
-                object! { "content": content(&types, &format!("{META}.Patch")), "required": true }
+                let content = content(&self.patch_types(), &format!("{META}.Patch"));
+                object! { "content": content, "required": true }
             }
             "delete" => object! { "content": content(&BODY_TYPES, &format!("{META}.DeleteOptions")) },
             _ => return None,
         })
     }
-}
 
-fn responses(action: &str, schema: &str) -> Value {
-    let response = |text: &str| object! { "description": text, "content": content(&BODY_TYPES, schema) };
-    let mut responses: Map =
-        [("200", response("OK")), ("401", object! { "description": "Unauthorized" })].into_iter().collect();
-    if matches!(action, "post" | "put") {
-        responses.insert("201", response("Created"));
+    fn patch_types(&self) -> Vec<&'static str> {
+        let strategic = self.doc.strategic_merge_patch.then_some(STRATEGIC_MERGE_PATCH);
+        PATCH_TYPES.into_iter().chain(strategic).collect()
     }
-    if matches!(action, "post" | "delete") {
-        responses.insert("202", response("Accepted"));
+
+    fn responses(&self, action: &str, schema: &str) -> Value {
+        let response = |text: &str| match self.form {
+            Form::V2 => object! { "description": text, "schema": Form::V2.reference(schema) },
+            Form::V3 => object! { "description": text, "content": content(&BODY_TYPES, schema) },
+        };
+        let mut responses: Map =
+            [("200", response("OK")), ("401", object! { "description": "Unauthorized" })]
+                .into_iter()
+                .collect();
+        if matches!(action, "post" | "put") {
+            responses.insert("201", response("Created"));
+        }
+        if matches!(action, "post" | "delete") {
+            responses.insert("202", response("Accepted"));
+        }
+        responses.into()
     }
-    responses.into()
 }
 
 fn content(types: &[&str], schema: &str) -> Value {
-    Value::Object(types.iter().map(|media| (*media, object! { "schema": reference(schema) })).collect())
+    Value::Object(
+        types.iter().map(|media| (*media, object! { "schema": Form::V3.reference(schema) })).collect(),
+    )
 }
 
 /// A text with only letters, digits and underscores; what follows another character is capitalized.

@@ -3,7 +3,7 @@
 
 use kindom_api::{Map, Value, object};
 
-use super::{GroupVersionDoc, META, Names, TypeDoc, gvk, reference};
+use super::{Form, GroupVersionDoc, META, Names, TypeDoc, gvk};
 
 const API_VERSION: &str = concat!(
     "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized ",
@@ -32,18 +32,23 @@ const LIST_METADATA: &str = concat!(
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
 );
 
-/// The schema of a type's objects.
-pub(super) fn object(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Value {
-    let mut schema = match doc.schema.and_then(Value::as_object) {
+/// The schema of a registered type's objects.
+pub(super) fn object(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>, form: Form) -> Value {
+    let closed =
+        |schema: &&Map| !doc.preserve_unknown_fields && !says(schema, "x-kubernetes-preserve-unknown-fields");
+    let has_fields = |schema: &&Map| form == Form::V3 || closed(schema);
+    let mut schema = match doc.schema.and_then(Value::as_object).filter(has_fields) {
         Some(schema) => {
-            let mut schema = node(schema, true);
+            let mut schema = match form {
+                Form::V2 => node_v2(schema),
+                Form::V3 => node(schema, true),
+            };
             set_property(
                 &mut schema,
                 "metadata",
-                described_reference(&format!("{META}.ObjectMeta"), METADATA),
+                described_reference(&format!("{META}.ObjectMeta"), METADATA, form),
             );
-            set_property(&mut schema, "apiVersion", text(API_VERSION));
-            set_property(&mut schema, "kind", text(KIND));
+            add_type_meta(&mut schema);
             schema
         }
         // Properties would make kubectl forbid all others.
@@ -54,21 +59,27 @@ pub(super) fn object(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Value {
     schema.into()
 }
 
+/// Adds `apiVersion` and `kind`, which every object has.
+pub(super) fn add_type_meta(schema: &mut Map) {
+    set_property(schema, "apiVersion", text(API_VERSION));
+    set_property(schema, "kind", text(KIND));
+}
+
 /// The schema of a list of them.
-pub(super) fn list(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>, names: &Names) -> Value {
+pub(super) fn list(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>, names: &Names, form: Form) -> Value {
     let items = object! {
         "description": format!(
             "List of {}. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
             doc.plural
         ),
         "type": "array",
-        "items": reference(&names.schema),
+        "items": form.reference(&names.schema),
     };
     let properties = object! {
         "apiVersion": text(API_VERSION),
         "items": items,
         "kind": text(KIND),
-        "metadata": described_reference(&format!("{META}.ListMeta"), LIST_METADATA),
+        "metadata": described_reference(&format!("{META}.ListMeta"), LIST_METADATA, form),
     };
     let schema = object! {
         "description": format!("{} is a list of {}", doc.list_kind, doc.kind),
@@ -94,9 +105,16 @@ fn text(description: &str) -> Value {
     object! { "description": description, "type": "string" }
 }
 
-/// A reference cannot carry a description of its own in OpenAPI 3.0.
-fn described_reference(schema: &str, description: &str) -> Value {
-    object! { "description": description, "allOf": vec![reference(schema)] }
+fn described_reference(schema: &str, description: &str, form: Form) -> Value {
+    let mut reference = form.reference(schema);
+    if form == Form::V3 {
+        // There it cannot carry a description of its own.
+        reference = object! { "allOf": vec![reference] };
+    }
+    if let Some(reference) = reference.as_object_mut() {
+        reference.insert("description", description);
+    }
+    reference
 }
 
 fn set_property(schema: &mut Map, name: &str, property: Value) {
@@ -106,7 +124,7 @@ fn set_property(schema: &mut Map, name: &str, property: Value) {
     }
 }
 
-/// A subschema; `spine` is false below junctors.
+/// A subschema in v3; `spine` is false below junctors.
 fn node(schema: &Map, spine: bool) -> Map {
     let mut out = Map::new();
     for (keyword, value) in schema.iter() {
@@ -114,24 +132,75 @@ fn node(schema: &Map, spine: bool) -> Map {
             out.insert(keyword, value);
         }
     }
-    let says = |keyword: &str| schema.get(keyword).and_then(Value::as_bool) == Some(true);
-    if spine && says("x-kubernetes-int-or-string") {
+    if spine && says(schema, "x-kubernetes-int-or-string") {
         unfold(&mut out);
     }
-    if spine && says("x-kubernetes-embedded-resource") {
-        set_property(&mut out, "apiVersion", text(EMBEDDED_API_VERSION));
-        set_property(&mut out, "kind", text(EMBEDDED_KIND));
-        set_property(&mut out, "metadata", described_reference(&format!("{META}.ObjectMeta"), METADATA));
-        let required = out.entry_or_insert_with("required", || Value::Array(Vec::new()));
-        if let Some(required) = required.as_array_mut() {
-            for name in ["kind", "apiVersion"] {
-                if !required.iter().any(|known| known.as_str() == Some(name)) {
-                    required.push(name.into());
-                }
+    if spine && says(schema, "x-kubernetes-embedded-resource") {
+        embed(&mut out, Form::V3);
+    }
+    out
+}
+
+/// What v2 can say of a subschema, and the kubectl of its time understands: no junctors, no null, no defaults, no fields
+/// where there may be others (`openapi/v2/conversion.go`, `handler/default_pruning.go` of kube-openapi).
+fn node_v2(schema: &Map) -> Map {
+    let child = |schema: &Value| schema.as_object().map(node_v2).unwrap_or_default();
+    let nullable = |schema: &Value| schema.as_object().is_some_and(|s| says(s, "nullable"));
+    let (is_null, is_open) = (says(schema, "nullable"), says(schema, "x-kubernetes-preserve-unknown-fields"));
+    let has_fields = !is_null && !is_open;
+    let mut out = Map::new();
+    for (keyword, value) in schema.iter() {
+        let kept = match (keyword, value) {
+            ("allOf" | "anyOf" | "oneOf" | "not" | "nullable" | "default", _) => None,
+            ("items" | "properties", _) if !has_fields => None,
+            ("items", value) => value.as_object().map(|items| node_v2(items).into()),
+            ("properties", Value::Object(fields)) if !fields.is_empty() => {
+                Some(fields.iter().map(|(name, schema)| (name, child(schema))).collect::<Map>().into())
+            }
+            ("additionalProperties", Value::Object(schema)) => Some(node_v2(schema).into()),
+            ("required", Value::Array(names)) => {
+                let fields = schema.get("properties").and_then(Value::as_object).filter(|_| has_fields);
+                let may_be_null =
+                    |name: &Value| name.as_str().and_then(|name| fields?.get(name)).is_some_and(nullable);
+                let all_gone = schema.get("additionalProperties").is_some_and(nullable);
+                let names: Vec<Value> =
+                    names.iter().filter(|n| !all_gone && !may_be_null(n)).cloned().collect();
+                (!names.is_empty()).then(|| names.into())
+            }
+            _ => keyword_value(keyword, value, true),
+        };
+        if let Some(kept) = kept {
+            out.insert(keyword, kept);
+        }
+    }
+    let kind = out.get("type").and_then(Value::as_str).unwrap_or_default();
+    let is_list_of_anything = kind == "array" && !out.contains_key("items");
+    if is_null || is_list_of_anything || (is_open && kind == "object") {
+        out.remove("type");
+    }
+    if !is_open && says(schema, "x-kubernetes-embedded-resource") {
+        embed(&mut out, Form::V2);
+    }
+    out
+}
+
+fn says(schema: &Map, keyword: &str) -> bool {
+    schema.get(keyword).and_then(Value::as_bool) == Some(true)
+}
+
+/// Adds the fields that every object has to the schema of one inside of another.
+fn embed(schema: &mut Map, form: Form) {
+    set_property(schema, "apiVersion", text(EMBEDDED_API_VERSION));
+    set_property(schema, "kind", text(EMBEDDED_KIND));
+    set_property(schema, "metadata", described_reference(&format!("{META}.ObjectMeta"), METADATA, form));
+    let required = schema.entry_or_insert_with("required", || Value::Array(Vec::new()));
+    if let Some(required) = required.as_array_mut() {
+        for name in ["kind", "apiVersion"] {
+            if !required.iter().any(|known| known.as_str() == Some(name)) {
+                required.push(name.into());
             }
         }
     }
-    out
 }
 
 /// What is published of a keyword; `None` where it says nothing, or is none of a structural schema's.

@@ -9,6 +9,7 @@
 )]
 
 mod corpus;
+mod gnostic;
 mod openapi;
 mod properties;
 mod recorded;

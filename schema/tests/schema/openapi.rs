@@ -1,10 +1,15 @@
 //! The published document against the one that upstream's builder makes of the same registrations.
 //!
 //! `openapi_expected.json` holds two registrations and the document that `builder.BuildOpenAPIV3` and `MergeSpecsV3`
-//! (k8s.io/apiextensions-apiserver v0.37.2) make of them, parameters cut to their names and shared schemas left out.
+//! (k8s.io/apiextensions-apiserver v0.37.2) make of them, parameters cut to their names and shared schemas left out;
+//! `v2` is what `BuildOpenAPIV2`, kube-openapi's `PruneDefaults` and `MergeSpecs` make of them, without the parameters'
+//! descriptions, and `builtIn` what upstream publishes of registrations in v3, without any.
 
-use kindom_api::{Map, Value, json};
-use kindom_schema::openapi::{GroupVersionDoc, TypeDoc, v3_document};
+use kindom_api::decode::{Shape, Struct};
+use kindom_api::{Map, Value, json, object};
+use kindom_schema::openapi::{Document, Format, GroupVersionDoc, TypeDoc};
+
+use crate::gnostic;
 
 fn only_names(parameters: &mut Value) {
     let named = |p: &Value| p.get("name").cloned().unwrap();
@@ -43,7 +48,8 @@ fn type_doc(crd: &Value) -> TypeDoc<'_> {
             .iter()
             .map(|f| f.get("jsonPath").and_then(Value::as_str).unwrap())
             .collect(),
-        schema_prefix: None,
+        built_in: false,
+        preserve_unknown_fields: false,
         strategic_merge_patch: false,
     }
 }
@@ -64,18 +70,229 @@ fn differences(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>
     }
 }
 
+type Type<'a> = (GroupVersionDoc<'a>, TypeDoc<'a>);
+
+const EXAMPLE: GroupVersionDoc<'_> = GroupVersionDoc { group: "example.com", version: "v1" };
+
+/// A document of types, whole.
+fn whole(format: Format, types: &[Type<'_>]) -> Vec<u8> {
+    let (mut document, mut bytes) = Document::start(format, "test", "1");
+    for (gv, doc) in types {
+        bytes.extend(document.paths(gv, doc));
+    }
+    for (gv, doc) in types {
+        bytes.extend(document.schemas(gv, doc));
+    }
+    bytes.extend(document.end());
+    bytes
+}
+
+fn v3_document(types: &[Type<'_>]) -> Value {
+    json::parse(&whole(Format::V3, types)).unwrap()
+}
+
 #[test]
 fn the_document_is_upstreams() {
     let expected = json::parse(include_bytes!("openapi_expected.json")).unwrap();
     let crds = expected.get("types").and_then(Value::as_array).unwrap();
-    let document = v3_document(&GroupVersionDoc {
-        group: "example.com",
-        version: "v1",
-        types: crds.iter().map(type_doc).collect(),
-    });
+    let types: Vec<Type<'_>> = crds.iter().map(|crd| (EXAMPLE, type_doc(crd))).collect();
+    let mut document = v3_document(&types);
+    document
+        .as_object_mut()
+        .unwrap()
+        .insert("info", object! { "title": "Kubernetes CRD Swagger", "version": "v0.1.0" });
     let mut found = Vec::new();
     differences("", &reduced(document), expected.get("document").unwrap(), &mut found);
     assert!(found.is_empty(), "{found:#?}");
+}
+
+fn without_description(value: &mut Value) {
+    if let Some(map) = value.as_object_mut() {
+        map.remove("description");
+    }
+}
+
+#[test]
+fn the_v2_document_is_upstreams() {
+    let expected = json::parse(include_bytes!("openapi_expected.json")).unwrap();
+    let crds = expected.get("types").and_then(Value::as_array).unwrap();
+    let types: Vec<_> = crds.iter().map(|crd| (EXAMPLE, type_doc(crd))).collect();
+    let v2 = json::parse(&whole(Format::V2Json, &types)).unwrap();
+    let part = |name: &str| v2.get(name).and_then(Value::as_object).unwrap().clone();
+    let (mut paths, mut definitions, mut parameters) =
+        (part("paths"), part("definitions"), part("parameters"));
+    for (_, path) in paths.iter_mut() {
+        for (method, operation) in path.as_object_mut().unwrap().iter_mut() {
+            let list = if method == "parameters" { Some(operation) } else { operation.get_mut("parameters") };
+            for parameter in list.and_then(Value::as_array_mut).into_iter().flatten() {
+                if parameter.get("name").and_then(Value::as_str) != Some("name") {
+                    without_description(parameter);
+                }
+            }
+        }
+    }
+    definitions.retain(|name, _| !name.starts_with("io.k8s."));
+    for (_, parameter) in parameters.iter_mut() {
+        without_description(parameter);
+    }
+    let theirs = expected.get("v2").unwrap();
+    let mut found = Vec::new();
+    differences("/paths", &paths.into(), theirs.get("paths").unwrap(), &mut found);
+    differences("/definitions", &definitions.into(), theirs.get("definitions").unwrap(), &mut found);
+    differences("/parameters", &parameters.into(), theirs.get("parameters").unwrap(), &mut found);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// All built-in types.
+fn all_built_in() -> Vec<Type<'static>> {
+    let doc = |plural, kind, list_kind| TypeDoc {
+        plural,
+        kind,
+        list_kind,
+        namespaced: false,
+        schema: None,
+        status: true,
+        scale: false,
+        selectable_fields: Vec::new(),
+        built_in: true,
+        preserve_unknown_fields: false,
+        strategic_merge_patch: true,
+    };
+    let crd = doc("customresourcedefinitions", "CustomResourceDefinition", "CustomResourceDefinitionList");
+    let tpr = doc("thirdpartyresources", "ThirdPartyResource", "ThirdPartyResourceList");
+    let group = "apiextensions.k8s.io";
+    vec![
+        (GroupVersionDoc { group: "", version: "v1" }, doc("namespaces", "Namespace", "NamespaceList")),
+        (GroupVersionDoc { group, version: "v1" }, crd.clone()),
+        (GroupVersionDoc { group, version: "v1beta1" }, crd),
+        (GroupVersionDoc { group: "apiextension.k8s.io", version: "v1beta1" }, tpr),
+    ]
+}
+
+/// A schema without any description; fields that are called so stay.
+fn undescribed(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(k, v)| *k != "description" || v.as_str().is_none());
+            Value::Object(kept.map(|(k, v)| (k, undescribed(v))).collect())
+        }
+        Value::Array(items) => items.iter().map(undescribed).collect::<Vec<_>>().into(),
+        other => other.clone(),
+    }
+}
+
+/// With references that are wrapped, to carry a description or a default, told apart no more from those that are not.
+fn unwrapped(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let wrapped = |(key, value): (&str, &Value)| match value {
+                Value::Array(of) if key == "allOf" => of.first().and_then(|of| of.get("$ref")).cloned(),
+                _ => None,
+            };
+            let entry = |(key, value): (&str, &Value)| match wrapped((key, value)) {
+                Some(reference) => ("$ref".to_owned(), reference),
+                None => (key.to_owned(), unwrapped(value)),
+            };
+            Value::Object(map.iter().map(entry).collect())
+        }
+        Value::Array(items) => items.iter().map(unwrapped).collect::<Vec<_>>().into(),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn registrations_have_the_fields_that_upstream_publishes() {
+    let expected = json::parse(include_bytes!("openapi_expected.json")).unwrap();
+    let mut theirs = expected.get("builtIn").unwrap().clone();
+    let mut ours = Map::new();
+    for built_in in all_built_in().into_iter().filter(|(gv, _)| gv.group == "apiextensions.k8s.io") {
+        let document = v3_document(&[built_in]);
+        let schemas = document.at(&["components", "schemas"]).and_then(Value::as_object).unwrap();
+        for (name, schema) in schemas.iter().filter(|(name, _)| name.contains("apiextensions-apiserver")) {
+            ours.insert(name, undescribed(schema));
+        }
+    }
+    // Lists are made as those of registered types are, whose metadata has no default.
+    for (_, list) in theirs.as_object_mut().unwrap().iter_mut().filter(|(name, _)| name.ends_with("List")) {
+        let metadata = list.get_mut("properties").and_then(|p| p.get_mut("metadata")).unwrap();
+        metadata.as_object_mut().unwrap().remove("default");
+    }
+    let mut found = Vec::new();
+    differences("", &unwrapped(&ours.into()), &unwrapped(&theirs), &mut found);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The target of a reference, wrapped or not.
+fn target<'a>(schema: &Value, schemas: &'a Value) -> &'a Value {
+    let wrapped = schema.get("allOf").and_then(Value::as_array).and_then(<[Value]>::first);
+    let name = wrapped.unwrap_or(schema).get("$ref").and_then(Value::as_str).unwrap();
+    schemas.get(name.strip_prefix("#/components/schemas/").unwrap()).unwrap()
+}
+
+/// Each field that a body of a built-in type may have is published, and no other.
+#[test]
+fn built_in_types_publish_what_is_decoded() {
+    fn check(schema: &Value, schemas: &Value, fields: &'static Struct, seen: &mut Vec<&'static str>) {
+        if seen.contains(&fields.go_type) || fields.go_type.ends_with("ObjectMeta") {
+            return;
+        }
+        seen.push(fields.go_type);
+        let published = schema.get("properties").and_then(Value::as_object);
+        let published: Vec<&str> = published.into_iter().flat_map(Map::keys).collect();
+        let mut decoded: Vec<&str> = fields.fields.iter().map(|field| field.name).collect();
+        decoded.sort_unstable();
+        assert_eq!(published, decoded, "{}", fields.go_type);
+        for field in fields.fields {
+            let mut shape = &field.shape;
+            let mut schema = schema.at(&["properties", field.name]).unwrap();
+            while let Shape::Pointer(inner)
+            | Shape::List(inner)
+            | Shape::Map(inner)
+            | Shape::Named(_, inner) = shape
+            {
+                shape = inner;
+                schema = schema.get("items").or(schema.get("additionalProperties")).unwrap_or(schema);
+            }
+            if let Shape::Struct(inner) = shape {
+                check(target(schema, schemas), schemas, inner, seen);
+            }
+        }
+    }
+    let mut seen = Vec::new();
+    let shapes = [&kindom_api::namespace::NAMESPACE, &kindom_api::crd::CRD];
+    for ((gv, doc), fields) in all_built_in().into_iter().zip(shapes) {
+        let end = format!(".{}", doc.kind);
+        let document = v3_document(&[(gv, doc)]);
+        let schemas = document.at(&["components", "schemas"]).unwrap();
+        let (_, schema) = schemas.as_object().unwrap().iter().find(|(name, _)| name.ends_with(&end)).unwrap();
+        check(schema, schemas, fields, &mut seen);
+    }
+    assert!(seen.contains(&"v1.NamespaceCondition") && seen.contains(&"v1.ValidationRule"), "{seen:?}");
+}
+
+#[test]
+fn protobuf_says_what_json_says() {
+    let expected = json::parse(include_bytes!("openapi_expected.json")).unwrap();
+    let crds = expected.get("types").and_then(Value::as_array).unwrap();
+    let mut types: Vec<_> = crds.iter().map(|crd| (EXAMPLE, type_doc(crd))).collect();
+    types.extend(all_built_in());
+    let json_document = json::parse(&whole(Format::V2Json, &types)).unwrap();
+    let read = gnostic::document(&whole(Format::V2Protobuf, &types));
+    let mut found = Vec::new();
+    differences("", &gnostic::without_zeros(read), &gnostic::without_zeros(json_document), &mut found);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_type_of_a_built_in_name_describes_nothing_anew() {
+    let mut types = all_built_in();
+    let alone = json::parse(&whole(Format::V2Json, &types)).unwrap();
+    // After built-in types, as callers put them.
+    let gv = GroupVersionDoc { group: "core.api.k8s.io", version: "v1" };
+    types.push((gv, TypeDoc { built_in: false, ..types[0].1.clone() }));
+    let with_rival = json::parse(&whole(Format::V2Json, &types)).unwrap();
+    assert!(alone.get("definitions") == with_rival.get("definitions"));
+    assert!(alone.get("paths") != with_rival.get("paths"));
 }
 
 #[test]
@@ -94,31 +311,29 @@ fn every_reference_resolves() {
             _ => {}
         }
     }
-    let doc = TypeDoc {
-        plural: "namespaces",
-        kind: "Namespace",
-        list_kind: "NamespaceList",
-        namespaced: false,
-        schema: None,
-        status: true,
-        scale: false,
-        selectable_fields: Vec::new(),
-        schema_prefix: Some("io.k8s.api.core.v1"),
-        strategic_merge_patch: true,
-    };
-    let document = v3_document(&GroupVersionDoc { group: "", version: "v1", types: vec![doc] });
-    let mut found = Vec::new();
-    references(&document, &mut found);
-    let schemas = document.at(&["components", "schemas"]).unwrap();
-    for reference in found {
-        assert!(
-            schemas.get(reference.strip_prefix("#/components/schemas/").unwrap()).is_some(),
-            "{reference}"
-        );
+    let built_in = all_built_in();
+    for built_in in &built_in {
+        let document = v3_document(std::slice::from_ref(built_in));
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        let schemas = document.at(&["components", "schemas"]).unwrap();
+        for reference in found {
+            let name = reference.strip_prefix("#/components/schemas/").unwrap();
+            assert!(schemas.get(name).is_some(), "{reference}");
+        }
     }
+    let document = v3_document(&built_in[..1]);
     let create = document.at(&["paths", "/api/v1/namespaces", "post", "operationId"]).unwrap();
     assert_eq!(create.as_str(), Some("createCoreV1Namespace"));
     let patch =
         document.at(&["paths", "/api/v1/namespaces/{name}", "patch", "requestBody", "content"]).unwrap();
     assert!(patch.get("application/strategic-merge-patch+json").is_some());
+
+    let document = json::parse(&whole(Format::V2Json, &built_in)).unwrap();
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    for reference in found {
+        let path: Vec<&str> = reference.strip_prefix("#/").unwrap().split('/').collect();
+        assert!(document.at(&path).is_some(), "{reference}");
+    }
 }

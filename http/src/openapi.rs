@@ -1,0 +1,240 @@
+//! OpenAPI: v3 by group-version and v2 of everything, made when they are asked for (kube-openapi `pkg/handler3` and
+//! `pkg/handler`, 1.37).
+//!
+//! Nothing is kept. What a document depends on is hashed, so that whoever has it is told so without its being made; whoever
+//! has not is sent it type by type, and of thousands of types one schema is in memory at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, HttpResponse};
+use kindom_api::{Value, json, object};
+use kindom_registry_actor::GroupRoutes;
+use kindom_resource_actor::{ResourceHandle, TypeSpec};
+use kindom_schema::openapi::{
+    Document, Format, GroupVersionDoc, TypeDoc, preserves_unknown_fields, selectable_fields,
+    structural_schema,
+};
+use sha2::{Digest as _, Sha512};
+
+use crate::RequestError;
+use crate::dispatch::header_of;
+use crate::documents::{self, groups, start_tagged, tagged};
+use crate::negotiate::{Endpoint, Format as Written, JSON, accept, preferred};
+use crate::query::Query;
+use crate::respond::{send_pieces, start};
+use crate::state::State;
+use crate::status::Failure;
+
+/// The media type of v2 in protobuf, as answers say it; requests may still have an `@` for the dot before `v1.0`.
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V2_PROTOBUF_BEFORE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// A type and the versions of it that a document describes.
+struct Described {
+    spec: Arc<TypeSpec>,
+    versions: Vec<String>,
+}
+
+impl Described {
+    /// One that a v2 document describes: in all versions that are served.
+    fn whole(spec: Arc<TypeSpec>) -> Self {
+        let versions = spec.versions.iter().filter(|v| v.served).map(|v| v.name.clone()).collect();
+        Self { spec, versions }
+    }
+
+    /// What the document says of it, in each version. `registration` is its stored registration, if it has one.
+    fn docs<'a>(
+        &'a self,
+        registration: &'a Value,
+    ) -> impl Iterator<Item = (GroupVersionDoc<'a>, TypeDoc<'a>)> {
+        let spec = &*self.spec;
+        self.versions.iter().map(move |version| {
+            let doc = TypeDoc {
+                plural: &spec.names.plural,
+                kind: &spec.names.kind,
+                list_kind: &spec.names.list_kind,
+                namespaced: spec.namespaced(),
+                schema: structural_schema(registration, version),
+                preserve_unknown_fields: preserves_unknown_fields(registration),
+                status: spec.subresources(version).any(|name| name == "status"),
+                scale: spec.subresources(version).any(|name| name == "scale"),
+                selectable_fields: selectable_fields(registration, version),
+                built_in: spec.registration.is_none(),
+                strategic_merge_patch: false,
+            };
+            (GroupVersionDoc { group: &spec.group, version }, doc)
+        })
+    }
+
+    /// What is said of it depends on this.
+    fn hash_into(&self, hasher: &mut Sha512) {
+        let (spec, names) = (&*self.spec, &self.spec.names);
+        for version in &self.versions {
+            let epoch = spec.version(version).map_or(0, |v| v.epoch);
+            hasher.update(format!(
+                "{} {version} {} {} {} {} {epoch} {} {:?}\n",
+                spec.group,
+                names.plural,
+                names.kind,
+                names.list_kind,
+                spec.namespaced(),
+                env!("CARGO_PKG_VERSION"),
+                spec.subresources(version).collect::<Vec<_>>(),
+            ));
+        }
+    }
+}
+
+/// The pieces of a document: what begins it, each type's paths, each type's schemas, what ends it.
+struct Pieces {
+    document: Option<Document>,
+    start: Option<Vec<u8>>,
+    paths: VecDeque<Described>,
+    schemas: VecDeque<Described>,
+}
+
+impl Pieces {
+    fn new(format: Format, title: &str, version: &str, types: Vec<Described>) -> Self {
+        let (document, start) = Document::start(format, title, version);
+        let paths = types.into();
+        Self { document: Some(document), start: Some(start), paths, schemas: VecDeque::new() }
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if let Some(start) = self.start.take() {
+            return Some(start);
+        }
+        let document = self.document.as_mut()?;
+        let mut piece = Vec::new();
+        if let Some(described) = self.paths.pop_front() {
+            for (gv, doc) in described.docs(&Value::Null) {
+                piece.extend(document.paths(&gv, &doc));
+            }
+            self.schemas.push_back(described);
+            return Some(piece);
+        }
+        let Some(described) = self.schemas.pop_front() else {
+            return self.document.take().map(Document::end);
+        };
+        // A registration that does not decode was never stored by kindom; without it any object is described.
+        let registration = described.spec.registration.as_ref();
+        let registration = registration.and_then(|r| json::parse(r.object.json()).ok()).unwrap_or_default();
+        for (gv, doc) in described.docs(&registration) {
+            piece.extend(document.schemas(&gv, &doc));
+        }
+        Some(piece)
+    }
+}
+
+/// `/openapi/v3`: where each group-version's document is, by its hash.
+pub(crate) async fn index(state: &State, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+    let groups = groups(state).await?;
+    let table = state.registry.routes().table();
+    let mut paths = kindom_api::Map::new();
+    for group in groups.iter() {
+        for version in &group.versions {
+            let hash = hash(&served(table.group(&group.name), &version.name));
+            let path = path(&group.name, &version.name);
+            let url = format!("/openapi/v3/{path}?hash={hash}");
+            paths.insert(path, object! { "serverRelativeURL": url });
+        }
+    }
+    let document = documents::Document::new(&object! { "paths": Value::Object(paths) });
+    Ok(tagged(request, &document, JSON))
+}
+
+fn path(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+}
+
+/// The types of a group that serve a version.
+fn served(types: Option<&GroupRoutes>, version: &str) -> Vec<Described> {
+    let specs = types.into_iter().flatten().filter_map(|(_, handle)| handle.spec());
+    let specs = specs.filter(|spec| spec.version(version).is_some_and(|v| v.served));
+    // A built-in type comes first, as nothing may describe its schemas anew.
+    let (own, registered): (Vec<_>, Vec<_>) = specs.partition(|spec| spec.registration.is_none());
+    let types = own.into_iter().chain(registered);
+    types.map(|spec| Described { spec, versions: vec![version.to_owned()] }).collect()
+}
+
+fn hash(types: &[Described]) -> String {
+    let mut hasher = Sha512::new();
+    types.iter().for_each(|described| described.hash_into(&mut hasher));
+    hasher.finalize().iter().map(|b| format!("{b:02X}")).collect()
+}
+
+/// The document of a group-version.
+pub(crate) async fn v3(
+    state: &State,
+    request: &HttpRequest,
+    query: &Query,
+    group: &str,
+    version: &str,
+) -> Result<HttpResponse, Failure> {
+    // Another form than JSON is refused without a word, as kube-openapi's handler does.
+    let accepted = accept(header_of(request, header::ACCEPT), Endpoint::Plain);
+    if !accepted.is_ok_and(|accepted| accepted.format == Written::Json) {
+        return Ok(start(406).finish());
+    }
+    groups(state).await?;
+    let types = served(state.registry.routes().table().group(group), version);
+    if types.is_empty() {
+        return Err(RequestError::NotFound.into());
+    }
+    let hash = hash(&types);
+    let wanted = query.get("hash");
+    if wanted.is_some_and(|wanted| wanted != hash) {
+        // kube-openapi `handler3`: the client is sent to the document of now.
+        let now = format!("/openapi/v3/{}?hash={hash}", path(group, version));
+        return Ok(start(301).insert_header((header::LOCATION, now)).finish());
+    }
+    let (is_known, mut builder) = start_tagged(request, &hash, JSON);
+    if is_known {
+        return Ok(builder.finish());
+    }
+    if wanted.is_some() {
+        // A document is known by its hash, so it never changes.
+        builder.insert_header((header::CACHE_CONTROL, "public, immutable"));
+        let in_a_year = i64::from(365 * 24 * 3600) + state.now_seconds();
+        builder.insert_header((header::EXPIRES, http_date(in_a_year)));
+    }
+    let pieces = Pieces::new(Format::V3, "Kubernetes CRD Swagger", "v0.1.0", types);
+    Ok(send_pieces(request, builder, pieces))
+}
+
+fn http_date(unix_seconds: i64) -> String {
+    let seconds = u64::try_from(unix_seconds).unwrap_or(0);
+    header::HttpDate::from(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
+}
+
+/// `/openapi/v2`: everything that is served, as JSON or protobuf. kubectl asks for protobuf alone.
+pub(crate) async fn v2(state: &State, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+    let offers =
+        [(JSON, Format::V2Json), (V2_PROTOBUF_BEFORE, Format::V2Protobuf), (V2_PROTOBUF, Format::V2Protobuf)];
+    let Some(format) = preferred(header_of(request, header::ACCEPT), &offers) else {
+        return Ok(start(406).finish());
+    };
+    groups(state).await?;
+    let table = state.registry.routes().table();
+    let mut specs: Vec<Arc<TypeSpec>> =
+        table.groups().flat_map(|(_, types)| types.values().filter_map(ResourceHandle::spec)).collect();
+    // Built-in types come first, as nothing may describe their schemas anew.
+    specs.sort_by(|a, b| {
+        let key = |spec: &TypeSpec| spec.registration.is_some();
+        (key(a), &a.group, &a.names.plural).cmp(&(key(b), &b.group, &b.names.plural))
+    });
+    let types: Vec<Described> = specs.into_iter().map(Described::whole).collect();
+    let content_type = if format == Format::V2Json { JSON } else { V2_PROTOBUF };
+    let (is_known, mut builder) = start_tagged(request, &hash(&types), content_type);
+    if is_known {
+        return Ok(builder.finish());
+    }
+    Ok(send_pieces(request, builder, Pieces::new(format, "kindom", env!("CARGO_PKG_VERSION"), types)))
+}

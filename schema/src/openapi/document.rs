@@ -1,0 +1,191 @@
+//! Documents, written piece by piece: the v3 document of a group-version, and the v2 document of all types as JSON or as
+//! gnostic's protobuf.
+//!
+//! With thousands of types a document has hundreds of megabytes, so it is never there as a whole: it is written type by
+//! type, first all paths, then all schemas, and who sends it holds one type's piece at a time.
+//!
+//! ```
+//! use kindom_schema::openapi::{Document, Format};
+//!
+//! let (mut document, mut bytes) = Document::start(Format::V3, "kindom", "1.0");
+//! // document.paths(…), then document.schemas(…), for each type
+//! bytes.extend(document.end());
+//! assert!(bytes.starts_with(br#"{"openapi":"3.0.0","info":{"title":"kindom","version":"1.0"},"paths":{"#));
+//! ```
+
+use std::collections::BTreeSet;
+
+use kindom_api::{Map, Value, object};
+
+use super::{
+    Form, GroupVersionDoc, Names, SCALE, TypeDoc, built_in, operations, protobuf, published, shared,
+};
+
+/// How a document is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// OpenAPI 3.0 as JSON.
+    V3,
+    /// OpenAPI 2.0 as JSON.
+    V2Json,
+    /// OpenAPI 2.0 as gnostic's `openapi_v2.Document`.
+    V2Protobuf,
+}
+
+impl Format {
+    fn form(self) -> Form {
+        if self == Self::V3 { Form::V3 } else { Form::V2 }
+    }
+}
+
+/// A document that is being written. Each call gives the bytes that come next.
+#[derive(Debug)]
+pub struct Document {
+    format: Format,
+    shared: Value,
+    /// What the program itself describes, which no registered type may describe anew.
+    own: BTreeSet<String>,
+    /// The member of the document that is open.
+    section: Section,
+    /// Whether it has an entry.
+    has_entries: bool,
+    has_scale: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Paths,
+    Schemas,
+    Parameters,
+}
+
+impl Document {
+    /// A document of nothing yet, and its first bytes.
+    #[must_use]
+    pub fn start(format: Format, title: &str, version: &str) -> (Self, Vec<u8>) {
+        let info = object! { "title": title, "version": version };
+        let mut out = Vec::new();
+        match format {
+            Format::V3 => out.extend_from_slice(br#"{"openapi":"3.0.0","info":"#),
+            Format::V2Json => out.extend_from_slice(br#"{"swagger":"2.0","info":"#),
+            Format::V2Protobuf => protobuf::head(&info, &mut out),
+        }
+        if format != Format::V2Protobuf {
+            info.write_to(&mut out);
+            out.extend_from_slice(br#","paths":{"#);
+        }
+        let document = Self {
+            format,
+            shared: shared(),
+            own: BTreeSet::new(),
+            section: Section::Paths,
+            has_entries: false,
+            has_scale: false,
+        };
+        (document, out)
+    }
+
+    /// The paths of a type.
+    #[must_use]
+    pub fn paths(&mut self, gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Vec<u8> {
+        let mut paths = Map::new();
+        operations::add(gv, doc, &Names::of(gv, doc), &self.shared, self.format.form(), &mut paths);
+        self.has_scale |= doc.scale;
+        let mut out = Vec::new();
+        for (path, item) in paths.iter() {
+            self.entry(Section::Paths, path, item, &mut out);
+        }
+        out
+    }
+
+    /// The schemas of a type. After the first call there are no more paths. Built-in types come first: what is called as
+    /// one of their schemas is not described again. Of the types of a group-version one may be built in.
+    #[must_use]
+    pub fn schemas(&mut self, gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.shared_schemas(&mut out);
+        let (names, form) = (Names::of(gv, doc), self.format.form());
+        let list = published::list(gv, doc, &names, form);
+        if doc.built_in {
+            for (name, schema) in built_in::schemas(gv, doc.kind, &names.prefix) {
+                self.own_schema(&name, self.in_form(schema), &mut out);
+            }
+            self.own_schema(&names.list_schema, list, &mut out);
+            return out;
+        }
+        let object = published::object(gv, doc, form);
+        for (name, schema) in [(&names.schema, object), (&names.list_schema, list)] {
+            if !self.own.contains(name) {
+                self.entry(Section::Schemas, name, &schema, &mut out);
+            }
+        }
+        out
+    }
+
+    /// The last bytes.
+    #[must_use]
+    pub fn end(mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.shared_schemas(&mut out);
+        if self.format != Format::V3 {
+            for (name, parameter) in operations::shared_parameters(&self.shared).iter() {
+                self.entry(Section::Parameters, name, parameter, &mut out);
+            }
+        }
+        out.extend_from_slice(match self.format {
+            Format::V3 => b"}}}",
+            Format::V2Json => b"}}",
+            Format::V2Protobuf => b"",
+        });
+        out
+    }
+
+    /// What all types refer to comes before the first of them.
+    fn shared_schemas(&mut self, out: &mut Vec<u8>) {
+        if self.section != Section::Paths {
+            return;
+        }
+        let schemas = self.shared.get("schemas").and_then(Value::as_object).cloned().unwrap_or_default();
+        let has_scale = self.has_scale;
+        for (name, schema) in schemas.iter().filter(|(name, _)| has_scale || !name.starts_with(SCALE)) {
+            self.own_schema(name, self.in_form(schema.clone()), out);
+        }
+    }
+
+    /// A schema made for v3, in the document's form.
+    fn in_form(&self, schema: Value) -> Value {
+        if self.format == Format::V3 { schema } else { built_in::to_v2(&schema) }
+    }
+
+    fn own_schema(&mut self, name: &str, schema: Value, out: &mut Vec<u8>) {
+        if self.own.insert(name.to_owned()) {
+            self.entry(Section::Schemas, name, &schema, out);
+        }
+    }
+
+    fn entry(&mut self, section: Section, name: &str, value: &Value, out: &mut Vec<u8>) {
+        let starts = std::mem::replace(&mut self.section, section) != section;
+        if self.format == Format::V2Protobuf {
+            return match section {
+                Section::Paths => protobuf::path(name, value, out),
+                Section::Schemas => protobuf::schema(name, value, out),
+                Section::Parameters => protobuf::parameter(name, value, out),
+            };
+        }
+        if starts {
+            self.has_entries = false;
+            out.extend_from_slice(match (section, self.format) {
+                (Section::Paths, _) => b"",
+                (Section::Schemas, Format::V3) => br#"},"components":{"schemas":{"#,
+                (Section::Schemas, _) => br#"},"definitions":{"#,
+                (Section::Parameters, _) => br#"},"parameters":{"#,
+            });
+        }
+        if std::mem::replace(&mut self.has_entries, true) {
+            out.push(b',');
+        }
+        Value::from(name).write_to(out);
+        out.push(b':');
+        value.write_to(out);
+    }
+}

@@ -1,0 +1,328 @@
+//! gnostic's form of the document (`openapiv2/OpenAPIv2.proto` of gnostic-models 0.7.0, package `openapi.v2`).
+//!
+//! A message inside of another may come in pieces: a parser merges them (protobuf's encoding guide, "Last One Wins"). So
+//! each path, schema and parameter is a piece of the document's `paths`, `definitions` or `parameters`, and none of the
+//! three has to be there as a whole before its length is known.
+//!
+//! Worked example: the path `/x` without operations is `42 08 12 06 0a 02 2f 78 12 00`: field 8 of the document, of 8 bytes, has
+//! field 2 (a named path) of 6 bytes, which has its name and what is there: nothing.
+
+use kindom_api::{Map, Value};
+
+/// A message: its fields by their JSON names.
+struct Message {
+    fields: &'static [Field],
+    /// The number of the field that `x-…` members go to; 0 if they go nowhere.
+    extensions: u32,
+}
+
+struct Field(&'static str, u32, Kind);
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Texts,
+    Bool,
+    Integer,
+    Double,
+    /// Any value, as YAML.
+    Any,
+    /// A list of any values.
+    Anys,
+    One(&'static Message),
+    /// A map of messages.
+    Named(&'static Message),
+    /// Text or a list of texts.
+    Type,
+    /// A schema, in a message of its own.
+    Items,
+    /// A schema or a boolean.
+    SchemaOrBool,
+    Parameters,
+    /// By status code.
+    Responses,
+    ResponseSchema,
+}
+
+static INFO: Message =
+    Message { fields: &[Field("title", 1, Kind::Text), Field("version", 2, Kind::Text)], extensions: 7 };
+
+static EXTERNAL_DOCS: Message =
+    Message { fields: &[Field("description", 1, Kind::Text), Field("url", 2, Kind::Text)], extensions: 3 };
+
+static SCHEMA: Message = Message {
+    fields: &[
+        Field("$ref", 1, Kind::Text),
+        Field("format", 2, Kind::Text),
+        Field("title", 3, Kind::Text),
+        Field("description", 4, Kind::Text),
+        Field("default", 5, Kind::Any),
+        Field("multipleOf", 6, Kind::Double),
+        Field("maximum", 7, Kind::Double),
+        Field("exclusiveMaximum", 8, Kind::Bool),
+        Field("minimum", 9, Kind::Double),
+        Field("exclusiveMinimum", 10, Kind::Bool),
+        Field("maxLength", 11, Kind::Integer),
+        Field("minLength", 12, Kind::Integer),
+        Field("pattern", 13, Kind::Text),
+        Field("maxItems", 14, Kind::Integer),
+        Field("minItems", 15, Kind::Integer),
+        Field("uniqueItems", 16, Kind::Bool),
+        Field("maxProperties", 17, Kind::Integer),
+        Field("minProperties", 18, Kind::Integer),
+        Field("required", 19, Kind::Texts),
+        Field("enum", 20, Kind::Anys),
+        Field("additionalProperties", 21, Kind::SchemaOrBool),
+        Field("type", 22, Kind::Type),
+        Field("items", 23, Kind::Items),
+        Field("properties", 25, Kind::Named(&SCHEMA)),
+        Field("externalDocs", 29, Kind::One(&EXTERNAL_DOCS)),
+        Field("example", 30, Kind::Any),
+    ],
+    extensions: 31,
+};
+
+static BODY_PARAMETER: Message = Message {
+    fields: &[
+        Field("description", 1, Kind::Text),
+        Field("name", 2, Kind::Text),
+        Field("in", 3, Kind::Text),
+        Field("required", 4, Kind::Bool),
+        Field("schema", 5, Kind::One(&SCHEMA)),
+    ],
+    extensions: 6,
+};
+
+static QUERY_PARAMETER: Message = Message {
+    fields: &[
+        Field("required", 1, Kind::Bool),
+        Field("in", 2, Kind::Text),
+        Field("description", 3, Kind::Text),
+        Field("name", 4, Kind::Text),
+        Field("type", 6, Kind::Text),
+        Field("uniqueItems", 20, Kind::Bool),
+    ],
+    extensions: 23,
+};
+
+static PATH_PARAMETER: Message = Message {
+    fields: &[
+        Field("required", 1, Kind::Bool),
+        Field("in", 2, Kind::Text),
+        Field("description", 3, Kind::Text),
+        Field("name", 4, Kind::Text),
+        Field("type", 5, Kind::Text),
+        Field("uniqueItems", 19, Kind::Bool),
+    ],
+    extensions: 22,
+};
+
+static REFERENCE: Message = Message { fields: &[Field("$ref", 1, Kind::Text)], extensions: 0 };
+
+static RESPONSE: Message = Message {
+    fields: &[Field("description", 1, Kind::Text), Field("schema", 2, Kind::ResponseSchema)],
+    extensions: 5,
+};
+
+static OPERATION: Message = Message {
+    fields: &[
+        Field("tags", 1, Kind::Texts),
+        Field("description", 3, Kind::Text),
+        Field("operationId", 5, Kind::Text),
+        Field("produces", 6, Kind::Texts),
+        Field("consumes", 7, Kind::Texts),
+        Field("parameters", 8, Kind::Parameters),
+        Field("responses", 9, Kind::Responses),
+        Field("schemes", 10, Kind::Texts),
+    ],
+    extensions: 13,
+};
+
+static PATH_ITEM: Message = Message {
+    fields: &[
+        Field("get", 2, Kind::One(&OPERATION)),
+        Field("put", 3, Kind::One(&OPERATION)),
+        Field("post", 4, Kind::One(&OPERATION)),
+        Field("delete", 5, Kind::One(&OPERATION)),
+        Field("patch", 8, Kind::One(&OPERATION)),
+        Field("parameters", 9, Kind::Parameters),
+    ],
+    extensions: 10,
+};
+
+/// The document up to its paths.
+pub(super) fn head(info: &Value, out: &mut Vec<u8>) {
+    bytes(1, b"2.0", out);
+    bytes(2, &message(info, &INFO), out);
+}
+
+/// A path of the document.
+pub(super) fn path(path: &str, item: &Value, out: &mut Vec<u8>) {
+    bytes(8, &field(2, &named(path, &message(item, &PATH_ITEM))), out);
+}
+
+/// A schema of the document.
+pub(super) fn schema(name: &str, schema: &Value, out: &mut Vec<u8>) {
+    bytes(9, &field(1, &named(name, &message(schema, &SCHEMA))), out);
+}
+
+/// A shared parameter of the document.
+pub(super) fn parameter(name: &str, parameter: &Value, out: &mut Vec<u8>) {
+    bytes(10, &field(1, &named(name, &parameter_of(parameter))), out);
+}
+
+/// `openapi.v2.Parameter`
+fn parameter_of(parameter: &Value) -> Vec<u8> {
+    match parameter.get("in").and_then(Value::as_str) {
+        Some("body") => field(1, &message(parameter, &BODY_PARAMETER)),
+        Some("path") => field(2, &field(4, &message(parameter, &PATH_PARAMETER))),
+        _ => field(2, &field(3, &message(parameter, &QUERY_PARAMETER))),
+    }
+}
+
+fn message(value: &Value, message: &Message) -> Vec<u8> {
+    let mut out = Vec::new();
+    let Some(map) = value.as_object() else { return out };
+    for Field(name, number, kind) in message.fields {
+        if let Some(value) = map.get(name) {
+            encode(value, *number, *kind, &mut out);
+        }
+    }
+    for (name, value) in map.iter().filter(|(name, _)| message.extensions != 0 && name.starts_with("x-")) {
+        bytes(message.extensions, &named(name, &any(value)), &mut out);
+    }
+    out
+}
+
+/// What a value does not fit is left out, as a default is.
+fn encode(value: &Value, number: u32, kind: Kind, out: &mut Vec<u8>) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned().into_bytes();
+    let each = |value: &Value, of: &mut dyn FnMut(&Value)| {
+        value.as_array().unwrap_or_default().iter().for_each(of);
+    };
+    match kind {
+        Kind::Text => bytes(number, &text(value), out),
+        Kind::Texts => each(value, &mut |item| bytes(number, &text(item), out)),
+        Kind::Bool => {
+            if value.as_bool() == Some(true) {
+                tag(number, WIRE_VARINT, out);
+                out.push(1);
+            }
+        }
+        Kind::Integer => {
+            if let Some(n) = value.as_i64().filter(|n| *n != 0) {
+                tag(number, WIRE_VARINT, out);
+                varint(n.cast_unsigned(), out);
+            }
+        }
+        Kind::Double => {
+            if let Some(x) = value.as_f64().filter(|x| *x != 0.0) {
+                tag(number, WIRE_FIXED64, out);
+                out.extend_from_slice(&x.to_le_bytes());
+            }
+        }
+        Kind::Any => bytes(number, &any(value), out),
+        Kind::Anys => each(value, &mut |item| bytes(number, &any(item), out)),
+        Kind::One(of) => bytes(number, &message(value, of), out),
+        Kind::Named(of) => {
+            let mut map = Vec::new();
+            for (name, value) in value.as_object().into_iter().flat_map(Map::iter) {
+                bytes(1, &named(name, &message(value, of)), &mut map);
+            }
+            bytes(number, &map, out);
+        }
+        Kind::Type => bytes(number, &field(1, &text(value)), out),
+        Kind::Items => bytes(number, &field(1, &message(value, &SCHEMA)), out),
+        Kind::SchemaOrBool => match value.as_bool() {
+            // Of a choice, what is false is there too.
+            Some(allows) => bytes(number, &[2 << 3, u8::from(allows)], out),
+            None => bytes(number, &field(1, &message(value, &SCHEMA)), out),
+        },
+        Kind::Parameters => each(value, &mut |item| {
+            let item = match item.get("$ref") {
+                Some(_) => field(2, &message(item, &REFERENCE)),
+                None => field(1, &parameter_of(item)),
+            };
+            bytes(number, &item, out);
+        }),
+        Kind::Responses => {
+            let mut responses = Vec::new();
+            for (code, response) in value.as_object().into_iter().flat_map(Map::iter) {
+                bytes(1, &named(code, &field(1, &message(response, &RESPONSE))), &mut responses);
+            }
+            bytes(number, &responses, out);
+        }
+        Kind::ResponseSchema => bytes(number, &field(1, &message(value, &SCHEMA)), out),
+    }
+}
+
+/// `openapi.v2.Any`: the value as YAML, which JSON is once what YAML does not print is escaped.
+fn any(value: &Value) -> Vec<u8> {
+    let mut yaml = String::new();
+    for c in String::from_utf8_lossy(&value.to_vec()).chars() {
+        if matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') {
+            yaml.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            yaml.push(c);
+        }
+    }
+    yaml.push('\n');
+    field(2, yaml.as_bytes())
+}
+
+/// `NamedSchema` and its like.
+fn named(name: &str, value: &[u8]) -> Vec<u8> {
+    let mut out = field(1, name.as_bytes());
+    bytes(2, value, &mut out);
+    out
+}
+
+const WIRE_VARINT: u32 = 0;
+const WIRE_FIXED64: u32 = 1;
+const WIRE_BYTES: u32 = 2;
+
+fn field(number: u32, value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len() + 8);
+    bytes(number, value, &mut out);
+    out
+}
+
+fn bytes(number: u32, value: &[u8], out: &mut Vec<u8>) {
+    tag(number, WIRE_BYTES, out);
+    varint(u64::try_from(value.len()).unwrap_or(u64::MAX), out);
+    out.extend_from_slice(value);
+}
+
+fn tag(number: u32, wire: u32, out: &mut Vec<u8>) {
+    varint(u64::from(number << 3 | wire), out);
+}
+
+fn varint(mut n: u64, out: &mut Vec<u8>) {
+    while n >= 0x80 {
+        out.push(u8::try_from(n & 0x7f).unwrap_or(0) | 0x80);
+        n >>= 7;
+    }
+    out.push(u8::try_from(n).unwrap_or(0));
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::object;
+
+    use super::{path, schema};
+
+    #[test]
+    fn the_worked_example() {
+        let mut out = Vec::new();
+        path("/x", &object! {}, &mut out);
+        assert_eq!(out, [0x42, 8, 0x12, 6, 0x0a, 2, b'/', b'x', 0x12, 0]);
+    }
+
+    #[test]
+    fn what_yaml_does_not_print_is_escaped() {
+        let mut out = Vec::new();
+        schema("K", &object! { "enum": vec!["a\u{7f}\u{2028}ä"] }, &mut out);
+        let text = String::from_utf8_lossy(&out).into_owned();
+        assert!(text.ends_with("\"a\\u007f\\u2028ä\"\n"), "{text}");
+    }
+}
