@@ -22,7 +22,8 @@ pub(crate) fn coerce(
                 resource(map, at, unknown)?;
             }
             let (mut cursor, additional) = (node.cursor(), node.additional().schema());
-            for (key, value) in map.iter_mut() {
+            let deep = |value: &Value| matches!(value, Value::Object(_) | Value::Array(_));
+            for (key, value) in map.iter_mut().filter(|(_, value)| deep(value)) {
                 if let Some(child) = cursor.property(key) {
                     coerce(value, child, &at.child(key), unknown)?;
                 } else if let Some(child) = additional {

@@ -2,7 +2,7 @@
 
 use kindom_api::{Map, Value};
 
-use crate::node::Node;
+use crate::node::{Fields, Node};
 
 /// Whether there is a null anywhere. Most objects have none, and asking is far cheaper than looking fields up.
 pub(crate) fn has_null(value: &Value) -> bool {
@@ -46,20 +46,24 @@ pub(crate) fn fill(value: &mut Value, node: &Node) {
     }
     match value {
         Value::Object(map) => {
-            let mut cursor = node.cursor();
-            let additional = node.additional().schema();
-            let absent = |nodes: &[Node]| nodes.iter().any(|node| node.default.is_some());
-            let mut some_absent = false;
+            let (mut cursor, additional) = (node.cursor(), node.additional().schema());
+            let defaults = node.fields.as_deref().map_or(0, Fields::defaults);
+            let mut present = 0;
             for (key, value) in map.iter_mut() {
-                let (over, property) = cursor.advance(key);
-                some_absent |= absent(over);
-                if let Some(child) = property.or(additional) {
+                if defaults == 0 && !matches!(value, Value::Object(_) | Value::Array(_) | Value::Null) {
+                    continue;
+                }
+                if let Some(child) = cursor.property(key) {
+                    present += usize::from(child.default.is_some());
+                    replace_null(value, child);
+                    fill(value, child);
+                } else if let Some(child) = additional {
                     replace_null(value, child);
                     fill(value, child);
                 }
             }
-            if some_absent || absent(cursor.rest()) {
-                insert_absent(map, node);
+            if present < defaults {
+                insert_absent(map, node, defaults - present);
             }
         }
         Value::Array(items) => {
@@ -74,17 +78,27 @@ pub(crate) fn fill(value: &mut Value, node: &Node) {
     }
 }
 
-/// Inserts the defaults of absent fields, themselves filled.
-fn insert_absent(map: &mut Map, node: &Node) {
-    for (name, child) in node.properties() {
-        if let Some(default) = child.default.as_deref()
-            && !map.contains_key(name)
-        {
-            let mut default = default.clone();
-            fill(&mut default, child);
-            map.insert(name, default);
+/// Inserts the defaults of absent fields, themselves filled. Of what is there nothing is copied or compared twice.
+fn insert_absent(map: &mut Map, node: &Node, count: usize) {
+    let mut defaults = node
+        .properties()
+        .filter_map(|(name, child)| child.default.as_deref().map(|default| (name, default, child)))
+        .peekable();
+    let mut entries = Vec::with_capacity(map.len() + count);
+    let filled = |(name, default, child): (&str, &Value, &Node)| {
+        let mut default = default.clone();
+        fill(&mut default, child);
+        (Box::from(name), default)
+    };
+    for (key, value) in std::mem::take(map) {
+        while let Some(default) = defaults.next_if(|(name, ..)| **name < *key) {
+            entries.push(filled(default));
         }
+        defaults.next_if(|(name, ..)| **name == *key);
+        entries.push((key, value));
     }
+    entries.extend(defaults.map(filled));
+    *map = Map::from_entries(entries);
 }
 
 fn replace_null(value: &mut Value, node: &Node) {

@@ -7,25 +7,33 @@
 //!
 //! ```text
 //! text      "abc"
-//! names     a b c      those of properties first, by name; then what else is required
-//! nodes     a b        as the names, but only for properties
-//! required  2 1        in the schema's order, which is that of errors
+//! ends       1 2 3     of each name: first those of properties, by name, then what else is required
+//! heads      a b       the first eight bytes of those of properties
+//! nodes      a b
+//! required   2 1       in the schema's order, which is that of errors
 //! ```
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::node::Node;
 
-/// How many names a cursor steps over before it searches: objects have most of what their schemas name.
-const STEPS_MAX: usize = 8;
+/// How many bytes of a name its head has.
+const HEAD: usize = size_of::<u64>();
+
+/// How many names a cursor steps over before it searches: objects have much of what their schemas name.
+const STEPS_MAX: usize = 16;
 
 /// Properties, required fields and additional properties.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     text: Box<str>,
-    names: Box<[Name]>,
+    ends: Box<[u32]>,
+    heads: Box<[u64]>,
     nodes: Box<[Node]>,
     required: Box<[u32]>,
+    /// How many properties have a default.
+    defaults: u32,
     additional: Additional,
 }
 
@@ -48,20 +56,12 @@ impl Additional {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Name {
-    /// See [`head`].
-    head: u64,
-    /// Where it stands in the text.
-    start: u32,
-    len: u32,
-}
-
 /// The first eight bytes as a number, zeros for what is missing, so that numbers order as their names do; names that
 /// differ later are equal here.
+#[inline]
 fn head(name: &str) -> u64 {
     let bytes = name.as_bytes();
-    if let Some(first) = bytes.first_chunk::<8>() {
+    if let Some(first) = bytes.first_chunk::<HEAD>() {
         return u64::from_be_bytes(*first);
     }
     if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
@@ -81,11 +81,11 @@ impl Fields {
     /// `properties` are sorted by name, each there once; so is each of `required`.
     pub(crate) fn new(properties: Vec<(&str, Node)>, required: &[&str], additional: Additional) -> Self {
         let mut fields = Self { additional, ..Self::default() };
-        let (mut text, mut names) = (String::new(), Vec::with_capacity(properties.len()));
+        let (mut text, mut ends) = (String::new(), Vec::with_capacity(properties.len()));
         let mut add = |name: &str| {
-            names.push(Name { head: head(name), start: offset(text.len()), len: offset(name.len()) });
             text.push_str(name);
-            offset(names.len() - 1)
+            ends.push(index(text.len()));
+            index(ends.len() - 1)
         };
         let place = |name: &str| properties.binary_search_by(|(property, _)| (*property).cmp(name));
         let places: Vec<_> = required.iter().map(|name| place(name)).collect();
@@ -95,21 +95,23 @@ impl Fields {
         fields.required = required
             .iter()
             .zip(places)
-            .map(|(name, place)| place.map_or_else(|_| add(name), offset))
+            .map(|(name, place)| place.map_or_else(|_| add(name), index))
             .collect();
+        (fields.text, fields.ends) = (text.into(), ends.into());
+        fields.heads = properties.iter().map(|(name, _)| head(name)).collect();
         fields.nodes = properties.into_iter().map(|(_, node)| node).collect();
+        fields.defaults = index(fields.nodes.iter().filter(|node| node.default.is_some()).count());
         for index in &fields.required {
             if let Some(node) = usize::try_from(*index).ok().and_then(|index| fields.nodes.get_mut(index)) {
                 node.required = true;
             }
         }
-        (fields.text, fields.names) = (text.into(), names.into());
         fields
     }
 
     /// The properties, by name.
     pub(crate) fn properties(&self) -> impl Iterator<Item = (&str, &Node)> {
-        self.names.iter().map(|name| self.text_of(name)).zip(&self.nodes)
+        self.nodes.iter().enumerate().map(|(i, node)| (self.name(i), node))
     }
 
     pub(crate) fn nodes_mut(&mut self) -> &mut [Node] {
@@ -117,16 +119,19 @@ impl Fields {
     }
 
     pub(crate) fn property(&self, name: &str) -> Option<&Node> {
-        let properties = self.names.get(..self.nodes.len())?;
         let head = head(name);
-        let at = properties.binary_search_by(|other| self.order(other, head, name)).ok()?;
-        self.nodes.get(at)
+        let first = self.heads.partition_point(|other| *other < head);
+        self.nodes.get(self.among_equals(first, head, name).ok()?)
     }
 
     /// The names of required fields, in the schema's order.
     pub(crate) fn required(&self) -> impl ExactSizeIterator<Item = &str> {
-        let name = |index: &u32| self.names.get(usize::try_from(*index).ok()?);
-        self.required.iter().map(move |index| name(index).map_or("", |name| self.text_of(name)))
+        self.required.iter().map(|index| usize::try_from(*index).map_or("", |index| self.name(index)))
+    }
+
+    /// How many properties have a default.
+    pub(crate) fn defaults(&self) -> usize {
+        usize::try_from(self.defaults).unwrap_or(usize::MAX)
     }
 
     pub(crate) fn additional(&self) -> &Additional {
@@ -137,24 +142,42 @@ impl Fields {
         &mut self.additional
     }
 
-    fn text_of(&self, name: &Name) -> &str {
-        let range = || Some(usize::try_from(name.start).ok()?..usize::try_from(name.start + name.len).ok()?);
-        range().and_then(|range| self.text.get(range)).unwrap_or("")
+    fn name(&self, index: usize) -> &str {
+        self.place(index).and_then(|place| self.text.get(place)).unwrap_or("")
     }
 
-    /// How a name of this schema stands to another, whose head is given too.
-    fn order(&self, name: &Name, head: u64, other: &str) -> Ordering {
-        let short = |len: usize| len <= size_of::<u64>();
-        name.head.cmp(&head).then_with(|| match usize::try_from(name.len) {
-            Ok(len) if short(len) && short(other.len()) => len.cmp(&other.len()),
-            _ => self.text_of(name).cmp(other),
-        })
+    fn place(&self, index: usize) -> Option<Range<usize>> {
+        let end = |index: usize| usize::try_from(*self.ends.get(index)?).ok();
+        Some(index.checked_sub(1).and_then(end).unwrap_or(0)..end(index)?)
+    }
+
+    /// How a name stands to another that has the same head.
+    fn order(&self, index: usize, other: &str) -> Ordering {
+        let place = self.place(index).unwrap_or_default();
+        if place.len() <= HEAD && other.len() <= HEAD {
+            // All of both is in their heads.
+            return place.len().cmp(&other.len());
+        }
+        self.text.as_bytes().get(place).unwrap_or_default().cmp(other.as_bytes())
+    }
+
+    /// The index of a name, from the first on with its head; else that of the first name behind it.
+    fn among_equals(&self, first: usize, head: u64, name: &str) -> Result<usize, usize> {
+        let mut at = first;
+        while self.heads.get(at) == Some(&head) {
+            match self.order(at, name) {
+                Ordering::Less => at += 1,
+                Ordering::Equal => return Ok(at),
+                Ordering::Greater => break,
+            }
+        }
+        Err(at)
     }
 }
 
 /// No document has four gigabytes.
-fn offset(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
+fn index(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 /// Goes along the properties of a node as a walk goes along the fields of an object. Made by [`Node::cursor`].
@@ -168,46 +191,32 @@ impl<'n> Cursor<'n> {
         Self { fields, at: 0 }
     }
 
-    /// The property of this name, and those that were stepped over since the one before. Names have to be asked for in
-    /// order, each once.
-    pub(crate) fn advance(&mut self, name: &str) -> (&'n [Node], Option<&'n Node>) {
-        let Some(fields) = self.fields else { return (&[], None) };
-        let names = fields.names.get(..fields.nodes.len()).unwrap_or_default();
-        let (from, head) = (self.at, head(name));
-        let mut found = None;
-        while let Some(next) = names.get(self.at) {
-            match fields.order(next, head, name) {
-                Ordering::Less if self.at - from < STEPS_MAX => self.at += 1,
-                Ordering::Less => {
-                    let rest = names.get(self.at..).unwrap_or_default();
-                    self.at += rest.partition_point(|next| fields.order(next, head, name).is_lt());
-                }
-                Ordering::Equal => {
-                    found = fields.nodes.get(self.at);
-                    break;
-                }
-                Ordering::Greater => break,
-            }
-        }
-        let over = fields.nodes.get(from..self.at).unwrap_or_default();
-        self.at += usize::from(found.is_some());
-        (over, found)
-    }
-
-    /// As [`Self::advance`], without those that were stepped over.
+    /// The property of this name. Names have to be asked for in order, each once.
+    #[inline]
     pub(crate) fn property(&mut self, name: &str) -> Option<&'n Node> {
-        self.advance(name).1
+        let fields = self.fields?;
+        let head = head(name);
+        let from = self.at + before(fields.heads.get(self.at..).unwrap_or_default(), head);
+        self.at = from;
+        if fields.heads.get(from) != Some(&head) {
+            return None;
+        }
+        let place = fields.among_equals(from, head, name);
+        self.at = place.map_or_else(|at| at, |at| at + 1);
+        fields.nodes.get(place.ok()?)
     }
 
     /// The schema of a field: that of its name, else that of additional properties (`getSchemaForField`).
     pub(crate) fn field(&mut self, name: &str) -> Option<&'n Node> {
         self.property(name).or_else(|| self.fields?.additional.schema())
     }
+}
 
-    /// Those that no name was asked for any more.
-    pub(crate) fn rest(&self) -> &'n [Node] {
-        self.fields.and_then(|fields| fields.nodes.get(self.at..)).unwrap_or_default()
-    }
+/// How many of sorted heads are smaller than another.
+#[inline]
+fn before(heads: &[u64], head: u64) -> usize {
+    let near = heads.iter().take(STEPS_MAX).take_while(|other| **other < head).count();
+    if near < STEPS_MAX { near } else { heads.partition_point(|other| *other < head) }
 }
 
 #[cfg(test)]
@@ -269,18 +278,14 @@ mod tests {
             let sorted: Vec<&str> = names.iter().map(String::as_str).collect();
             let fields = fields(&sorted, &[]);
             let mut cursor = Cursor::new(Some(&fields));
-            let mut seen = 0;
             for name in &asked {
-                let (over, found) = cursor.advance(name);
+                let found = cursor.property(name);
                 prop_assert_eq!(found.is_some(), names.contains(name));
                 prop_assert_eq!(fields.property(name).is_some(), names.contains(name));
                 if let (Some(found), Some(same)) = (found, fields.property(name)) {
                     prop_assert!(std::ptr::eq(found, same));
                 }
-                seen += over.len() + usize::from(found.is_some());
-                prop_assert_eq!(seen, sorted.iter().filter(|known| **known <= name.as_str()).count());
             }
-            prop_assert_eq!(seen + cursor.rest().len(), names.len());
         }
     }
 }

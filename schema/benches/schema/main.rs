@@ -86,7 +86,7 @@ fn main() {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
-    compile::bench(&mut criterion);
     walks::bench(&mut criterion);
+    compile::bench(&mut criterion);
     criterion.final_summary();
 }

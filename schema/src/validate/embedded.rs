@@ -25,7 +25,8 @@ fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
                 resource(map, at, errors);
             }
             let (mut cursor, additional) = (node.cursor(), node.additional().schema());
-            for (key, item) in map.iter() {
+            let deep = |value: &Value| matches!(value, Value::Object(_) | Value::Array(_));
+            for (key, item) in map.iter().filter(|(_, item)| deep(item)) {
                 if let Some(child) = cursor.property(key) {
                     self::value(child, item, &at.child(key), errors);
                 } else if let Some(child) = additional {
