@@ -10,10 +10,8 @@ use crate::parse::{DEPTH_MAX, Issue, literal};
 /// Why there is no expression.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The text is not of the grammar.
+    /// The text is not of the grammar, or too deep for it.
     Syntax,
-    /// It is too deep for it.
-    TooDeep,
     /// It is, but what it says is wrong.
     Issues(Vec<Issue>),
 }
@@ -81,7 +79,7 @@ type Parsed<T> = Result<T, Stop>;
 fn deeper(depth: &mut u32) -> Parsed<()> {
     *depth += 1;
     match *depth > DEPTH_MAX {
-        true => Err(Stop::TooDeep),
+        true => Err(Stop::Syntax),
         false => Ok(()),
     }
 }

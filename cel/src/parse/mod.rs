@@ -8,6 +8,7 @@ mod grammar;
 mod lex;
 mod literal;
 mod macros;
+mod recover;
 
 use std::fmt;
 
@@ -24,10 +25,15 @@ const LISTED_MAX: usize = 100;
 /// The longest line, in bytes, that is shown (`common.maxSnippetLength`).
 const SNIPPET_MAX: usize = 16_384;
 
+/// Where an expression stands in for one that is missing, and where the text would end if there were one: cel-go shows
+/// column 0.
+const NO_PLACE: u32 = u32::MAX;
+
 /// What is wrong with an expression, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// In code points from the beginning of the source; nowhere if it is the whole.
+    /// In code points from the beginning of the source, or `u32::MAX` where what is wrong is missing; nowhere if it is the
+    /// whole.
     pub at: Option<u32>,
     /// cel-go's text.
     pub message: String,
@@ -58,10 +64,7 @@ pub fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
     }
     grammar::parse(source).map_err(|stop| match stop {
         Stop::Issues(issues) => issues,
-        Stop::TooDeep => {
-            vec![Issue { at: None, message: format!("expression recursion limit exceeded: {DEPTH_MAX}") }]
-        }
-        Stop::Syntax => vec![Issue { at: Some(0), message: "Syntax error".to_owned() }],
+        Stop::Syntax => recover::issues(source),
     })
 }
 
@@ -72,7 +75,7 @@ impl Issues {
         let more = issues.len().saturating_sub(LISTED_MAX);
         issues.truncate(LISTED_MAX);
         // Those without a place come first, and those of one place in the order of their finding.
-        issues.sort_by_key(|issue| issue.at);
+        issues.sort_by_key(|issue| issue.at.map(|at| if at == NO_PLACE { -1 } else { i64::from(at) }));
         Self { source: source.to_owned(), issues, more }
     }
 
@@ -106,13 +109,15 @@ fn write_issue(f: &mut fmt::Formatter<'_>, source: &str, issue: &Issue) -> fmt::
         return write!(f, "ERROR: <input>:-1:0: {}", issue.message);
     };
     let (mut line, mut column, mut begin) = (1, 0, 0);
-    for (offset, c) in source.char_indices().take(at as usize) {
+    let before = if at == NO_PLACE { 0 } else { at as usize };
+    for (offset, c) in source.char_indices().take(before) {
         column += 1;
         if c == '\n' {
             (line, column, begin) = (line + 1, 0, offset + 1);
         }
     }
-    write!(f, "ERROR: <input>:{line}:{}: {}", column + 1, issue.message)?;
+    let shown = if at == NO_PLACE { 0 } else { column + 1 };
+    write!(f, "ERROR: <input>:{line}:{shown}: {}", issue.message)?;
     let snippet = source.get(begin..).and_then(|rest| rest.split('\n').next()).unwrap_or_default();
     if source.is_empty() || snippet.len() > SNIPPET_MAX {
         return Ok(());

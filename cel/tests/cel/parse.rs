@@ -86,6 +86,38 @@ fn sizes_and_depths_have_upstreams_limits() {
 }
 
 #[test]
+fn mistakes_are_reported_up_to_upstreams_limits() {
+    let last =
+        |source: &str| parsed(source).lines().rfind(|line| line.starts_with("ERROR")).unwrap().to_owned();
+    let expected = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
+                    IDENTIFIER}";
+    assert_eq!(
+        parsed(""),
+        format!("ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting {expected}")
+    );
+    assert_eq!(
+        parsed("a\n+\n\n"),
+        format!("ERROR: <input>:4:1: Syntax error: mismatched input '<EOF>' expecting {expected}\n | \n | ^")
+    );
+    // The last of them says that there are more than that, and is not listed itself.
+    assert!(parsed(&"@".repeat(120)).ends_with("\n1 more errors were truncated"));
+    assert_eq!(
+        last(&"[".repeat(250)),
+        "ERROR: <input>:1:251: Syntax error: error recovery attempt limit exceeded: 30"
+    );
+    assert!(parsed(&"a ".repeat(300)).contains("error recovery token lookahead limit exceeded: 256"));
+}
+
+#[test]
+fn long_mistaken_texts_end() {
+    for piece in ["a ", "-1+", "][", "(", "@", "\"", "a.b..", "f(1 ", "!", "-", "a?", "{", "'''\\'''", "a.b{"]
+    {
+        let source = piece.repeat(100_000 / piece.len());
+        assert!(parse(&source).is_err(), "{piece}");
+    }
+}
+
+#[test]
 fn macros_that_copy_their_target_are_bounded() {
     let source = format!("a{}", ".optMap(x, x)".repeat(200));
     assert_eq!(parsed(&source), "ERROR: <input>:-1:0: expression is too large with its macros expanded");
@@ -178,7 +210,9 @@ fn judged(source: &str) -> Result<(), TestCaseError> {
         Ok(ast) => prop_assert!(ast.exprs.iter().all(|expr| (expr.at as usize) < points)),
         Err(issues) => {
             prop_assert!(!issues.is_empty());
-            prop_assert!(issues.iter().all(|issue| issue.at.is_none_or(|at| at as usize <= points)));
+            prop_assert!(
+                issues.iter().all(|issue| issue.at.is_none_or(|at| at == u32::MAX || at as usize <= points))
+            );
             let shown = Issues::new(source, issues).to_string();
             prop_assert!(shown.starts_with("ERROR: <input>:"), "{shown}");
         }
