@@ -116,14 +116,29 @@ func definition(schemaText json.RawMessage) (*apiextensions.CustomResourceDefini
 	return &internal, nil
 }
 
-func recordRegistration(schemaText json.RawMessage) (*wantRegistration, error) {
+// recordRegistration asks about a create, or with an old schema about an
+// update.
+func recordRegistration(schemaText, oldText json.RawMessage) (*wantRegistration, error) {
 	crd, err := definition(schemaText)
 	if err != nil {
 		return nil, err
 	}
+	ask := func() field.ErrorList {
+		return validation.ValidateCustomResourceDefinition(context.Background(), crd)
+	}
+	if oldText != nil {
+		old, err := definition(oldText)
+		if err != nil {
+			return nil, err
+		}
+		crd.ResourceVersion, old.ResourceVersion = "1", "1"
+		ask = func() field.ErrorList {
+			return validation.ValidateCustomResourceDefinitionUpdate(context.Background(), crd, old)
+		}
+	}
 	want := &wantRegistration{}
 	for run := range 4 {
-		got := failures(validation.ValidateCustomResourceDefinition(context.Background(), crd))
+		got := failures(ask())
 		if run > 0 && !slices.Equal(got, want.Errors) {
 			return nil, fmt.Errorf("differs from run to run:\n%v\n%v", want.Errors, got)
 		}

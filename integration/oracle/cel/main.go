@@ -84,8 +84,8 @@ func record(tables, only string) error {
 		}
 		fmt.Printf("%s: %d cases\n", theme, len(cases))
 	}
-	fmt.Printf("%d expressions, %d registrations, %d evaluations\n",
-		total["expression"], total["registration"], total["evaluation"])
+	fmt.Printf("%d expressions, %d registrations, %d of them updates, %d evaluations\n",
+		total["expression"], total["registration"]+total["registration-update"], total["registration-update"], total["evaluation"])
 	return nil
 }
 

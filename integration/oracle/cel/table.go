@@ -60,6 +60,9 @@ type registration struct {
 	// The whole openAPIV3Schema, or what its one property `value` has.
 	Schema json.RawMessage `json:"schema"`
 	Value  json.RawMessage `json:"value"`
+	// Likewise what the CRD had before, if this is an update of it.
+	OldSchema json.RawMessage `json:"oldSchema"`
+	OldValue  json.RawMessage `json:"oldValue"`
 }
 
 // An evaluation is a schema and objects that it judges.
@@ -83,6 +86,7 @@ type recorded struct {
 	Kind            string          `json:"kind"`
 	Expr            *string         `json:"expr,omitempty"`
 	Schema          json.RawMessage `json:"schema,omitempty"`
+	OldSchema       json.RawMessage `json:"oldSchema,omitempty"`
 	Root            bool            `json:"root,omitempty"`
 	OptionalOldSelf bool            `json:"optionalOldSelf,omitempty"`
 	Self            json.RawMessage `json:"self,omitempty"`
@@ -182,11 +186,16 @@ func (t *table) record() ([]recorded, error) {
 	}
 	for _, r := range t.Registrations {
 		schema := rootSchema(r.Schema, r.Value)
-		want, err := recordRegistration(schema)
+		kind := "registration"
+		var oldSchema json.RawMessage
+		if r.OldSchema != nil || r.OldValue != nil {
+			kind, oldSchema = "registration-update", rootSchema(r.OldSchema, r.OldValue)
+		}
+		want, err := recordRegistration(schema, oldSchema)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Name, err)
 		}
-		if err := add(recorded{Name: r.Name, Kind: "registration", Schema: schema, Want: want}); err != nil {
+		if err := add(recorded{Name: r.Name, Kind: kind, Schema: schema, OldSchema: oldSchema, Want: want}); err != nil {
 			return nil, err
 		}
 	}
