@@ -111,8 +111,8 @@ pub struct VersionSpec {
 /// What the objects of a version are checked and shown by. Compiled when first needed.
 #[derive(Debug)]
 pub struct CompiledVersion {
-    /// Its schema; none for built-in types, whose strategy knows.
-    pub schema: Option<Schema>,
+    /// Its schema, shared with all versions and types that have the same; none for built-in types, whose strategy knows.
+    pub schema: Option<Arc<Schema>>,
     /// Its table.
     pub columns: Columns,
     /// The fields that lists and watches can select by, beside those of every type.
@@ -466,7 +466,7 @@ pub fn compile(registration: &Value, version: &str) -> Result<CompiledVersion, S
     let found = found.ok_or_else(|| format!("there is no version {version}"))?;
     let preserve =
         registration.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool).unwrap_or(false);
-    let schema = Schema::compile(found.at(&["schema", "openAPIV3Schema"]), preserve)
+    let schema = Schema::shared(found.at(&["schema", "openAPIV3Schema"]), preserve)
         .map_err(|errors| kindom_api::field::aggregate(&errors))?;
     let columns = found.get("additionalPrinterColumns").and_then(Value::as_array).unwrap_or_default();
     let columns: Vec<ColumnDefinition> =

@@ -32,8 +32,11 @@ mod fields;
 mod node;
 pub mod openapi;
 mod prune;
+mod sharing;
 mod unsupported;
 mod validate;
+
+use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
@@ -74,6 +77,15 @@ impl Schema {
             root,
             preserve_unknown_fields,
         })
+    }
+
+    /// As [`Self::compile`], but schemas that differ in descriptions only are compiled once: all who hold one hold the
+    /// same, which goes with the last of them.
+    ///
+    /// # Errors
+    /// As [`Self::compile`].
+    pub fn shared(schema: Option<&Value>, preserve_unknown_fields: bool) -> Result<Arc<Self>, ErrorList> {
+        sharing::shared(schema, preserve_unknown_fields)
     }
 
     /// Drops the fields that the schema does not know. `apiVersion`, `kind` and `metadata` of the object, and of

@@ -1,8 +1,42 @@
 //! Types that nobody uses.
 
-use kindom_resource_actor::Freshness;
+use std::sync::Arc;
+
+use kindom_api::{Value, json};
+use kindom_resource_actor::spec::TypeSpec;
+use kindom_resource_actor::{Freshness, ResourceHandle};
+use kindom_schema::Schema;
 
 use crate::world::*;
+
+fn compiled(spec: &TypeSpec, version: &str) -> Arc<Schema> {
+    spec.compiled(spec.version(version).unwrap()).unwrap().schema.clone().unwrap()
+}
+
+/// Versions and types with equal schemas hold one compiled form, which goes when all of them are idle.
+#[test]
+fn equal_schemas_are_compiled_once_and_dropped_when_idle() {
+    run(|world| async move {
+        let schema = |described: &str| -> Value {
+            let text =
+                format!(r#"{{"type":"object","description":"{described}","required":["never_elsewhere"]}}"#);
+            json::parse(text.as_bytes()).unwrap()
+        };
+        let one = world.registered(&registration(&["v1", "v2"], &schema("one")), None);
+        let other = world.registered(&registration(&["v1"], &schema("other")), None);
+        let weak = Arc::downgrade(&compiled(&one, "v1"));
+        for (spec, version) in [(&one, "v1"), (&one, "v2"), (&other, "v1")] {
+            assert!(std::ptr::eq(weak.as_ptr(), &*compiled(spec, version)), "{version}");
+        }
+        assert_eq!(weak.strong_count(), 3, "one for each version");
+        let handles = [one, other].map(|spec| ResourceHandle::new(Arc::clone(&world.deps), spec));
+        assert!(!handles[0].doze());
+        assert_eq!(weak.strong_count(), 1, "the other type is as it was");
+        assert!(!handles[1].doze());
+        assert_eq!(weak.strong_count(), 0);
+        assert!(weak.upgrade().is_none());
+    });
+}
 
 #[test]
 fn an_unused_type_falls_asleep_and_awakes_on_use() {

@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use criterion::{Criterion, Throughput};
 use kindom_api::Value;
@@ -41,6 +42,11 @@ fn case(criterion: &mut Criterion<CpuTime>, name: &str, schemas: &[&Value], pres
     let mut group = criterion.benchmark_group(name);
     group.throughput(Throughput::Bytes(bytes.try_into().unwrap()));
     group.bench_function("compile", |b| b.iter(compile));
+    let share = || -> Vec<Arc<Schema>> {
+        schemas.iter().map(|schema| Schema::shared(Some(schema), preserve).unwrap()).collect()
+    };
+    let _held = share();
+    group.bench_function("find it compiled", |b| b.iter(share));
     group.bench_function("floor: parse the text", |b| {
         b.iter(|| texts.iter().map(|text| tree(black_box(text))).collect::<Vec<Value>>());
     });
