@@ -25,7 +25,7 @@ use crate::value::{EvalError, Value};
 pub const COST_MAX: u64 = 1_000_000;
 
 /// How many items and entries one evaluation may compare and copy without their being counted as cost.
-const WORK_MAX: u64 = 20_000_000;
+const WORK_MAX: u64 = 10_000_000;
 
 /// An expression, ready to be evaluated.
 #[derive(Debug)]

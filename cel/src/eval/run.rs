@@ -59,63 +59,27 @@ impl<'a> Frame<'a> {
         if self.cost > self.limit { Err(EvalError::CostExceeded) } else { Ok(()) }
     }
 
-    /// The value of a node.
+    /// The value of a node. Nodes nest deeply: each kind has a function of its own, which keeps the stack small.
     pub(super) fn exec(&mut self, place: Place) -> Evaluated<'a> {
         match self.program.node(place) {
             Node::Constant(constant) => Ok(self.program.constant(*constant)),
-            Node::Variable(_) | Node::Local(_) => {
-                let value = self.resolve(place);
-                self.charge(1)?;
-                value
-            }
-            Node::Attribute { root, qualifiers, test_only } => {
-                let value = self.attribute(*root, *qualifiers, *test_only);
-                // What is asked for without being taken costs nothing itself, nor does what a condition chose; both
-                // together upstream counts twice.
-                match (test_only, matches!(self.program.node(*root), Node::Conditional(..))) {
-                    (false, false) => self.charge(1)?,
-                    (true, true) => self.cost = self.cost.saturating_sub(1),
-                    _ => {}
-                }
-                match value {
-                    Ok(Value::Optional(found)) if *test_only => Ok(Value::Bool(found.is_some())),
-                    value => value,
-                }
-            }
+            Node::Variable(_) | Node::Local(_) => self.named(place),
+            Node::Attribute { root, qualifiers, test_only } => self.whole(*root, *qualifiers, *test_only),
             Node::And(a, b) => self.logic(*a, *b, false),
             Node::Or(a, b) => self.logic(*a, *b, true),
-            Node::Conditional(..) => self.resolve(place),
+            Node::Conditional(condition, then, otherwise) => self.conditional(*condition, *then, *otherwise),
             Node::Equals { a, b, not } => self.equality(*a, *b, *not),
-            Node::NotStrictlyFalse(arg) => {
-                let value = self.exec(*arg);
-                self.charge(1)?;
-                match value {
-                    Ok(Value::Bool(b)) => Ok(Value::Bool(b)),
-                    Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
-                    _ => Ok(Value::Bool(true)),
-                }
-            }
+            Node::NotStrictlyFalse(arg) => self.not_strictly_false(*arg),
             Node::Call { function, overload, args, stops } => match self.program.places(*args) {
                 [arg] if !stops => self.unary(function, *overload, *arg),
                 [a, b] if !stops => self.binary(function, *overload, *a, *b),
                 args => self.call(function, *overload, args),
             },
             Node::Accumulate { function, overload, args } => self.accumulate(function, *overload, *args),
-            Node::InSet { arg, set } => {
-                let value = self.exec(*arg)?;
-                Ok(Value::Bool(self.program.sets.get(*set as usize).is_some_and(|set| set.contains(&value))))
-            }
+            Node::InSet { arg, set } => self.in_set(*arg, *set),
             Node::Matches { text, pattern, overload } => self.matches(*text, *pattern, *overload),
-            Node::OptionalOr(a, b) => match self.exec(*a)? {
-                Value::Optional(None) => self.exec(*b),
-                value @ Value::Optional(_) => Ok(value),
-                _ => Err(EvalError::NoSuchOverload),
-            },
-            Node::OptionalOrValue(a, b) => match self.exec(*a)? {
-                Value::Optional(None) => self.exec(*b),
-                Value::Optional(Some(value)) => Ok(std::sync::Arc::unwrap_or_clone(value)),
-                _ => Err(EvalError::NoSuchOverload),
-            },
+            Node::OptionalOr(a, b) => self.optional_or(*a, *b),
+            Node::OptionalOrValue(a, b) => self.optional_or_value(*a, *b),
             Node::List(items) => self.list(*items),
             Node::Map(entries) => self.map(*entries),
             Node::Fold(fold) => self.fold(*fold),
@@ -132,12 +96,63 @@ impl<'a> Frame<'a> {
             },
             Node::Local(local) => self.local(*local),
             Node::Attribute { root, qualifiers, test_only } => self.attribute(*root, *qualifiers, *test_only),
-            Node::Conditional(condition, then, otherwise) => match self.exec(*condition)? {
-                Value::Bool(true) => self.resolve(*then),
-                Value::Bool(false) => self.resolve(*otherwise),
-                _ => Err(EvalError::NoSuchOverload),
-            },
             _ => self.exec(place),
+        }
+    }
+
+    fn named(&mut self, place: Place) -> Evaluated<'a> {
+        let value = self.resolve(place);
+        self.charge(1)?;
+        value
+    }
+
+    fn whole(&mut self, root: Place, qualifiers: Run, test_only: bool) -> Evaluated<'a> {
+        let value = self.attribute(root, qualifiers, test_only);
+        // What is asked for without being taken costs nothing itself, nor does what a condition chose; both together
+        // upstream counts twice.
+        match (test_only, matches!(self.program.node(root), Node::Conditional(..))) {
+            (false, false) => self.charge(1)?,
+            (true, true) => self.cost = self.cost.saturating_sub(1),
+            _ => {}
+        }
+        match value {
+            Ok(Value::Optional(found)) if test_only => Ok(Value::Bool(found.is_some())),
+            value => value,
+        }
+    }
+
+    fn conditional(&mut self, condition: Place, then: Place, otherwise: Place) -> Evaluated<'a> {
+        match self.exec(condition)? {
+            Value::Bool(true) => self.resolve(then),
+            Value::Bool(false) => self.resolve(otherwise),
+            _ => Err(EvalError::NoSuchOverload),
+        }
+    }
+
+    fn not_strictly_false(&mut self, arg: Place) -> Evaluated<'a> {
+        let value = self.counted(arg)?;
+        self.charge(1)?;
+        if let Ok(Value::Bool(b)) = value { Ok(Value::Bool(b)) } else { Ok(Value::Bool(true)) }
+    }
+
+    fn in_set(&mut self, arg: Place, set: u32) -> Evaluated<'a> {
+        let value = self.exec(arg)?;
+        Ok(Value::Bool(self.program.sets.get(set as usize).is_some_and(|set| set.contains(&value))))
+    }
+
+    fn optional_or(&mut self, a: Place, b: Place) -> Evaluated<'a> {
+        match self.exec(a)? {
+            Value::Optional(None) => self.exec(b),
+            value @ Value::Optional(_) => Ok(value),
+            _ => Err(EvalError::NoSuchOverload),
+        }
+    }
+
+    fn optional_or_value(&mut self, a: Place, b: Place) -> Evaluated<'a> {
+        match self.exec(a)? {
+            Value::Optional(None) => self.exec(b),
+            Value::Optional(Some(value)) => Ok(std::sync::Arc::unwrap_or_clone(value)),
+            _ => Err(EvalError::NoSuchOverload),
         }
     }
 
@@ -291,6 +306,15 @@ impl<'a> Frame<'a> {
         let result = match args {
             [Value::List(a), Value::List(b)] if function.name == operators::ADD => {
                 self.work.spend(a.len() + b.len())?;
+                invoke(function, overload, args)
+            }
+            // Where types are known when it runs only, the length of a text is not counted.
+            [Value::String(a), Value::String(b)] if overload.is_none() && function.name == operators::ADD => {
+                self.work.spend((a.as_str().len() + b.as_str().len()) / 4)?;
+                invoke(function, overload, args)
+            }
+            [Value::Bytes(a), Value::Bytes(b)] if overload.is_none() && function.name == operators::ADD => {
+                self.work.spend((a.len() + b.len()) / 4)?;
                 invoke(function, overload, args)
             }
             [value, Value::List(list)] if function.name == operators::IN => {

@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod bounds;
 mod check;
 mod evaluate;
 mod notation;
