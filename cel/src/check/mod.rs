@@ -179,7 +179,7 @@ impl<'e> Checker<'e> {
         if let Some((index, (_, ty))) = place.and_then(|place| Some((place, self.variables.get(place)?))) {
             self.set(id, ty.clone());
             self.refer(id, Reference::Variable(u32::try_from(index).unwrap_or(u32::MAX)));
-        } else if let Some(ty) = names::type_named(name) {
+        } else if let Some(ty) = names::type_named(name).filter(|_| self.knows(name)) {
             self.set(id, Type::type_of(ty.clone()));
             self.refer(id, Reference::Type(ty));
         } else if name == names::NULL_VALUE {
@@ -198,6 +198,11 @@ impl<'e> Checker<'e> {
             self.renamed.push((id, Kind::Ident(name.into())));
         }
         true
+    }
+
+    /// Two types have these names by the provider of declared types alone, which there is where anything is declared.
+    fn knows(&self, name: &str) -> bool {
+        !self.variables.is_empty() || !matches!(name, "duration" | "timestamp")
     }
 
     /// The name at the beginning of a chain of fields.
@@ -442,18 +447,19 @@ impl<'e> Checker<'e> {
         self.set(id, Type::map(key, value));
     }
 
-    /// Messages are of protocol buffers, of which registrations know none.
+    /// Only messages of protocol buffers can be made in cel-go, of which registrations have none; its own of Google's are
+    /// left out.
     fn message(&mut self, id: Id, name: &str, fields: &[StructField]) {
-        match names::type_named(name.strip_prefix('.').unwrap_or(name)) {
-            None => self.undeclared(id, name),
-            Some(ty) => {
-                self.issue(self.ast.get(id).at, format!("'{ty}' is not a message type"));
-                self.set(id, Type::Error);
-                for field in fields {
-                    self.check(field.value);
-                    self.issue(field.at, "unexpected failed resolution of ''".to_owned());
-                }
-            }
+        let plain = name.strip_prefix('.').unwrap_or(name);
+        let message = match names::type_named(plain) {
+            None => return self.undeclared(id, name),
+            Some(_) if plain.starts_with("google.protobuf.") => format!("'{plain}' cannot be made here"),
+            Some(ty) => format!("'{ty}' is not a message type"),
+        };
+        self.issue(self.ast.get(id).at, message);
+        self.set(id, Type::Error);
+        for field in fields {
+            self.check(field.value);
         }
     }
 

@@ -139,8 +139,9 @@ impl Validator<'_> {
             declared.singleton.or_else(|| overloads.iter().find_map(|overload| overload.run))
         };
         let wrong = match (function, literal) {
+            // What is neither is null, which is of every type that can be.
             ("duration" | "timestamp", literal) => {
-                run(declared).is_some_and(|run| value(literal).is_some_and(|value| run(&[value]).is_err()))
+                run(declared).is_some_and(|run| value(literal).is_none_or(|value| run(&[value]).is_err()))
             }
             // cel-go looks at the first argument, also where that is not the expression.
             ("matches", Literal::String(_)) => run(declared).is_some_and(|run| {

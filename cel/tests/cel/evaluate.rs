@@ -12,7 +12,7 @@ use kindom_cel::value::{EvalError, Map, Timestamp, Value, time};
 
 use crate::schema::{Seen, declare, expanded, rooted};
 
-fn tables() -> Vec<PathBuf> {
+pub(crate) fn tables() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integration/expectations/cel");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = files.filter(|path| path.to_string_lossy().ends_with(".recorded.json")).collect();
@@ -42,18 +42,25 @@ struct Found {
     cost: Option<u64>,
 }
 
-fn evaluate(case: &Json) -> Option<Found> {
+/// The schema of a case's `self`, and the variables that it declares.
+pub(crate) fn environment(case: &Json) -> (Option<Json>, Vec<(&'static str, Type)>) {
     let schema = case.get("schema").map(|schema| {
         if case.get("root").and_then(Json::as_bool) == Some(true) { rooted(schema) } else { schema.clone() }
     });
     let optional = case.get("optionalOldSelf").and_then(Json::as_bool) == Some(true);
-    let declared = schema.as_ref().map(|schema| declare(schema, "selfType").unwrap().to_type());
-    let seen = schema.as_ref().map(Seen::new);
+    let declared = schema.as_ref().map(|schema| declare(schema, "selfType*").unwrap().to_type());
     let mut environment = Vec::new();
     if let Some(of) = declared {
         environment.push(("self", of.clone()));
         environment.push(("oldSelf", if optional { Type::optional(of) } else { of }));
     }
+    (schema, environment)
+}
+
+fn evaluate(case: &Json) -> Option<Found> {
+    let (schema, environment) = environment(case);
+    let optional = case.get("optionalOldSelf").and_then(Json::as_bool) == Some(true);
+    let seen = schema.as_ref().map(Seen::new);
     let source = case.get("expr").and_then(Json::as_str).unwrap();
     // What does not compile is another test's.
     let checked = check::compile(source, &environment).ok()?;
