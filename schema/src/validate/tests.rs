@@ -393,6 +393,41 @@ fn what_was_wrong_before_and_is_unchanged_passes() {
     update(schema, r#"{"keyed":[{"n":"a"},{"n":"a"}]}"#, r#"{"keyed":[{"n":"b"},{"n":"b"}]}"#, &[]);
 }
 
+/// As upstream: an unchanged value is let through in a branch too, even if the branch must not hold.
+#[test]
+fn what_is_let_through_may_fail_a_negation() {
+    let schema =
+        r#"{"properties":{"o":{"properties":{"a":{},"b":{}},"not":{"properties":{"a":{"enum":["x"]}}}}}}"#;
+    check(schema, r#"{"o":{"a":"y","b":2}}"#, &[]);
+    update(
+        schema,
+        r#"{"o":{"a":"y","b":1}}"#,
+        r#"{"o":{"a":"y","b":2}}"#,
+        &[r#"<nil>: Invalid value: "": "o" must not validate the schema (not)"#],
+    );
+}
+
+/// Long lists are indexed; which old item stands for a new one is the same.
+#[test]
+fn items_of_long_lists_find_their_old_ones() {
+    let schema = r#"{"properties":{"l":{"type":"array","x-kubernetes-list-type":"map",
+        "x-kubernetes-list-map-keys":["n","p"],"items":{"type":"object","properties":{
+        "n":{"type":"string"},"p":{"type":"integer","default":7},"v":{"type":"string","maxLength":1}}}}}}"#;
+    let list = |items: &[String]| format!(r#"{{"l":[{}]}}"#, items.join(","));
+    for count in [3, 100] {
+        let item = |i: usize, v: &str| format!(r#"{{"n":"i{i}","v":"{v}"}}"#);
+        let old: Vec<String> = (0..count).map(|i| item(i, "bad")).collect();
+        let mut new = old.clone();
+        new.reverse();
+        new[0] = item(count - 1, "worse");
+        new[1] = r#"{"n":"i0","p":7,"v":"bad"}"#.to_owned();
+        new[2] = r#"{"n":"i0","p":8,"v":"bad"}"#.to_owned();
+        let too_long = "v: Too long: may not be more than 1 byte";
+        // The key that was absent is not in the old item, so it is not as it was; its other fields are.
+        update(schema, &list(&old), &list(&new), &[&format!("l[0].{too_long}"), &format!("l[2].{too_long}")]);
+    }
+}
+
 #[test]
 fn a_status_write_is_held_to_the_status_alone() {
     let schema = r#"{"type":"object","properties":{"spec":{"type":"string"},

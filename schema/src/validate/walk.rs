@@ -93,8 +93,9 @@ impl Walk {
             Value::Array(items) => {
                 count += 2;
                 if let Some(of_items) = node.items.as_deref() {
+                    let before = old.and_then(Old::items);
                     for (i, item) in items.iter().enumerate() {
-                        let old = old.and_then(|old| old.item(item));
+                        let old = before.as_ref().and_then(|before| before.of(item));
                         count += self.node(of_items, item, old, &Trail::Index(at, i));
                     }
                 }
