@@ -128,13 +128,13 @@ struct Cidr(Network);
 
 impl fmt::Debug for Ip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ip(\"{}\")", self.0)
+        write!(f, "ip({:?})", self.0.to_string())
     }
 }
 
 impl fmt::Debug for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cidr(\"{}\")", self.0)
+        write!(f, "cidr({:?})", self.0.to_string())
     }
 }
 

@@ -44,7 +44,7 @@ fn illegal(why: &str) -> EvalError {
 }
 
 fn find<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
-    let pattern = Pattern::shared(text(args, 1)?);
+    let pattern = Pattern::recent(text(args, 1)?);
     let found = pattern.find(text(args, 0)?).map_err(illegal)?;
     Ok(Value::string(found.unwrap_or_default()))
 }
@@ -53,7 +53,7 @@ fn find<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
 fn find_all<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     let limit =
         if args.len() > 2 { usize::try_from(int(args, 2)?).unwrap_or(usize::MAX) } else { usize::MAX };
-    let pattern = Pattern::shared(text(args, 1)?);
+    let pattern = Pattern::recent(text(args, 1)?);
     let found = pattern.find_all(text(args, 0)?, limit).map_err(illegal)?;
     Ok(found.into_iter().map(Value::string).collect())
 }

@@ -41,7 +41,7 @@ struct Parsed(Url);
 
 impl fmt::Debug for Parsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "url(\"{}\")", self.0)
+        write!(f, "url({:?})", self.0.to_string())
     }
 }
 

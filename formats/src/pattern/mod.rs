@@ -6,13 +6,17 @@
 
 mod go;
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use regex::Regex;
 
 /// How large a compiled expression may get, in bytes.
 const COMPILED_BYTES_MAX: usize = 16 << 20;
+
+/// How many expressions a thread keeps that came with values.
+const RECENT_MAX: usize = 4;
 
 /// Whether Go accepts an expression.
 ///
@@ -36,6 +40,24 @@ impl Pattern {
         static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
         // A panic while the lock is held cannot leave the map half changed.
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(text)
+    }
+
+    /// As [`Pattern::shared`], for expressions that come with values: the last few that this thread asked for stay compiled,
+    /// since such an expression is often asked for again, and nobody else keeps it.
+    #[must_use]
+    pub fn recent(text: &str) -> Arc<Self> {
+        thread_local! {
+            static RECENT: RefCell<VecDeque<Arc<Pattern>>> = const { RefCell::new(VecDeque::new()) };
+        }
+        RECENT.with_borrow_mut(|recent| {
+            if let Some(place) = recent.iter().position(|pattern| &*pattern.text == text) {
+                recent.swap(0, place);
+            } else {
+                recent.truncate(RECENT_MAX - 1);
+                recent.push_front(Self::shared(text));
+            }
+            recent.front().map_or_else(|| Self::shared(text), Arc::clone)
+        })
     }
 
     /// As it was written.
@@ -195,6 +217,16 @@ mod tests {
         ] {
             assert_eq!(check(pattern), Err(format!("error parsing regexp: {want}")), "{pattern}");
         }
+    }
+
+    #[test]
+    fn a_thread_keeps_the_last_few_that_came_with_values() {
+        let texts = ["^r1$", "^r2$", "^r3$", "^r4$", "^r5$"];
+        let weak: Vec<_> = texts.iter().map(|text| Arc::downgrade(&Pattern::recent(text))).collect();
+        let kept: Vec<_> = weak.iter().map(|pattern| pattern.upgrade().is_some()).collect();
+        assert_eq!(kept, [false, true, true, true, true]);
+        assert_eq!(Pattern::recent("^r3$").matches("r3"), Ok(true));
+        assert!(Arc::ptr_eq(&Pattern::recent("^r3$"), &weak[2].upgrade().unwrap()));
     }
 
     #[test]

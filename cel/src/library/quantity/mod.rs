@@ -61,7 +61,7 @@ struct Quantity {
 
 impl fmt::Debug for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "quantity(\"{}\")", self.amount)
+        write!(f, "quantity({:?})", self.amount.to_string())
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn matches<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
         return Err(refuse("matches", value, false));
     }
     let (text, pattern) = texts(args)?;
-    Pattern::shared(pattern).matches(text).map(Value::Bool).map_err(EvalError::message)
+    Pattern::recent(pattern).matches(text).map(Value::Bool).map_err(EvalError::message)
 }
 
 /// A tenth, rounded up (`common.StringTraversalCostFactor`).
