@@ -9,6 +9,7 @@
 )]
 
 mod corpus;
+mod differential;
 mod gnostic;
 mod openapi;
 mod properties;
