@@ -74,9 +74,14 @@ pub fn check(ast: Ast, variables: &[(&str, Type)]) -> Result<Checked, Vec<Issue>
         bindings: Bindings::default(),
         issues: Vec::new(),
         renamed: Vec::new(),
+        too_large: false,
     };
     checker.check(ast.root);
-    let Checker { mut types, references, bindings, issues, renamed, .. } = checker;
+    let Checker { mut types, references, bindings, issues, renamed, too_large, .. } = checker;
+    if too_large || bindings.exhausted() {
+        // What else was found is of no use.
+        return Err(vec![Issue { at: None, message: "types of the expression are too large".to_owned() }]);
+    }
     if !issues.is_empty() {
         return Err(issues);
     }
@@ -111,6 +116,8 @@ struct Checker<'e> {
     issues: Vec<Issue>,
     /// Expressions that are other ones, now that names are known.
     renamed: Vec<(Id, Kind)>,
+    /// Whether a type is larger than any may be. cel-go has no such limit, and takes as long as it takes.
+    too_large: bool,
 }
 
 impl<'e> Checker<'e> {
@@ -119,6 +126,13 @@ impl<'e> Checker<'e> {
     }
 
     fn set(&mut self, id: Id, ty: Type) {
+        let ty = match unify::is_too_large(&ty) {
+            true => {
+                self.too_large = true;
+                Type::Error
+            }
+            false => ty,
+        };
         if let Some(place) = self.types.get_mut(id as usize) {
             *place = ty;
         }

@@ -1,11 +1,20 @@
 //! Which types fit which (cel-go `checker/types.go`), and what that makes of types that are yet to be found.
 
+use std::cell::Cell;
+
 use crate::library::Overload;
 use crate::types::Type;
+
+/// The most parts that a type may have. `[1].map(x, {x: x})` doubles them, and so may the next call.
+const PARTS_MAX: usize = 1_000;
+/// The most steps that finding types may take, as what a type is made of may be yet to be found, more than once.
+const STEPS_MAX: u32 = 5_000_000;
 
 /// What the types that were to be found are.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
+    /// How many steps it took to find them.
+    steps: Cell<u32>,
     /// By the number of [`Type::Var`].
     found: Vec<Option<Type>>,
     /// What was overwritten, for going back.
@@ -18,6 +27,17 @@ impl Bindings {
         let var = u32::try_from(self.found.len()).unwrap_or(u32::MAX);
         self.found.push(None);
         Type::Var(var)
+    }
+
+    /// Whether finding types has come to its end before they were found.
+    pub(super) fn exhausted(&self) -> bool {
+        self.steps.get() >= STEPS_MAX
+    }
+
+    /// Whether there may be one more step.
+    fn step(&self) -> bool {
+        self.steps.set(self.steps.get().saturating_add(1));
+        !self.exhausted()
     }
 
     fn find(&self, ty: &Type) -> Option<&Type> {
@@ -78,6 +98,9 @@ impl Bindings {
 
     /// `internalIsAssignable`
     fn fits(&mut self, one: &Type, other: &Type) -> bool {
+        if !self.step() {
+            return false;
+        }
         if is_open(other) {
             match self.substitutes(one, other) {
                 (true, _) => return true,
@@ -129,6 +152,9 @@ impl Bindings {
 
     /// Whether an open type is part of another (`notReferencedIn`, negated).
     fn occurs(&self, open: &Type, within: &Type) -> bool {
+        if !self.step() {
+            return true;
+        }
         if same(open, within) {
             return true;
         }
@@ -154,6 +180,9 @@ impl Bindings {
     }
 
     fn rebuild(&self, ty: &Type, closed: bool) -> Type {
+        if !self.step() {
+            return Type::Error;
+        }
         if let Some(found) = self.find(ty) {
             return self.rebuild(found, closed);
         }
@@ -213,6 +242,20 @@ impl Instance {
             _ => ty.clone(),
         }
     }
+}
+
+/// Whether a type has more parts than any may have.
+pub(super) fn is_too_large(ty: &Type) -> bool {
+    fn exceeds(ty: &Type, left: &mut usize) -> bool {
+        let Some(less) = left.checked_sub(1) else { return true };
+        *left = less;
+        match ty {
+            Type::List(of) | Type::Optional(of) | Type::Type(of) => exceeds(of, left),
+            Type::Map(parts) => exceeds(&parts.0, left) || exceeds(&parts.1, left),
+            _ => false,
+        }
+    }
+    exceeds(ty, &mut PARTS_MAX.clone())
 }
 
 fn is_open(ty: &Type) -> bool {

@@ -148,6 +148,19 @@ fn expressions_at_the_limit_of_depth_are_checked() {
     assert!(compile(&chained, &variables()).is_ok());
 }
 
+#[test]
+fn types_that_double_are_bounded() {
+    let refused = "ERROR: <input>:-1:0: types of the expression are too large";
+    assert_eq!(checked(&format!("[1]{}", ".map(x, {x: x})".repeat(200))), refused);
+    assert!(compile(&format!("[1]{}", ".map(x, {x: x})".repeat(8)), &[]).is_ok());
+    // Here each is made of another that is yet to be found.
+    let mut source = "true".to_owned();
+    for depth in (1..80).rev() {
+        source = format!("[].all(x{depth}, x{depth} == {{x{0}: x{0}}} && {source})", depth - 1);
+    }
+    assert_eq!(checked(&format!("[].all(x0, {source})")), refused);
+}
+
 proptest! {
     #[test]
     fn any_likely_text_is_checked_or_has_issues(source in sourcelike()) {
