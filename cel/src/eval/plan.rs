@@ -10,7 +10,7 @@ use crate::check::{Checked, Reference};
 use crate::eval::attribute::invalid_qualifier;
 use crate::eval::set::Set;
 use crate::eval::{By, Fold, Node, Place, Program, Qualifier, Run, run};
-use crate::library::{Function, Overload};
+use crate::library::{Function, Functions, Overload, regex};
 use crate::value::{Entries, List, Value, runtime_name};
 
 /// Functions that are called while planning if their argument is a constant (`overloads.IsTypeConversionFunction`).
@@ -289,6 +289,7 @@ impl<'c> Planner<'c> {
                     return self.add(Node::Matches { text: *text, pattern, overload });
                 }
                 // Upstream gives the call another meaning then, which stops at an argument that is an error.
+                let function = Functions::all().get(regex::of_constant(name)).unwrap_or(function);
                 let args = self.run(&places)?;
                 self.add(Node::Call { function, overload, args, stops: true })
             }

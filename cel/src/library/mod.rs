@@ -12,7 +12,7 @@ mod formats;
 mod lists;
 mod net;
 mod quantity;
-mod regex;
+pub(crate) mod regex;
 mod semver;
 mod sets;
 pub(crate) mod standard;

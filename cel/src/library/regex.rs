@@ -9,30 +9,50 @@ use crate::types::Type;
 use crate::value::{EvalError, Value};
 
 pub(super) fn declare(functions: &mut Functions) {
+    functions.add(find_function("find"));
+    functions.add(find_all_function("findAll"));
+    functions.add(find_function(FIND_CONSTANT).unguarded());
+    functions.add(find_all_function(FIND_ALL_CONSTANT).unguarded());
+}
+
+/// `find` of an expression that is constant: upstream gives such a call another meaning, which no overload guards
+/// (`FindRegexOptimization`).
+const FIND_CONSTANT: &str = "@find";
+/// `findAll`, likewise.
+const FIND_ALL_CONSTANT: &str = "@findAll";
+
+/// The name of the function that is called instead of this one where the expression is constant.
+pub(crate) fn of_constant(function: &str) -> &str {
+    match function {
+        "find" => FIND_CONSTANT,
+        "findAll" => FIND_ALL_CONSTANT,
+        other => other,
+    }
+}
+
+fn find_function(name: &'static str) -> Function {
+    Function::new(name)
+        .overload(
+            Overload::member("string_find_string", [Type::String, Type::String], Type::String).run(find),
+        )
+        .cost(Cost::Of(cost))
+}
+
+fn find_all_function(name: &'static str) -> Function {
     let strings = || Type::list(Type::String);
-    functions.add(
-        Function::new("find")
-            .overload(
-                Overload::member("string_find_string", [Type::String, Type::String], Type::String).run(find),
+    Function::new(name)
+        .overload(
+            Overload::member("string_find_all_string", [Type::String, Type::String], strings()).run(find_all),
+        )
+        .overload(
+            Overload::member(
+                "string_find_all_string_int",
+                [Type::String, Type::String, Type::Int],
+                strings(),
             )
-            .cost(Cost::Of(cost)),
-    );
-    functions.add(
-        Function::new("findAll")
-            .overload(
-                Overload::member("string_find_all_string", [Type::String, Type::String], strings())
-                    .run(find_all),
-            )
-            .overload(
-                Overload::member(
-                    "string_find_all_string_int",
-                    [Type::String, Type::String, Type::Int],
-                    strings(),
-                )
-                .run(find_all),
-            )
-            .cost(Cost::Of(cost)),
-    );
+            .run(find_all),
+        )
+        .cost(Cost::Of(cost))
 }
 
 fn cost(args: &[Value<'_>], _: &Value<'_>) -> u64 {
