@@ -1,10 +1,68 @@
 //! Going along fields, keys and indices (cel-go `interpreter/attributes.go`).
 
-use crate::eval::run::Frame;
-use crate::eval::{By, Node, Place, Qualifier, Run};
-use crate::value::{EvalError, Map, Value, field, whole};
+use kindom_api::Value as Json;
+
+use crate::eval::run::{Frame, Local};
+use crate::eval::{By, Node, Place, Program, Qualifier, Run};
+use crate::shape::{Shape, ShapeKind};
+use crate::value::{EvalError, List, Map, Value, field, member, whole};
+
+/// How far names lead along fields of the tree.
+struct Along<'a> {
+    value: Result<Value<'a>, EvalError>,
+    /// What the steps cost.
+    charged: u64,
+    /// What comes after them, if there is a value to go on from.
+    rest: &'a [Qualifier],
+}
+
+/// Goes along fields of the tree by reference: values are made only of the last.
+fn along<'a>(
+    program: &'a Program,
+    mut map: &'a kindom_api::Map,
+    mut shape: &'a dyn Shape,
+    qualifiers: &'a [Qualifier],
+    test_only: bool,
+) -> Along<'a> {
+    let (mut rest, mut charged) = (qualifiers, 0);
+    while let [Qualifier { by: By::Name(name), optional: false }, after @ ..] = rest {
+        let name = program.name(*name);
+        let test_only = test_only && after.is_empty();
+        charged += 1;
+        rest = after;
+        let value = match member(map, shape, name) {
+            None if test_only => Ok(Value::Bool(false)),
+            None => return Along { value: Err(EvalError::NoSuchKey(name.to_owned())), charged, rest: &[] },
+            Some((Json::Object(below), of))
+                if !after.is_empty() && matches!(of.kind(), ShapeKind::Object | ShapeKind::Map) =>
+            {
+                (map, shape) = (below, of);
+                continue;
+            }
+            Some((json, of)) => match Value::of(json, of) {
+                Ok(_) if test_only => Ok(Value::Bool(true)),
+                value => value,
+            },
+        };
+        return Along { value, charged, rest };
+    }
+    Along { value: Ok(Value::Map(Map::Tree(map, shape))), charged, rest }
+}
 
 impl<'a> Frame<'a> {
+    /// The map of the tree that a variable holds, if that is what it holds.
+    fn at_root(&self, root: Place) -> Option<(&'a kindom_api::Map, &'a dyn Shape)> {
+        let value = match self.program().node(root) {
+            Node::Variable(variable) => self.variable(*variable)?,
+            Node::Local(local) => match self.locals.get(*local as usize)? {
+                Local::Set(Ok(value)) => value,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        if let Value::Map(Map::Tree(map, shape)) = value { Some((*map, *shape)) } else { None }
+    }
+
     /// The value at the end of qualifiers. An optional qualifier, or one on an optional value, makes the whole optional.
     pub(super) fn attribute(
         &mut self,
@@ -15,9 +73,22 @@ impl<'a> Frame<'a> {
         let program = self.program();
         let from = qualifiers.from as usize;
         let qualifiers = program.qualifiers.get(from..from + qualifiers.len as usize).unwrap_or_default();
-        let mut value = match program.node(root) {
-            Node::Variable(_) | Node::Local(_) | Node::Conditional(..) => self.resolve(root)?,
-            _ => self.exec(root)?,
+        let (mut value, qualifiers) = match self.at_root(root) {
+            Some((map, shape)) => {
+                let Along { value, charged, rest } = along(program, map, shape, qualifiers, test_only);
+                self.charge(charged)?;
+                match value {
+                    Ok(value) if !rest.is_empty() => (value, rest),
+                    done => return done,
+                }
+            }
+            None => {
+                let value = match program.node(root) {
+                    Node::Variable(_) | Node::Local(_) | Node::Conditional(..) => self.resolve(root)?,
+                    _ => self.exec(root)?,
+                };
+                (value, qualifiers)
+            }
         };
         let mut optional = false;
         match value {
@@ -128,7 +199,7 @@ fn go<'a>(value: &Value<'a>, key: &Value<'_>, test: bool) -> Result<Option<Value
             let found = usize::try_from(index).ok().and_then(|index| list.get(index));
             match found {
                 // The lists of the object take ints only.
-                Some(_) if matches!(list, crate::value::List::Tree(..)) && !matches!(key, Value::Int(_)) => {
+                Some(_) if matches!(list, List::Tree(..)) && !matches!(key, Value::Int(_)) => {
                     Err(EvalError::Message(format!("unsupported index: {key}")))
                 }
                 Some(found) => found.map(Some),

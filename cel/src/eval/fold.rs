@@ -1,8 +1,8 @@
 //! Comprehensions (cel-go `evalFold`).
 
 use crate::eval::run::{Frame, Local};
-use crate::eval::{Fold, Node};
-use crate::value::{EvalError, Value};
+use crate::eval::{Condition, Fold, Node};
+use crate::value::{EvalError, List, Value, item_shape};
 
 impl<'a> Frame<'a> {
     pub(super) fn fold(&mut self, fold: u32) -> Result<Value<'a>, EvalError> {
@@ -16,6 +16,14 @@ impl<'a> Frame<'a> {
         };
         self.set_local(fold.accumulator, init);
         match &range {
+            Value::List(List::Tree(items, shape)) if fold.second.is_none() => {
+                let of = item_shape(*shape);
+                for item in *items {
+                    if !self.step(fold, Value::of(item, of), None)? {
+                        break;
+                    }
+                }
+            }
             Value::List(list) => {
                 for i in 0..list.len() {
                     let Some(item) = list.get(i) else { break };
@@ -53,6 +61,19 @@ impl<'a> Frame<'a> {
         result
     }
 
+    /// The accumulator, if it is a bool.
+    fn accumulator(&mut self, local: u32) -> Result<Option<bool>, EvalError> {
+        match self.locals.get(local as usize) {
+            Some(Local::Set(Ok(Value::Bool(b)))) => Ok(Some(*b)),
+            Some(Local::Set(_)) => Ok(None),
+            _ => match self.local(local) {
+                Ok(Value::Bool(b)) => Ok(Some(b)),
+                Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
+                _ => Ok(None),
+            },
+        }
+    }
+
     /// One item. Whether there may be more.
     fn step(
         &mut self,
@@ -64,10 +85,21 @@ impl<'a> Frame<'a> {
         if let (Some(place), Some(second)) = (fold.second, second) {
             self.set_local(place, Local::Set(second));
         }
-        match self.exec(fold.condition) {
-            Ok(Value::Bool(false)) => return Ok(false),
-            Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
-            _ => {}
+        match fold.condition {
+            Condition::Always => {}
+            Condition::Until(stop) => {
+                // The accumulator, `!` where it is negated, and the function around them.
+                let value = self.accumulator(fold.accumulator)?;
+                self.charge(if stop { 3 } else { 2 })?;
+                if value == Some(stop) {
+                    return Ok(false);
+                }
+            }
+            Condition::Value(place) => match self.exec(place) {
+                Ok(Value::Bool(false)) => return Ok(false),
+                Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+                _ => {}
+            },
         }
         let value = self.exec(fold.step);
         if let Err(EvalError::CostExceeded) = value {

@@ -146,9 +146,18 @@ struct Fold {
     first: u32,
     second: Option<u32>,
     init: Place,
-    condition: Place,
+    condition: Condition,
     step: Place,
     result: Place,
+}
+
+/// Whether a comprehension goes on to an item.
+#[derive(Debug, Clone, Copy)]
+enum Condition {
+    Always,
+    /// While the accumulator is not this: `@not_strictly_false(accumulator)`, or of its negation.
+    Until(bool),
+    Value(Place),
 }
 
 /// What a variable of the environment holds. An absent one is an error that says so.

@@ -9,7 +9,7 @@ use crate::ast::{Comprehension, Entry, Id, Kind, Literal, operators};
 use crate::check::{Checked, Reference};
 use crate::eval::attribute::invalid_qualifier;
 use crate::eval::set::Set;
-use crate::eval::{By, Fold, Node, Place, Program, Qualifier, Run, run};
+use crate::eval::{By, Condition, Fold, Node, Place, Program, Qualifier, Run, run};
 use crate::library::{Function, Functions, Overload, regex};
 use crate::value::{Entries, List, Value, runtime_name};
 
@@ -389,7 +389,7 @@ impl<'c> Planner<'c> {
         }
         self.scopes.push((&fold.iter_var, first));
         self.scopes.push((&fold.accu_var, accumulator));
-        let condition = self.plan(fold.loop_condition)?;
+        let condition = self.condition(fold.loop_condition, accumulator)?;
         let step = self.plan(fold.loop_step)?;
         self.scopes.truncate(outside);
         self.scopes.push((&fold.accu_var, accumulator));
@@ -401,6 +401,29 @@ impl<'c> Planner<'c> {
         self.made.folds.push(Fold { range, accumulator, first, second, init, condition, step, result });
         let fold = index(self.made.folds.len() - 1)?;
         self.add(Node::Fold(fold))
+    }
+
+    /// The conditions that macros have are known by sight.
+    fn condition(&mut self, id: Id, accumulator: u32) -> Result<Condition, String> {
+        let place = self.plan(id)?;
+        let own =
+            |place: Place| matches!(self.node(place), Some(Node::Local(local)) if *local == accumulator);
+        Ok(match self.node(place) {
+            Some(Node::Constant(_)) if matches!(self.as_constant(place), Some(Value::Bool(true))) => {
+                Condition::Always
+            }
+            Some(Node::NotStrictlyFalse(arg)) if own(*arg) => Condition::Until(false),
+            Some(Node::NotStrictlyFalse(arg)) => match self.node(*arg) {
+                Some(Node::Call { function, args, .. })
+                    if function.name == operators::NOT && args.len == 1 =>
+                {
+                    let negated = self.made.places.get(args.from as usize).is_some_and(|place| own(*place));
+                    if negated { Condition::Until(true) } else { Condition::Value(place) }
+                }
+                _ => Condition::Value(place),
+            },
+            _ => Condition::Value(place),
+        })
     }
 
     /// Lets a step whose outcome is the accumulator with something added do so in place.

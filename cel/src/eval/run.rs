@@ -2,7 +2,7 @@
 
 use crate::ast::operators;
 use crate::eval::{Node, Place, Program, Run, Variable, WORK_MAX};
-use crate::library::standard::{cost_of_match, cost_of_shorter};
+use crate::library::standard::cost_of_match;
 use crate::library::{Cost, Function, Overload};
 use crate::types::Type;
 use crate::value::{Entries, EvalError, List, Map, Value, Work, runtime_name};
@@ -41,6 +41,11 @@ impl<'a> Frame<'a> {
 
     pub(super) fn program(&self) -> &'a Program {
         self.program
+    }
+
+    /// A variable's value, unless it is an error.
+    pub(super) fn variable(&self, variable: u32) -> Option<&'a Value<'a>> {
+        self.variables.get(variable as usize)?.as_ref().ok()
     }
 
     /// What has been spent.
@@ -157,7 +162,7 @@ impl<'a> Frame<'a> {
     }
 
     /// A variable of a comprehension.
-    fn local(&mut self, local: u32) -> Evaluated<'a> {
+    pub(super) fn local(&mut self, local: u32) -> Evaluated<'a> {
         let init = match self.locals.get(local as usize) {
             Some(Local::Set(value)) => return value.clone(),
             Some(Local::Lazy(init)) => *init,
@@ -193,8 +198,12 @@ impl<'a> Frame<'a> {
     }
 
     fn equality(&mut self, a: Place, b: Place, not: bool) -> Evaluated<'a> {
-        let (a, b) = (self.counted(a)?, self.counted(b)?);
-        let (a, b) = match (a, b) {
+        let a = self.exec(a);
+        if let Err(EvalError::CostExceeded) = a {
+            return a;
+        }
+        let (a, b) = match (a, self.exec(b)) {
+            (_, Err(EvalError::CostExceeded)) => return Err(EvalError::CostExceeded),
             (Ok(a), Ok(b)) => (a, b),
             (Err(error), other) | (other, Err(error)) => {
                 // The first error is what is told, and an error counts as a scalar.
@@ -203,18 +212,19 @@ impl<'a> Frame<'a> {
                 return Err(error);
             }
         };
-        let same = a.equals_within(&b, &mut self.work);
+        let same = match (&a, &b) {
+            (Value::String(a), Value::String(b)) => Ok(a.as_str() == b.as_str()),
+            _ => a.equals_within(&b, &mut self.work),
+        };
         let cost = match (&a, &b) {
+            (Value::String(a), Value::String(b)) => shorter(a.as_str(), b.as_str()),
             // Values of Kubernetes' types cost the same whatever their size, but only where they are equal.
             (Value::Opaque(_), _) if !not => 1,
-            (Value::Opaque(_) | Value::Optional(_), _) | (_, Value::Opaque(_) | Value::Optional(_)) => {
-                a.cost_size().min(b.cost_size()).div_ceil(10)
-            }
-            (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_), _)
-            | (_, Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_)) => {
-                cost_of_shorter(&[a, b], &Value::Null)
-            }
-            _ => 1,
+            (
+                Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_),
+                Value::Int(_) | Value::Bool(_),
+            ) => 1,
+            _ => a.cost_size().min(b.cost_size()).div_ceil(10),
         };
         self.charge(cost)?;
         match same {
@@ -239,8 +249,9 @@ impl<'a> Frame<'a> {
         overload: Option<&'static Overload>,
         arg: Place,
     ) -> Evaluated<'a> {
-        match self.counted(arg)? {
+        match self.exec(arg) {
             Ok(arg) => self.apply(function, overload, &[arg]),
+            Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
             Err(error) => self.failed(function, overload, &[Value::Null], error),
         }
     }
@@ -252,9 +263,13 @@ impl<'a> Frame<'a> {
         a: Place,
         b: Place,
     ) -> Evaluated<'a> {
+        let a = self.exec(a);
+        if let Err(EvalError::CostExceeded) = a {
+            return a;
+        }
         // Both are evaluated, and counted, even if the first is an error.
-        let (a, b) = (self.counted(a)?, self.counted(b)?);
-        match (a, b) {
+        match (a, self.exec(b)) {
+            (_, Err(EvalError::CostExceeded)) => Err(EvalError::CostExceeded),
             (Ok(a), Ok(b)) => self.apply(function, overload, &[a, b]),
             (Err(error), b) => {
                 self.failed(function, overload, &[Value::Null, b.unwrap_or(Value::Null)], error)
@@ -455,6 +470,15 @@ impl<'a> Frame<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// What it costs to compare two texts: by the code points of the shorter one, of which there are no more than bytes.
+fn shorter(a: &str, b: &str) -> u64 {
+    match a.len().min(b.len()) {
+        0 => 0,
+        1..=10 => 1,
+        _ => Value::borrowed(a).cost_size().min(Value::borrowed(b).cost_size()).div_ceil(10),
     }
 }
 

@@ -439,34 +439,53 @@ fn equals_tree<'a>(
     other: &Map<'a>,
     work: &mut Work,
 ) -> Result<bool, EvalError> {
-    for (name, json) in map.iter() {
+    // Both are sorted: nearly always their fields are the same ones, in the same places.
+    let beside = match other {
+        Map::Tree(other, theirs) => Some((*other, *theirs)),
+        Map::Owned(_) => None,
+    };
+    for (place, (name, json)) in map.iter().enumerate() {
+        let found = beside.and_then(|(other, _)| match other.at(place) {
+            Some((same, json)) if same == name => Some(json),
+            _ => other.get(name),
+        });
         let Some(of) = tree::value_shape(shape, name) else {
             // What the schema does not know is compared as it is, and only if both have it.
-            let Map::Tree(other, _) = other else { return Err(EvalError::NoSuchOverload) };
-            if let Some(found) = other.get(name)
+            if beside.is_none() {
+                return Err(EvalError::NoSuchOverload);
+            }
+            if let Some(found) = found
                 && !same_json(found, json, work)?
             {
                 return Ok(false);
             }
             continue;
         };
-        if of.kind() == ShapeKind::Dyn
-            && let Map::Tree(other, _) = other
-        {
-            match other.get(name) {
+        let Some((_, theirs)) = beside else {
+            let Map::Owned(entries) = other else { return Ok(false) };
+            let mine = tree::field(map, shape, name)?;
+            match (mine, entries.get(&Value::borrowed(name))) {
+                (None, None) => {}
+                (Some(mine), Some(found)) if mine.is(found, work)? => {}
+                _ => return Ok(false),
+            }
+            continue;
+        };
+        if of.kind() == ShapeKind::Dyn {
+            match found {
                 Some(found) if same_json(found, json, work)? => continue,
                 _ => return Ok(false),
             }
         }
-        let mine = tree::field(map, shape, name)?;
-        let found = match other {
-            Map::Tree(other, shape) => tree::field(other, *shape, name)?,
-            Map::Owned(entries) => entries.get(&Value::borrowed(name)).cloned(),
-        };
-        match (mine, found) {
-            (None, None) => {}
-            (Some(mine), Some(found)) => {
-                if !mine.is(&found, work)? {
+        // Nearly always they have the same schema too.
+        let theirs =
+            if std::ptr::addr_eq(shape, theirs) { Some(of) } else { tree::value_shape(theirs, name) };
+        let null_is_absent = shape.kind() == ShapeKind::Object;
+        let found = found.filter(|found| !(null_is_absent && found.is_null())).zip(theirs);
+        match (null_is_absent && json.is_null(), found) {
+            (true, None) => {}
+            (false, Some((found, theirs))) => {
+                if !Value::of(json, of)?.is(&Value::of(found, theirs)?, work)? {
                     return Ok(false);
                 }
             }

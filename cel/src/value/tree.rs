@@ -171,7 +171,7 @@ impl<'a> List<'a> {
 }
 
 /// The shape of a list's items.
-pub(super) fn item_shape(list: &dyn Shape) -> &dyn Shape {
+pub(crate) fn item_shape(list: &dyn Shape) -> &dyn Shape {
     list.items().unwrap_or(list)
 }
 
@@ -245,17 +245,28 @@ impl<'a> Map<'a> {
     }
 }
 
-/// The value of a field by its real name. In an object with declared fields null is absent.
+/// What is at a field by its real name, and its shape. In an object with declared fields null is absent.
+pub(crate) fn member<'a>(
+    map: &'a kindom_api::Map,
+    shape: &'a dyn Shape,
+    name: &str,
+) -> Option<(&'a Json, &'a dyn Shape)> {
+    let json = map.get(name)?;
+    match shape.kind() {
+        ShapeKind::Dyn => return Some((json, shape)),
+        ShapeKind::Object if json.is_null() => return None,
+        _ => {}
+    }
+    shape.field(name).map(|of| (json, of))
+}
+
+/// The value of a field by its real name.
 pub(crate) fn field<'a>(
     map: &'a kindom_api::Map,
     shape: &'a dyn Shape,
     name: &str,
 ) -> Result<Option<Value<'a>>, EvalError> {
-    let Some(value) = map.get(name) else { return Ok(None) };
-    if value.is_null() && shape.kind() == ShapeKind::Object {
-        return Ok(None);
-    }
-    value_shape(shape, name).map(|of| Value::of(value, of)).transpose()
+    member(map, shape, name).map(|(json, of)| Value::of(json, of)).transpose()
 }
 
 impl<'a> FromIterator<Value<'a>> for Value<'a> {

@@ -77,8 +77,7 @@ pub(super) fn cost_of_both(args: &[Value<'_>], _: &Value<'_>) -> u64 {
     tenth(a + b)
 }
 
-/// Also of equality.
-pub(crate) fn cost_of_shorter(args: &[Value<'_>], _: &Value<'_>) -> u64 {
+pub(super) fn cost_of_shorter(args: &[Value<'_>], _: &Value<'_>) -> u64 {
     let (a, b) = sizes(args);
     tenth(a.min(b))
 }

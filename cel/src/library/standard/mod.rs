@@ -8,7 +8,7 @@ mod optionals;
 mod times;
 
 pub(crate) use arithmetic::refuse;
-pub(crate) use collections::{cost_of_match, cost_of_shorter};
+pub(crate) use collections::cost_of_match;
 
 use crate::ast::operators;
 use crate::library::{Cost, Function, Functions, Overload};
