@@ -130,3 +130,89 @@ fn write_issue(f: &mut fmt::Formatter<'_>, source: &str, issue: &Issue) -> fmt::
     }
     f.write_str(if chars.next().is_none_or(|c| c.is_ascii()) { "^" } else { "＾" })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Stop, grammar, recover};
+
+    /// Expressions, of which some have one character too few.
+    fn expressions() -> impl Strategy<Value = String> {
+        let leaf = prop::sample::select(vec![
+            "a",
+            ".b",
+            "1",
+            "-1",
+            "2u",
+            "0x1F",
+            "1.5e3",
+            "-.5",
+            "'s'",
+            "\"\"\"t\"\"\"",
+            "r'\\'",
+            "b'\\xff'",
+            "true",
+            "null",
+            "[]",
+            "{}",
+            "[,]",
+            "{,}",
+            "as",
+            "a{}",
+            "has(a.b)",
+            "has(a)",
+            "'\\ud800'",
+            "99999999999999999999",
+        ]);
+        let leaf = leaf.prop_map(str::to_owned);
+        let whole = leaf.prop_recursive(5, 40, 4, |inner| {
+            let two = (inner.clone(), inner.clone());
+            let three = (inner.clone(), inner.clone(), inner.clone());
+            let binary = prop::sample::select(vec![
+                " + ", "-", "*", "/", " % ", "==", "!=", "<", "<=", ">", ">=", " in ", "&&", " || ",
+            ]);
+            prop_oneof![
+                (two.clone(), binary).prop_map(|((a, b), op)| format!("{a}{op}{b}")),
+                inner.clone().prop_map(|a| format!("({a})")),
+                inner.clone().prop_map(|a| format!("!{a}")),
+                inner.clone().prop_map(|a| format!("--{a}")),
+                three.clone().prop_map(|(a, b, c)| format!("{a} ? {b} : {c}")),
+                two.clone().prop_map(|(a, b)| format!("f({a}, {b})")),
+                two.clone().prop_map(|(a, b)| format!("{a}.f({b})")),
+                inner.clone().prop_map(|a| format!("{a}.b.?c.`d-e`")),
+                two.clone().prop_map(|(a, b)| format!("{a}[{b}]")),
+                two.clone().prop_map(|(a, b)| format!("{a}[?{b}]")),
+                two.clone().prop_map(|(a, b)| format!("[{a}, ?{b},]")),
+                three.clone().prop_map(|(a, b, c)| format!("{{{a}: {b}, ?{c}: {a}}}")),
+                two.clone().prop_map(|(a, b)| format!("x.y{{f: {a}, ?g: {b},}}")),
+                two.clone().prop_map(|(a, b)| format!("{a}.all(x, {b})")),
+                three.prop_map(|(a, b, c)| format!("{a}.map({b}, {c}).optMap(y, {b})")),
+            ]
+        });
+        (whole, any::<prop::sample::Index>(), any::<bool>()).prop_map(|(text, index, broken)| {
+            let dropped = index.index(text.chars().count());
+            text.chars().enumerate().filter(|(at, _)| !broken || *at != dropped).map(|(_, c)| c).collect()
+        })
+    }
+
+    proptest! {
+        /// The grammar stands in the code twice.
+        #[test]
+        fn both_parsers_read_the_same_texts(source in expressions()) {
+            let mut found = recover::issues(&source);
+            match grammar::parse(&source) {
+                Ok(_) => prop_assert_eq!(found, vec![]),
+                Err(Stop::Syntax) => {
+                    prop_assert!(found.iter().any(|issue| issue.message.starts_with("Syntax error: ")));
+                }
+                Err(Stop::Issues(mut issues)) => {
+                    let order = |issue: &super::Issue| (issue.at, issue.message.clone());
+                    issues.sort_by_key(order);
+                    found.sort_by_key(order);
+                    prop_assert_eq!(found, issues);
+                }
+            }
+        }
+    }
+}
