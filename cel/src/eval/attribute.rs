@@ -2,6 +2,7 @@
 
 use kindom_api::Value as Json;
 
+use crate::eval::fold::go_type;
 use crate::eval::run::{Frame, Local};
 use crate::eval::{By, Node, Place, Program, Qualifier, Run};
 use crate::shape::{Shape, ShapeKind};
@@ -163,18 +164,7 @@ impl<'a> Frame<'a> {
 
 /// What upstream says of a value that nothing is found by.
 pub(super) fn invalid_qualifier(value: &Value<'_>) -> String {
-    let go = match value {
-        Value::Null => "types.Null",
-        Value::Bytes(_) => "types.Bytes",
-        Value::Duration(_) => "types.Duration",
-        Value::Timestamp(_) => "types.Timestamp",
-        Value::List(_) => "*types.baseList",
-        Value::Map(_) => "*types.baseMap",
-        Value::Type(_) => "*types.Type",
-        Value::Optional(_) => "*types.Optional",
-        other => return format!("invalid qualifier type: {}", other.type_name()),
-    };
-    format!("invalid qualifier type: {go}")
+    format!("invalid qualifier type: {}", go_type(value))
 }
 
 /// `refQualify`.

@@ -2,7 +2,8 @@
 
 use crate::eval::run::{Frame, Local};
 use crate::eval::{Condition, Fold, Node};
-use crate::value::{EvalError, List, Value, item_shape};
+use crate::shape::ShapeKind;
+use crate::value::{EvalError, List, Map, Value, item_shape};
 
 impl<'a> Frame<'a> {
     pub(super) fn fold(&mut self, fold: u32) -> Result<Value<'a>, EvalError> {
@@ -112,7 +113,7 @@ impl<'a> Frame<'a> {
 }
 
 /// The name of a value's type in upstream's code, which messages show.
-fn go_type(value: &Value<'_>) -> &'static str {
+pub(super) fn go_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "types.Null",
         Value::Bool(_) => "types.Bool",
@@ -125,6 +126,14 @@ fn go_type(value: &Value<'_>) -> &'static str {
         Value::Timestamp(_) => "types.Timestamp",
         Value::Type(_) => "*types.Type",
         Value::Optional(_) => "*types.Optional",
-        Value::List(_) | Value::Map(_) | Value::Opaque(_) => "ref.Val",
+        Value::List(List::Tree(_, shape)) => match shape.kind() {
+            ShapeKind::Set => "*common.unstructuredSetList",
+            ShapeKind::ListMap => "*common.unstructuredMapList",
+            _ => "*common.unstructuredList",
+        },
+        Value::List(_) => "*types.baseList",
+        Value::Map(Map::Tree(..)) => "*common.unstructuredMap",
+        Value::Map(_) => "*types.baseMap",
+        Value::Opaque(opaque) => opaque.go_type(),
     }
 }

@@ -304,8 +304,10 @@ impl<'c> Planner<'c> {
         places: &[Place],
     ) -> Planned {
         let dispatched = overload.is_none() && function.singleton.is_none();
+        // Upstream binds it as one that takes any number of arguments.
+        let many = places.len() > 2 || function.name == "format";
         let args = self.run(places)?;
-        self.add(Node::Call { function, overload, args, stops: dispatched || places.len() > 2 })
+        self.add(Node::Call { function, overload, args, stops: dispatched || many })
     }
 
     /// Membership in a constant list.

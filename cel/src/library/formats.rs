@@ -106,6 +106,10 @@ impl Opaque for Chosen {
         "kubernetes.NamedFormat"
     }
 
+    fn go_type(&self) -> &'static str {
+        "cel.Format"
+    }
+
     fn equals(&self, other: &dyn Opaque) -> Option<bool> {
         let other: &Self = other.as_any().downcast_ref()?;
         Some(self.0 == other.0)

@@ -143,6 +143,10 @@ impl Opaque for Ip {
         "net.IP"
     }
 
+    fn go_type(&self) -> &'static str {
+        "cel.IP"
+    }
+
     fn equals(&self, other: &dyn Opaque) -> Option<bool> {
         let other: &Self = other.as_any().downcast_ref()?;
         Some(self.0 == other.0)
@@ -160,6 +164,10 @@ impl Opaque for Ip {
 impl Opaque for Cidr {
     fn type_name(&self) -> &'static str {
         "net.CIDR"
+    }
+
+    fn go_type(&self) -> &'static str {
+        "cel.CIDR"
     }
 
     fn equals(&self, other: &dyn Opaque) -> Option<bool> {

@@ -101,6 +101,10 @@ impl Opaque for Version {
         "kubernetes.Semver"
     }
 
+    fn go_type(&self) -> &'static str {
+        "cel.Semver"
+    }
+
     fn equals(&self, other: &dyn Opaque) -> Option<bool> {
         let other: &Self = other.as_any().downcast_ref()?;
         Some(self.compare(other) == Ordering::Equal)

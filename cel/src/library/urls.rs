@@ -50,6 +50,10 @@ impl Opaque for Parsed {
         "kubernetes.URL"
     }
 
+    fn go_type(&self) -> &'static str {
+        "cel.URL"
+    }
+
     fn equals(&self, other: &dyn Opaque) -> Option<bool> {
         let other: &Self = other.as_any().downcast_ref()?;
         Some(self.0.to_string() == other.0.to_string())

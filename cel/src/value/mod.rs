@@ -128,6 +128,8 @@ impl Hash for Timestamp {
 pub trait Opaque: std::fmt::Debug + Send + Sync + std::any::Any {
     /// The type's name: `kubernetes.Quantity`.
     fn type_name(&self) -> &'static str;
+    /// The name that it has in upstream's code, which messages about a wrong use show: `cel.Quantity`.
+    fn go_type(&self) -> &'static str;
     /// Whether another value is the same; none where upstream says `no such overload`, as it does for every value of
     /// another type: `1 == dyn(ip('::1'))` is false, `ip('::1') == dyn(1)` is an error.
     fn equals(&self, other: &dyn Opaque) -> Option<bool>;

@@ -70,6 +70,10 @@ impl Opaque for Quantity {
         "kubernetes.Quantity"
     }
 
+    fn go_type(&self) -> &'static str {
+        if self.computed { "*cel.Quantity" } else { "cel.Quantity" }
+    }
+
     fn equals(&self, other: &dyn Opaque) -> Option<bool> {
         let other: &Self = other.as_any().downcast_ref()?;
         (!other.computed).then(|| self.amount.equals(&other.amount))
