@@ -114,7 +114,13 @@ impl Strategy for Namespaces {
         *object = new.to_value();
     }
 
-    fn validate_update(&self, cx: &RuleContext<'_>, object: &Value, old: &Value) -> ErrorList {
+    fn validate_update(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &Value,
+        old: &Value,
+        _: &mut Vec<String>,
+    ) -> ErrorList {
         let (new, old) = (typed(object), typed(old));
         match cx.subresource {
             Some("status") => rules::validate_status_update(&new, &old),

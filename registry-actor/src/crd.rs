@@ -10,7 +10,7 @@ use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::meta::{Condition, set_condition};
 use kindom_resource_actor::spec::READ_ONLY_ANNOTATION;
 use kindom_resource_actor::{Deletion, NeedsEmpty, RuleContext, Strategy, TypeSpec, WriteError};
-use kindom_schema::{Schema, crd as rules};
+use kindom_schema::crd as rules;
 
 use crate::types::face;
 
@@ -139,7 +139,13 @@ impl Strategy for Registrations {
         *object = new.to_value();
     }
 
-    fn validate_update(&self, cx: &RuleContext<'_>, object: &Value, old: &Value) -> ErrorList {
+    fn validate_update(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &Value,
+        old: &Value,
+        _: &mut Vec<String>,
+    ) -> ErrorList {
         let (new, old) = (typed(object), typed(old));
         if cx.subresource == Some("status") {
             let mut errors = rules::validate_status_update(&new, &old);
@@ -185,10 +191,6 @@ impl Strategy for Registrations {
         let mut warnings = rules::warnings_on_create(&crd);
         for version in &crd.spec.versions {
             let path = format!("spec.versions[{}]", version.name);
-            if let Ok(schema) = Schema::compile(version.open_api_v3_schema(), false) {
-                let texts = schema.not_enforced().into_iter();
-                warnings.extend(texts.map(|text| format!("{path}: {text}")));
-            }
             if version.subresources.as_ref().is_some_and(|s| s.scale.is_some()) {
                 warnings.push(format!("{path}.subresources: accepted, but /scale is not served yet"));
             }

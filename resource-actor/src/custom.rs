@@ -106,7 +106,13 @@ impl Strategy for CustomObjects {
         }
     }
 
-    fn validate_update(&self, cx: &RuleContext<'_>, object: &Value, old: &Value) -> ErrorList {
+    fn validate_update(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &Value,
+        old: &Value,
+        warnings: &mut Vec<String>,
+    ) -> ErrorList {
         let path = Path::new("metadata");
         let null = Value::Null;
         // Upstream's validator looks at the metadata too, after the generic rules did.
@@ -116,10 +122,12 @@ impl Strategy for CustomObjects {
             &path,
         );
         if let Some(schema) = &cx.version.schema {
-            errors.extend(match cx.subresource {
-                Some(STATUS) => schema.validate_status_update(object, old),
-                _ => schema.validate_update(object, old),
-            });
+            let (wrong, let_through) = match cx.subresource {
+                Some(STATUS) => schema.validate_status_update_telling(object, old),
+                _ => schema.validate_update_telling(object, old),
+            };
+            errors.extend(wrong);
+            warnings.extend(let_through.iter().map(ToString::to_string));
         }
         errors
     }

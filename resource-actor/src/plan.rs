@@ -213,12 +213,13 @@ pub(crate) fn update(
     let path = Path::new("metadata");
     let (new_metadata, null) = (object.get("metadata").unwrap_or(&Value::Null), Value::Null);
     let mut errors = validate_object_meta_update(new_metadata, old_metadata.unwrap_or(&null), &path);
-    errors.extend(strategy.validate_update(cx, &object, old));
+    let mut warnings = Vec::new();
+    errors.extend(strategy.validate_update(cx, &object, old, &mut warnings));
     invalid(name, errors)?;
 
     let gone = ready_to_go(cx, &object);
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);
-    let warnings = strategy.warnings(cx, &object, Some(old));
+    warnings.extend(strategy.warnings(cx, &object, Some(old)));
     let key = TypeSpec::object_key(input.namespace, name);
     let json: Bytes = encode(cx, input.version, object).map_err(WriteError::Internal)?.into();
     let planned = Planned { key, json, warnings, needs_empty };

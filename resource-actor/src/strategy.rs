@@ -100,8 +100,15 @@ pub trait Strategy: Send + Sync {
     /// Sets what the server sets on update, and keeps what a client may not change.
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value);
 
-    /// What is wrong with the change, generic rules on metadata excluded.
-    fn validate_update(&self, cx: &RuleContext<'_>, object: &Value, old: &Value) -> ErrorList;
+    /// What is wrong with the change, generic rules on metadata excluded. What is let through although it is wrong is told
+    /// to the client in `warnings`.
+    fn validate_update(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &Value,
+        old: &Value,
+        warnings: &mut Vec<String>,
+    ) -> ErrorList;
 
     /// What the client should know of the object that it wrote; `old` is what it was, none for a create.
     fn warnings(&self, _cx: &RuleContext<'_>, _object: &Value, _old: Option<&Value>) -> Vec<String> {

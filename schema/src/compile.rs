@@ -153,6 +153,7 @@ impl Compiler {
                 .map(Into::into)
                 .collect(),
             unknown_type: unknown_type(map),
+            expressions: None,
         };
         let any = has_numbers
             || has_text
@@ -272,6 +273,8 @@ fn below(node: &Node) -> Below {
         embedded: node.embedded,
         negations: negated.clone().any(looks_below)
             || negated.chain(joined).any(|branch| branch.below.negations),
+        // Rules are put in later.
+        expressions: false,
     };
     node.properties()
         .map(|(_, child)| child)

@@ -77,6 +77,12 @@ fn head(name: &str) -> u64 {
     }
 }
 
+/// Where a name stands in the text.
+fn place(ends: &[u32], index: usize) -> Option<Range<usize>> {
+    let end = |index: usize| usize::try_from(*ends.get(index)?).ok();
+    Some(index.checked_sub(1).and_then(end).unwrap_or(0)..end(index)?)
+}
+
 impl Fields {
     /// `properties` are sorted by name, each there once; so is each of `required`.
     pub(crate) fn new(properties: Vec<(&str, Node)>, required: &[&str], additional: Additional) -> Self {
@@ -114,6 +120,15 @@ impl Fields {
         self.nodes.iter().enumerate().map(|(i, node)| (self.name(i), node))
     }
 
+    /// The properties, by name, to be completed.
+    pub(crate) fn properties_mut(&mut self) -> impl Iterator<Item = (&str, &mut Node)> {
+        let (text, ends) = (&*self.text, &*self.ends);
+        self.nodes.iter_mut().enumerate().map(move |(i, node)| {
+            let place = place(ends, i).unwrap_or_default();
+            (text.get(place).unwrap_or(""), node)
+        })
+    }
+
     pub(crate) fn nodes_mut(&mut self) -> &mut [Node] {
         &mut self.nodes
     }
@@ -147,8 +162,7 @@ impl Fields {
     }
 
     fn place(&self, index: usize) -> Option<Range<usize>> {
-        let end = |index: usize| usize::try_from(*self.ends.get(index)?).ok();
-        Some(index.checked_sub(1).and_then(end).unwrap_or(0)..end(index)?)
+        place(&self.ends, index)
     }
 
     /// How a name stands to another that has the same head.

@@ -32,8 +32,8 @@ mod fields;
 mod node;
 pub mod openapi;
 mod prune;
+mod rules;
 mod sharing;
-mod unsupported;
 mod validate;
 
 use std::sync::Arc;
@@ -51,9 +51,6 @@ use node::Node;
 pub struct Schema {
     root: Option<Node>,
     preserve_unknown_fields: bool,
-    /// Whether any part of the structural spine carries `x-kubernetes-validations`.
-    has_rules: bool,
-    not_enforced: Vec<String>,
 }
 
 impl Schema {
@@ -67,16 +64,23 @@ impl Schema {
     /// Only what makes a schema unusable: a keyword whose value has the wrong shape, an unknown type, or nesting beyond
     /// `kindom_api::json::MAX_DEPTH`. Whether a registration may carry the schema is [`crd`]'s to say.
     pub fn compile(schema: Option<&Value>, preserve_unknown_fields: bool) -> Result<Self, ErrorList> {
+        let mut compiled = Self::compile_without_rules(schema, preserve_unknown_fields)?;
+        if let (Some(root), Some(schema)) = (&mut compiled.root, schema) {
+            rules::attach::attach(root, schema);
+        }
+        Ok(compiled)
+    }
+
+    /// The same, but for the rules of `x-kubernetes-validations`, which are as if they were not there.
+    pub(crate) fn compile_without_rules(
+        schema: Option<&Value>,
+        preserve_unknown_fields: bool,
+    ) -> Result<Self, ErrorList> {
         let mut root = schema.map(compile::compile).transpose()?;
         if let Some(root) = &mut root {
             prune::prune_defaults(root);
         }
-        Ok(Self {
-            has_rules: schema.is_some_and(unsupported::has_rules),
-            not_enforced: schema.map(unsupported::not_enforced).unwrap_or_default(),
-            root,
-            preserve_unknown_fields,
-        })
+        Ok(Self { root, preserve_unknown_fields })
     }
 
     /// As [`Self::compile`], but schemas that differ in descriptions only are compiled once: all who hold one hold the
@@ -136,18 +140,25 @@ impl Schema {
     /// `x-kubernetes-list-type: map`.
     #[must_use]
     pub fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
+        validate::update(self, object, old).0
+    }
+
+    /// As [`Self::validate_update`]; gives also which rules of `x-kubernetes-validations` do not hold in what was let
+    /// through, which a client should be told.
+    #[must_use]
+    pub fn validate_update_telling(&self, object: &Value, old: &Value) -> (ErrorList, ErrorList) {
         validate::update(self, object, old)
     }
 
     /// As [`Self::validate_update`] for a write to the status subresource: only `status` is held against the schema.
     #[must_use]
     pub fn validate_status_update(&self, object: &Value, old: &Value) -> ErrorList {
-        validate::status_update(self, object, old)
+        validate::status_update(self, object, old).0
     }
 
-    /// What the schema says and this server does not hold objects to, as short sentences with a few paths each.
+    /// As [`Self::validate_update_telling`] for a write to the status subresource.
     #[must_use]
-    pub fn not_enforced(&self) -> Vec<String> {
-        self.not_enforced.clone()
+    pub fn validate_status_update_telling(&self, object: &Value, old: &Value) -> (ErrorList, ErrorList) {
+        validate::status_update(self, object, old)
     }
 }

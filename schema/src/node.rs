@@ -12,6 +12,7 @@ use kindom_formats::{Format, Pattern};
 
 use crate::choices::Choices;
 pub(crate) use crate::fields::{Additional, Cursor, Fields};
+use crate::rules::Expressions;
 
 /// A set of JSON types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,6 +107,8 @@ pub(crate) struct Below {
     /// A `not` or `oneOf` whose branches look at fields or items, here or below any junctor. Only where there is none,
     /// what is valid stays so when some of it need not be held to the schema.
     pub(crate) negations: bool,
+    /// A rule of `x-kubernetes-validations`.
+    pub(crate) expressions: bool,
 }
 
 impl Below {
@@ -115,6 +118,7 @@ impl Below {
             lists: self.lists || other.lists,
             embedded: self.embedded || other.embedded,
             negations: self.negations || other.negations,
+            expressions: self.expressions || other.expressions,
         }
     }
 }
@@ -139,6 +143,8 @@ pub(crate) struct Rules {
     pub(crate) sizes: Option<Box<Sizes>>,
     pub(crate) junctors: Option<Box<Junctors>>,
     pub(crate) map_keys: Box<[Box<str>]>,
+    /// Put there once the tree is complete: see [`crate::rules`].
+    pub(crate) expressions: Option<Box<Expressions>>,
     /// The word that stands where [`Types::UNKNOWN`] is.
     pub(crate) unknown_type: Option<Box<str>>,
 }

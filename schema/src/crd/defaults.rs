@@ -6,12 +6,15 @@ use kindom_api::{Value, object};
 
 use super::props::{entries, flag, item};
 use crate::Schema;
+use crate::rules::attach::has_rules;
+use crate::validate::{BUDGET, run_rules};
 
 /// All that is wrong with the defaults of a structural schema. Those under `additionalProperties` are not looked at, as
 /// upstream does not fill them in.
 pub(super) fn validate(schema: &Value, path: &Path<'_>, require_pruned: bool) -> ErrorList {
     let mut errors = ErrorList::new();
-    walk(schema, path, true, require_pruned, &mut errors);
+    let mut budget = BUDGET;
+    walk(schema, path, true, require_pruned, &mut budget, &mut errors);
     errors
 }
 
@@ -27,7 +30,17 @@ pub(super) fn has_unpruned(schema: &Value) -> bool {
     own(schema) == Some(true) || below(schema)
 }
 
-fn walk(schema: &Value, path: &Path<'_>, is_root: bool, require_pruned: bool, errors: &mut ErrorList) {
+fn walk(
+    schema: &Value,
+    path: &Path<'_>,
+    is_root: bool,
+    require_pruned: bool,
+    budget: &mut i64,
+    errors: &mut ErrorList,
+) {
+    if *budget < 0 {
+        return;
+    }
     // A default at the root is of no use and is refused elsewhere for what it holds; upstream still checks it.
     if let Some(default) = schema.get("default")
         && let Some(compiled) = compile(schema, is_root)
@@ -37,19 +50,22 @@ fn walk(schema: &Value, path: &Path<'_>, is_root: bool, require_pruned: bool, er
             errors.push(Error::invalid(&path.child("default"), default.clone(), detail));
         }
         let at = path.to_string();
-        let found = compiled.validate(&wrap(default)).into_iter();
-        let found = found.filter(|error| !is_not_upstreams(error));
-        errors.extend(found.map(|error| unwrap(error, &at)));
+        let mut found = compiled.validate(&wrap(default));
+        found.retain(|error| !is_not_upstreams(error));
+        if found.is_empty() && has_rules(schema) {
+            errors.extend(rules(schema, default, is_root, budget, &at));
+        }
+        errors.extend(found.into_iter().map(|error| unwrap(error, &at)));
     }
     if let Some(item) = item(schema) {
-        walk(item, &path.child("items"), false, require_pruned, errors);
+        walk(item, &path.child("items"), false, require_pruned, budget, errors);
     }
     let is_object = is_root || flag(schema, "x-kubernetes-embedded-resource");
     let properties = path.child("properties");
     for (name, property) in entries(schema, "properties") {
         // The server fills in the metadata of objects itself.
         if !(is_object && matches!(name, "metadata" | "kind" | "apiVersion")) {
-            walk(property, &properties.key(name), false, require_pruned, errors);
+            walk(property, &properties.key(name), false, require_pruned, budget, errors);
         }
     }
 }
@@ -57,23 +73,45 @@ fn walk(schema: &Value, path: &Path<'_>, is_root: bool, require_pruned: bool, er
 /// A schema for an object whose one field, `default`, has this schema: the field is then no resource's root, and errors
 /// begin with its name.
 fn compile(schema: &Value, is_root: bool) -> Option<Schema> {
+    Schema::compile_without_rules(Some(&around(schema, is_root)), false).ok()
+}
+
+fn around(schema: &Value, is_root: bool) -> Value {
     let mut schema = schema.clone();
     if let Some(map) = schema.as_object_mut().filter(|_| is_root) {
         map.insert("x-kubernetes-embedded-resource", true);
     }
-    let around = object! { "type": "object", "properties": object! { "default": schema } };
-    Schema::compile(Some(&around), false).ok()
+    object! { "type": "object", "properties": object! { "default": schema } }
+}
+
+/// What a default's rules find: as if it replaced itself, and then as if it were new, as rules may ask which it is.
+fn rules(schema: &Value, default: &Value, is_root: bool, budget: &mut i64, at: &str) -> ErrorList {
+    let Ok(compiled) = Schema::compile(Some(&around(schema, is_root)), false) else {
+        return ErrorList::new();
+    };
+    let Some(root) = &compiled.root else { return ErrorList::new() };
+    let object = wrap(default);
+    let mut found = run_rules(root, &object, Some(&object), false, *budget);
+    if found.errors.is_empty() {
+        let new = run_rules(root, &object, None, false, *budget);
+        found.errors = new.errors;
+        found.budget = found.budget.min(new.budget);
+    }
+    *budget = found.budget;
+    for error in &mut found.errors {
+        error.field = format!("{at}.{}", error.field);
+    }
+    found.errors
 }
 
 fn wrap(default: &Value) -> Value {
     object! { "default": default.clone() }
 }
 
-/// What the validation of objects says and that of defaults does not: upstream runs CEL apart there, and has not spelled
-/// out `x-kubernetes-int-or-string` yet.
+/// What the validation of objects says and that of defaults does not: upstream has not spelled out
+/// `x-kubernetes-int-or-string` there yet.
 fn is_not_upstreams(error: &Error) -> bool {
-    error.detail.starts_with("some validation rules were not checked")
-        || error.detail.contains(" in body must be of type integer,string: ")
+    error.detail.contains(" in body must be of type integer,string: ")
 }
 
 /// An error on a wrapped default as upstream words it: it begins to look below `default`, so that is how far the names in

@@ -6,18 +6,18 @@ use kindom_api::Value;
 use super::props::{OrBool, additional_properties, has, property};
 
 /// A path that the schema knows.
-pub(super) struct Found<'a> {
+pub(crate) struct Found<'a> {
     /// Its steps, one string each.
-    pub(super) steps: Vec<String>,
+    pub(crate) steps: Vec<String>,
     /// The schema of what it names; none where the schema says no more than that there may be something.
-    pub(super) schema: Option<&'a Value>,
+    pub(crate) schema: Option<&'a Value>,
 }
 
 /// Follows a path through a schema.
 ///
 /// # Errors
 /// Upstream's text of what is wrong with the path.
-pub(super) fn find<'a>(path: &str, schema: Option<&'a Value>, brackets: bool) -> Result<Found<'a>, String> {
+pub(crate) fn find<'a>(path: &str, schema: Option<&'a Value>, brackets: bool) -> Result<Found<'a>, String> {
     const END: &str = "unexpected end of JSON path";
     let mut found = Found { steps: Vec::new(), schema };
     let mut tokens = Tokens(path);

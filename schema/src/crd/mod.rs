@@ -8,8 +8,6 @@
 //! there, the last that served it: no schema is required, nor a structural one where unknown fields are preserved, and
 //! defaults are for v1 alone. What a ThirdPartyResource has no field for is reported on the field that it came from.
 //!
-//! CEL rules are looked at but not compiled; their cost is not estimated.
-//!
 //! ```
 //! use kindom_api::faces::Face;
 //! let tree = kindom_api::json::parse(br#"{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
@@ -26,10 +24,11 @@ mod conditions;
 mod conversion;
 mod convert;
 mod defaults;
-mod field_path;
+pub(crate) mod field_path;
 mod openapi;
 mod pem;
-mod props;
+pub(crate) mod props;
+mod rules;
 mod selectable;
 mod spec;
 mod structural;
@@ -74,6 +73,8 @@ struct Options {
     allow_invalid_ca_bundle: bool,
     /// The versions whose selectable fields were already too many, and are unchanged; the empty name is all of them.
     allow_too_many_selectable_fields: HashSet<String>,
+    /// The versions whose schema is as it was: what their rules cost one by one was let through before.
+    unchanged_schemas: HashSet<String>,
 }
 
 impl Options {
@@ -92,6 +93,7 @@ impl Options {
             // It only has to be valid once the registration is Established.
             allow_invalid_ca_bundle: true,
             allow_too_many_selectable_fields: HashSet::new(),
+            unchanged_schemas: HashSet::new(),
         }
     }
 
@@ -117,8 +119,23 @@ impl Options {
             }),
             allow_invalid_ca_bundle: !established || conversion::has_invalid_ca_bundle(old),
             allow_too_many_selectable_fields: selectable::too_many_before(new, old),
+            unchanged_schemas: unchanged_schemas(new, old),
         }
     }
+}
+
+/// The versions that both have, with the same schema or none.
+fn unchanged_schemas(new: &CustomResourceDefinition, old: &CustomResourceDefinition) -> HashSet<String> {
+    let schema_of = |crd: &CustomResourceDefinition, name: &str| {
+        let version = crd.spec.versions.iter().find(|v| v.name == name)?;
+        Some(version.open_api_v3_schema().cloned())
+    };
+    let names = new.spec.versions.iter().map(|v| &v.name);
+    let unchanged = names.filter(|name| {
+        let before = schema_of(old, name);
+        before.is_some() && before == schema_of(new, name)
+    });
+    unchanged.cloned().collect()
 }
 
 fn is_structural(schema: &Value) -> bool {

@@ -1,5 +1,5 @@
 //! The rules for a schema that hold at every level (apiextensions-apiserver `pkg/apis/apiextensions/validation`,
-//! `ValidateCustomResourceDefinitionOpenAPISchema`), without compiling CEL.
+//! `ValidateCustomResourceDefinitionOpenAPISchema`). Expressions are compiled only where nothing else is wrong.
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
@@ -10,6 +10,7 @@ use super::props::{
     Items, OrBool, additional_properties, entries, flag, go_items, has, item, items, list, optional_text,
     property, strings, text, type_of,
 };
+use super::rules::{self, Scope, Step};
 use super::structural;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -23,6 +24,14 @@ pub(super) struct Context {
     /// Why no default may stand here, if it may not.
     defaults_forbidden: Option<String>,
     inside_metadata: bool,
+    /// The path of what keeps the values in it from being recognized after a change.
+    uncorrelatable: Option<String>,
+}
+
+/// What is wrong: with schemas, and with the expressions in them, which upstream tells last.
+pub(super) struct Found<'a> {
+    pub(super) errors: &'a mut ErrorList,
+    pub(super) rules: rules::Found,
 }
 
 impl Context {
@@ -34,24 +43,33 @@ impl Context {
     fn below(&self) -> Self {
         Self { is_root: false, ..self.clone() }
     }
+
+    /// Within something whose values cannot be recognized after a change, unless they could not be before.
+    fn uncorrelatable(&mut self, path: &Path<'_>) {
+        self.uncorrelatable.get_or_insert_with(|| path.to_string());
+    }
 }
 
-/// All that is wrong with a schema and those in it.
+/// All that is wrong with a schema and those in it. Expressions are looked into where there is a scope.
 pub(super) fn validate(
     schema: &Value,
     path: &Path<'_>,
+    scope: Option<&Scope<'_>>,
     context: &Context,
     options: &Options,
-    errors: &mut ErrorList,
+    found: &mut Found<'_>,
 ) {
-    keywords(schema, path, context, options, errors);
+    let before = found.errors.len();
+    keywords(schema, path, context, options, found.errors);
+    let errors = &mut *found.errors;
     if flag(schema, "uniqueItems") {
         errors.push(Error::forbidden(
             &path.child("uniqueItems"),
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
         ));
     }
-    nested_schemas(schema, path, context, options, errors);
+    nested_schemas(schema, path, scope, context, options, found);
+    let errors = &mut *found.errors;
     if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
         let at = path.child("x-kubernetes-preserve-unknown-fields");
         errors.push(Error::invalid(&at, false, "must be true or undefined"));
@@ -65,6 +83,12 @@ pub(super) fn validate(
     let at = path.child("x-kubernetes-validations");
     for (i, rule) in list(schema, "x-kubernetes-validations").iter().enumerate() {
         validation_rule(rule, schema, &at.index(i), errors);
+    }
+    // Where something is wrong with a schema, what expressions see is not known, and there is more to mend first.
+    if let Some(scope) = scope.filter(|_| errors.len() == before)
+        && !list(schema, "x-kubernetes-validations").is_empty()
+    {
+        rules::check(scope, context.uncorrelatable.as_deref(), &mut found.rules);
     }
 }
 
@@ -99,15 +123,22 @@ fn keywords(schema: &Value, path: &Path<'_>, context: &Context, options: &Option
 fn nested_schemas(
     schema: &Value,
     path: &Path<'_>,
+    scope: Option<&Scope<'_>>,
     context: &Context,
     options: &Options,
-    errors: &mut ErrorList,
+    found: &mut Found<'_>,
 ) {
     let below = context.below();
+    // A child that values are found by: expressions see it.
+    let child = |step: Step<'_>, schema: &Value, at: &Path<'_>, context: &Context, found: &mut Found<'_>| {
+        let inner = scope.map(|around| around.child(step, schema, at));
+        validate(schema, at, inner.as_ref(), context, options, found);
+    };
     if let Some(additional) = additional_properties(schema) {
         let at = path.child("additionalProperties");
         if has(schema, "properties") && !matches!(additional, OrBool::Allows(true)) {
-            errors.push(Error::forbidden(&at, "additionalProperties and properties are mutual exclusive"));
+            let detail = "additionalProperties and properties are mutual exclusive";
+            found.errors.push(Error::forbidden(&at, detail));
         }
         if let OrBool::Schema(schema) = additional {
             let mut below = below.clone();
@@ -115,47 +146,55 @@ fn nested_schemas(
                 below.defaults_forbidden =
                     Some("inside additionalProperties applying to object metadata".to_owned());
             }
-            validate(schema, &at, &below, options, errors);
+            child(Step::Element, schema, &at, &below, found);
         }
     }
     let is_object = context.is_root || flag(schema, "x-kubernetes-embedded-resource");
     let properties = path.child("properties");
+    let map_type = optional_text(schema, "x-kubernetes-map-type");
     for (name, property) in entries(schema, "properties") {
         let mut below = below.clone();
+        if map_type.is_some_and(|map_type| !matches!(map_type, "granular" | "atomic")) {
+            below.uncorrelatable(path);
+        }
         if is_object && matches!(name, "metadata" | "kind" | "apiVersion") {
             below.inside_metadata = true;
             if context.is_root {
                 below.defaults_forbidden = Some(format!("in top-level {name}"));
             }
         }
-        validate(property, &properties.key(name), &below, options, errors);
+        child(Step::Property(name), property, &properties.key(name), &below, found);
     }
     if let Some(not) = schema.get("not") {
-        validate(not, &path.child("not"), &below, options, errors);
+        validate(not, &path.child("not"), None, &below, options, found);
     }
     for keyword in ["allOf", "oneOf", "anyOf"] {
         let junctor = path.child(keyword);
         for (i, clause) in list(schema, keyword).iter().enumerate() {
-            validate(clause, &junctor.index(i), &below, options, errors);
+            validate(clause, &junctor.index(i), None, &below, options, found);
         }
     }
     let definitions = path.child("definitions");
     for (name, definition) in entries(schema, "definitions") {
-        validate(definition, &definitions.key(name), &below, options, errors);
+        validate(definition, &definitions.key(name), None, &below, options, found);
     }
     let at = path.child("items");
+    let mut of_items = below.clone();
+    if optional_text(schema, "x-kubernetes-list-type") != Some("map") {
+        of_items.uncorrelatable(path);
+    }
     match items(schema) {
-        Items::One(item) => validate(item, &at, &below, options, errors),
+        Items::One(item) => child(Step::Element, item, &at, &of_items, found),
         Items::Many(many) => {
             for (i, item) in many.iter().enumerate() {
-                validate(item, &at.index(i), &below, options, errors);
+                child(Step::Element, item, &at.index(i), &of_items, found);
             }
         }
         Items::Absent | Items::Empty => {}
     }
     let dependencies = path.child("dependencies");
     for (name, dependency) in entries(schema, "dependencies").filter(|(_, d)| d.as_object().is_some()) {
-        validate(dependency, &dependencies.key(name), &below, options, errors);
+        validate(dependency, &dependencies.key(name), None, &below, options, found);
     }
 }
 

@@ -7,7 +7,7 @@ use kindom_api::{Map, Value};
 
 /// What stands under `items`.
 #[derive(Clone, Copy)]
-pub(super) enum Items<'a> {
+pub(crate) enum Items<'a> {
     Absent,
     /// Present, but neither of the two forms.
     Empty,
@@ -17,44 +17,44 @@ pub(super) enum Items<'a> {
 
 /// What stands under `additionalProperties`.
 #[derive(Clone, Copy)]
-pub(super) enum OrBool<'a> {
+pub(crate) enum OrBool<'a> {
     Allows(bool),
     Schema(&'a Value),
 }
 
-pub(super) fn text<'a>(schema: &'a Value, keyword: &str) -> &'a str {
+pub(crate) fn text<'a>(schema: &'a Value, keyword: &str) -> &'a str {
     schema.get(keyword).and_then(Value::as_str).unwrap_or_default()
 }
 
-pub(super) fn type_of(schema: &Value) -> &str {
+pub(crate) fn type_of(schema: &Value) -> &str {
     text(schema, "type")
 }
 
-pub(super) fn flag(schema: &Value, keyword: &str) -> bool {
+pub(crate) fn flag(schema: &Value, keyword: &str) -> bool {
     schema.get(keyword).and_then(Value::as_bool).unwrap_or_default()
 }
 
-pub(super) fn has(schema: &Value, keyword: &str) -> bool {
+pub(crate) fn has(schema: &Value, keyword: &str) -> bool {
     schema.get(keyword).is_some()
 }
 
-pub(super) fn list<'a>(schema: &'a Value, keyword: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(schema: &'a Value, keyword: &str) -> &'a [Value] {
     schema.get(keyword).and_then(Value::as_array).unwrap_or_default()
 }
 
-pub(super) fn strings<'a>(schema: &'a Value, keyword: &str) -> Vec<&'a str> {
+pub(crate) fn strings<'a>(schema: &'a Value, keyword: &str) -> Vec<&'a str> {
     list(schema, keyword).iter().filter_map(Value::as_str).collect()
 }
 
-pub(super) fn entries<'a>(schema: &'a Value, keyword: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+pub(crate) fn entries<'a>(schema: &'a Value, keyword: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
     schema.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
 
-pub(super) fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     schema.at(&["properties", name])
 }
 
-pub(super) fn items(schema: &Value) -> Items<'_> {
+pub(crate) fn items(schema: &Value) -> Items<'_> {
     match schema.get("items") {
         None => Items::Absent,
         Some(one @ Value::Object(_)) => Items::One(one),
@@ -64,11 +64,11 @@ pub(super) fn items(schema: &Value) -> Items<'_> {
 }
 
 /// The one schema of all items, if that is what `items` holds.
-pub(super) fn item(schema: &Value) -> Option<&Value> {
+pub(crate) fn item(schema: &Value) -> Option<&Value> {
     if let Items::One(item) = items(schema) { Some(item) } else { None }
 }
 
-pub(super) fn additional_properties(schema: &Value) -> Option<OrBool<'_>> {
+pub(crate) fn additional_properties(schema: &Value) -> Option<OrBool<'_>> {
     schema.get("additionalProperties").map(|value| match value.as_bool() {
         Some(allows) => OrBool::Allows(allows),
         None => OrBool::Schema(value),
@@ -76,12 +76,12 @@ pub(super) fn additional_properties(schema: &Value) -> Option<OrBool<'_>> {
 }
 
 /// `x-kubernetes-list-type` and its like, which are there or not, and may be empty.
-pub(super) fn optional_text<'a>(schema: &'a Value, keyword: &str) -> Option<&'a str> {
+pub(crate) fn optional_text<'a>(schema: &'a Value, keyword: &str) -> Option<&'a str> {
     schema.get(keyword).and_then(Value::as_str)
 }
 
 /// Whether the predicate holds for a schema anywhere in this one.
-pub(super) fn any_schema(schema: &Value, holds: &mut dyn FnMut(&Value) -> bool) -> bool {
+pub(crate) fn any_schema(schema: &Value, holds: &mut dyn FnMut(&Value) -> bool) -> bool {
     if holds(schema) {
         return true;
     }
@@ -185,17 +185,22 @@ const RULE_FIELDS: &[(&str, &str, Go)] = &[
 const DOCS_FIELDS: &[(&str, &str, Go)] = &[("Description", "description", STRING), ("URL", "url", STRING)];
 
 /// The keywords that are set, by their Go names and in the order of the Go struct.
-pub(super) fn go_fields(schema: &Value) -> impl Iterator<Item = &'static str> {
+pub(crate) fn go_fields(schema: &Value) -> impl Iterator<Item = &'static str> {
     FIELDS.iter().filter(|(_, keyword, _)| has(schema, keyword)).map(|(go, _, _)| *go)
 }
 
 /// A schema as JSON of the internal Go type, which has no JSON names: `{"ID":"","Schema":"",…}`.
-pub(super) fn go_schema(schema: &Value) -> String {
+pub(crate) fn go_schema(schema: &Value) -> String {
     go_struct(schema, FIELDS)
 }
 
+/// A rule of `x-kubernetes-validations` likewise.
+pub(crate) fn go_rule(rule: &Value) -> String {
+    go_struct(rule, RULE_FIELDS)
+}
+
 /// JSON as Go prints it: with `<`, `>`, `&` and the two line separators escaped.
-pub(super) fn go_json(value: &Value) -> String {
+pub(crate) fn go_json(value: &Value) -> String {
     let mut out = String::new();
     for c in value.to_string().chars() {
         match c {
@@ -207,7 +212,7 @@ pub(super) fn go_json(value: &Value) -> String {
 }
 
 /// `items` as JSON of the internal Go type.
-pub(super) fn go_items(items: Items<'_>) -> String {
+pub(crate) fn go_items(items: Items<'_>) -> String {
     let (one, many) = match items {
         Items::Absent => return "null".to_owned(),
         Items::Empty => ("null".to_owned(), "null".to_owned()),

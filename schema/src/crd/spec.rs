@@ -9,6 +9,7 @@ use kindom_api::meta::names::{is_dns1035_label, is_dns1123_subdomain};
 
 use super::openapi::{self, Context};
 use super::props::{any_schema, flag, go_fields, go_json, go_schema, has, type_of};
+use super::rules::{self, Scope};
 use super::view::{VersionView, View};
 use super::{Options, conversion, defaults, selectable, structural};
 
@@ -191,7 +192,8 @@ fn version_rules(
 ) {
     deprecation_warning(version, &path.child("deprecationWarning"), errors);
     if let Some(schema) = version.schema() {
-        schema_rules(schema, status, options, &path.child("schema"), errors);
+        let unchanged = options.options.unchanged_schemas.contains(&version.version.name);
+        schema_rules(schema, status, unchanged, options, &path.child("schema"), errors);
     }
     subresources(version.subresources, &path.child("subresources"), errors);
     columns(version.columns, &path.child("additionalPrinterColumns"), errors);
@@ -315,7 +317,10 @@ pub(super) fn names(names: &Names, path: &Path<'_>, errors: &mut ErrorList) {
 fn shared_rules(view: &View<'_>, options: &Structural<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(schema) = view.top_schema() {
         let status = view.spec.versions.iter().any(|v| v.has_status());
-        schema_rules(schema, status, options, &path.child("validation"), errors);
+        // It counts as that of the first version.
+        let first = view.spec.versions.first();
+        let unchanged = first.is_some_and(|v| options.options.unchanged_schemas.contains(&v.name));
+        schema_rules(schema, status, unchanged, options, &path.child("validation"), errors);
     }
     subresources(view.subresources, &path.child("subresources"), errors);
     columns(view.columns, &path.child("additionalPrinterColumns"), errors);
@@ -338,6 +343,7 @@ fn shared_rules(view: &View<'_>, options: &Structural<'_>, path: &Path<'_>, erro
 fn schema_rules(
     schema: &Value,
     status: bool,
+    unchanged: bool,
     options: &Structural<'_>,
     path: &Path<'_>,
     errors: &mut ErrorList,
@@ -354,18 +360,28 @@ fn schema_rules(
     }
     let at = path.child("openAPIV3Schema");
     let unsupported = structural::unsupported(schema).err().filter(|_| options.required);
+    let mut scope = None;
     if options.required && unsupported.is_none() {
-        let violations = structural::validate(schema, &at);
-        if violations.is_empty() {
-            errors.extend(defaults::validate(schema, &at, options.options.require_pruned_defaults));
+        let mut wrong = structural::validate(schema, &at);
+        if wrong.is_empty() {
+            wrong = defaults::validate(schema, &at, options.options.require_pruned_defaults);
         }
-        errors.extend(violations);
+        if wrong.is_empty() {
+            scope = Some(Scope::root(schema, &at));
+        }
+        errors.extend(wrong);
     }
-    openapi::validate(schema, &at, &Context::root(options.options), options.options, errors);
+    let rules = rules::Found::new(unchanged);
+    let mut found = openapi::Found { errors, rules };
+    let context = Context::root(options.options);
+    openapi::validate(schema, &at, scope.as_ref(), &context, options.options, &mut found);
+    let mut rules = found.rules;
+    errors.append(&mut rules.errors);
     // What makes a schema unreadable mostly has a better error by now.
     if let Some(text) = unsupported.filter(|_| errors.len() == before) {
         errors.push(Error::invalid(&at, "", text));
     }
+    rules.total(&at, errors);
 }
 
 /// Upstream walks over the fields of its Go struct and stops at the first wrong one.

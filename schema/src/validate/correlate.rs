@@ -1,13 +1,12 @@
 //! Which old value a new one stands for (`apiserver/pkg/cel/common/equality.go`).
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::fmt::Write;
 
 use kindom_api::Value;
 
 use crate::node::{ListKind, Node};
-
-/// Up to how many items are compared with each other rather than looked up.
-const PAIRWISE_MAX: usize = 16;
 
 /// An old value and the part of the structural spine that describes it, which below junctors is not the schema that a
 /// value is held against.
@@ -27,18 +26,14 @@ impl<'a> Old<'a> {
         Some(Self { value: self.value.get(name)?, spine: self.spine.field(name)? })
     }
 
-    /// The old values of items: only those of lists by key have any.
-    pub(super) fn items(self) -> Option<Items<'a>> {
-        let spine = self.spine.items.as_deref().filter(|_| self.spine.list == ListKind::Map)?;
-        let (list, keys) = (self.value.as_array()?, self.spine.map_keys());
-        let mut index = HashMap::new();
-        if list.len() > PAIRWISE_MAX {
-            for old in list.iter().filter(|old| old.as_object().is_some()) {
-                // As upstream's map does, the last of several with the same key stands for them.
-                index.insert(hash_key(old, spine, keys), old);
-            }
-        }
-        Some(Items { list, spine, keys, index })
+    /// The old values of items.
+    pub(super) fn items(self) -> Items<'a> {
+        Items { spine: self.spine.items.as_deref(), by_key: ByKey::new(self.spine, Some(self.value)) }
+    }
+
+    /// This old value of an item, found otherwise.
+    pub(super) fn this_item(self, value: &'a Value) -> Option<Self> {
+        Some(Self { value, spine: self.spine.items.as_deref()? })
     }
 
     /// Whether a new value is the old one. Fields that the spine does not describe never are.
@@ -50,11 +45,11 @@ impl<'a> Old<'a> {
             }
             (Value::Array(old), Value::Array(items)) => {
                 old.len() == items.len()
-                    && match self.items() {
-                        Some(old) => {
-                            items.iter().all(|item| old.of(item).is_some_and(|old| old.unchanged(item)))
-                        }
-                        None => old == items,
+                    && if self.spine.list == ListKind::Map && self.spine.items.is_some() {
+                        let by_key = self.items();
+                        items.iter().all(|item| by_key.get(item).is_some_and(|old| old.unchanged(item)))
+                    } else {
+                        old == items
                     }
             }
             (old, new) => old == new,
@@ -62,50 +57,62 @@ impl<'a> Old<'a> {
     }
 }
 
-/// The items of an old list by key.
+/// The old values of a list's items.
 pub(super) struct Items<'a> {
-    list: &'a [Value],
-    spine: &'a Node,
-    keys: &'a [Box<str>],
-    /// By their keys, if they are many.
-    index: HashMap<Vec<u8>, &'a Value>,
+    spine: Option<&'a Node>,
+    by_key: ByKey<'a>,
 }
 
 impl<'a> Items<'a> {
-    /// The old item that has the keys of a new one.
-    pub(super) fn of(&self, item: &Value) -> Option<Old<'a>> {
-        item.as_object()?;
-        let same = |old: &&Value| {
-            old.as_object().is_some()
-                && self.keys.iter().all(|key| key_of(old, self.spine, key) == key_of(item, self.spine, key))
-        };
-        let value = if self.list.len() > PAIRWISE_MAX {
-            self.index.get(&hash_key(item, self.spine, self.keys)).copied().filter(same)?
-        } else {
-            self.list.iter().rfind(same)?
-        };
-        Some(Old { value, spine: self.spine })
+    /// The old value of an item: only items of lists by key have one.
+    pub(super) fn get(&self, item: &Value) -> Option<Old<'a>> {
+        Some(Old { value: self.by_key.get(item)?, spine: self.spine? })
     }
 }
 
-/// The keys of an item, of equal ones the same.
-fn hash_key(item: &Value, spine: &Node, keys: &[Box<str>]) -> Vec<u8> {
-    let mut text = Vec::new();
-    for key in keys {
-        match key_of(item, spine, key) {
-            None => text.push(b'-'),
-            Some(value) => {
-                // An integer is no float, however it prints.
-                text.push(if matches!(value, Value::Float(_)) { b'.' } else { b'=' });
-                value.write_to(&mut text);
-            }
+/// The items of an old list of type map by their keys (`apiserver/pkg/cel/common/maplist.go`): the first of several with
+/// the same. Other lists have none.
+pub(super) struct ByKey<'a> {
+    keys: &'a [Box<str>],
+    items: &'a [Value],
+    /// Made when it is first asked.
+    index: OnceCell<HashMap<String, &'a Value>>,
+}
+
+impl<'a> ByKey<'a> {
+    pub(super) fn new(node: &'a Node, old: Option<&'a Value>) -> Self {
+        let keys = if node.list == ListKind::Map { node.map_keys() } else { &[] };
+        let items = old.filter(|_| !keys.is_empty()).and_then(Value::as_array).unwrap_or_default();
+        Self { keys, items, index: OnceCell::new() }
+    }
+
+    pub(super) fn get(&self, item: &Value) -> Option<&'a Value> {
+        if self.items.is_empty() {
+            return None;
         }
-        text.push(b',');
+        let index = self.index.get_or_init(|| {
+            let mut index = HashMap::with_capacity(self.items.len());
+            for item in self.items {
+                if let Some(key) = self.key(item) {
+                    index.entry(key).or_insert(item);
+                }
+            }
+            index
+        });
+        index.get(&self.key(item)?).copied()
     }
-    text
-}
 
-/// The value of a key of an item, which is its default if it is absent.
-fn key_of<'v>(item: &'v Value, spine: &'v Node, key: &str) -> Option<&'v Value> {
-    item.get(key).or_else(|| spine.property(key)?.default.as_deref())
+    /// The values of the keys, told apart by their types as well; none unless all are scalars.
+    fn key(&self, item: &Value) -> Option<String> {
+        let mut out = String::new();
+        for key in self.keys {
+            let value = item.get(key).filter(|value| {
+                matches!(value, Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::String(_))
+            })?;
+            // An int and a float of the same value are two.
+            let kind = if matches!(value, Value::Float(_)) { "f" } else { "" };
+            let _ = write!(out, "\0{kind}{value}");
+        }
+        Some(out)
+    }
 }

@@ -5,6 +5,7 @@ mod correlate;
 mod embedded;
 mod lists;
 mod numbers;
+mod rules;
 mod trail;
 mod walk;
 
@@ -17,24 +18,35 @@ use crate::node::Node;
 use correlate::Old;
 use walk::Walk;
 
+pub(crate) use rules::{BUDGET, run as run_rules};
+
 pub(crate) fn create(schema: &Schema, object: &Value) -> ErrorList {
     let Some(root) = &schema.root else { return ErrorList::new() };
+    let mut errors = without_rules(root, object);
+    let _ = rules(root, object, None, &mut errors);
+    errors
+}
+
+/// All but the rules of `x-kubernetes-validations`.
+pub(crate) fn without_rules(root: &Node, object: &Value) -> ErrorList {
     let mut errors = Walk::run(root, object, None, "");
     embedded::check(root, object, &mut errors);
     lists::check(root, object, &mut errors);
-    finish(schema, errors)
+    errors
 }
 
-pub(crate) fn update(schema: &Schema, object: &Value, old: &Value) -> ErrorList {
-    let Some(root) = &schema.root else { return ErrorList::new() };
+/// Gives also what was let through because it has not changed.
+pub(crate) fn update(schema: &Schema, object: &Value, old: &Value) -> (ErrorList, ErrorList) {
+    let Some(root) = &schema.root else { return Default::default() };
     let mut errors = Walk::run(root, object, Some(Old::root(root, old)), "");
     embedded::check(root, object, &mut errors);
     check_lists(root, object, old, &mut errors);
-    finish(schema, errors)
+    let ratcheted = rules(root, object, Some(old), &mut errors);
+    (errors, ratcheted)
 }
 
-pub(crate) fn status_update(schema: &Schema, object: &Value, old: &Value) -> ErrorList {
-    let Some(root) = &schema.root else { return ErrorList::new() };
+pub(crate) fn status_update(schema: &Schema, object: &Value, old: &Value) -> (ErrorList, ErrorList) {
+    let Some(root) = &schema.root else { return Default::default() };
     let mut errors = match (object.get("status"), root.property("status")) {
         (Some(status), Some(node)) => {
             // A status that was not there before is null to upstream, and equal to nothing.
@@ -45,7 +57,9 @@ pub(crate) fn status_update(schema: &Schema, object: &Value, old: &Value) -> Err
     };
     embedded::check(root, object, &mut errors);
     check_lists(root, object, old, &mut errors);
-    finish(schema, errors)
+    // Rules hold for the whole object: they may compare the status with the rest.
+    let ratcheted = rules(root, object, Some(old), &mut errors);
+    (errors, ratcheted)
 }
 
 /// Lists are held to be unique only if the old object's were.
@@ -61,11 +75,15 @@ fn check_lists(root: &Node, object: &Value, old: &Value, errors: &mut ErrorList)
     }
 }
 
-/// Errors that keep the rules of `x-kubernetes-validations` from being asked say so in one of their own.
-fn finish(schema: &Schema, mut errors: ErrorList) -> ErrorList {
+/// Adds what the rules of `x-kubernetes-validations` find, or an error that says that they were not asked: what has the
+/// wrong type or too many parts is none of theirs. Gives what was let through because it has not changed.
+fn rules(root: &Node, object: &Value, old: Option<&Value>, errors: &mut ErrorList) -> ErrorList {
     use ErrorType::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+    if !root.below.expressions {
+        return ErrorList::new();
+    }
     let blocking = [NotSupported, Required, TooLong, TooMany, TypeInvalid];
-    if schema.has_rules && errors.iter().any(|error| blocking.contains(&error.kind)) {
+    if errors.iter().any(|error| blocking.contains(&error.kind)) {
         errors.push(Error {
             kind: ErrorType::Invalid,
             field: Path::root().to_string(),
@@ -76,9 +94,14 @@ fn finish(schema: &Schema, mut errors: ErrorList) -> ErrorList {
             )
             .to_owned(),
         });
+        return ErrorList::new();
     }
-    errors
+    let mut findings = run_rules(root, object, old, true, BUDGET);
+    errors.append(&mut findings.errors);
+    findings.ratcheted
 }
 
+#[cfg(test)]
+mod rules_tests;
 #[cfg(test)]
 mod tests;

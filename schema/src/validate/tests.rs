@@ -415,15 +415,15 @@ fn items_of_long_lists_find_their_old_ones() {
         "n":{"type":"string"},"p":{"type":"integer","default":7},"v":{"type":"string","maxLength":1}}}}}}"#;
     let list = |items: &[String]| format!(r#"{{"l":[{}]}}"#, items.join(","));
     for count in [3, 100] {
-        let item = |i: usize, v: &str| format!(r#"{{"n":"i{i}","v":"{v}"}}"#);
+        let item = |i: usize, v: &str| format!(r#"{{"n":"i{i}","p":7,"v":"{v}"}}"#);
         let old: Vec<String> = (0..count).map(|i| item(i, "bad")).collect();
         let mut new = old.clone();
         new.reverse();
         new[0] = item(count - 1, "worse");
-        new[1] = r#"{"n":"i0","p":7,"v":"bad"}"#.to_owned();
+        new[1] = r#"{"v":"bad","p":7,"n":"i0"}"#.to_owned();
         new[2] = r#"{"n":"i0","p":8,"v":"bad"}"#.to_owned();
+        new.truncate(count.max(4) - 1);
         let too_long = "v: Too long: may not be more than 1 byte";
-        // The key that was absent is not in the old item, so it is not as it was; its other fields are.
         update(schema, &list(&old), &list(&new), &[&format!("l[0].{too_long}"), &format!("l[2].{too_long}")]);
     }
 }

@@ -93,9 +93,9 @@ impl Walk {
             Value::Array(items) => {
                 count += 2;
                 if let Some(of_items) = node.items.as_deref() {
-                    let before = old.and_then(Old::items);
+                    let old_items = old.map(Old::items);
                     for (i, item) in items.iter().enumerate() {
-                        let old = before.as_ref().and_then(|before| before.of(item));
+                        let old = old_items.as_ref().and_then(|old| old.get(item));
                         count += self.node(of_items, item, old, &Trail::Index(at, i));
                     }
                 }

@@ -40,20 +40,17 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 
 type Causes = BTreeSet<(String, String, String)>;
 
-/// The rules about the cost of CEL, which need its compiler.
-fn is_about_cel(causes: &Causes) -> bool {
-    !causes.is_empty()
-        && causes.iter().all(|(_, field, _)| {
-            field.contains("x-kubernetes-validations")
-                || causes.len() > 1 && field.ends_with("openAPIV3Schema")
-        })
+/// What 1.37 refuses for the cost of a rule and 1.34 accepts; the more lenient holds here (`kindom_cel::cost`).
+fn is_too_expensive_only_now(key: &str, causes: &Causes) -> bool {
+    key.ends_with(" infrastructures.config.openshift.io")
+        && causes.iter().any(|(_, _, message)| message.contains("estimated rule cost exceeds budget"))
 }
 
 #[test]
 fn registrations_are_judged_as_by_the_reference() {
     let Some(folder) = corpus() else { return };
     let lines = std::fs::read_to_string(folder.join("reference/crds-1.37.jsonl")).unwrap();
-    let (mut accepted, mut refused, mut cel, mut wrong) = (0, 0, 0, Vec::new());
+    let (mut accepted, mut refused, mut cheaper, mut wrong) = (0, 0, 0, Vec::new());
     for line in lines.lines() {
         let row = json::parse(line.as_bytes()).unwrap();
         if text(&row, "api") != "v1" {
@@ -90,11 +87,12 @@ fn registrations_are_judged_as_by_the_reference() {
             if !update.is_empty() || non_structural_schema_condition(&crd).is_some() {
                 wrong.push(format!("{key}: its update is refused: {update:?}"));
             }
-        } else if is_about_cel(&want) {
-            cel += 1;
-            if got.is_empty() {
-                continue;
+        } else if is_too_expensive_only_now(key, &want) {
+            cheaper += 1;
+            if !got.is_empty() {
+                wrong.push(format!("{key}: {got:?}"));
             }
+            continue;
         } else {
             refused += 1;
         }
@@ -105,10 +103,10 @@ fn registrations_are_judged_as_by_the_reference() {
         }
     }
     println!(
-        "{accepted} accepted, {refused} refused with the same causes, {cel} refused for CEL's cost (not here)"
+        "{accepted} accepted, {refused} refused with the same causes, {cheaper} accepted that cost too much for 1.37"
     );
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(accepted > 500 && refused > 15);
+    assert!(accepted > 500 && refused > 15 && cheaper > 0);
 }
 
 /// v1beta1 went with 1.22, so the reference says nothing of these.

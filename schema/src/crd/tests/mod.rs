@@ -4,3 +4,4 @@ mod corpus;
 mod random;
 mod recorded;
 mod recorded_v1beta1;
+mod rules;

@@ -1,0 +1,61 @@
+//! The rules of `x-kubernetes-validations` (`apiextensions-apiserver/pkg/apiserver/schema/cel`).
+//!
+//! A rule is compiled with its schema, against what the schema declares ([`declare`]), and is kept in the node that it
+//! stands in. It sees values through the nodes ([`shape`]), which nothing is converted for.
+//!
+//! Rules stand only where values are found by fields and items: below a junctor they are refused in registrations, and
+//! those that an old server let through are not looked at.
+
+pub(crate) mod advice;
+pub(crate) mod attach;
+pub(crate) mod compile;
+pub(crate) mod declare;
+pub(crate) mod shape;
+
+use kindom_cel::eval::Program;
+
+/// The rules of one node.
+#[derive(Debug)]
+pub(crate) struct Expressions {
+    pub(crate) rules: Box<[Rule]>,
+    /// Whether any of the rules themselves is about a change: only then do expressions know the old value.
+    pub(crate) use_old_self: bool,
+}
+
+/// A rule, ready to run.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// What it says, or why it does not compile; registrations with such a rule are refused, but an older server may have
+    /// let one through.
+    pub(crate) program: Result<Program, Box<str>>,
+    /// Its `message`, else its text, without the space around.
+    pub(crate) text: Box<str>,
+    /// Whether `text` is its `message`.
+    pub(crate) has_message: bool,
+    pub(crate) reason: Reason,
+    pub(crate) uses_old_self: bool,
+    /// Whether it runs where there is no old value as well.
+    pub(crate) optional_old_self: bool,
+    pub(crate) more: Option<Box<More>>,
+}
+
+/// What few rules have.
+#[derive(Debug)]
+pub(crate) struct More {
+    /// `messageExpression`, and its text; none if it does not compile.
+    pub(crate) message: Option<(Program, Box<str>)>,
+    /// `fieldPath` as errors print it: `spec.x[key]`.
+    pub(crate) field_path: Option<Box<str>>,
+}
+
+/// `reason`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Invalid,
+    Forbidden,
+    Required,
+    Duplicate,
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,82 @@
+//! What upstream says of objects under rules: `integration/expectations/cel`.
+
+use kindom_api::Value;
+use kindom_api::field::Error;
+
+use super::{BUDGET, run_rules};
+use crate::Schema;
+use crate::rules::tests::cases;
+
+fn line(error: &Error) -> String {
+    format!("{} {}: {}", error.kind.reason(), error.field, error.body())
+}
+
+fn lines(want: &Value, member: &str) -> Option<Vec<String>> {
+    let text = |error: &Value, member: &str| {
+        error.get(member).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let mut lines: Vec<String> = want
+        .get(member)?
+        .as_array()?
+        .iter()
+        .map(|error| {
+            let field = text(error, "field");
+            // A Status has no field where there is none.
+            let field = if field.is_empty() { "<nil>".to_owned() } else { field };
+            format!("{} {field}: {}", text(error, "reason"), text(error, "message"))
+        })
+        // The metadata of objects is looked at elsewhere.
+        .filter(|line| !line.contains("a lowercase RFC 1123 subdomain must"))
+        .collect();
+    lines.sort();
+    Some(lines)
+}
+
+fn sorted(errors: &[Error]) -> Vec<String> {
+    let mut lines: Vec<String> = errors.iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn verdicts_are_upstreams() {
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for (name, case) in cases("evaluation") {
+        let schema = Schema::compile(case.get("schema"), false).unwrap();
+        let (object, old) = (case.get("object").unwrap(), case.get("oldObject"));
+        let want = case.get("want").unwrap();
+        let (errors, ratcheted) = match old {
+            None => (schema.validate(object), Vec::new()),
+            Some(old) => schema.validate_update_telling(object, old),
+        };
+        let found = run_rules(schema.root.as_ref().unwrap(), object, old, true, BUDGET);
+        let mut check = |what: &str, got: Vec<String>, want: Vec<String>| {
+            if got != want {
+                wrong.push(format!("{name}: {what}\n  ours: {got:#?}\n  upstream's: {want:#?}"));
+            }
+        };
+        check("errors", sorted(&errors), lines(want, "errors").unwrap_or_default());
+        let mut told: Vec<String> = ratcheted.iter().map(ToString::to_string).collect();
+        told.sort();
+        let warnings = want.get("warnings").and_then(Value::as_array).unwrap_or_default();
+        let mut warnings: Vec<String> =
+            warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        warnings.sort();
+        check("warnings", told, warnings);
+        if let Some(rules) = lines(want, "rules") {
+            check("rules", sorted(&found.errors), rules);
+        }
+        let costs: Vec<i64> = match (want.get("cost"), want.get("costs")) {
+            (Some(cost), _) => vec![cost.as_i64().unwrap()],
+            (_, Some(costs)) => costs.as_array().unwrap().iter().filter_map(Value::as_i64).collect(),
+            _ => vec![BUDGET + 1],
+        };
+        let cost = BUDGET - found.budget;
+        if !costs.contains(&cost) {
+            check("cost", vec![cost.to_string()], costs.iter().map(ToString::to_string).collect());
+        }
+        compared += 1;
+    }
+    assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(compared > 150, "{compared}");
+}
