@@ -9,9 +9,9 @@ use crate::ast::{Comprehension, Entry, Id, Kind, Literal, operators};
 use crate::check::{Checked, Reference};
 use crate::eval::attribute::invalid_qualifier;
 use crate::eval::set::Set;
-use crate::eval::{By, Condition, Fold, Node, Place, Program, Qualifier, Run, run};
+use crate::eval::{By, Condition, Fold, Node, Place, Program, Qualifier, Run, WORK_MAX, run};
 use crate::library::{Function, Functions, Overload, regex};
-use crate::value::{Entries, List, Value, runtime_name};
+use crate::value::{Entries, List, Value, Work, runtime_name};
 
 /// Functions that are called while planning if their argument is a constant (`overloads.IsTypeConversionFunction`).
 const CONVERSIONS: [&str; 10] =
@@ -264,8 +264,9 @@ impl<'c> Planner<'c> {
                 let Some(value) = self.as_constant(*arg) else {
                     return self.invocation(function, overload, &places);
                 };
-                let converted = run::invoke(function, overload, std::slice::from_ref(value))
-                    .map_err(|error| error.to_string())?;
+                let converted =
+                    run::invoke(function, overload, std::slice::from_ref(value), &mut Work::new(WORK_MAX))
+                        .map_err(|error| error.to_string())?;
                 self.made.nodes.truncate(mark.0);
                 self.made.constants.truncate(mark.1);
                 self.constant(converted)

@@ -321,21 +321,21 @@ impl<'a> Frame<'a> {
         let result = match args {
             [Value::List(a), Value::List(b)] if function.name == operators::ADD => {
                 self.work.spend(a.len() + b.len())?;
-                invoke(function, overload, args)
+                invoke(function, overload, args, &mut self.work)
             }
             // Where types are known when it runs only, the length of a text is not counted.
             [Value::String(a), Value::String(b)] if overload.is_none() && function.name == operators::ADD => {
                 self.work.spend((a.as_str().len() + b.as_str().len()) / 4)?;
-                invoke(function, overload, args)
+                invoke(function, overload, args, &mut self.work)
             }
             [Value::Bytes(a), Value::Bytes(b)] if overload.is_none() && function.name == operators::ADD => {
                 self.work.spend((a.len() + b.len()) / 4)?;
-                invoke(function, overload, args)
+                invoke(function, overload, args, &mut self.work)
             }
             [value, Value::List(list)] if function.name == operators::IN => {
                 list.contains_within(value, &mut self.work).map(Value::Bool)
             }
-            _ => invoke(function, overload, args),
+            _ => invoke(function, overload, args, &mut self.work),
         };
         let cost = match &result {
             Ok(value) => cost(function, overload, args, value),
@@ -519,22 +519,27 @@ pub(super) fn invoke<'a>(
     function: &Function,
     overload: Option<&Overload>,
     args: &[Value<'a>],
+    work: &mut Work,
 ) -> Evaluated<'a> {
     if let Some(run) = function.singleton {
         return run(args);
     }
+    let mut run = |overload: &Overload| match (overload.counted, overload.run) {
+        (Some(run), _) => run(args, work),
+        (None, Some(run)) => run(args),
+        (None, None) => Err(EvalError::NoSuchOverload),
+    };
     if let Some(overload) = overload {
-        return match overload.run {
-            Some(run) if function.unguarded || suits(overload, args) => run(args),
-            Some(_) => Err(no_overload(function, args)),
-            None => Err(EvalError::NoSuchOverload),
-        };
+        let meant = overload.counted.is_some() || overload.run.is_some();
+        let admitted = !meant || function.unguarded || suits(overload, args);
+        return if admitted { run(overload) } else { Err(no_overload(function, args)) };
     }
     let suiting = |overload: &&Overload| {
         overload.params.len() == args.len() && (function.unguarded || suits(overload, args))
     };
-    match function.overloads.iter().find(suiting).and_then(|overload| overload.run) {
-        Some(run) => run(args),
+    let meant = |overload: &&Overload| overload.counted.is_some() || overload.run.is_some();
+    match function.overloads.iter().find(suiting).filter(meant) {
+        Some(overload) => run(overload),
         None => Err(no_overload(function, args)),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::value::{EvalError, List, Opaque, Text, Value};
+use kindom_api::Value as Json;
+
+use crate::value::{EvalError, List, Map, Opaque, Text, Value, Work};
 
 /// The string at a place.
 pub(super) fn text<'v>(args: &'v [Value<'_>], at: usize) -> Result<&'v str, EvalError> {
@@ -86,4 +88,50 @@ const CALL_COST_MAX: usize = 1_000_000;
 /// Stops before work that costs more than an evaluation may anyway: so many steps with each of so many.
 pub(super) fn quadratic(a: usize, b: usize) -> Result<(), EvalError> {
     if a.saturating_mul(b) > CALL_COST_MAX { Err(EvalError::CostExceeded) } else { Ok(()) }
+}
+
+/// Counts all that is in a value, which a function is about to walk. What is in it several times counts as often.
+pub(super) fn weigh(value: &Value<'_>, work: &mut Work) -> Result<(), EvalError> {
+    match value {
+        Value::String(text) => work.spend(1 + text.as_str().len() / BYTES_PER_STEP),
+        Value::List(List::Tree(items, _)) => {
+            work.spend(1)?;
+            items.iter().try_for_each(|item| weigh_tree(item, work))
+        }
+        Value::List(List::Owned(items) | List::Added(items, _)) => {
+            work.spend(1)?;
+            items.iter().try_for_each(|item| weigh(item, work))
+        }
+        Value::Map(Map::Tree(map, _)) => {
+            work.spend(1)?;
+            map.iter().try_for_each(|(_, value)| weigh_tree(value, work))
+        }
+        Value::Map(Map::Owned(entries)) => {
+            work.spend(1)?;
+            entries.iter().try_for_each(|(_, value)| weigh(value, work))
+        }
+        Value::Optional(Some(value)) => weigh(value, work),
+        _ => work.spend(1),
+    }
+}
+
+fn weigh_tree(value: &Json, work: &mut Work) -> Result<(), EvalError> {
+    work.spend(1)?;
+    match value {
+        Json::Array(items) => items.iter().try_for_each(|item| weigh_tree(item, work)),
+        Json::Object(map) => map.iter().try_for_each(|(_, value)| weigh_tree(value, work)),
+        Json::String(text) => work.spend(text.len() / BYTES_PER_STEP),
+        _ => Ok(()),
+    }
+}
+
+/// How many bytes are copied in a step of work.
+pub(super) const BYTES_PER_STEP: usize = 16;
+
+/// Whether two values are the same; what cannot be compared is not.
+pub(super) fn same(a: &Value<'_>, b: &Value<'_>, work: &mut Work) -> Result<bool, EvalError> {
+    match a.equals_within(b, work) {
+        Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
+        other => Ok(other.unwrap_or(false)),
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use super::arguments::{count, int, items, list, quadratic};
+use super::arguments::{count, int, items, list, quadratic, same};
 use super::cost::size_at;
 use super::lists::is_ordered;
 use super::{Cost, Function, Functions, Overload, Run};
 use crate::library::standard::refuse;
 use crate::types::Type;
-use crate::value::{EvalError, List, Value};
+use crate::value::{EvalError, List, Value, Work};
 
 const T: Type = Type::Param("T");
 
@@ -26,12 +26,12 @@ pub(super) fn declare(functions: &mut Functions) {
             .unguarded()
             .overload(
                 Overload::member("list_flatten", [of(of(T))], of(T))
-                    .run(flatten)
+                    .counted(flatten)
                     .cost(Cost::Of(cost_of_flatten)),
             )
             .overload(
                 Overload::member("list_flatten_int", [of(Type::Dyn), Type::Int], of(Type::Dyn))
-                    .run(flatten)
+                    .counted(flatten)
                     .cost(Cost::Of(cost_of_flatten)),
             ),
         sort(),
@@ -42,7 +42,7 @@ pub(super) fn declare(functions: &mut Functions) {
             .overload(Overload::member("list_reverse", [of(T)], of(T)).run(reverse).cost(by_result)),
         Function::new("distinct").overload(
             Overload::member("list_distinct", [of(T)], of(T))
-                .run(distinct)
+                .counted(distinct)
                 .cost(Cost::Of(|args, _| cost_of_comparisons(args, 0))),
         ),
     ] {
@@ -139,7 +139,7 @@ fn slice<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
 }
 
 /// With a second argument, so many levels deep, else one. Without recursion, since lists nest as deep as objects do.
-fn flatten<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+fn flatten<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     if !matches!(args.first(), Some(Value::List(_))) {
         let types = args.iter().map(|value| match value {
             Value::Map(_) => "map(dyn, dyn)",
@@ -157,6 +157,7 @@ fn flatten<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     let mut flat = Vec::new();
     let mut open: Vec<(List<'a>, usize)> = vec![(list(args, 0)?.clone(), 0)];
     while let Some((list, next)) = open.pop() {
+        work.spend(1)?;
         let Some(item) = list.get(next) else { continue };
         open.push((list, next + 1));
         match item? {
@@ -189,13 +190,17 @@ fn reverse<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     Ok(Value::list(items))
 }
 
-fn distinct<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+fn distinct<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let list = list(args, 0)?;
     quadratic(list.len(), list.len())?;
     let mut kept: Vec<Value<'a>> = Vec::new();
     for item in list.iter() {
         let item = item?;
-        if !kept.iter().any(|other| item.equals(other).unwrap_or(false)) {
+        let mut seen = false;
+        for other in &kept {
+            seen = seen || same(&item, other, work)?;
+        }
+        if !seen {
             kept.push(item);
         }
     }

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::arguments::{count, list};
+use super::arguments::{count, list, same, weigh};
 use super::cost::walk;
-use super::{Cost, Function, Functions, Overload, Run};
+use super::{Cost, Counted, Function, Functions, Overload};
 use crate::types::Type;
-use crate::value::{Duration, EvalError, Value};
+use crate::value::{Duration, EvalError, List, Value, Work};
 
 /// The types that can be ordered, in upstream's order.
 const ORDERED: [Type; 8] = [
@@ -21,18 +21,18 @@ const ORDERED: [Type; 8] = [
 ];
 
 /// A function on lists of each of these types; `result`, unless it is an item.
-fn ordered(name: &'static str, ids: [&'static str; 8], result: Option<Type>, run: Run) -> Function {
+fn ordered(name: &'static str, ids: [&'static str; 8], result: Option<Type>, run: Counted) -> Function {
     ORDERED.into_iter().zip(ids).fold(Function::new(name), |function, (of, id)| {
         let result = result.clone().unwrap_or_else(|| of.clone());
-        function.overload(Overload::member(id, [Type::list(of)], result).run(run))
+        function.overload(Overload::member(id, [Type::list(of)], result).counted(run))
     })
 }
 
 pub(super) fn declare(functions: &mut Functions) {
-    let sums = |id, of: Type, run: Run| Overload::member(id, [Type::list(of.clone())], of).run(run);
-    let finds = |name, id, run: Run| {
+    let sums = |id, of: Type, run: Counted| Overload::member(id, [Type::list(of.clone())], of).counted(run);
+    let finds = |name, id, run: Counted| {
         Function::new(name).overload(
-            Overload::member(id, [Type::list(Type::Param("A")), Type::Param("A")], Type::Int).run(run),
+            Overload::member(id, [Type::list(Type::Param("A")), Type::Param("A")], Type::Int).counted(run),
         )
     };
     let is_sorted_ids = [
@@ -68,18 +68,20 @@ pub(super) fn declare(functions: &mut Functions) {
     for function in [
         ordered("isSorted", is_sorted_ids, Some(Type::Bool), is_sorted),
         Function::new("sum")
-            .overload(sums("list_int_sum_int", Type::Int, |args| sum(args, Value::Int(0))))
-            .overload(sums("list_uint_sum_uint", Type::Uint, |args| sum(args, Value::Uint(0))))
-            .overload(sums("list_double_sum_double", Type::Double, |args| sum(args, Value::Double(0.0))))
-            .overload(sums("list_duration_sum_duration", Type::Duration, |args| {
-                sum(args, Value::Duration(Duration(0)))
+            .overload(sums("list_int_sum_int", Type::Int, |args, work| sum(args, work, Value::Int(0))))
+            .overload(sums("list_uint_sum_uint", Type::Uint, |args, work| sum(args, work, Value::Uint(0))))
+            .overload(sums("list_double_sum_double", Type::Double, |args, work| {
+                sum(args, work, Value::Double(0.0))
+            }))
+            .overload(sums("list_duration_sum_duration", Type::Duration, |args, work| {
+                sum(args, work, Value::Duration(Duration(0)))
             })),
-        ordered("max", max_ids, None, |args| most(args, "max", Ordering::Less)),
-        ordered("min", min_ids, None, |args| most(args, "min", Ordering::Greater)),
+        ordered("max", max_ids, None, |args, work| most(args, work, "max", Ordering::Less)),
+        ordered("min", min_ids, None, |args, work| most(args, work, "min", Ordering::Greater)),
         finds("indexOf", "list_a_index_of_int", index_of),
         finds("lastIndexOf", "list_a_last_index_of_int", last_index_of),
         Function::new("includes").overload(
-            Overload::member("list_includes_dyn_dyn", [Type::Dyn, Type::Dyn], Type::Bool).run(includes),
+            Overload::member("list_includes_dyn_dyn", [Type::Dyn, Type::Dyn], Type::Bool).counted(includes),
         ),
     ] {
         functions.add(function.cost(Cost::Of(walk)));
@@ -103,9 +105,9 @@ pub(super) fn is_ordered(value: &Value<'_>) -> bool {
 }
 
 /// Neighbours that cannot be compared are in order.
-fn is_sorted<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+fn is_sorted<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let mut before: Option<Value<'a>> = None;
-    for item in list(args, 0)?.iter() {
+    for item in walked(args, work)?.iter() {
         let item = item?;
         if !is_ordered(&item) {
             return Err(EvalError::NoSuchOverload);
@@ -118,9 +120,9 @@ fn is_sorted<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     Ok(Value::Bool(true))
 }
 
-fn sum<'a>(args: &[Value<'a>], mut sum: Value<'a>) -> Result<Value<'a>, EvalError> {
+fn sum<'a>(args: &[Value<'a>], work: &mut Work, mut sum: Value<'a>) -> Result<Value<'a>, EvalError> {
     let overflow = |what: &str| EvalError::message(format!("{what} overflow"));
-    for item in list(args, 0)?.iter() {
+    for item in walked(args, work)?.iter() {
         sum = match (&sum, item?) {
             (Value::Int(a), Value::Int(b)) => {
                 Value::Int(a.checked_add(b).ok_or_else(|| overflow("integer"))?)
@@ -140,9 +142,9 @@ fn sum<'a>(args: &[Value<'a>], mut sum: Value<'a>) -> Result<Value<'a>, EvalErro
 }
 
 /// The first item to which no later one is preferred; `than` is how what it replaces compares to it.
-fn most<'a>(args: &[Value<'a>], name: &str, than: Ordering) -> Result<Value<'a>, EvalError> {
+fn most<'a>(args: &[Value<'a>], work: &mut Work, name: &str, than: Ordering) -> Result<Value<'a>, EvalError> {
     let mut most: Option<Value<'a>> = None;
-    for item in list(args, 0)?.iter() {
+    for item in walked(args, work)?.iter() {
         let item = item?;
         if !is_ordered(&item) {
             return Err(EvalError::NoSuchOverload);
@@ -154,30 +156,48 @@ fn most<'a>(args: &[Value<'a>], name: &str, than: Ordering) -> Result<Value<'a>,
     most.ok_or_else(|| EvalError::message(format!("{name} called on empty list")))
 }
 
-fn index_of<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
-    let wanted = args.get(1).ok_or(EvalError::NoSuchOverload)?;
-    let found = list(args, 0)?.iter().position(|item| same(item, wanted));
-    Ok(Value::Int(found.map_or(-1, count)))
+fn index_of<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
+    let (list, wanted) = (walked(args, work)?, args.get(1).ok_or(EvalError::NoSuchOverload)?);
+    Ok(Value::Int(first_of(list, 0..list.len(), wanted, work)?.map_or(-1, count)))
 }
 
-fn last_index_of<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
-    let (list, wanted) = (list(args, 0)?, args.get(1).ok_or(EvalError::NoSuchOverload)?);
-    let found = (0..list.len()).rev().find(|at| list.get(*at).is_some_and(|item| same(item, wanted)));
-    Ok(Value::Int(found.map_or(-1, count)))
+fn last_index_of<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
+    let (list, wanted) = (walked(args, work)?, args.get(1).ok_or(EvalError::NoSuchOverload)?);
+    Ok(Value::Int(first_of(list, (0..list.len()).rev(), wanted, work)?.map_or(-1, count)))
 }
 
-/// What cannot be compared is not the same.
-fn same(item: Result<Value<'_>, EvalError>, wanted: &Value<'_>) -> bool {
-    item.is_ok_and(|item| item.equals(wanted).unwrap_or(false))
+/// The list, all of which the call will be charged for.
+fn walked<'v, 'a>(args: &'v [Value<'a>], work: &mut Work) -> Result<&'v List<'a>, EvalError> {
+    let list = list(args, 0)?;
+    args.first().map_or(Ok(()), |value| weigh(value, work))?;
+    Ok(list)
+}
+
+/// The first of the places that has a value.
+fn first_of(
+    list: &List<'_>,
+    places: impl Iterator<Item = usize>,
+    wanted: &Value<'_>,
+    work: &mut Work,
+) -> Result<Option<usize>, EvalError> {
+    for place in places {
+        if let Some(Ok(item)) = list.get(place)
+            && same(&item, wanted, work)?
+        {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether a list has a value, or what is no list is that value.
-fn includes<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+fn includes<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let (Some(target), Some(wanted)) = (args.first(), args.get(1)) else {
         return Err(EvalError::NoSuchOverload);
     };
+    weigh(target, work)?;
     Ok(Value::Bool(match target {
-        Value::List(list) => list.iter().any(|item| same(item, wanted)),
-        other => other.equals(wanted).unwrap_or(false),
+        Value::List(list) => first_of(list, 0..list.len(), wanted, work)?.is_some(),
+        other => same(other, wanted, work)?,
     }))
 }

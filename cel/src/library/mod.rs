@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::types::Type;
-use crate::value::{EvalError, Value};
+use crate::value::{EvalError, Value, Work};
 
 /// A function and all its overloads.
 #[derive(Debug)]
@@ -57,6 +57,8 @@ pub struct Overload {
     /// What a call means, unless the function is a singleton or evaluation knows it by its name. The target is the first
     /// argument. Arguments are values, never errors, and of the types that `params` tell, unless the function is unguarded.
     pub run: Option<Run>,
+    /// Instead of `run`, where a call may do more work than it costs.
+    pub(crate) counted: Option<Counted>,
     /// What a call costs, beyond its arguments, once it is done: by a library's own tracker
     /// (`interpreter.OverloadCostTracker`), else by `library.CostEstimator.CallCost`, else by cel-go's
     /// `interpreter.CostTracker.costCall`.
@@ -65,6 +67,9 @@ pub struct Overload {
 
 /// The meaning of a function.
 pub type Run = for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, EvalError>;
+
+/// The meaning of a function that counts its work, and stops when there is too much.
+pub(crate) type Counted = for<'a> fn(&[Value<'a>], &mut Work) -> Result<Value<'a>, EvalError>;
 
 /// What a call costs.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +123,15 @@ impl Overload {
     /// `function(…)`, at a cost of 1.
     #[must_use]
     pub fn global(id: &'static str, params: impl Into<Vec<Type>>, result: Type) -> Self {
-        Self { id, member: false, params: params.into(), result, run: None, cost: Cost::Fixed(1) }
+        Self {
+            id,
+            member: false,
+            params: params.into(),
+            result,
+            run: None,
+            counted: None,
+            cost: Cost::Fixed(1),
+        }
     }
 
     /// `target.function(…)`, at a cost of 1. The target is the first of `params`.
@@ -131,6 +144,12 @@ impl Overload {
     #[must_use]
     pub fn run(self, run: Run) -> Self {
         Self { run: Some(run), ..self }
+    }
+
+    /// With this meaning, which counts its work.
+    #[must_use]
+    pub(crate) fn counted(self, counted: Counted) -> Self {
+        Self { counted: Some(counted), ..self }
     }
 
     /// At this cost.
@@ -199,3 +218,6 @@ fn declare(functions: &mut Functions) {
     ext_lists::declare(functions);
     lists::declare(functions);
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,14 +2,14 @@
 
 use super::arguments::{list, quadratic};
 use super::cost::size_at;
-use super::{Cost, Function, Functions, Overload, Run};
+use super::{Cost, Counted, Function, Functions, Overload};
 use crate::types::Type;
-use crate::value::{EvalError, List, Value};
+use crate::value::{EvalError, List, Value, Work};
 
 pub(super) fn declare(functions: &mut Functions) {
     let of = || Type::list(Type::Param("T"));
-    let function = |name, id, run: Run, cost| {
-        Function::new(name).overload(Overload::global(id, [of(), of()], Type::Bool).run(run).cost(cost))
+    let function = |name, id, run: Counted, cost| {
+        Function::new(name).overload(Overload::global(id, [of(), of()], Type::Bool).counted(run).cost(cost))
     };
     let once = Cost::Of(|args, _| pairs(args).saturating_add(1));
     let twice = Cost::Of(|args, _| pairs(args).saturating_mul(2).saturating_add(1));
@@ -29,28 +29,37 @@ fn both<'v, 'a>(args: &'v [Value<'a>]) -> Result<(&'v List<'a>, &'v List<'a>), E
     Ok((a, b))
 }
 
-fn has_all(list: &List<'_>, wanted: &List<'_>) -> Result<bool, EvalError> {
+fn has_all(list: &List<'_>, wanted: &List<'_>, work: &mut Work) -> Result<bool, EvalError> {
     for item in wanted.iter() {
-        if !list.contains(&item?)? {
+        work.spend(1)?;
+        if !list.contains_within(&item?, work)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn contains<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+fn contains<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let (a, b) = both(args)?;
-    Ok(Value::Bool(has_all(a, b)?))
+    Ok(Value::Bool(has_all(a, b, work)?))
 }
 
-fn equivalent<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+fn equivalent<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let (a, b) = both(args)?;
-    Ok(Value::Bool(has_all(a, b)? && has_all(b, a)?))
+    Ok(Value::Bool(has_all(a, b, work)? && has_all(b, a, work)?))
 }
 
 /// Items that cannot be compared are in no list.
-fn intersects<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+fn intersects<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let (a, b) = both(args)?;
-    let common = a.iter().any(|item| item.is_ok_and(|item| b.contains(&item).unwrap_or(false)));
-    Ok(Value::Bool(common))
+    for item in a.iter() {
+        work.spend(1)?;
+        let Ok(item) = item else { continue };
+        match b.contains_within(&item, work) {
+            Ok(true) => return Ok(Value::Bool(true)),
+            Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+            _ => {}
+        }
+    }
+    Ok(Value::Bool(false))
 }

@@ -1,10 +1,10 @@
 //! Functions on strings (cel-go `ext/strings.go`, version 2).
 
-use super::arguments::{RESULT_BYTES_MAX, count, int, list, part, text};
+use super::arguments::{BYTES_PER_STEP, RESULT_BYTES_MAX, count, int, list, part, text};
 use super::cost::{tenth, traverse, traverse_twice, walk};
 use super::{Cost, Function, Functions, Overload, string_format};
 use crate::types::Type;
-use crate::value::{EvalError, Value};
+use crate::value::{EvalError, Value, Work};
 
 pub(super) fn declare(functions: &mut Functions) {
     use Type::{Int, String};
@@ -36,11 +36,11 @@ pub(super) fn declare(functions: &mut Functions) {
         Function::new("replace")
             .overload(
                 Overload::member("string_replace_string_string", [String, String, String], String)
-                    .run(replace),
+                    .counted(replace),
             )
             .overload(
                 Overload::member("string_replace_string_string_int", [String, String, String, Int], String)
-                    .run(replace),
+                    .counted(replace),
             )
             .cost(Cost::Of(traverse_twice)),
         Function::new("split")
@@ -64,7 +64,7 @@ pub(super) fn declare(functions: &mut Functions) {
             .cost(Cost::Of(traverse)),
         Function::new("format").overload(
             Overload::member("string_format", [String, Type::list(Type::Dyn)], String)
-                .run(string_format::run)
+                .counted(string_format::run)
                 .cost(Cost::Of(traverse)),
         ),
         Function::new("strings.quote").overload(
@@ -143,7 +143,7 @@ fn last_index_of<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
 }
 
 /// Bounded, since a short text with a long replacement between all characters is a very long one.
-fn replace<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+fn replace<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let (whole, old, new) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
     let limit =
         if args.len() > 3 { usize::try_from(int(args, 3)?).unwrap_or(usize::MAX) } else { usize::MAX };
@@ -162,6 +162,7 @@ fn replace<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
         }
     }
     made.push_str(whole.get(rest..).unwrap_or_default());
+    work.spend(made.len() / BYTES_PER_STEP)?;
     Ok(Value::string(made))
 }
 

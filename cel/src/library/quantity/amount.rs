@@ -372,3 +372,92 @@ fn divided(digits: &[u8], by: u32) -> Option<Vec<u8>> {
     quotient.drain(..leading);
     (rest == 0).then_some(quotient)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Amount;
+
+    /// With nine digits after the point.
+    fn nanos() -> impl Strategy<Value = i128> {
+        prop_oneof![
+            -20_i128..20,
+            -(1_i128 << 62)..1 << 62,
+            (-(1_i128 << 50)..1 << 50).prop_map(|n| n * 1_000_000_000)
+        ]
+    }
+
+    fn written(nanos: i128) -> String {
+        let (whole, part) = (nanos.unsigned_abs() / 1_000_000_000, nanos.unsigned_abs() % 1_000_000_000);
+        format!("{}{whole}.{part:09}", if nanos < 0 { "-" } else { "" })
+    }
+
+    fn amount(nanos: i128) -> Amount {
+        Amount::parse(&written(nanos)).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn arithmetic_is_exact(a in nanos(), b in nanos()) {
+            let (x, y) = (amount(a), amount(b));
+            prop_assert_eq!(x.compare(&y), a.cmp(&b));
+            prop_assert_eq!(i128::from(x.sign()), a.signum());
+            prop_assert!(x.add(&y).unwrap().equals(&amount(a + b)));
+            prop_assert!(x.sub(&y).unwrap().equals(&amount(a - b)));
+            // Its text is read as the same.
+            prop_assert!(Amount::parse(&x.to_string()).unwrap().equals(&x));
+        }
+
+        #[test]
+        fn any_text_is_an_amount_or_none(text in "[+-]?[0-9.]{0,30}([eE][+-]?[0-9]{0,12}|[numkKMGTPEi]{0,3})") {
+            if let Ok(amount) = Amount::parse(&text) {
+                prop_assert!(amount.equals(&amount));
+                let other = Amount::of_int(7);
+                if let (Some(more), Some(less)) = (amount.add(&other), amount.sub(&other)) {
+                    prop_assert_eq!(more.compare(&less), std::cmp::Ordering::Greater);
+                }
+                prop_assert_eq!(amount.sign(), amount.compare(&Amount::of_int(0)) as i64);
+            }
+        }
+    }
+
+    #[test]
+    fn which_form_it_has_shows_as_upstream() {
+        let int = |text: &str| Amount::parse(text).unwrap().as_i64();
+        assert_eq!(int("50k"), Some(50_000));
+        assert_eq!(int("1Ki"), Some(1024));
+        // Whole, but kept with a scale or as a decimal.
+        assert_eq!((int("1.0"), int("1000m"), int("1.5Ki"), int("1e19")), (None, None, None, None));
+        let one = Amount::parse("1").unwrap();
+        assert!(!one.equals(&Amount::parse("1.5Ki").unwrap()));
+        assert_eq!(one.as_i64(), Some(1));
+        one.compare(&Amount::parse("1.5Ki").unwrap());
+        assert_eq!(one.as_i64(), None);
+    }
+
+    #[test]
+    fn texts_are_canonical() {
+        for (text, want) in [
+            ("1.50", "1500m"),
+            ("1024Ki", "1Mi"),
+            ("1000Ki", "1000Ki"),
+            ("1.5Gi", "1536Mi"),
+            ("0.5Gi", "512Mi"),
+            ("0.3Ki", "307200m"),
+            ("1000", "1k"),
+            ("1500e3", "1500e3"),
+            ("0.1n", "1n"),
+            ("-0.5m", "-500u"),
+            ("1e21", "1e21"),
+            ("0.000", "0"),
+            ("12345678901234567890", "12345678901234567890"),
+            ("9Ei", "9223372036854775807"),
+        ] {
+            assert_eq!(Amount::parse(text).unwrap().to_string(), want, "{text}");
+        }
+        for wrong in ["", "1 ", "Three", "1.2.3", "1kk", "1Kii", "1e", "1e1.5", "0x1"] {
+            assert!(Amount::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 /// How many digits a sum may have; upstream would go on until it has no memory left. It bounds what a comparison may take.
-pub(super) const DIGITS_MAX: usize = 10_000;
+pub(super) const DIGITS_MAX: usize = 2_000;
 
 /// `±digits · 10^(zeros - scale)`.
 ///

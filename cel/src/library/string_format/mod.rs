@@ -8,9 +8,9 @@ mod check;
 
 use kindom_api::field::go_quote;
 
-use super::arguments::{RESULT_BYTES_MAX, list, text};
+use super::arguments::{BYTES_PER_STEP, RESULT_BYTES_MAX, list, text};
 use super::strings::too_long;
-use crate::value::{EvalError, List, Map, Value};
+use crate::value::{EvalError, List, Map, Value, Work};
 
 pub(crate) use check::check;
 
@@ -135,7 +135,10 @@ fn clause(text: &str) -> Result<(Clause, &str), String> {
 }
 
 /// Arguments that are printed.
-struct Values<'v, 'a>(&'v List<'a>);
+struct Values<'v, 'a> {
+    list: &'v List<'a>,
+    work: &'v mut Work,
+}
 
 impl Arguments for Values<'_, '_> {
     type Error = EvalError;
@@ -143,13 +146,13 @@ impl Arguments for Values<'_, '_> {
     const STRICT: bool = true;
 
     fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     fn print(&mut self, at: usize, clause: Clause, out: &mut String) -> Result<(), EvalError> {
-        let value = self.0.get(at).unwrap_or(Err(EvalError::NoSuchOverload))?;
+        let value = self.list.get(at).unwrap_or(Err(EvalError::NoSuchOverload))?;
         let printed = match clause {
-            Clause::String => string(&value),
+            Clause::String => string(&value, self.work),
             Clause::Decimal => integer(&value, clause, |n| n.to_string(), |n| n.to_string()),
             Clause::Binary => match value {
                 Value::Bool(b) => Ok(u8::from(b).to_string()),
@@ -182,7 +185,12 @@ impl Arguments for Values<'_, '_> {
             Clause::Fixed(precision) => double(&value, clause).map(|x| fixed(x, precision)),
             Clause::Scientific(precision) => double(&value, clause).map(|x| scientific(x, precision)),
         };
-        out.push_str(&printed.map_err(|why| EvalError::message(format!("error during formatting: {why}")))?);
+        let printed = printed.map_err(|error| match error {
+            EvalError::CostExceeded => error,
+            why => EvalError::message(format!("error during formatting: {why}")),
+        })?;
+        self.work.spend(1 + printed.len() / BYTES_PER_STEP)?;
+        out.push_str(&printed);
         Ok(())
     }
 
@@ -191,8 +199,8 @@ impl Arguments for Values<'_, '_> {
     }
 }
 
-pub(super) fn run<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
-    walk(text(args, 0)?, &mut Values(list(args, 1)?)).map(Value::string)
+pub(super) fn run<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
+    walk(text(args, 0)?, &mut Values { list: list(args, 1)?, work }).map(Value::string)
 }
 
 fn integer(
@@ -200,11 +208,11 @@ fn integer(
     clause: Clause,
     of_int: impl Fn(i64) -> String,
     of_uint: impl Fn(u64) -> String,
-) -> Result<String, String> {
+) -> Result<String, EvalError> {
     match value {
         Value::Int(n) => Ok(of_int(*n)),
         Value::Uint(n) => Ok(of_uint(*n)),
-        _ => Err(clause.refuses(value.type_name())),
+        _ => Err(EvalError::Message(clause.refuses(value.type_name()))),
     }
 }
 
@@ -216,16 +224,16 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn double(value: &Value<'_>, clause: Clause) -> Result<f64, String> {
+fn double(value: &Value<'_>, clause: Clause) -> Result<f64, EvalError> {
     match value {
         Value::Double(x) => Ok(*x),
         Value::String(text) => match text.as_str() {
             "NaN" => Ok(f64::NAN),
             "Infinity" => Ok(f64::INFINITY),
             "-Infinity" => Ok(f64::NEG_INFINITY),
-            _ => Err(clause.refuses("string")),
+            _ => Err(EvalError::Message(clause.refuses("string"))),
         },
-        _ => Err(clause.refuses(value.type_name())),
+        _ => Err(EvalError::Message(clause.refuses(value.type_name()))),
     }
 }
 
@@ -310,52 +318,59 @@ fn scientific(x: f64, precision: Option<i64>) -> String {
 }
 
 /// `%s` (`FormatString`)
-fn string(value: &Value<'_>) -> Result<String, String> {
+fn string(value: &Value<'_>, work: &mut Work) -> Result<String, EvalError> {
     match value {
-        Value::List(list) => of_list(list),
-        Value::Map(map) => of_map(map),
+        Value::List(list) => of_list(list, work),
+        Value::Map(map) => of_map(map, work),
         Value::Bytes(bytes) => std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| {
-            "could not convert argument \"invalid UTF-8 in bytes, cannot convert to string\" to string"
-                .to_owned()
+            EvalError::message(
+                "could not convert argument \"invalid UTF-8 in bytes, cannot convert to string\" to string",
+            )
         }),
-        Value::Optional(_) | Value::Opaque(_) => Err(Clause::String.refuses(value.type_name())),
+        Value::Optional(_) | Value::Opaque(_) => {
+            Err(EvalError::Message(Clause::String.refuses(value.type_name())))
+        }
         _ => Ok(value.to_string()),
     }
 }
 
 /// As it stands in a list or map: in the notation of CEL (`clauseForType`, `quoteForCEL`).
-fn literal(value: &Value<'_>) -> Result<String, String> {
-    Ok(match value {
+fn literal(value: &Value<'_>, work: &mut Work) -> Result<String, EvalError> {
+    let text = match value {
         Value::String(text) => go_quote(text.as_str()),
-        Value::Bytes(_) => format!("b{}", go_quote(&string(value)?)),
+        Value::Bytes(_) => format!("b{}", go_quote(&string(value, work)?)),
         Value::Double(x) if x.is_finite() => format!("{x:.6}"),
         Value::Double(x) if x.is_nan() => "\"NaN\"".to_owned(),
         Value::Double(x) => if *x > 0.0 { "\"+Inf\"" } else { "\"-Inf\"" }.to_owned(),
         Value::Timestamp(_) => format!("timestamp({})", go_quote(&value.to_string())),
         Value::Duration(_) => format!("duration({})", go_quote(&value.to_string())),
         Value::Optional(_) | Value::Opaque(_) => {
-            return Err(format!("no formatting function for {}", value.type_name()));
+            return Err(EvalError::message(format!("no formatting function for {}", value.type_name())));
         }
-        _ => string(value)?,
-    })
+        _ => string(value, work)?,
+    };
+    work.spend(1 + text.len() / BYTES_PER_STEP)?;
+    Ok(text)
 }
 
-fn of_list(list: &List<'_>) -> Result<String, String> {
-    let items: Result<Vec<_>, _> =
-        list.iter().map(|item| literal(&item.map_err(|error| error.to_string())?)).collect();
+fn of_list(list: &List<'_>, work: &mut Work) -> Result<String, EvalError> {
+    let items: Result<Vec<_>, _> = list.iter().map(|item| literal(&item?, work)).collect();
     Ok(format!("[{}]", items?.join(", ")))
 }
 
 /// Sorted by what is printed for the keys.
-fn of_map(map: &Map<'_>) -> Result<String, String> {
+fn of_map(map: &Map<'_>, work: &mut Work) -> Result<String, EvalError> {
     let mut entries = Vec::with_capacity(map.len());
     for (key, value) in map.iter() {
         let printed = match &key {
             Value::String(text) => go_quote(text.as_str()),
             Value::Bool(_) | Value::Int(_) | Value::Uint(_) => key.to_string(),
-            _ => return Err(format!("no formatting function for map key of type {}", key.type_name())),
+            _ => {
+                let why = format!("no formatting function for map key of type {}", key.type_name());
+                return Err(EvalError::Message(why));
+            }
         };
-        entries.push((printed, literal(&value.map_err(|error| error.to_string())?)?));
+        entries.push((printed, literal(&value?, work)?));
     }
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     let entries: Vec<_> = entries.into_iter().map(|(key, value)| format!("{key}:{value}")).collect();
