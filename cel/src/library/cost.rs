@@ -2,9 +2,13 @@
 
 use crate::value::{EvalError, Value};
 
-/// `actualSize` of an argument: code points, bytes, items or entries, what a library's value says, else 1.
+/// `actualSize` of an argument: code points, bytes, items or entries, what a library's value says, else 1. The language's own
+/// functions look into an optional value, those of libraries do not.
 pub(super) fn size_at(args: &[Value<'_>], at: usize) -> u64 {
-    args.get(at).map_or(1, Value::cost_size)
+    match args.get(at) {
+        None | Some(Value::Optional(_)) => 1,
+        Some(value) => value.cost_size(),
+    }
 }
 
 /// The traversal of a string: a tenth, rounded up. A tenth is exact enough in doubles to be the same there.

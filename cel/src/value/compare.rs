@@ -127,6 +127,10 @@ impl<'a> Value<'a> {
             (Self::Bytes(a), Self::Bytes(b)) => Ok(a.cmp(b)),
             (Self::Duration(a), Self::Duration(b)) => Ok(a.cmp(b)),
             (Self::Timestamp(a), Self::Timestamp(b)) => Ok(a.cmp(b)),
+            // Upstream looks at this before it looks at the other.
+            (Self::Double(x), _) if x.is_nan() => {
+                Err(EvalError::Message("NaN values cannot be ordered".to_owned()))
+            }
             _ => numbers(self, other)?
                 .ok_or_else(|| EvalError::Message("NaN values cannot be ordered".to_owned())),
         }
