@@ -3,7 +3,7 @@
 use crate::ast::operators;
 use crate::eval::{Node, Place, Program, Run, Variable, WORK_MAX};
 use crate::library::standard::cost_of_match;
-use crate::library::{Cost, Function, Overload};
+use crate::library::{Cost, Function, Overload, regex};
 use crate::types::Type;
 use crate::value::{Entries, EvalError, List, Map, Value, Work, runtime_name};
 
@@ -330,6 +330,10 @@ impl<'a> Frame<'a> {
             }
             [Value::Bytes(a), Value::Bytes(b)] if overload.is_none() && function.name == operators::ADD => {
                 self.work.spend((a.len() + b.len()) / 4)?;
+                invoke(function, overload, args, &mut self.work)
+            }
+            [Value::String(_), Value::String(expression)] if function.name == "matches" => {
+                regex::given(expression.as_str(), &mut self.work)?;
                 invoke(function, overload, args, &mut self.work)
             }
             [value, Value::List(list)] if function.name == operators::IN => {

@@ -1,12 +1,14 @@
 //! `'abc'.find('b.')` (`apiserver/pkg/cel/library/regex.go`, 1.37).
 
+use std::sync::Arc;
+
 use kindom_formats::Pattern;
 
 use super::arguments::{int, text};
 use super::cost::{search, size_at};
 use super::{Cost, Function, Functions, Overload};
 use crate::types::Type;
-use crate::value::{EvalError, Value};
+use crate::value::{EvalError, Value, Work};
 
 pub(super) fn declare(functions: &mut Functions) {
     functions.add(find_function("find"));
@@ -33,7 +35,7 @@ pub(crate) fn of_constant(function: &str) -> &str {
 fn find_function(name: &'static str) -> Function {
     Function::new(name)
         .overload(
-            Overload::member("string_find_string", [Type::String, Type::String], Type::String).run(find),
+            Overload::member("string_find_string", [Type::String, Type::String], Type::String).counted(find),
         )
         .cost(Cost::Of(cost))
 }
@@ -42,7 +44,8 @@ fn find_all_function(name: &'static str) -> Function {
     let strings = || Type::list(Type::String);
     Function::new(name)
         .overload(
-            Overload::member("string_find_all_string", [Type::String, Type::String], strings()).run(find_all),
+            Overload::member("string_find_all_string", [Type::String, Type::String], strings())
+                .counted(find_all),
         )
         .overload(
             Overload::member(
@@ -50,7 +53,7 @@ fn find_all_function(name: &'static str) -> Function {
                 [Type::String, Type::String, Type::Int],
                 strings(),
             )
-            .run(find_all),
+            .counted(find_all),
         )
         .cost(Cost::Of(cost))
 }
@@ -63,17 +66,25 @@ fn illegal(why: &str) -> EvalError {
     EvalError::message(format!("Illegal regex: {why}"))
 }
 
-fn find<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
-    let pattern = Pattern::recent(text(args, 1)?);
+/// An expression that comes with a value, and may have to be compiled.
+pub(crate) fn given(text: &str, work: &mut Work) -> Result<Arc<Pattern>, EvalError> {
+    const STEPS_PER_MICROSECOND: usize = 20;
+    let pattern = Pattern::recent(text);
+    work.spend(pattern.effort().saturating_mul(STEPS_PER_MICROSECOND))?;
+    Ok(pattern)
+}
+
+fn find<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
+    let pattern = given(text(args, 1)?, work)?;
     let found = pattern.find(text(args, 0)?).map_err(illegal)?;
     Ok(Value::string(found.unwrap_or_default()))
 }
 
 /// With a limit if it is not negative.
-fn find_all<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+fn find_all<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let limit =
         if args.len() > 2 { usize::try_from(int(args, 2)?).unwrap_or(usize::MAX) } else { usize::MAX };
-    let pattern = Pattern::recent(text(args, 1)?);
+    let pattern = given(text(args, 1)?, work)?;
     let found = pattern.find_all(text(args, 0)?, limit).map_err(illegal)?;
     Ok(found.into_iter().map(Value::string).collect())
 }

@@ -200,6 +200,7 @@ fn what_would_not_end_upstream_ends() {
             "[lists.range(2000).map(i, '0123456789').join()].map(s, s.replace('', s))",
             "the result is longer than 16777216 bytes",
         ),
+        (r"lists.range(100).map(i, 'a'.matches(r'(\pL{30}){30}' + string(i)))", over),
         ("lists.range(1000000)", over),
         ("lists.range(1001).distinct()", over),
         ("sets.contains(lists.range(1001), lists.range(1001))", over),

@@ -11,6 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use regex::Regex;
+use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// How large a compiled expression may get, in bytes.
 const COMPILED_BYTES_MAX: usize = 16 << 20;
@@ -91,6 +92,20 @@ impl Pattern {
         Ok(self.compiled()?.find_iter(value).take(limit).map(|found| found.as_str()).collect())
     }
 
+    /// How long the next match will take to compile the expression, in roughly microseconds; 0 once it is compiled.
+    ///
+    /// A short expression may take long: `\pL{300}` is 200,000 ranges of characters. Whoever compiles what a stranger sent
+    /// asks this first.
+    #[must_use]
+    pub fn effort(&self) -> usize {
+        if self.compiled.get().is_some() {
+            return 0;
+        }
+        let parsed =
+            go::translate(&self.text).ok().and_then(|translated| regex_syntax::parse(&translated).ok());
+        parsed.map_or(self.text.len(), |hir| effort(&hir))
+    }
+
     fn compiled(&self) -> Result<&Regex, &str> {
         self.compiled.get_or_init(|| compile(&self.text)).as_ref().map_err(String::as_str)
     }
@@ -102,6 +117,24 @@ fn compile(text: &str) -> Result<Regex, String> {
         .size_limit(COMPILED_BYTES_MAX)
         .build()
         .map_err(|_| go::error("expression too large", text))
+}
+
+/// As many microseconds as there are characters and ranges of them, repetitions written out.
+fn effort(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(Class::Unicode(class)) => class.ranges().len(),
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min).max(1);
+            effort(&repetition.sub).saturating_mul(times as usize)
+        }
+        HirKind::Capture(capture) => effort(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().map(effort).fold(0, usize::saturating_add)
+        }
+    }
 }
 
 /// Weak, so that an expression goes with the last schema that has it.
@@ -217,6 +250,18 @@ mod tests {
         ] {
             assert_eq!(check(pattern), Err(format!("error parsing regexp: {want}")), "{pattern}");
         }
+    }
+
+    #[test]
+    fn what_takes_long_to_compile_is_known_before() {
+        let effort = |text: &str| Pattern::shared(text).effort();
+        assert!(effort("^[a-z]{1,63}$") < 100);
+        assert!(effort(r"\pL{300}") > 100_000);
+        assert!(effort(r"((\pL{10}){10}){10}|x") > 100_000);
+        assert!(effort("(a") < 10);
+        let pattern = Pattern::shared("^once$");
+        assert!(pattern.effort() > 0);
+        assert_eq!((pattern.matches("once"), pattern.effort()), (Ok(true), 0));
     }
 
     #[test]
