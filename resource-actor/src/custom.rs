@@ -132,6 +132,16 @@ impl Strategy for CustomObjects {
         errors
     }
 
+    /// A status that was dropped may have a default, which upstream fills in when it reads what it stored without.
+    fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
+        if let Some(schema) = &cx.version.schema
+            && has_status(cx)
+            && object.get(STATUS).is_none()
+        {
+            schema.default(object);
+        }
+    }
+
     /// `generateWarningsFromObj`
     fn warnings(&self, cx: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
         if cx.subresource.is_some() {

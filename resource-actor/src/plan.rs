@@ -139,6 +139,7 @@ pub(crate) fn create(
             "resourceVersion should not be set on objects to be created".into(),
         ));
     }
+    strategy.canonicalize(cx, &mut object);
     let warnings = strategy.warnings(cx, &object, None);
     let key = TypeSpec::object_key(input.namespace, &name);
     Ok(Planned {
@@ -217,6 +218,7 @@ pub(crate) fn update(
     errors.extend(strategy.validate_update(cx, &object, old, &mut warnings));
     invalid(name, errors)?;
 
+    strategy.canonicalize(cx, &mut object);
     let gone = ready_to_go(cx, &object);
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);
     warnings.extend(strategy.warnings(cx, &object, Some(old)));

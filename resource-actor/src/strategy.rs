@@ -110,6 +110,9 @@ pub trait Strategy: Send + Sync {
         warnings: &mut Vec<String>,
     ) -> ErrorList;
 
+    /// Brings a valid object into the form that is stored, which is also the form that reads show.
+    fn canonicalize(&self, _cx: &RuleContext<'_>, _object: &mut Value) {}
+
     /// What the client should know of the object that it wrote; `old` is what it was, none for a create.
     fn warnings(&self, _cx: &RuleContext<'_>, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
