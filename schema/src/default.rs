@@ -78,27 +78,17 @@ pub(crate) fn fill(value: &mut Value, node: &Node) {
     }
 }
 
-/// Inserts the defaults of absent fields, themselves filled. Of what is there nothing is copied or compared twice.
+/// Inserts the defaults of absent fields, themselves filled.
 fn insert_absent(map: &mut Map, node: &Node, count: usize) {
-    let mut defaults = node
-        .properties()
-        .filter_map(|(name, child)| child.default.as_deref().map(|default| (name, default, child)))
-        .peekable();
-    let mut entries = Vec::with_capacity(map.len() + count);
-    let filled = |(name, default, child): (&str, &Value, &Node)| {
-        let mut default = default.clone();
-        fill(&mut default, child);
-        (Box::from(name), default)
-    };
-    for (key, value) in std::mem::take(map) {
-        while let Some(default) = defaults.next_if(|(name, ..)| **name < *key) {
-            entries.push(filled(default));
-        }
-        defaults.next_if(|(name, ..)| **name == *key);
-        entries.push((key, value));
+    map.reserve(count);
+    for (name, child) in node.properties() {
+        let Some(default) = child.default.as_deref() else { continue };
+        map.entry_or_insert_with(name, || {
+            let mut default = default.clone();
+            fill(&mut default, child);
+            default
+        });
     }
-    entries.extend(defaults.map(filled));
-    *map = Map::from_entries(entries);
 }
 
 fn replace_null(value: &mut Value, node: &Node) {

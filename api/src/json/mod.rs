@@ -254,6 +254,11 @@ impl Map {
         }
     }
 
+    /// Makes room for so many more entries at once.
+    pub fn reserve(&mut self, additional: usize) {
+        self.0.reserve_exact(additional);
+    }
+
     /// Removes a key; gives back what it held.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.find(key).ok().map(|i| self.0.remove(i).1)
