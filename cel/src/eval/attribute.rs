@@ -33,7 +33,7 @@ fn along<'a>(
         rest = after;
         let value = match member(map, shape, name) {
             None if test_only => Ok(Value::Bool(false)),
-            None => return Along { value: Err(EvalError::NoSuchKey(name.to_owned())), charged, rest: &[] },
+            None => return Along { value: Err(EvalError::NoSuchKey(name.into())), charged, rest: &[] },
             Some((Json::Object(below), of))
                 if !after.is_empty() && matches!(of.kind(), ShapeKind::Object | ShapeKind::Map) =>
             {
@@ -142,7 +142,7 @@ impl<'a> Frame<'a> {
                 let name = program.name(name);
                 match value {
                     Value::Map(Map::Tree(map, shape)) => match field(map, *shape, name)? {
-                        None if !test => Err(EvalError::NoSuchKey(name.to_owned())),
+                        None if !test => Err(EvalError::NoSuchKey(name.into())),
                         found => Ok(found),
                     },
                     _ => go(value, &Value::borrowed(name), test),
@@ -171,7 +171,7 @@ pub(super) fn invalid_qualifier(value: &Value<'_>) -> String {
 fn go<'a>(value: &Value<'a>, key: &Value<'_>, test: bool) -> Result<Option<Value<'a>>, EvalError> {
     match value {
         Value::Map(map) => match map.find(key)? {
-            None if !test => Err(EvalError::NoSuchKey(key.to_string())),
+            None if !test => Err(EvalError::NoSuchKey(key.to_string().into())),
             found => Ok(found),
         },
         Value::List(list) => {
@@ -198,6 +198,6 @@ fn go<'a>(value: &Value<'a>, key: &Value<'_>, test: bool) -> Result<Option<Value
             }
         }
         _ if test => Ok(None),
-        _ => Err(EvalError::NoSuchKey(key.to_string())),
+        _ => Err(EvalError::NoSuchKey(key.to_string().into())),
     }
 }

@@ -7,6 +7,11 @@ use crate::library::{Cost, Function, Overload, regex};
 use crate::types::Type;
 use crate::value::{Entries, EvalError, List, Map, Value, Work, runtime_name};
 
+/// `common.ListCreateBaseCost`
+const LIST_COST: u64 = 10;
+/// `common.MapCreateBaseCost`
+const MAP_COST: u64 = 30;
+
 /// One evaluation.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
@@ -360,7 +365,15 @@ impl<'a> Frame<'a> {
         let [own, rest @ ..] = self.program.places(args) else { return Err(EvalError::NoSuchOverload) };
         let Node::Local(local) = self.program.node(*own) else { return Err(EvalError::NoSuchOverload) };
         // Made now, if it was not yet, and taken when all else is evaluated, so that nothing else holds it.
-        let mut failed = self.counted(*own)?.err();
+        let own = self.counted(*own)?.err();
+        if let (None, [items]) = (&own, rest)
+            && let Node::List(items) = self.program.node(*items)
+            && let [item] = self.program.places(*items)
+            && !matches!(self.program.node(*item), Node::OptionalPart(_))
+        {
+            return self.accumulate_item(function, overload, *local, *item);
+        }
+        let mut failed = own;
         let stops = rest.len() > 1;
         let mut values = vec![Value::Null];
         for (i, arg) in rest.iter().enumerate() {
@@ -381,8 +394,7 @@ impl<'a> Frame<'a> {
         if let Some(error) = failed {
             return self.failed(function, overload, &values, error);
         }
-        let taken = self.locals.get_mut(*local as usize).map(std::mem::take);
-        if let (Some(Local::Set(Ok(accumulator))), Some(own)) = (taken, values.first_mut()) {
+        if let (Some(accumulator), Some(own)) = (self.take(*local), values.first_mut()) {
             *own = accumulator;
         }
         match in_place(values) {
@@ -391,6 +403,39 @@ impl<'a> Frame<'a> {
                 value
             }
             Err(values) => self.apply(function, overload, &values),
+        }
+    }
+
+    /// `accumulator + [item]`, which is nearly all that comprehensions make.
+    fn accumulate_item(
+        &mut self,
+        function: &'static Function,
+        overload: Option<&'static Overload>,
+        local: u32,
+        item: Place,
+    ) -> Evaluated<'a> {
+        let item = self.counted(item)?;
+        self.charge(LIST_COST)?;
+        let item = match item {
+            Ok(item) => item,
+            Err(error) => return self.failed(function, overload, &[Value::Null, Value::Null], error),
+        };
+        let mut own = self.take(local).unwrap_or(Value::Null);
+        if let Value::List(List::Owned(items)) = &mut own
+            && let Some(items) = std::sync::Arc::get_mut(items)
+        {
+            items.push(item);
+            self.charge(cost(function, overload, &[], &Value::Null))?;
+            return Ok(own);
+        }
+        self.apply(function, overload, &[own, Value::list(vec![item])])
+    }
+
+    /// Takes an accumulator away; what comes of it is put in its place.
+    fn take(&mut self, local: u32) -> Option<Value<'a>> {
+        match self.locals.get_mut(local as usize).map(std::mem::take) {
+            Some(Local::Set(Ok(value))) => Some(value),
+            _ => None,
         }
     }
 
@@ -416,7 +461,7 @@ impl<'a> Frame<'a> {
         let items = self.program.places(items);
         let mut values = Vec::with_capacity(items.len());
         let made = self.items(items, &mut values);
-        self.constructed(made, 10)?;
+        self.constructed(made, LIST_COST)?;
         Ok(Value::list(values))
     }
 
@@ -451,7 +496,7 @@ impl<'a> Frame<'a> {
     fn map(&mut self, entries: Run) -> Evaluated<'a> {
         let mut made = Entries::default();
         let done = self.entries(self.program.places(entries), &mut made);
-        self.constructed(done, 30)?;
+        self.constructed(done, MAP_COST)?;
         Ok(Value::Map(Map::Owned(made.into())))
     }
 

@@ -65,8 +65,8 @@ pub enum Text<'a> {
 /// A list.
 #[derive(Debug, Clone)]
 pub enum List<'a> {
-    /// In the object; items are seen as their shape says.
-    Tree(&'a [Json], &'a dyn Shape),
+    /// In the object; items are seen as their shape says. (A slice would make every value larger by its length.)
+    Tree(&'a Vec<Json>, &'a dyn Shape),
     /// Made by the expression.
     Owned(Arc<Vec<Value<'a>>>),
     /// A list of type set or map in the object with something added: it keeps the equality of its type.
@@ -145,7 +145,7 @@ pub trait Opaque: std::fmt::Debug + Send + Sync + std::any::Any {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EvalError {
     /// `no such key: x`
-    NoSuchKey(String),
+    NoSuchKey(Box<str>),
     /// `no such overload`
     NoSuchOverload,
     /// What a function says: `division by zero`.
@@ -332,5 +332,16 @@ pub(crate) fn runtime_name(of: &Type) -> &str {
         Type::Type(_) => "type",
         Type::Opaque(name) => name,
         Type::Object(object) => &object.name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EvalError, Value};
+
+    #[test]
+    fn values_are_no_larger_than_half_a_cache_line() {
+        assert_eq!(size_of::<Value<'_>>(), 32);
+        assert_eq!(size_of::<Result<Value<'_>, EvalError>>(), 32);
     }
 }
