@@ -279,6 +279,12 @@ impl Map {
         self.0.iter_mut().map(|(k, v)| (&**k, v))
     }
 
+    /// The place of a key in the order of keys.
+    #[must_use]
+    pub fn place(&self, key: &str) -> Option<usize> {
+        self.find(key).ok()
+    }
+
     /// The entry at a place in the order of keys.
     #[must_use]
     pub fn at(&self, place: usize) -> Option<(&str, &Value)> {

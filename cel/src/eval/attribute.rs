@@ -6,7 +6,7 @@ use crate::eval::fold::go_type;
 use crate::eval::run::{Frame, Local};
 use crate::eval::{By, Node, Place, Program, Qualifier, Run};
 use crate::shape::{Shape, ShapeKind};
-use crate::value::{EvalError, List, Map, Value, field, member, whole};
+use crate::value::{EvalError, Hint, List, Map, Value, field, member, member_by, whole};
 
 /// How far names lead along fields of the tree.
 struct Along<'a> {
@@ -24,14 +24,20 @@ fn along<'a>(
     mut shape: &'a dyn Shape,
     qualifiers: &'a [Qualifier],
     test_only: bool,
+    hints: Option<&mut [Hint<'a>]>,
 ) -> Along<'a> {
     let (mut rest, mut charged) = (qualifiers, 0);
+    let mut hints = hints.into_iter().flatten();
     while let [Qualifier { by: By::Name(name), optional: false }, after @ ..] = rest {
         let name = program.name(*name);
         let test_only = test_only && after.is_empty();
         charged += 1;
         rest = after;
-        let value = match member(map, shape, name) {
+        let member = match hints.next() {
+            Some(hint) => member_by(hint, map, shape, name),
+            None => member(map, shape, name),
+        };
+        let value = match member {
             None if test_only => Ok(Value::Bool(false)),
             None => return Along { value: Err(EvalError::NoSuchKey(name.into())), charged, rest: &[] },
             Some((Json::Object(below), of))
@@ -76,7 +82,8 @@ impl<'a> Frame<'a> {
         let qualifiers = program.qualifiers.get(from..from + qualifiers.len as usize).unwrap_or_default();
         let (mut value, qualifiers) = match self.at_root(root) {
             Some((map, shape)) => {
-                let Along { value, charged, rest } = along(program, map, shape, qualifiers, test_only);
+                let Along { value, charged, rest } =
+                    along(program, map, shape, qualifiers, test_only, self.hints.get_mut(from..));
                 self.charge(charged)?;
                 match value {
                     Ok(value) if !rest.is_empty() => (value, rest),

@@ -6,6 +6,7 @@ use crate::shape::ShapeKind;
 use crate::value::{EvalError, List, Map, Value, item_shape};
 
 impl<'a> Frame<'a> {
+    #[inline(never)]
     pub(super) fn fold(&mut self, fold: u32) -> Result<Value<'a>, EvalError> {
         let program = self.program();
         let Some(fold) = program.folds.get(fold as usize) else { return Err(EvalError::NoSuchOverload) };

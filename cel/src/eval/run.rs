@@ -5,7 +5,7 @@ use crate::eval::{Node, Place, Program, Run, Variable, WORK_MAX};
 use crate::library::standard::cost_of_match;
 use crate::library::{Cost, Function, Overload, regex};
 use crate::types::Type;
-use crate::value::{Entries, EvalError, List, Map, Value, Work, runtime_name};
+use crate::value::{Entries, EvalError, Hint, List, Map, Value, Work, runtime_name};
 
 /// `common.ListCreateBaseCost`
 const LIST_COST: u64 = 10;
@@ -18,6 +18,8 @@ pub(super) struct Frame<'a> {
     program: &'a Program,
     variables: &'a [Variable<'a>],
     pub(super) locals: Vec<Local<'a>>,
+    /// By qualifier, where comprehensions come back to them.
+    pub(super) hints: Vec<Hint<'a>>,
     cost: u64,
     limit: u64,
     work: Work,
@@ -41,7 +43,11 @@ impl<'a> Frame<'a> {
     pub(super) fn new(program: &'a Program, variables: &'a [Variable<'a>], limit: u64) -> Self {
         let mut locals = Vec::new();
         locals.resize_with(program.locals as usize, Local::default);
-        Self { program, variables, locals, cost: 0, limit, work: Work::new(WORK_MAX) }
+        let mut hints = Vec::new();
+        if !program.folds.is_empty() {
+            hints.resize_with(program.qualifiers.len(), Hint::default);
+        }
+        Self { program, variables, locals, hints, cost: 0, limit, work: Work::new(WORK_MAX) }
     }
 
     pub(super) fn program(&self) -> &'a Program {
@@ -69,7 +75,8 @@ impl<'a> Frame<'a> {
         if self.cost > self.limit { Err(EvalError::CostExceeded) } else { Ok(()) }
     }
 
-    /// The value of a node. Nodes nest deeply: each kind has a function of its own, which keeps the stack small.
+    /// The value of a node. Nodes nest deeply: each kind has a function of its own, which stays one when it is compiled, so that
+    /// the stack of one does not hold what another needs.
     pub(super) fn exec(&mut self, place: Place) -> Evaluated<'a> {
         match self.program.node(place) {
             Node::Constant(constant) => Ok(self.program.constant(*constant)),
@@ -110,12 +117,14 @@ impl<'a> Frame<'a> {
         }
     }
 
+    #[inline(never)]
     fn named(&mut self, place: Place) -> Evaluated<'a> {
         let value = self.resolve(place);
         self.charge(1)?;
         value
     }
 
+    #[inline(never)]
     fn whole(&mut self, root: Place, qualifiers: Run, test_only: bool) -> Evaluated<'a> {
         let value = self.attribute(root, qualifiers, test_only);
         // What is asked for without being taken costs nothing itself, nor does what a condition chose; both together
@@ -131,6 +140,7 @@ impl<'a> Frame<'a> {
         }
     }
 
+    #[inline(never)]
     fn conditional(&mut self, condition: Place, then: Place, otherwise: Place) -> Evaluated<'a> {
         match self.exec(condition)? {
             Value::Bool(true) => self.resolve(then),
@@ -139,17 +149,20 @@ impl<'a> Frame<'a> {
         }
     }
 
+    #[inline(never)]
     fn not_strictly_false(&mut self, arg: Place) -> Evaluated<'a> {
         let value = self.counted(arg)?;
         self.charge(1)?;
         if let Ok(Value::Bool(b)) = value { Ok(Value::Bool(b)) } else { Ok(Value::Bool(true)) }
     }
 
+    #[inline(never)]
     fn in_set(&mut self, arg: Place, set: u32) -> Evaluated<'a> {
         let value = self.exec(arg)?;
         Ok(Value::Bool(self.program.sets.get(set as usize).is_some_and(|set| set.contains(&value))))
     }
 
+    #[inline(never)]
     fn optional_or(&mut self, a: Place, b: Place) -> Evaluated<'a> {
         match self.exec(a)? {
             Value::Optional(None) => self.exec(b),
@@ -158,6 +171,7 @@ impl<'a> Frame<'a> {
         }
     }
 
+    #[inline(never)]
     fn optional_or_value(&mut self, a: Place, b: Place) -> Evaluated<'a> {
         match self.exec(a)? {
             Value::Optional(None) => self.exec(b),
@@ -188,6 +202,7 @@ impl<'a> Frame<'a> {
     }
 
     /// `&&` and `||`: what decides does so whatever the other side is.
+    #[inline(never)]
     fn logic(&mut self, a: Place, b: Place, decides: bool) -> Evaluated<'a> {
         let mut failed = None;
         for side in [a, b] {
@@ -202,6 +217,7 @@ impl<'a> Frame<'a> {
         failed.map_or(Ok(Value::Bool(!decides)), Err)
     }
 
+    #[inline(never)]
     fn equality(&mut self, a: Place, b: Place, not: bool) -> Evaluated<'a> {
         let a = self.exec(a);
         if let Err(EvalError::CostExceeded) = a {
@@ -248,6 +264,7 @@ impl<'a> Frame<'a> {
         }
     }
 
+    #[inline(never)]
     fn unary(
         &mut self,
         function: &'static Function,
@@ -261,6 +278,7 @@ impl<'a> Frame<'a> {
         }
     }
 
+    #[inline(never)]
     fn binary(
         &mut self,
         function: &'static Function,
@@ -284,6 +302,7 @@ impl<'a> Frame<'a> {
     }
 
     /// A call that is over at the first argument that is an error, which is counted only if it was the last.
+    #[inline(never)]
     fn call(
         &mut self,
         function: &'static Function,
@@ -356,6 +375,7 @@ impl<'a> Frame<'a> {
     }
 
     /// `accumulator + items`, the accumulator being this comprehension's own and about to be replaced.
+    #[inline(never)]
     fn accumulate(
         &mut self,
         function: &'static Function,
@@ -439,6 +459,7 @@ impl<'a> Frame<'a> {
         }
     }
 
+    #[inline(never)]
     fn matches(&mut self, text: Place, pattern: u32, overload: Option<&'static Overload>) -> Evaluated<'a> {
         // An error here keeps the constant from being evaluated, and so the call from being counted.
         let text = self.exec(text)?;
@@ -457,6 +478,7 @@ impl<'a> Frame<'a> {
         result.map(Value::Bool)
     }
 
+    #[inline(never)]
     fn list(&mut self, items: Run) -> Evaluated<'a> {
         let items = self.program.places(items);
         let mut values = Vec::with_capacity(items.len());
@@ -493,6 +515,7 @@ impl<'a> Frame<'a> {
         made
     }
 
+    #[inline(never)]
     fn map(&mut self, entries: Run) -> Evaluated<'a> {
         let mut made = Entries::default();
         let done = self.entries(self.program.places(entries), &mut made);

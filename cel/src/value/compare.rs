@@ -482,8 +482,7 @@ fn equals_tree<'a>(
             }
         }
         // Nearly always they have the same schema too.
-        let theirs =
-            if std::ptr::addr_eq(shape, theirs) { Some(of) } else { tree::value_shape(theirs, name) };
+        let theirs = if tree::same_shape(shape, theirs) { Some(of) } else { tree::value_shape(theirs, name) };
         let null_is_absent = shape.kind() == ShapeKind::Object;
         let found = found.filter(|found| !(null_is_absent && found.is_null())).zip(theirs);
         match (null_is_absent && json.is_null(), found) {

@@ -17,8 +17,8 @@ use crate::types::Type;
 
 pub(crate) use compare::{Work, whole, whole_unsigned};
 pub use entries::Entries;
+pub(crate) use tree::{Hint, field, item_shape, member, member_by};
 pub use tree::{escape, unescape};
-pub(crate) use tree::{field, item_shape, member};
 
 /// A value: borrowed from the object where it stands there, else owned. Cloning is cheap.
 #[derive(Debug, Clone)]

@@ -260,6 +260,47 @@ pub(crate) fn member<'a>(
     shape.field(name).map(|of| (json, of))
 }
 
+/// Where a field was found the last time, which in a list of objects is nearly always where it is in the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Hint<'a> {
+    place: usize,
+    /// A shape and that of its field.
+    shapes: Option<(&'a dyn Shape, &'a dyn Shape)>,
+}
+
+/// As [`member`], looking first where the hint says.
+pub(crate) fn member_by<'a>(
+    hint: &mut Hint<'a>,
+    map: &'a kindom_api::Map,
+    shape: &'a dyn Shape,
+    name: &str,
+) -> Option<(&'a Json, &'a dyn Shape)> {
+    let json = match map.at(hint.place) {
+        Some((key, json)) if key == name => json,
+        _ => {
+            hint.place = map.place(name)?;
+            map.at(hint.place)?.1
+        }
+    };
+    match hint.shapes {
+        Some((known, of)) if same_shape(known, shape) && !json.is_null() => Some((json, of)),
+        _ => {
+            let (json, of) = member(map, shape, name)?;
+            hint.shapes = Some((shape, of));
+            Some((json, of))
+        }
+    }
+}
+
+/// Whether two shapes are one.
+#[allow(
+    ambiguous_wide_pointer_comparisons,
+    reason = "equal shapes that are taken for two are only looked at twice"
+)]
+pub(super) fn same_shape(a: &dyn Shape, b: &dyn Shape) -> bool {
+    std::ptr::eq(a, b)
+}
+
 /// The value of a field by its real name.
 pub(crate) fn field<'a>(
     map: &'a kindom_api::Map,
