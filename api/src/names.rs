@@ -134,6 +134,12 @@ pub fn version_order(version: &str) -> impl Ord + use<> {
     (parsed.is_none(), Reverse(parsed), version.to_owned())
 }
 
+/// Whether a version has one of the forms `v1`, `v1beta1` and `v1alpha1` (B-13).
+#[must_use]
+pub fn is_kube_version(version: &str) -> bool {
+    kube_version(version).is_some()
+}
+
 /// `v1`, `v1beta1`, `v1alpha1`: stability, major, minor.
 fn kube_version(version: &str) -> Option<(u8, u64, u64)> {
     fn number(text: &str) -> Option<u64> {

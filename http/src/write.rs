@@ -107,12 +107,17 @@ fn object_of_body(
         let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
         return Err(refused(decode::cannot_be_handled(&decoded.kind, &expected, why)));
     }
-    decode::check_type(&decoded.kind, &expected, built_in).map_err(refused)?;
-    // The schema is the kind's: it says nothing about an object of another one.
-    check_kind(&decoded.kind, &expected, &decoded.value)?;
+    let of_another = decode::check_type(&decoded.kind, &expected, built_in).map_err(refused).err();
+    if built_in && let Some(refusal) = of_another {
+        return Err(refusal);
+    }
+    if of_another.is_none() {
+        // The schema is the kind's: it says nothing about an object of another one.
+        check_kind(&decoded.kind, &expected, &decoded.value)?;
+    }
     let mut unknown = Vec::new();
     let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
-    let read = cx.spec.strategy.decode(cx, &mut decoded.value, wanted).map_err(|why| {
+    let read = decode_as(cx, &decoded.kind.version, &mut decoded.value, wanted).map_err(|why| {
         let version = field::go_quote(&expected.version);
         let kind = &expected.kind;
         WriteError::BadRequest(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
@@ -124,7 +129,31 @@ fn object_of_body(
     }
     *warnings = decode::strict_warnings(strict);
     warnings.extend(read);
-    Ok(decoded.value)
+    of_another.map_or(Ok(decoded.value), Err)
+}
+
+/// Decodes an object as one of the version that it says it is of, as upstream does before it looks at what the URL says.
+/// Of a version that there is not, no field is known.
+fn decode_as(
+    cx: &RuleContext<'_>,
+    said: &str,
+    object: &mut Value,
+    unknown: Option<&mut Vec<String>>,
+) -> Result<Vec<String>, String> {
+    if said == cx.version_name || cx.spec.registration.is_none() {
+        return cx.spec.strategy.decode(cx, object, unknown);
+    }
+    if let Some(version) = cx.spec.version(said) {
+        let compiled = cx.spec.compiled(version)?;
+        let cx = RuleContext { version: &compiled, version_name: said, ..*cx };
+        return cx.spec.strategy.decode(&cx, object, unknown);
+    }
+    let fields = object.as_object().into_iter().flat_map(kindom_api::Map::keys);
+    let fields = fields.filter(|field| !matches!(*field, "apiVersion" | "kind" | "metadata"));
+    if let Some(unknown) = unknown {
+        unknown.extend(fields.map(str::to_owned));
+    }
+    Ok(Vec::new())
 }
 
 /// 422 for an object of a registered type that says it is another.
@@ -254,17 +283,17 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
         let mut unknown = Vec::new();
         let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
         let patched = object.clone();
-        let decoded = cx.spec.strategy.decode(cx, &mut object, wanted);
+        let decoded = decode_as(cx, &found.version, &mut object, wanted);
         let read = decoded.map_err(|why| refused(patch::undecodable(&patched, &why)))?;
         let mut strict = patch.strict_errors().to_vec();
         strict.extend(unknown.iter().map(|path| decode::unknown_field(path)));
         if validation == FieldValidation::Strict && !strict.is_empty() {
             return Err(refused(patch::strict_error(&patched, &strict)));
         }
-        check_name(&object, &name)?;
-        check_kind(&found, &expected, &object)?;
         warnings = strict;
         warnings.extend(read);
+        check_name(&object, &name)?;
+        check_kind(&found, &expected, &object)?;
         Ok(object)
     };
     let written =

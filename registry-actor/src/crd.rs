@@ -183,12 +183,15 @@ impl Strategy for Registrations {
         Some(NeedsEmpty { prefix: TypeSpec::prefix_of(&old.spec.group, &old.spec.names.plural), refusal })
     }
 
-    fn warnings(&self, cx: &RuleContext<'_>, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, cx: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
         if cx.subresource.is_some() {
             return Vec::new();
         }
         let crd = typed(object);
-        let mut warnings = rules::warnings_on_create(&crd);
+        let mut warnings = match old {
+            None => rules::warnings_on_create(&crd),
+            Some(old) => rules::warnings_on_update(&crd, &typed(old)),
+        };
         for version in &crd.spec.versions {
             let path = format!("spec.versions[{}]", version.name);
             if version.subresources.as_ref().is_some_and(|s| s.scale.is_some()) {

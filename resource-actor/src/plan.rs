@@ -4,7 +4,8 @@
 
 use bytes::Bytes;
 use kindom_api::field::{self, Path};
-use kindom_api::meta::validate_object_meta_update;
+use kindom_api::meta::names::is_path_segment;
+use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
 use kindom_api::{Map, Value};
 use kindom_storage::Revision;
 
@@ -213,11 +214,12 @@ pub(crate) fn update(
     }
     let path = Path::new("metadata");
     let (new_metadata, null) = (object.get("metadata").unwrap_or(&Value::Null), Value::Null);
-    let mut errors = validate_object_meta_update(new_metadata, old_metadata.unwrap_or(&null), &path);
+    // Both look at labels, annotations and more, as upstream's do: what is wrong there is said twice.
+    let mut errors = validate_object_meta(new_metadata, cx.spec.namespaced(), &is_path_segment, &path);
+    errors.extend(validate_object_meta_update(new_metadata, old_metadata.unwrap_or(&null), &path));
     let mut warnings = Vec::new();
     errors.extend(strategy.validate_update(cx, &object, old, &mut warnings));
     invalid(name, errors)?;
-
     strategy.canonicalize(cx, &mut object);
     let gone = ready_to_go(cx, &object);
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);

@@ -110,7 +110,8 @@ pub trait Strategy: Send + Sync {
         warnings: &mut Vec<String>,
     ) -> ErrorList;
 
-    /// Brings a valid object into the form that is stored, which is also the form that reads show.
+    /// Brings a valid object into the form that is stored, which is also the form that reads show: the last of the stages
+    /// before the write (B-22).
     fn canonicalize(&self, _cx: &RuleContext<'_>, _object: &mut Value) {}
 
     /// What the client should know of the object that it wrote; `old` is what it was, none for a create.

@@ -85,6 +85,144 @@ async fn groups_have_no_capitals() {
     );
 }
 
+/// B-13, B-15: conventions that the server does not insist on.
+#[tokio::test]
+async fn unconventional_names_are_accepted_with_a_warning() {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    let conventional = client.post(CRDS, &crd(GROUP, "toys", "Toy", "Namespaced")).await.unwrap();
+    assert_eq!((conventional.status, conventional.warnings()), (201, vec![]));
+    let mut body = crd(GROUP, "blocks", "block", "Namespaced");
+    body["spec"]["versions"] = json!([version("v1", true), version("rc1", false)]);
+    let answer = client.post(CRDS, &body).await.unwrap().expect_status(201).unwrap();
+    let warnings = answer.warnings();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(
+        warnings[0].contains(r#"version \"rc1\" has none of the forms v1, v1beta1 and v1alpha1"#),
+        "{warnings:?}"
+    );
+    assert!(warnings[1].contains(r#"kind \"block\" is not in UpperCamelCase"#), "{warnings:?}");
+    let blocks = format!("{CRDS}/blocks.{GROUP}");
+    let labelled = client.merge_patch(&blocks, &json!({"metadata": {"labels": {"a": "b"}}})).await.unwrap();
+    assert_eq!((labelled.status, labelled.warnings()), (200, vec![]), "it is known already");
+    body["spec"]["versions"].as_array_mut().unwrap().push(version("rc2", false));
+    let more =
+        client.merge_patch(&blocks, &json!({"spec": {"versions": body["spec"]["versions"]}})).await.unwrap();
+    assert_eq!((more.status, more.warnings().len()), (200, 1));
+    // Both faces say it, and kubectl shows it.
+    let tpr = json!({
+        "apiVersion": "apiextension.k8s.io/v1beta1", "kind": "ThirdPartyResource",
+        "metadata": {"name": format!("dolls.{GROUP}")},
+        "spec": {"group": GROUP, "version": "first", "names": {"plural": "dolls", "kind": "Doll"}},
+    });
+    let output = server.kubectl_with(&["create", "-f", "-"], &tpr.to_string()).await.unwrap();
+    assert!(output.status.success());
+    assert!(
+        output.stderr.starts_with(r#"Warning: version "first" has none of the forms"#),
+        "{}",
+        output.stderr
+    );
+}
+
+/// B-23 to B-25: what is unset is filled in by the schema of the version that it is written in, and stored so.
+#[tokio::test]
+async fn defaults_are_of_a_version_and_are_stored() {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    let with_default = |name: &str, storage: bool, default: Value| {
+        let mut version = version(name, storage);
+        let properties = &mut version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+        properties["size"].as_object_mut().unwrap().remove("default");
+        if !default.is_null() {
+            properties["size"]["default"] = default;
+        }
+        version
+    };
+    let mut registration = crd(GROUP, "toys", "Toy", "Namespaced");
+    registration["spec"]["versions"] = json!([
+        with_default("v1", false, json!(10)),
+        with_default("v2", false, json!(20)),
+        with_default("v3", true, Value::Null),
+    ]);
+    register(&client, &registration).await;
+    for (i, version) in ["v1", "v2", "v3"].into_iter().enumerate() {
+        let mut body = toy(version, json!({"note": "n"}));
+        body["apiVersion"] = json!(format!("{GROUP}/{version}"));
+        let path = TOYS.replace("/v1/", &format!("/{version}/"));
+        let created = client.post(&path, &body).await.unwrap().expect_status(201).unwrap().json();
+        let filled = [json!(10), json!(20), Value::Null];
+        assert_eq!(created["spec"]["size"], filled[i], "{version}");
+        // Through the stored version, which has no default: what was filled in was written to the object.
+        let stored = client.get(&format!("{}/{version}", TOYS.replace("/v1/", "/v3/"))).await.unwrap().json();
+        assert_eq!(stored["spec"]["size"], filled[i], "{version}");
+    }
+    // Another version fills in its own default on reading, where none was stored.
+    for (version, size) in [("v1", 10), ("v2", 20)] {
+        let path = TOYS.replace("/v1/", &format!("/{version}/"));
+        assert_eq!(client.get(&format!("{path}/v3")).await.unwrap().at("/spec/size"), size);
+    }
+    assert_eq!(
+        client.get(&format!("{}/v3", TOYS.replace("/v1/", "/v3/"))).await.unwrap().at("/spec"),
+        json!({"note": "n"})
+    );
+}
+
+/// B-28: a create is refused with the path, the value and the reason of each field that is wrong.
+#[tokio::test]
+async fn an_invalid_create_is_refused_with_its_fields() {
+    let (_server, client) = server().await;
+    let body = toy("bad", json!({"size": 0, "colour": "pink", "note": 3}));
+    let status = refused(
+        client.post(TOYS, &body).await,
+        422,
+        "Invalid",
+        r#"Toy.build.example.com "bad" is invalid: ["#,
+    );
+    let causes: Vec<(&str, &str)> = status["details"]["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cause| (cause["field"].as_str().unwrap(), cause["message"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        causes,
+        [
+            ("spec.colour", r#"Unsupported value: "pink": supported values: "red", "green", "blue""#),
+            ("spec.note", r#"Invalid value: "integer": spec.note in body must be of type string: "integer""#),
+            ("spec.size", "Invalid value: 0: spec.size in body should be greater than or equal to 1"),
+        ]
+    );
+    refused(client.get(&at("bad")).await, 404, "NotFound", "");
+}
+
+/// B-29: without rules of its own a type takes any object; v1 wants that said, v1beta1 and ThirdPartyResources do not.
+#[tokio::test]
+async fn without_a_schema_nothing_is_validated() {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    let mut registration = crd(GROUP, "toys", "Toy", "Namespaced");
+    registration["spec"]["versions"][0].as_object_mut().unwrap().remove("schema");
+    refused(client.post(CRDS, &registration).await, 422, "Invalid", "schema");
+    registration["spec"]["versions"][0]["schema"] =
+        json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    register(&client, &registration).await;
+    let v1beta1 = json!({
+        "apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("blocks.{GROUP}")},
+        "spec": {"group": GROUP, "version": "v1", "scope": "Namespaced", "names": {"plural": "blocks", "kind": "Block"}},
+    });
+    let v1beta1_path = CRDS.replace("/v1/", "/v1beta1/");
+    client.post(&v1beta1_path, &v1beta1).await.unwrap().expect_status(201).unwrap();
+    until(&client, CRDS, &format!("blocks.{GROUP}"), |crd| crd["status"]["acceptedNames"]["kind"] == "Block")
+        .await;
+    for (plural, kind) in [("toys", "Toy"), ("blocks", "Block")] {
+        let body = object(GROUP, kind, "any", json!([{"deep": [1, null, {"x": "y"}]}, "text"]));
+        let path = TOYS.replace("toys", plural);
+        let created = client.post(&path, &body).await.unwrap().expect_status(201).unwrap().json();
+        assert_eq!(created["spec"], body["spec"]);
+    }
+}
+
 #[tokio::test]
 async fn versions_share_their_objects() {
     let server = Server::start().await.unwrap();

@@ -5,6 +5,7 @@ mod guards;
 mod kills;
 mod schemas;
 mod sleep;
+mod stages;
 mod turns;
 mod watches;
 mod world;

@@ -10,7 +10,7 @@ use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Superviso
 use kindom_api::{Value, json, object};
 use kindom_resource_actor::{
     BuiltInVersion, CustomObjects, Deps, Freshness, Names, ObjectEvent, Preconditions, ResourceHandle, Scope,
-    StoredObject, Target, TypeSpec, WatchCursor, WriteError, WriteOptions, Written,
+    StoredObject, Strategy, Target, TypeSpec, WatchCursor, WriteError, WriteOptions, Written,
 };
 use kindom_schema::columns::Columns;
 use kindom_storage::{
@@ -129,10 +129,19 @@ impl World {
 
     /// Stores this registration; the type it describes.
     pub(crate) fn registered(&self, tree: &Value, before: Option<&TypeSpec>) -> Arc<TypeSpec> {
+        self.registered_with(tree, Arc::new(CustomObjects), before)
+    }
+
+    pub(crate) fn registered_with(
+        &self,
+        tree: &Value,
+        strategy: Arc<dyn Strategy>,
+        before: Option<&TypeSpec>,
+    ) -> Arc<TypeSpec> {
         let revision = self.put(REGISTRATION, &tree.to_string());
         let object = Arc::new(StoredObject::new("widgets.g.io", tree.to_vec().into(), revision));
         let key = Key::from(REGISTRATION);
-        Arc::new(TypeSpec::from_registration(key, &object, tree, Arc::new(CustomObjects), before).unwrap())
+        Arc::new(TypeSpec::from_registration(key, &object, tree, strategy, before).unwrap())
     }
 
     /// Changes the registration of a type, as the registry tells it.

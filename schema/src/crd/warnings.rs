@@ -1,10 +1,12 @@
-//! What is accepted with a warning (`pkg/registry/customresourcedefinition/strategy.go`).
+//! What is accepted with a warning (`pkg/registry/customresourcedefinition/strategy.go`), and names that are accepted but
+//! against the conventions (B-13, B-15), of which upstream says nothing.
 
 use std::collections::BTreeSet;
 
 use kindom_api::Value;
 use kindom_api::crd::CustomResourceDefinition;
 use kindom_api::field::go_quote;
+use kindom_api::names::is_kube_version;
 
 use super::props::{any_schema, item, optional_text, text, type_of};
 use super::view::View;
@@ -14,6 +16,7 @@ use super::view::View;
 pub fn warnings_on_create(crd: &CustomResourceDefinition) -> Vec<String> {
     let mut warnings = unrecognized_formats(crd);
     warnings.extend(sets_of_non_scalars(crd));
+    warnings.extend(unconventional_names(crd));
     warnings
 }
 
@@ -25,6 +28,24 @@ pub fn warnings_on_update(new: &CustomResourceDefinition, old: &CustomResourceDe
     warnings.retain(|w| !before.contains(w));
     let before = sets_of_non_scalars(old);
     warnings.extend(sets_of_non_scalars(new).into_iter().filter(|w| !before.contains(w)));
+    let before = unconventional_names(old);
+    warnings.extend(unconventional_names(new).into_iter().filter(|w| !before.contains(w)));
+    warnings
+}
+
+fn unconventional_names(crd: &CustomResourceDefinition) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for version in crd.spec.versions.iter().filter(|version| !is_kube_version(&version.name)) {
+        warnings.push(format!(
+            "version {} has none of the forms v1, v1beta1 and v1alpha1: clients cannot tell how stable it is, and prefer any version that has one",
+            go_quote(&version.name)
+        ));
+    }
+    let kind = &crd.spec.names.kind;
+    if !kind.starts_with(|c: char| c.is_ascii_uppercase()) || !kind.chars().all(|c| c.is_ascii_alphanumeric())
+    {
+        warnings.push(format!("kind {} is not in UpperCamelCase", go_quote(kind)));
+    }
     warnings
 }
 
@@ -97,5 +118,59 @@ fn is_recognized(kind: &str, format: &str) -> bool {
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::crd::{CustomResourceDefinition, decode_crd};
+    use kindom_api::json::parse;
+
+    use super::{warnings_on_create, warnings_on_update};
+
+    fn crd(kind: &str, versions: &[&str], format: &str) -> CustomResourceDefinition {
+        let schema =
+            format!(r#"{{"type":"object","properties":{{"a":{{"type":"string","format":"{format}"}}}}}}"#);
+        let version = |name: &&str| {
+            format!(
+                r#"{{"name":"{name}","served":true,"storage":true,"schema":{{"openAPIV3Schema":{schema}}}}}"#
+            )
+        };
+        let versions: Vec<String> = versions.iter().map(version).collect();
+        let versions = versions.join(",");
+        let tree = format!(
+            r#"{{"metadata":{{"name":"a.g.io"}},"spec":{{"group":"g.io","names":{{"plural":"a","kind":"{kind}"}},"versions":[{versions}]}}}}"#
+        );
+        decode_crd(&parse(tree.as_bytes()).unwrap()).unwrap().0
+    }
+
+    /// B-13, B-15
+    #[test]
+    fn unconventional_names_are_warned_of_once() {
+        let fine = crd("HTTPRoute2", &["v1", "v2beta1", "v1alpha10"], "");
+        assert_eq!(warnings_on_create(&fine), Vec::<String>::new());
+        for version in ["rc1", "v1rc1", "v01", "v1beta", "v1-1", "v1gamma1"] {
+            let warnings = warnings_on_create(&crd("A", &["v1", version], ""));
+            assert!(
+                matches!(warnings.as_slice(), [w] if w.starts_with(&format!("version \"{version}\" has none"))),
+                "{warnings:?}"
+            );
+        }
+        for kind in ["widget", "wIDGET", "My-Widget"] {
+            let warnings = warnings_on_create(&crd(kind, &["v1"], ""));
+            assert_eq!(warnings, [format!("kind \"{kind}\" is not in UpperCamelCase")]);
+        }
+        let before = crd("widget", &["rc1"], "");
+        assert_eq!(warnings_on_update(&before, &before), Vec::<String>::new());
+        let warnings = warnings_on_update(&crd("widget", &["rc1", "rc2"], ""), &before);
+        assert!(matches!(warnings.as_slice(), [w] if w.starts_with("version \"rc2\"")), "{warnings:?}");
+    }
+
+    #[test]
+    fn an_update_repeats_no_warning() {
+        let odd = crd("A", &["v1"], "odd");
+        assert_eq!(warnings_on_create(&odd), ["unrecognized format \"odd\""]);
+        assert_eq!(warnings_on_update(&odd, &odd), Vec::<String>::new());
+        assert_eq!(warnings_on_update(&odd, &crd("A", &["v1"], "date")), ["unrecognized format \"odd\""]);
     }
 }
