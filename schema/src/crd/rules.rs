@@ -18,6 +18,8 @@ use crate::rules::declare::Declared;
 const RULE_COST_MAX: u64 = 10_000_000;
 /// `StaticEstimatedCRDCostLimit`: the most that all may cost together.
 const SCHEMA_COST_MAX: u64 = 100_000_000;
+/// What makes an expression one of those that count.
+const EXPENSIVE_MIN: u64 = SCHEMA_COST_MAX / 100;
 /// How many of the most expensive are told.
 const EXPENSIVE_MAX: usize = 4;
 /// How many expressions are given advice on what would fit: finding it takes many estimates.
@@ -114,8 +116,8 @@ pub(super) fn check(scope: &Scope<'_>, uncorrelatable: Option<&str>, found: &mut
         match compiled.rule {
             Ok(None) => {}
             Ok(Some(Expression { checked, .. })) => {
-                let costing = Costing::new(checked, &declared.decl, scope.schema, scope.path, &levels);
-                found.cost("estimated rule cost", costing, &rule_at);
+                let costing = Costing::new(checked, &declared.decl, &levels);
+                found.cost("estimated rule cost", costing, scope, &rule_at);
             }
             Err(text) => found.errors.push(Error::invalid_raw(&rule_at, go_rule(rule), text)),
         }
@@ -124,8 +126,8 @@ pub(super) fn check(scope: &Scope<'_>, uncorrelatable: Option<&str>, found: &mut
             None => {}
             Some(Ok(Expression { checked, .. })) => {
                 // It runs for one failure only.
-                let costing = Costing::new(checked, &declared.decl, scope.schema, scope.path, &[]);
-                found.cost("estimated messageExpression cost", costing, &message_at);
+                let costing = Costing::new(checked, &declared.decl, &[]);
+                found.cost("estimated messageExpression cost", costing, scope, &message_at);
             }
             Some(Err(text)) => found.errors.push(Error::invalid_raw(&message_at, go_rule(rule), text)),
         }
@@ -148,19 +150,21 @@ impl Found {
         Self { unchanged, ..Self::default() }
     }
 
-    fn cost(&mut self, name: &str, costing: Costing, at: &Path<'_>) {
+    fn cost(&mut self, name: &str, mut costing: Costing, scope: &Scope<'_>, at: &Path<'_>) {
         let cost = costing.cost();
+        self.total = self.total.saturating_add(cost);
+        if cost < EXPENSIVE_MIN {
+            return;
+        }
+        costing.find_missing(scope.schema, scope.path);
         if !self.unchanged && cost > RULE_COST_MAX {
             let advice = self.advice(&costing, RULE_COST_MAX);
             let detail = format!("{}{advice}", too_expensive(name, cost, RULE_COST_MAX));
             self.errors.push(Error::forbidden(at, detail));
         }
-        self.total = self.total.saturating_add(cost);
-        if cost >= SCHEMA_COST_MAX / 100 {
-            self.expensive.push(Expensive { path: at.to_string(), cost, costing });
-            self.expensive.sort_by_key(|rule| std::cmp::Reverse(rule.cost));
-            self.expensive.truncate(EXPENSIVE_MAX);
-        }
+        self.expensive.push(Expensive { path: at.to_string(), cost, costing });
+        self.expensive.sort_by_key(|rule| std::cmp::Reverse(rule.cost));
+        self.expensive.truncate(EXPENSIVE_MAX);
     }
 
     fn advice(&mut self, costing: &Costing, cost_max: u64) -> String {

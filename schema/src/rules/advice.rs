@@ -16,6 +16,9 @@ use kindom_cel::value::escape;
 const CANDIDATES_MAX: usize = 8;
 const EXPRESSIONS_MAX: usize = 2_000;
 
+/// From where on one bound is good advice although several are missing.
+const ALONE_MIN: u64 = 200;
+
 /// A list or a map around a rule: the rule runs once for each of what it holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Level {
@@ -45,7 +48,7 @@ pub(crate) struct Costing {
     expression: Checked,
     declaration: Decl,
     levels: Vec<Level>,
-    /// What is not bounded and might be.
+    /// What is not bounded and might be, once it was looked for.
     missing: Vec<Missing>,
 }
 
@@ -65,22 +68,9 @@ enum What {
 }
 
 impl Costing {
-    /// An expression on values of `schema`, which stands at `path`.
-    pub(crate) fn new(
-        expression: Checked,
-        declaration: &Decl,
-        schema: &Value,
-        path: &Path<'_>,
-        levels: &[Level],
-    ) -> Self {
-        let mut costing = Self {
-            expression,
-            declaration: declaration.clone(),
-            levels: levels.to_vec(),
-            missing: Vec::new(),
-        };
-        costing.missing = costing.find_missing(schema, path);
-        costing
+    /// An expression on values that are declared so, in such lists and maps.
+    pub(crate) fn new(expression: Checked, declaration: &Decl, levels: &[Level]) -> Self {
+        Self { expression, declaration: declaration.clone(), levels: levels.to_vec(), missing: Vec::new() }
     }
 
     /// The most that the expression costs in one object.
@@ -100,7 +90,8 @@ impl Costing {
         once.saturating_mul(times)
     }
 
-    fn find_missing(&self, schema: &Value, path: &Path<'_>) -> Vec<Missing> {
+    /// Looks for what [`Self::advice`] could be about. The values have this schema, which stands at this path.
+    pub(crate) fn find_missing(&mut self, schema: &Value, path: &Path<'_>) {
         let asked = Asked { declaration: &self.declaration, steps: RefCell::new(Vec::new()) };
         let _ = estimate(&self.expression, &asked);
         let own = path.to_string();
@@ -119,10 +110,10 @@ impl Costing {
             missing.push(Missing { path: level.path.clone(), keyword: level.keyword, what });
         }
         missing.truncate(CANDIDATES_MAX);
-        missing
+        self.missing = missing;
     }
 
-    /// To be said after the cost was refused; nothing if there is nothing to say.
+    /// To be said after the cost was refused, once [`Self::find_missing`] has looked; nothing if there is nothing to say.
     pub(crate) fn advice(&self, cost_max: u64) -> String {
         if self.missing.is_empty() || self.expression.ast.exprs.len() > EXPRESSIONS_MAX {
             return String::new();
@@ -132,16 +123,20 @@ impl Costing {
             .iter()
             .filter_map(|missing| Some((missing, self.largest(&[missing], cost_max)?)))
             .reduce(|best, other| if other.1 > best.1 { other } else { best });
-        if let Some((missing, value)) = single {
-            return format!("; {} is missing at {}: {value} would fit", missing.keyword, missing.path);
-        }
         let all: Vec<&Missing> = self.missing.iter().collect();
-        let named: Vec<String> =
-            all.iter().map(|missing| format!("{} is missing at {}", missing.keyword, missing.path)).collect();
-        let named = named.join(", ");
-        match self.largest(&all, cost_max).filter(|_| all.len() > 1) {
-            Some(value) => format!("; {named}: {value} each would fit"),
-            None => format!("; {named}, but no bound alone would make it fit"),
+        let together = self.largest(&all, cost_max).filter(|_| all.len() > 1);
+        let named = |all: &[&Missing]| -> String {
+            let named =
+                all.iter().map(|missing| format!("{} is missing at {}", missing.keyword, missing.path));
+            named.collect::<Vec<_>>().join(", ")
+        };
+        match (single, together) {
+            // One bound is easier to live with than several, unless it leaves next to nothing.
+            (Some((missing, value)), together) if value >= ALONE_MIN || together.is_none() => {
+                format!("; {}: {value} would fit", named(&[missing]))
+            }
+            (_, Some(value)) => format!("; {}: {value} each would fit", named(&all)),
+            (_, None) => format!("; {}, but no bound alone would make it fit", named(&all)),
         }
     }
 

@@ -3,11 +3,12 @@
 use kindom_api::crd::{decode_crd, default_crd};
 use kindom_api::faces::Face;
 use kindom_api::field::Path;
+use kindom_api::json::parse;
 use kindom_api::{Value, object};
 
 use crate::crd::props::{Items, OrBool, additional_properties, entries, items, list};
 use crate::crd::rules::{Scope, Step};
-use crate::crd::validate_create;
+use crate::crd::{validate_create, validate_update};
 use crate::rules::advice::Costing;
 use crate::rules::compile::{Expression, compile};
 use crate::rules::tests::{as_read, bound, cases};
@@ -109,11 +110,11 @@ fn rules(scope: &Scope<'_>, schema: &Value, path: &Path<'_>, found: &mut Rules) 
         if let Ok(Some(Expression { checked, .. })) = compiled.rule {
             let range = kindom_cel::cost::estimate(&checked, &declared.decl);
             one.cost = (as_read(range.min), as_read(range.max));
-            one.total = as_read(Costing::new(checked, &declared.decl, schema, path, &scope.levels()).cost());
+            one.total = as_read(Costing::new(checked, &declared.decl, &scope.levels()).cost());
         }
         match compiled.message {
             Some(Ok(Expression { checked, .. })) => {
-                let costing = Costing::new(checked, &declared.decl, schema, path, &[]);
+                let costing = Costing::new(checked, &declared.decl, &[]);
                 one.message_cost = Some(as_read(costing.cost()));
             }
             Some(Err(_)) => one.message_refused = true,
@@ -170,4 +171,84 @@ fn costs_are_upstreams() {
     }
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(compared > 100, "{compared}");
+}
+
+fn details(schema: &str) -> Vec<String> {
+    let (mut crd, _) = decode_crd(&registration(&parse(schema.as_bytes()).unwrap())).unwrap();
+    default_crd(&mut crd);
+    let errors = validate_create(&crd, Face::V1);
+    let errors = errors.iter().filter(|error| !error.field.starts_with("status"));
+    errors
+        .map(|error| {
+            let (words, advice) = error.detail.split_at(unadvised(&error.detail).len());
+            let words = words.split(" (try").next().unwrap();
+            let field = error.field.trim_start_matches("spec.validation.openAPIV3Schema");
+            format!("{field}: {words}{advice}")
+        })
+        .collect()
+}
+
+#[test]
+fn what_costs_too_much_is_told_what_would_fit() {
+    // One bound is enough, and that of the value itself is the larger one.
+    assert_eq!(
+        details(
+            r#"{"type":"object","properties":{"l":{"type":"array","items":{"type":"string","maxLength":5},
+                "x-kubernetes-validations":[{"rule":"self.all(x, self.exists_one(y, x == y))"}]}}}"#
+        ),
+        [
+            ".properties[l].x-kubernetes-validations[0].rule: estimated rule cost exceeds budget by factor of more than 100x; maxItems is missing at spec.validation.openAPIV3Schema.properties[l]: 1200 would fit",
+            ".properties[l].x-kubernetes-validations[0].rule: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema",
+            ": x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of more than 100x; maxItems is missing at spec.validation.openAPIV3Schema.properties[l]: 4000 would fit",
+        ]
+    );
+    let bounded = r#"{"type":"object","properties":{"l":{"type":"array","maxItems":1200,"items":{"type":"string","maxLength":5},
+        "x-kubernetes-validations":[{"rule":"self.all(x, self.exists_one(y, x == y))"}]}}}"#;
+    assert_eq!(details(bounded), Vec::<String>::new());
+    // The list around and the text.
+    assert_eq!(
+        details(
+            r#"{"type":"object","properties":{"l":{"type":"array","items":{"type":"string",
+                "x-kubernetes-validations":[{"rule":"self.matches('^[a-z]+$')"}]}}}}"#
+        )
+        .first()
+        .unwrap(),
+        ".properties[l].items.x-kubernetes-validations[0].rule: estimated rule cost exceeds budget by factor of more than 100x; maxLength is missing at spec.validation.openAPIV3Schema.properties[l].items, maxItems is missing at spec.validation.openAPIV3Schema.properties[l]: 3500 each would fit"
+    );
+    // No one bound is enough.
+    assert_eq!(
+        details(
+            r#"{"type":"object","properties":{"a":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"type":"string"}}},
+                "x-kubernetes-validations":[{"rule":"self.all(x, x.all(y, y.all(z, z.matches('^[a-z]+$'))))"}]}}}"#
+        )
+        .first()
+        .unwrap(),
+        ".properties[a].x-kubernetes-validations[0].rule: estimated rule cost exceeds budget by factor of more than 100x; maxLength is missing at spec.validation.openAPIV3Schema.properties[a].items.items.items, maxItems is missing at spec.validation.openAPIV3Schema.properties[a].items.items, maxItems is missing at spec.validation.openAPIV3Schema.properties[a].items, maxItems is missing at spec.validation.openAPIV3Schema.properties[a]: 57 each would fit"
+    );
+}
+
+#[test]
+fn what_was_let_through_before_may_stay() {
+    let schema = |rules: &str| {
+        let schema = format!(
+            r#"{{"type":"object","properties":{{"s":{{"type":"array","items":{{"type":"string"}},"maxItems":50,
+                "x-kubernetes-validations":[{{"rule":"self.all(x, x.startsWith(x))"}}{rules}]}}}}}}"#
+        );
+        let (mut crd, _) = decode_crd(&registration(&parse(schema.as_bytes()).unwrap())).unwrap();
+        default_crd(&mut crd);
+        crd.metadata.resource_version = "1".to_owned();
+        crd.status.stored_versions = vec!["v1".to_owned()];
+        crd
+    };
+    let too_much = |new, old| -> Vec<String> {
+        let errors = validate_update(new, old, Face::V1);
+        errors.iter().map(|error| error.field.rsplit('.').next().unwrap().to_owned()).collect()
+    };
+    let (before, after) = (schema(""), schema(r#",{"rule":"self.size() > 1"}"#));
+    assert_eq!(validate_create(&before, Face::V1).len(), 1);
+    assert_eq!(too_much(&before, &before), Vec::<String>::new());
+    let mut more = before.clone();
+    more.spec.names.short_names = vec!["w".to_owned()];
+    assert_eq!(too_much(&more, &before), Vec::<String>::new());
+    assert_eq!(too_much(&after, &before), ["rule"]);
 }
