@@ -19,6 +19,9 @@ pub(crate) const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;
 /// Bytes of the longest name of an object.
 const NAME_MAX: u64 = 253;
 
+/// How long the name of a type gets.
+const NAME_BYTES_MAX: usize = 2_048;
+
 const STRING_MIN: u64 = 2;
 const DURATION_MIN: u64 = 3;
 const DATE_SIZE: u64 = 12;
@@ -39,8 +42,8 @@ pub(crate) struct Declared {
 impl Declared {
     /// What a schema declares, if expressions can see it at all. `is_root`: it is that of a resource, embedded or not.
     pub(crate) fn new(schema: &Value, is_root: bool) -> Option<Self> {
-        let mut name = SELF_TYPE.to_owned();
-        Some(Self { decl: below(schema, is_root, &mut name)?, name })
+        let mut name = Name { text: SELF_TYPE.to_owned(), cut: 0 };
+        Some(Self { decl: below(schema, is_root, &mut name)?, name: name.text })
     }
 
     /// That of a property with this schema.
@@ -50,7 +53,7 @@ impl Declared {
         };
         let Kind::Object(object) = &self.decl.kind else { return None };
         let decl = object.fields.get(&*escaped)?.clone();
-        Some(Self { decl, name: format!("{}.{escaped}", self.name) })
+        Some(Self { decl, name: self.step(&escaped) })
     }
 
     /// That of the items of a list, or the values of a map.
@@ -60,7 +63,16 @@ impl Declared {
             Kind::Map(parts) => (parts.1.clone(), "@elem"),
             _ => return None,
         };
-        Some(Self { decl, name: format!("{}.{step}", self.name) })
+        Some(Self { decl, name: self.step(step) })
+    }
+
+    fn step(&self, step: &str) -> String {
+        // What is that long was cut when it was declared.
+        if self.name.len() + step.len() > NAME_BYTES_MAX {
+            SELF_TYPE.to_owned()
+        } else {
+            format!("{}.{step}", self.name)
+        }
     }
 
     /// A text that names types by where they were declared, naming them by where `self` is.
@@ -69,17 +81,29 @@ impl Declared {
     }
 }
 
+/// The name of the next object. Each object has its own, so those that follow from long names of fields are cut, and
+/// counted instead.
+struct Name {
+    text: String,
+    cut: u32,
+}
+
 /// With one more step in the name.
-fn step(schema: &Value, name: &mut String, step: &str) -> Option<Decl> {
-    let mark = name.len();
-    name.push('.');
-    name.push_str(step);
+fn step(schema: &Value, name: &mut Name, step: &str) -> Option<Decl> {
+    let mark = name.text.len();
+    name.text.push('.');
+    if mark + step.len() > NAME_BYTES_MAX {
+        name.cut += 1;
+        name.text.push_str(&name.cut.to_string());
+    } else {
+        name.text.push_str(step);
+    }
     let decl = below(schema, is_resource(schema), name);
-    name.truncate(mark);
+    name.text.truncate(mark);
     decl
 }
 
-fn below(schema: &Value, is_root: bool, name: &mut String) -> Option<Decl> {
+fn below(schema: &Value, is_root: bool, name: &mut Name) -> Option<Decl> {
     let plain = |ty: Type, min_serialized_size: u64, max_elements: u64| {
         Some(Decl { kind: Kind::Plain(ty), max_elements, min_serialized_size })
     };
@@ -117,7 +141,7 @@ fn below(schema: &Value, is_root: bool, name: &mut String) -> Option<Decl> {
     }
 }
 
-fn map(schema: &Value, of: &Value, name: &mut String) -> Option<Decl> {
+fn map(schema: &Value, of: &Value, name: &mut Name) -> Option<Decl> {
     let value = step(of, name, "@elem")?;
     let max =
         bound(schema, "maxProperties").unwrap_or((REQUEST_BYTES_MAX - 2) / (value.min_serialized_size + 6));
@@ -125,7 +149,7 @@ fn map(schema: &Value, of: &Value, name: &mut String) -> Option<Decl> {
     Some(Decl { kind: Kind::Map(Arc::new((key, value))), max_elements: max, min_serialized_size: 2 })
 }
 
-fn object(schema: &Value, is_root: bool, name: &mut String) -> Decl {
+fn object(schema: &Value, is_root: bool, name: &mut Name) -> Decl {
     let required: Vec<&str> = list(schema, "required").iter().filter_map(Value::as_str).collect();
     let mut fields: BTreeMap<Box<str>, Decl> = BTreeMap::new();
     let mut min_serialized_size = 2;
@@ -155,9 +179,13 @@ fn object(schema: &Value, is_root: bool, name: &mut String) -> Decl {
         };
         add("apiVersion", string(REQUEST_BYTES_MAX - 2), false);
         add("kind", string(REQUEST_BYTES_MAX - 2), false);
-        add("metadata", metadata(property(schema, "metadata"), &format!("{name}.metadata"), &string), false);
+        add(
+            "metadata",
+            metadata(property(schema, "metadata"), &format!("{}.metadata", name.text), &string),
+            false,
+        );
     }
-    let object = Object { name: name.clone(), fields };
+    let object = Object { name: name.text.clone(), fields };
     Decl { kind: Kind::Object(Arc::new(object)), max_elements: 0, min_serialized_size }
 }
 
@@ -256,6 +284,25 @@ mod tests {
         );
         let Kind::Object(object) = object.unwrap().kind else { panic!("an object") };
         assert_eq!(object.fields.keys().map(|k| &**k).collect::<Vec<_>>(), ["a__dash__b"]);
+    }
+
+    #[test]
+    fn long_names_of_fields_make_no_long_names_of_types() {
+        let long = "a".repeat(10_000);
+        let object = r#"{"type":"object"}"#;
+        let schema = format!(
+            r#"{{"type":"object","properties":{{"{long}":{{"type":"object","properties":{{"b":{object},"c":{object}}}}}}}}}"#
+        );
+        let Kind::Object(root) = decl(&schema, false).unwrap().kind else { panic!("an object") };
+        let Kind::Object(inner) = &root.fields[&*long].kind else { panic!("an object") };
+        let name = |field: &str| match &inner.fields[field].kind {
+            Kind::Object(object) => object.name.clone(),
+            _ => panic!("an object"),
+        };
+        assert_eq!(
+            [inner.name.clone(), name("b"), name("c")],
+            ["selfType.1", "selfType.1.b", "selfType.1.c"]
+        );
     }
 
     #[test]
