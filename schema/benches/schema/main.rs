@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench fails by panicking, and prints")]
 
 mod compile;
+mod rules;
 mod walks;
 
 use std::path::{Path, PathBuf};
@@ -88,5 +89,6 @@ fn main() {
         .configure_from_args();
     walks::bench(&mut criterion);
     compile::bench(&mut criterion);
+    rules::bench(&mut criterion);
     criterion.final_summary();
 }
