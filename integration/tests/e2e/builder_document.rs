@@ -365,6 +365,40 @@ async fn an_update_goes_through_the_same_pieces_as_a_create() {
 }
 
 #[tokio::test]
+async fn validation_of_an_update_sees_old_and_new() {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    let mut registration = crd(GROUP, "toys", "Toy", "Namespaced");
+    let schema = |rules: Value| {
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "size": {"type": "integer", "x-kubernetes-validations": rules},
+            "note": {"type": "string"},
+        }}}})
+    };
+    let grows =
+        json!({"rule": "self >= oldSelf", "messageExpression": "'from %d to %d'.format([oldSelf, self])"});
+    registration["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema(json!([grows]));
+    register(&client, &registration).await;
+    create(&client, &toy("one", json!({"size": 5}))).await;
+    let size = |size: i64| json!({"spec": {"size": size}});
+    client.merge_patch(&at("one"), &size(6)).await.unwrap().expect_status(200).unwrap();
+    let message = "spec.size: Invalid value: 4: from 6 to 4";
+    refused(client.merge_patch(&at("one"), &size(4)).await, 422, "Invalid", message);
+
+    // A rule that comes later lets through what it finds, as long as it does not change.
+    let odd = json!({"rule": "self % 2 == 1", "message": "must be odd"});
+    let at_crd = format!("{CRDS}/toys.{GROUP}");
+    let patch = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema",
+        "value": schema(json!([grows, odd]))}]);
+    client.json_patch(&at_crd, &patch).await.unwrap().expect_status(200).unwrap();
+    let refusal = "spec.size: Invalid value: 8: must be odd";
+    refused(client.merge_patch(&at("one"), &size(8)).await, 422, "Invalid", refusal);
+    let noted = client.merge_patch(&at("one"), &json!({"spec": {"note": "n"}})).await.unwrap();
+    let noted = noted.expect_status(200).unwrap();
+    assert_eq!(noted.warnings(), ["299 - \"spec.size: Invalid value: 6: must be odd\""]);
+}
+
+#[tokio::test]
 async fn a_delete_returns_before_any_garbage_collection() {
     let (_server, client) = server().await;
     let owner = create(&client, &toy("owner", json!({}))).await;
