@@ -1,5 +1,6 @@
 //! Field errors: what is wrong with which field of an object (apimachinery `pkg/util/validation/field`, 1.37).
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::Value;
@@ -299,13 +300,10 @@ fn is_printable(c: char) -> bool {
 /// The messages of several errors as upstream's aggregate joins them: one bare, several as `[a, b]`, duplicates once.
 #[must_use]
 pub fn aggregate(errors: &[Error]) -> String {
-    let mut texts: Vec<String> = Vec::with_capacity(errors.len());
-    for error in errors {
-        let text = error.to_string();
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
+    let mut texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    // Hashed: there may be 100,000.
+    let mut seen = HashSet::with_capacity(texts.len());
+    texts.retain(|text| seen.insert(text.clone()));
     match texts.as_slice() {
         [one] => one.clone(),
         several => format!("[{}]", several.join(", ")),

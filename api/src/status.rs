@@ -249,9 +249,27 @@ impl Status {
         Self::failure(410, reason::EXPIRED, message, None)
     }
 
-    /// 422: the object does not validate; one cause for each error, in order.
+    /// 422: the object does not validate; one cause for each error, in order. Of more errors than make an answer of some
+    /// 16 MiB the first are told, and how many there are more.
     #[must_use]
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[field::Error]) -> Self {
+        // Each stands in the message as well as in a cause.
+        const TOLD_BYTES_MAX: usize = 8 << 20;
+        let mut bytes = 0;
+        let beyond = errors.iter().position(|error| {
+            bytes += error.field.len() + error.body().len();
+            bytes > TOLD_BYTES_MAX
+        });
+        let told = beyond.map_or(errors.len(), |first| first.max(1));
+        let shortened: Vec<field::Error>;
+        let errors = if told < errors.len() {
+            let more = format!("too many errors: {} more are not listed", errors.len() - told);
+            let note = field::Error::forbidden(&field::Path::root(), more);
+            shortened = errors.iter().take(told).cloned().chain([note]).collect();
+            &shortened
+        } else {
+            errors
+        };
         let name_quoted = field::go_quote(name);
         let message = if errors.is_empty() {
             format!("{kind} {name_quoted} is invalid")

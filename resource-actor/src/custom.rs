@@ -62,7 +62,7 @@ impl Strategy for CustomObjects {
                 schema.coerce(object, None).map_err(embedded)?;
             }
         }
-        schema.default(object);
+        schema.default(object).map_err(|e| e.to_string())?;
         Ok(Vec::new())
     }
 
@@ -138,7 +138,8 @@ impl Strategy for CustomObjects {
             && has_status(cx)
             && object.get(STATUS).is_none()
         {
-            schema.default(object);
+            // What has no room is filled in, or refused, when it is read.
+            let _ = schema.default(object);
         }
     }
 

@@ -82,7 +82,7 @@ pub(crate) fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) 
     };
     if let Some(schema) = &spec.compiled(stored)?.schema {
         schema.prune(tree, None);
-        schema.default(tree);
+        schema.default(tree).map_err(|e| e.to_string())?;
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ pub(crate) fn encode(
         convert(cx.spec, &mut object, &storage.name)?;
         if let Some(schema) = &cx.spec.compiled(storage)?.schema {
             schema.prune(&mut object, None);
-            schema.default(&mut object);
+            schema.default(&mut object).map_err(|e| e.to_string())?;
         }
     }
     Ok(object.to_vec())
@@ -134,7 +134,7 @@ pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<
     convert(spec, &mut tree, &storage.name)?;
     if let Some(schema) = &spec.compiled(storage)?.schema {
         schema.prune(&mut tree, None);
-        schema.default(&mut tree);
+        schema.default(&mut tree).map_err(|e| e.to_string())?;
     }
     metadata_mut(&mut tree).remove("resourceVersion");
     Ok(Some(tree.to_vec()))

@@ -68,7 +68,7 @@ fn main() {
     let all = best(500, || {
         let mut object = raw.clone();
         schema.prune(&mut object, None);
-        schema.default(&mut object);
+        schema.default(&mut object).unwrap();
         assert!(schema.validate(&object).is_empty());
         black_box(object);
     });
@@ -80,7 +80,7 @@ fn main() {
     println!("prune alone:       {:?}", pruned.saturating_sub(copy));
     let mut ready = raw.clone();
     schema.prune(&mut ready, None);
-    schema.default(&mut ready);
+    schema.default(&mut ready).unwrap();
     println!("prune + default + validate: {:?} (a copy of {copy:?} left out)", all.saturating_sub(copy));
     println!("validate alone:    {:?}", best(500, || drop(black_box(schema.validate(&ready)))));
     println!(

@@ -3,6 +3,16 @@
 use kindom_api::{Map, Value};
 
 use crate::node::{Fields, Node};
+use crate::validate::bytes;
+
+/// How many bytes of memory defaults may add to an object. Each item of a list gets defaults of its own: 100,000 empty ones
+/// in a request of 300 kB, and a default of 1 MB, would be 100 GB. It is several times what may be stored.
+const FILLED_BYTES_MAX: usize = 32 << 20;
+
+/// The defaults of a schema would make an object too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the defaults of its schema would add more than {FILLED_BYTES_MAX} bytes to the object")]
+pub struct TooManyDefaults;
 
 /// Whether there is a null anywhere. Most objects have none, and asking is far cheaper than looking fields up.
 pub(crate) fn has_null(value: &Value) -> bool {
@@ -40,63 +50,94 @@ pub(crate) fn drop_nulls(value: &mut Value, node: &Node) {
 
 /// Fills defaults of absent fields, and of nulls where the schema allows none. Only objects that are there are filled:
 /// a default never creates its parent.
-pub(crate) fn fill(value: &mut Value, node: &Node) {
-    if !node.below.defaults {
-        return;
-    }
-    match value {
-        Value::Object(map) => {
-            let (mut cursor, additional) = (node.cursor(), node.additional().schema());
-            let defaults = node.fields.as_deref().map_or(0, Fields::defaults);
-            let mut present = 0;
-            for (key, value) in map.iter_mut() {
-                if defaults == 0 && !matches!(value, Value::Object(_) | Value::Array(_) | Value::Null) {
-                    continue;
-                }
-                if let Some(child) = cursor.property(key) {
-                    present += usize::from(child.default.is_some());
-                    replace_null(value, child);
-                    fill(value, child);
-                } else if let Some(child) = additional {
-                    replace_null(value, child);
-                    fill(value, child);
-                }
-            }
-            if present < defaults {
-                insert_absent(map, node, defaults - present);
-            }
-        }
-        Value::Array(items) => {
-            if let Some(of_items) = node.items.as_deref() {
-                for item in items {
-                    replace_null(item, of_items);
-                    fill(item, of_items);
-                }
-            }
-        }
-        _ => {}
-    }
+///
+/// # Errors
+/// [`TooManyDefaults`]; some are filled in then.
+pub(crate) fn fill(value: &mut Value, node: &Node) -> Result<(), TooManyDefaults> {
+    Filler { room: FILLED_BYTES_MAX }.fill(value, node)
 }
 
-/// Inserts the defaults of absent fields, themselves filled.
-fn insert_absent(map: &mut Map, node: &Node, count: usize) {
-    map.reserve(count);
-    for (name, child) in node.properties() {
-        let Some(default) = child.default.as_deref() else { continue };
-        map.entry_or_insert_with(name, || {
-            let mut default = default.clone();
-            fill(&mut default, child);
-            default
-        });
-    }
+struct Filler {
+    /// How many bytes may still be added.
+    room: usize,
 }
 
-fn replace_null(value: &mut Value, node: &Node) {
-    if value.is_null()
-        && !node.nullable
-        && let Some(default) = node.default.as_deref()
-    {
-        *value = default.clone();
+impl Filler {
+    fn fill(&mut self, value: &mut Value, node: &Node) -> Result<(), TooManyDefaults> {
+        if !node.below.defaults {
+            return Ok(());
+        }
+        match value {
+            Value::Object(map) => {
+                let (mut cursor, additional) = (node.cursor(), node.additional().schema());
+                let defaults = node.fields.as_deref().map_or(0, Fields::defaults);
+                let mut present = 0;
+                for (key, value) in map.iter_mut() {
+                    if defaults == 0 && !matches!(value, Value::Object(_) | Value::Array(_) | Value::Null) {
+                        continue;
+                    }
+                    if let Some(child) = cursor.property(key) {
+                        present += usize::from(child.default.is_some());
+                        self.replace_null(value, child)?;
+                        self.fill(value, child)?;
+                    } else if let Some(child) = additional {
+                        self.replace_null(value, child)?;
+                        self.fill(value, child)?;
+                    }
+                }
+                if present < defaults {
+                    self.insert_absent(map, node, defaults - present)?;
+                }
+            }
+            Value::Array(items) => {
+                if let Some(of_items) = node.items.as_deref() {
+                    for item in items {
+                        self.replace_null(item, of_items)?;
+                        self.fill(item, of_items)?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Inserts the defaults of absent fields, themselves filled.
+    fn insert_absent(&mut self, map: &mut Map, node: &Node, count: usize) -> Result<(), TooManyDefaults> {
+        map.reserve(count);
+        let mut outcome = Ok(());
+        for (name, child) in node.properties() {
+            let Some(default) = child.default.as_deref() else { continue };
+            map.entry_or_insert_with(name, || {
+                self.filled(default, child).unwrap_or_else(|error| {
+                    outcome = Err(error);
+                    Value::Null
+                })
+            });
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn filled(&mut self, default: &Value, node: &Node) -> Result<Value, TooManyDefaults> {
+        let mut default = self.copy(default)?;
+        self.fill(&mut default, node)?;
+        Ok(default)
+    }
+
+    fn replace_null(&mut self, value: &mut Value, node: &Node) -> Result<(), TooManyDefaults> {
+        if value.is_null()
+            && !node.nullable
+            && let Some(default) = node.default.as_deref()
+        {
+            *value = self.copy(default)?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, default: &Value) -> Result<Value, TooManyDefaults> {
+        self.room = self.room.checked_sub(bytes(default)).ok_or(TooManyDefaults)?;
+        Ok(default.clone())
     }
 }
 
@@ -109,9 +150,9 @@ mod tests {
     fn check(schema: &str, object: &str, want: &str) {
         let schema = Schema::compile(Some(&parse(schema.as_bytes()).unwrap()), false).unwrap();
         let mut object = parse(object.as_bytes()).unwrap();
-        schema.default(&mut object);
+        schema.default(&mut object).unwrap();
         assert_eq!(object.to_string(), want);
-        schema.default(&mut object);
+        schema.default(&mut object).unwrap();
         assert_eq!(object.to_string(), want, "a second time");
     }
 

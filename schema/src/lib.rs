@@ -14,7 +14,7 @@
 //! let mut object = kindom_api::json::parse(br#"{"spec":{"extra":true}}"#).unwrap();
 //! let mut unknown = Vec::new();
 //! schema.prune(&mut object, Some(&mut unknown));
-//! schema.default(&mut object);
+//! schema.default(&mut object).unwrap();
 //! assert_eq!(unknown, ["spec.extra"]);
 //! assert_eq!(object.to_string(), r#"{"spec":{"replicas":1}}"#);
 //! assert!(schema.validate(&object).is_empty());
@@ -43,10 +43,13 @@ use kindom_api::field::{Error, ErrorList, Path};
 
 use node::Node;
 
+pub use default::TooManyDefaults;
+
 /// The compiled form of one version's `openAPIV3Schema`. Immutable; meant to be shared behind an `Arc`.
 ///
 /// Walks over an object recurse as deeply as the object and the schema nest, which `kindom_api::json::MAX_DEPTH` bounds
-/// for both. Each walk is linear in the object, but for lists that must be unique, whose items are hashed.
+/// for both. Each walk is linear in the object, but for lists that must be unique, whose items are hashed. What branches
+/// and defaults multiply has bounds: steps and errors of a validation, bytes that defaults add.
 #[derive(Debug)]
 pub struct Schema {
     root: Option<Node>,
@@ -120,12 +123,15 @@ impl Schema {
     }
 
     /// Drops nulls where the schema allows none and has no default, then fills defaults. Idempotent.
-    pub fn default(&self, object: &mut Value) {
-        let Some(root) = &self.root else { return };
+    ///
+    /// # Errors
+    /// [`TooManyDefaults`]: the object would become far larger than any that is stored. Some defaults are filled in then.
+    pub fn default(&self, object: &mut Value) -> Result<(), TooManyDefaults> {
+        let Some(root) = &self.root else { return Ok(()) };
         if !self.preserve_unknown_fields && default::has_null(object) {
             default::drop_nulls(object, root);
         }
-        default::fill(object, root);
+        default::fill(object, root)
     }
 
     /// What is wrong with an object, as Kubernetes says it. Metadata of the object itself is not looked at; that of

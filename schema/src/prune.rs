@@ -16,7 +16,8 @@ const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 pub(crate) fn prune(object: &mut Value, root: Option<&Node>, unknown: Option<&mut Vec<String>>) {
     let empty = Node::default();
     let root = root.unwrap_or(&empty);
-    let mut pruner = Pruner { path: String::new(), found: unknown.is_some().then(Vec::new) };
+    let found = unknown.is_some().then(Vec::new);
+    let mut pruner = Pruner { path: String::new(), found, told: 0 };
     match object {
         Value::Object(map) => pruner.map(map, root, true),
         other => pruner.value(other, Some(root)),
@@ -33,7 +34,7 @@ pub(crate) fn prune_defaults(node: &mut Node) {
         return;
     }
     if let Some(mut default) = node.default.take() {
-        Pruner { path: String::new(), found: None }.value(&mut default, Some(node));
+        Pruner { path: String::new(), found: None, told: 0 }.value(&mut default, Some(node));
         node.default = Some(default);
     }
     if let Some(fields) = &mut node.fields {
@@ -47,10 +48,16 @@ pub(crate) fn prune_defaults(node: &mut Node) {
     }
 }
 
+/// Bytes of the paths that are told; what went beyond is not. A long key above many unknown fields stands in the path of
+/// each.
+const TOLD_BYTES_MAX: usize = 3 << 20;
+
 struct Pruner {
     /// Of the value at hand; kept up only if paths are asked for.
     path: String,
     found: Option<Vec<String>>,
+    /// Bytes of what was found.
+    told: usize,
 }
 
 impl Pruner {
@@ -169,9 +176,13 @@ impl Pruner {
     }
 
     fn record(&mut self, key: &str) {
+        if self.found.is_none() || self.told >= TOLD_BYTES_MAX {
+            return;
+        }
         let mark = self.enter(key);
         let path = self.path.clone();
         self.path.truncate(mark);
+        self.told += size_of::<String>() + path.len();
         if let Some(found) = &mut self.found {
             found.push(path);
         }
@@ -274,7 +285,7 @@ mod tests {
             "properties":{"a":{"type":"string"}}}}}"#;
         let schema = Schema::compile(Some(&parse(schema.as_bytes()).unwrap()), false).unwrap();
         let mut object = parse(b"{}").unwrap();
-        schema.default(&mut object);
+        schema.default(&mut object).unwrap();
         assert_eq!(object.to_string(), r#"{"spec":{"a":"x"}}"#);
     }
 }

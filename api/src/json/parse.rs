@@ -1,7 +1,7 @@
 //! Input: bytes to tree, with a bound on depth.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -25,7 +25,7 @@ pub struct ParseError(String);
 /// # Errors
 /// Malformed JSON, bad UTF-8, a number out of range, more than [`MAX_DEPTH`] levels, or anything after the value.
 pub fn parse(bytes: &[u8]) -> Result<Value, ParseError> {
-    run(bytes, Node { depth: 0, duplicates: None, path: "" })
+    run(bytes, Node { depth: 0, duplicates: None, path: &Trail::Root })
 }
 
 /// The paths of fields that stand more than once in a map, as Kubernetes' strict decoder names them: `spec.a[0].b`, in
@@ -35,7 +35,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, ParseError> {
 /// As for [`parse`].
 pub fn duplicate_fields(bytes: &[u8]) -> Result<Vec<String>, ParseError> {
     let found = RefCell::new(Vec::new());
-    run(bytes, Node { depth: 0, duplicates: Some(&found), path: "" })?;
+    run(bytes, Node { depth: 0, duplicates: Some(&found), path: &Trail::Root })?;
     Ok(found.into_inner())
 }
 
@@ -85,7 +85,7 @@ fn read(text: &str, node: Node<'_>) -> Result<Value, ParseError> {
 
 /// The tree that any input gives.
 pub(super) fn any<'de, D: Deserializer<'de>>(input: D) -> Result<Value, D::Error> {
-    Node { depth: 0, duplicates: None, path: "" }.deserialize(input)
+    Node { depth: 0, duplicates: None, path: &Trail::Root }.deserialize(input)
 }
 
 #[derive(Clone, Copy)]
@@ -93,7 +93,25 @@ struct Node<'a> {
     depth: usize,
     /// Where to note duplicates; `path` is kept up only if this is set.
     duplicates: Option<&'a RefCell<Vec<String>>>,
-    path: &'a str,
+    path: &'a Trail<'a>,
+}
+
+/// Where a value is. Nothing is built until it is told: a long key may stand above many values.
+enum Trail<'a> {
+    Root,
+    Field(&'a Trail<'a>, &'a str),
+    Index(&'a Trail<'a>, usize),
+}
+
+impl fmt::Display for Trail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Trail::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -137,11 +155,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let depth = self.deeper()?;
         let mut items = Vec::new();
         loop {
-            let path = if self.duplicates.is_some() {
-                format!("{}[{}]", self.path, items.len())
-            } else {
-                String::new()
-            };
+            let path = Trail::Index(self.path, items.len());
             match seq.next_element_seed(Node { depth, path: &path, ..self })? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
@@ -152,15 +166,22 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let depth = self.deeper()?;
         let mut entries: Vec<(Box<str>, Value)> = Vec::new();
-        let mut seen = HashSet::new();
+        // Whether a key stands there more than once already.
+        let mut seen: HashMap<Box<str>, bool> = HashMap::new();
         while let Some(key) = map.next_key::<Box<str>>()? {
-            let mut path = String::new();
+            let path = Trail::Field(self.path, &key);
             if let Some(duplicates) = self.duplicates {
-                path = if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) };
-                if !seen.insert(key.clone()) {
-                    let mut duplicates = duplicates.borrow_mut();
-                    if duplicates.len() < DUPLICATES_MAX && !duplicates.contains(&path) {
-                        duplicates.push(path.clone());
+                match seen.get_mut(&key) {
+                    None => drop(seen.insert(key.clone(), false)),
+                    Some(told) => {
+                        let mut duplicates = duplicates.borrow_mut();
+                        if !*told && duplicates.len() < DUPLICATES_MAX {
+                            let path = path.to_string();
+                            if !duplicates.contains(&path) {
+                                duplicates.push(path);
+                            }
+                        }
+                        *told = true;
                     }
                 }
             }

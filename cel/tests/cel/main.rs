@@ -14,3 +14,4 @@ mod evaluate;
 mod notation;
 mod parse;
 mod schema;
+mod texts;

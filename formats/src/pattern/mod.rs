@@ -8,6 +8,8 @@ mod go;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use regex::Regex;
@@ -15,6 +17,19 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// How large a compiled expression may get, in bytes.
 const COMPILED_BYTES_MAX: usize = 16 << 20;
+
+/// How large the states may get, in bytes, that an expression keeps of its matches.
+const STATES_BYTES_MAX: usize = 256 << 10;
+
+/// How many bytes the expressions that stay compiled may take together, roughly. Others are compiled whenever they are
+/// matched, but for the last few of a thread: one registration may have 100,000 of them.
+const KEPT_BYTES_MAX: usize = 512 << 20;
+
+/// Bytes of a compiled expression for each unit of its effort, roughly.
+const BYTES_PER_EFFORT: usize = 64;
+
+/// What the expressions that stay compiled take.
+static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// How many expressions a thread keeps that came with values.
 const RECENT_MAX: usize = 4;
@@ -32,6 +47,16 @@ pub fn check(text: &str) -> Result<(), String> {
 pub struct Pattern {
     text: Box<str>,
     compiled: OnceLock<Result<Regex, String>>,
+    /// What it takes to compile it, and how many states it has, once that was asked.
+    effort: OnceLock<(usize, usize)>,
+    /// Its part of [`KEPT_BYTES`].
+    kept: AtomicUsize,
+}
+
+impl Drop for Pattern {
+    fn drop(&mut self) {
+        KEPT_BYTES.fetch_sub(*self.kept.get_mut(), Ordering::Relaxed);
+    }
 }
 
 impl Pattern {
@@ -72,7 +97,7 @@ impl Pattern {
     /// # Errors
     /// Go's text if the expression is not one.
     pub fn matches(&self, value: &str) -> Result<bool, &str> {
-        Ok(self.compiled()?.is_match(value))
+        self.with(|regex| regex.is_match(value))
     }
 
     /// The leftmost match (`Regexp.FindString`); none is the empty string to Go.
@@ -80,7 +105,7 @@ impl Pattern {
     /// # Errors
     /// Go's text if the expression is not one.
     pub fn find<'t>(&self, value: &'t str) -> Result<Option<&'t str>, &str> {
-        Ok(self.compiled()?.find(value).map(|found| found.as_str()))
+        self.with(|regex| regex.find(value).map(|found| found.as_str()))
     }
 
     /// The matches that do not overlap, at most `limit`; an empty one right after another does not count
@@ -89,7 +114,7 @@ impl Pattern {
     /// # Errors
     /// Go's text if the expression is not one.
     pub fn find_all<'t>(&self, value: &'t str, limit: usize) -> Result<Vec<&'t str>, &str> {
-        Ok(self.compiled()?.find_iter(value).take(limit).map(|found| found.as_str()).collect())
+        self.with(|regex| regex.find_iter(value).take(limit).map(|found| found.as_str()).collect())
     }
 
     /// How long the next match will take to compile the expression, in roughly microseconds; 0 once it is compiled.
@@ -101,38 +126,91 @@ impl Pattern {
         if self.compiled.get().is_some() {
             return 0;
         }
-        let parsed =
-            go::translate(&self.text).ok().and_then(|translated| regex_syntax::parse(&translated).ok());
-        parsed.map_or(self.text.len(), |hir| effort(&hir))
+        self.measured().0
     }
 
-    fn compiled(&self) -> Result<&Regex, &str> {
-        self.compiled.get_or_init(|| compile(&self.text)).as_ref().map_err(String::as_str)
+    /// How much work it is to match `value`, in units of some 20 nanoseconds; that includes compiling where it has to be
+    /// done.
+    #[must_use]
+    pub fn steps(&self, value: &str) -> usize {
+        // At worst each character of the text meets all states of the expression.
+        let states = self.measured().1.saturating_mul(value.len()) / 256;
+        self.effort().saturating_mul(50).saturating_add(states)
     }
+
+    fn measured(&self) -> (usize, usize) {
+        *self.effort.get_or_init(|| {
+            let translated = go::translate(&self.text).ok();
+            let parsed = translated.and_then(|translated| regex_syntax::parse(&translated).ok());
+            let length = self.text.len();
+            parsed.map_or((length, length), |hir| (effort(&hir, usize::MAX), effort(&hir, 4)))
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Regex) -> T) -> Result<T, &str> {
+        let compiled = match self.compiled.get() {
+            Some(compiled) => compiled,
+            None => {
+                let bytes = self.measured().0.saturating_mul(BYTES_PER_EFFORT).min(COMPILED_BYTES_MAX);
+                let bytes = bytes + STATES_BYTES_MAX;
+                if KEPT_BYTES.load(Ordering::Relaxed).saturating_add(bytes) > KEPT_BYTES_MAX {
+                    match lent(&self.text) {
+                        Ok(regex) => return Ok(work(&regex)),
+                        Err(text) => self.compiled.get_or_init(|| Err(text)),
+                    }
+                } else {
+                    self.compiled.get_or_init(|| {
+                        KEPT_BYTES.fetch_add(bytes, Ordering::Relaxed);
+                        self.kept.store(bytes, Ordering::Relaxed);
+                        compile(&self.text)
+                    })
+                }
+            }
+        };
+        compiled.as_ref().map(work).map_err(String::as_str)
+    }
+}
+
+/// An expression for which there is no room: of those, the last few that this thread asked for stay compiled.
+fn lent(text: &str) -> Result<Rc<Regex>, String> {
+    thread_local! {
+        static LENT: RefCell<VecDeque<(Box<str>, Rc<Regex>)>> = const { RefCell::new(VecDeque::new()) };
+    }
+    LENT.with_borrow_mut(|lent| {
+        if let Some((_, regex)) = lent.iter().find(|(of, _)| **of == *text) {
+            return Ok(Rc::clone(regex));
+        }
+        let regex = Rc::new(compile(text)?);
+        lent.truncate(RECENT_MAX - 1);
+        lent.push_front((text.into(), Rc::clone(&regex)));
+        Ok(regex)
+    })
 }
 
 fn compile(text: &str) -> Result<Regex, String> {
     let translated = go::translate(text)?;
     regex::RegexBuilder::new(&translated)
         .size_limit(COMPILED_BYTES_MAX)
+        .dfa_size_limit(STATES_BYTES_MAX)
         .build()
         .map_err(|_| go::error("expression too large", text))
 }
 
-/// As many microseconds as there are characters and ranges of them, repetitions written out.
-fn effort(hir: &Hir) -> usize {
+/// As many microseconds as there are characters and ranges of them, repetitions written out. Of a class no more than
+/// `ranges_max` count.
+fn effort(hir: &Hir, ranges_max: usize) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,
         HirKind::Literal(literal) => literal.0.len(),
-        HirKind::Class(Class::Unicode(class)) => class.ranges().len(),
-        HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
+        HirKind::Class(Class::Unicode(class)) => class.ranges().len().min(ranges_max),
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len().min(ranges_max),
         HirKind::Repetition(repetition) => {
             let times = repetition.max.unwrap_or(repetition.min).max(1);
-            effort(&repetition.sub).saturating_mul(times as usize)
+            effort(&repetition.sub, ranges_max).saturating_mul(times as usize)
         }
-        HirKind::Capture(capture) => effort(&capture.sub),
+        HirKind::Capture(capture) => effort(&capture.sub, ranges_max),
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-            parts.iter().map(effort).fold(0, usize::saturating_add)
+            parts.iter().map(|part| effort(part, ranges_max)).fold(0, usize::saturating_add)
         }
     }
 }
@@ -154,7 +232,12 @@ impl Known {
             self.patterns.retain(|_, pattern| pattern.strong_count() > 0);
             self.sweep_at = self.patterns.len() * 2;
         }
-        let pattern = Arc::new(Pattern { text: text.into(), compiled: OnceLock::new() });
+        let pattern = Arc::new(Pattern {
+            text: text.into(),
+            compiled: OnceLock::new(),
+            effort: OnceLock::new(),
+            kept: AtomicUsize::new(0),
+        });
         self.patterns.insert(text.into(), Arc::downgrade(&pattern));
         pattern
     }

@@ -19,6 +19,7 @@ mod demo;
 mod faces;
 mod fallback;
 mod hostile;
+mod hostile_schemas;
 mod import;
 mod kill9;
 mod kube_rs;

@@ -17,7 +17,7 @@ pub(crate) fn bench(criterion: &mut Criterion<CpuTime>) {
     let schema = Schema::compile(Some(&tree(SCHEMA)), false).unwrap();
     let sent = tree(OBJECT);
     let mut complete = sent.clone();
-    schema.default(&mut complete);
+    schema.default(&mut complete).unwrap();
     assert_eq!(schema.validate(&complete).to_vec(), []);
     println!("walks: {} bytes sent, {} with defaults", sent.to_vec().len(), complete.to_vec().len());
     let text = sent.to_vec();

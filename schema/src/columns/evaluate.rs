@@ -14,10 +14,15 @@ struct Unreachable;
 
 type Values<'v> = Vec<&'v Value>;
 
-/// The first value that a path leads to.
-pub(super) fn first<'v>(path: &'v Path, object: &'v Value) -> Option<&'v Value> {
+/// The first value that a path leads to. `room` is how many values all paths of an object may pass through together.
+pub(super) fn first<'v>(path: &'v Path, object: &'v Value, room: &mut usize) -> Option<&'v Value> {
+    if *room == 0 {
+        return None;
+    }
     let mut walk = Walk { visits: 0 };
-    walk.steps(&path.steps, vec![object]).ok()?.first().copied()
+    let found = walk.steps(&path.steps, vec![object]);
+    *room = room.saturating_sub(walk.visits);
+    found.ok()?.first().copied()
 }
 
 struct Walk {

@@ -108,7 +108,8 @@ impl Columns {
     }
 
     /// The cells of an object, one for each column. A value that is missing, that the path cannot reach or that does
-    /// not have the column's type gives null. `now_unix_seconds` is what ages are counted to.
+    /// not have the column's type gives null, and so do all after those that fill a row: thousands of columns may show the same large value.
+    /// `now_unix_seconds` is what ages are counted to.
     #[must_use]
     pub fn cells(&self, object: &Value, now_unix_seconds: i64) -> Vec<Value> {
         let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
@@ -121,9 +122,12 @@ impl Columns {
                 return cells;
             }
         };
+        let (mut visits, mut bytes) = (ROW_VISITS_MAX, ROW_BYTES_MAX);
         for (path, definition) in paths.iter().zip(self.definitions.iter().skip(1)) {
-            let value = evaluate::first(path, object);
-            cells.push(value.map_or(Value::Null, |value| cell(&definition.kind, value, now_unix_seconds)));
+            let value = evaluate::first(path, object, &mut visits).filter(|_| bytes > 0);
+            let cell = value.map_or(Value::Null, |value| cell(&definition.kind, value, now_unix_seconds));
+            bytes = bytes.saturating_sub(cell.as_str().map_or(0, str::len));
+            cells.push(cell);
         }
         cells
     }
@@ -138,6 +142,12 @@ fn name_column() -> TableColumn {
         priority: 0,
     }
 }
+
+/// Bytes of text in the cells of one object: thousands of columns may show the same large value.
+const ROW_BYTES_MAX: usize = 3 << 20;
+
+/// How many values the paths of one object may pass through.
+const ROW_VISITS_MAX: usize = 2_000_000;
 
 /// Whether a column's path is well formed.
 ///
@@ -310,5 +320,19 @@ mod tests {
         let last = columns.definitions().last().unwrap();
         assert_eq!(last.description, "Custom resource definition column (in JSONPath format): .spec.s");
         assert_eq!(columns.definitions().len(), 2);
+    }
+
+    #[test]
+    fn a_row_has_bounds() {
+        let text = "x".repeat(1 << 20);
+        let object = parse(format!(r#"{{"s":"{text}"}}"#).as_bytes()).unwrap();
+        let columns = Columns::compile(&vec![column("string", ".s"); 1_000]);
+        let cells = columns.cells(&object, NOW);
+        assert_eq!(cells.len(), 1_001);
+        assert_eq!(cells.iter().filter(|cell| !cell.is_null()).count(), 1 + 3);
+        let object = parse(format!("{{\"l\":[{}1]}}", "1,".repeat(50_000)).as_bytes()).unwrap();
+        let columns = Columns::compile(&vec![column("integer", ".l[*]"); 1_000]);
+        let shown = columns.cells(&object, NOW).iter().filter(|cell| !cell.is_null()).count();
+        assert!((20..100).contains(&shown), "{shown}");
     }
 }

@@ -149,4 +149,18 @@ mod tests {
         check(".spec['", true, "expected single quoted string but got '");
         check(".é", true, "does not refer to a valid field");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_path_or_is_refused(path in r"(\.spec|\.m|\.any|\.x|\['?|'?\]|[.'\\nabé]{1,3}){0,8}", brackets: bool) {
+            let schema = kindom_api::json::parse(
+                br#"{"properties":{"spec":{"properties":{"m":{"additionalProperties":{"properties":{"x":{}}}},"any":{"additionalProperties":true},"x":{"type":"string"}}}}}"#,
+            )
+            .unwrap();
+            match find(&path, Some(&schema), brackets) {
+                Ok(found) => proptest::prop_assert!(found.steps.len() <= path.len()),
+                Err(text) => proptest::prop_assert!(!text.is_empty()),
+            }
+        }
+    }
 }

@@ -151,6 +151,9 @@ pub(crate) fn is_published(schema: &Value) -> bool {
 /// `kindom_api::crd::decode_crd`, defaulted by `default_crd` and prepared by `prepare_for_create`.
 #[must_use]
 pub fn validate_create(crd: &CustomResourceDefinition, face: Face) -> ErrorList {
+    if let Some(error) = paths_too_long(crd) {
+        return vec![error];
+    }
     let required = format!("{}.{}", crd.spec.names.plural, crd.spec.group);
     let name = |name: &str, prefix: bool| {
         let mut wrong = name_is_dns_subdomain(name, prefix);
@@ -177,6 +180,9 @@ pub fn validate_update(
     old: &CustomResourceDefinition,
     face: Face,
 ) -> ErrorList {
+    if let Some(error) = paths_too_long(new) {
+        return vec![error];
+    }
     let options = Options::update(new, old, face);
     let mut errors = meta_update(new, old);
     let path = Path::new("spec");
@@ -190,13 +196,39 @@ pub fn validate_update(
     in_words_of(face, errors)
 }
 
+/// Bytes of the paths to everything in a registration's schemas.
+const PATHS_BYTES_MAX: usize = 128 << 20;
+
+/// An error for schemas of very many parts below very long names: what is wrong with each may be told with all names above
+/// it, and 100,000 errors below a name of 1 MB would be 100 GB. Upstream has no such bound; the largest registrations that
+/// people have stay below a tenth of this.
+fn paths_too_long(crd: &CustomResourceDefinition) -> Option<Error> {
+    fn bytes(value: &Value, above: usize) -> usize {
+        match value {
+            Value::Array(items) => {
+                items.iter().map(|item| bytes(item, above + 8)).fold(above, usize::saturating_add)
+            }
+            Value::Object(map) => {
+                let fields = map.iter().map(|(key, value)| bytes(value, above + key.len() + 2));
+                fields.fold(above, usize::saturating_add)
+            }
+            _ => above,
+        }
+    }
+    let view = View::of(&crd.spec);
+    let too_long =
+        view.schemas().map(|schema| bytes(schema, 0)).fold(0, usize::saturating_add) > PATHS_BYTES_MAX;
+    let detail = format!("the paths of its fields may not take more than {PATHS_BYTES_MAX} bytes together");
+    too_long.then(|| Error::forbidden(&Path::new("spec"), detail))
+}
+
 /// Errors on the fields that the face has. A ThirdPartyResource has its one version in `spec.version`, which the
 /// internal type has as well, so one of two errors on it is enough.
 fn in_words_of(face: Face, errors: ErrorList) -> ErrorList {
     if face != Face::ThirdPartyResource {
         return errors;
     }
-    let mut out = ErrorList::new();
+    let (mut out, mut seen) = (ErrorList::new(), HashSet::new());
     for mut error in errors {
         if error.field.starts_with("spec.versions[") && error.field.ends_with("].name") {
             error.field = "spec.version".to_owned();
@@ -204,7 +236,7 @@ fn in_words_of(face: Face, errors: ErrorList) -> ErrorList {
                 error = Error::required(&Path::new("spec").child("version"), "");
             }
         }
-        if !out.contains(&error) {
+        if seen.insert(error.to_string()) {
             out.push(error);
         }
     }
@@ -246,11 +278,13 @@ fn stored_versions(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
         errors.push(Error::invalid(&path, Value::Null, "must have at least one stored version"));
         return;
     }
+    // Each error shows all of them, and so many say nothing new.
+    const TOLD_MAX: usize = 100;
     let mut left: Vec<(usize, &String)> = stored.iter().enumerate().collect();
     for version in &crd.spec.versions {
         let known = left.iter().any(|(_, name)| **name == version.name);
         // A second version of the same name finds nothing left, as upstream's does.
-        if version.storage && !known {
+        if version.storage && !known && errors.len() < TOLD_MAX {
             let detail = format!("must have the storage version {}", version.name);
             errors.push(Error::invalid(&path, stored.clone(), detail));
         }

@@ -1,6 +1,6 @@
 //! Embedded resources (`schema/objectmeta/validation.go`): their type, and that their metadata is well formed.
 
-use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::field::{Error, Path};
 use kindom_api::meta::{
     OBJECT_META,
     names::{is_dns1035_label, is_path_segment},
@@ -8,14 +8,15 @@ use kindom_api::meta::{
 };
 use kindom_api::{Map, Value};
 
+use super::bounds::Told;
 use crate::node::Node;
 
 /// Adds what is wrong with the embedded resources of an object; the object itself is not one.
-pub(super) fn check(root: &Node, object: &Value, errors: &mut ErrorList) {
+pub(super) fn check(root: &Node, object: &Value, errors: &mut Told) {
     value(root, object, &Path::root(), errors);
 }
 
-fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut Told) {
     if !node.below.embedded {
         return;
     }
@@ -45,37 +46,35 @@ fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn resource(map: &Map, at: &Path<'_>, errors: &mut ErrorList) {
+fn resource(map: &Map, at: &Path<'_>, errors: &mut Told) {
     let at_version = at.child("apiVersion");
     match map.get("apiVersion") {
-        None => errors.push(Error::required(&at_version, "")),
+        None => errors.push(|| Error::required(&at_version, "")),
         Some(Value::String(s)) if s.is_empty() => {
-            errors.push(Error::invalid(&at_version, s.as_str(), "must not be empty"));
+            errors.push(|| Error::invalid(&at_version, s.as_str(), "must not be empty"));
         }
         Some(Value::String(s)) if s.matches('/').count() > 1 => {
-            errors.push(Error::invalid(
-                &at_version,
-                s.as_str(),
-                format!("unexpected GroupVersion string: {s}"),
-            ));
+            errors.push(|| {
+                Error::invalid(&at_version, s.as_str(), format!("unexpected GroupVersion string: {s}"))
+            });
         }
         Some(Value::String(_)) => {}
-        Some(other) => errors.push(Error::invalid(&at_version, other.clone(), "must be a string")),
+        Some(other) => errors.push(|| Error::invalid(&at_version, other.clone(), "must be a string")),
     }
     let at_kind = at.child("kind");
     match map.get("kind") {
-        None => errors.push(Error::required(&at_kind, "")),
+        None => errors.push(|| Error::required(&at_kind, "")),
         Some(Value::String(s)) if s.is_empty() => {
-            errors.push(Error::invalid(&at_kind, s.as_str(), "must not be empty"));
+            errors.push(|| Error::invalid(&at_kind, s.as_str(), "must not be empty"));
         }
         Some(Value::String(s)) => {
             let wrong = is_dns1035_label(&s.to_lowercase());
             if !wrong.is_empty() {
                 let detail = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
-                errors.push(Error::invalid(&at_kind, s.as_str(), detail));
+                errors.push(|| Error::invalid(&at_kind, s.as_str(), detail));
             }
         }
-        Some(other) => errors.push(Error::invalid(&at_kind, other.clone(), "must be a string")),
+        Some(other) => errors.push(|| Error::invalid(&at_kind, other.clone(), "must be a string")),
     }
     if let Some(metadata) = map.get("metadata") {
         metadata_of(metadata, &at.child("metadata"), errors);
@@ -83,11 +82,11 @@ fn resource(map: &Map, at: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// The metadata has to decode, and to be valid but for the name, which may be absent.
-fn metadata_of(metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+fn metadata_of(metadata: &Value, at: &Path<'_>, errors: &mut Told) {
     let mut decoded = match OBJECT_META.decode_at(metadata, "metadata") {
         Ok(decoded) => decoded.value,
         Err(error) => {
-            errors.push(Error::invalid(at, metadata.clone(), error.to_string()));
+            errors.push(|| Error::invalid(at, metadata.clone(), error.to_string()));
             return;
         }
     };

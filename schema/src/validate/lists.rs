@@ -2,21 +2,24 @@
 
 use std::collections::HashMap;
 
-use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::field::{Error, Path};
 use kindom_api::{Map, Value};
 
+use super::bounds::Told;
 use crate::node::{ListKind, Node};
 
 /// Up to how many items are compared with each other rather than hashed.
 const PAIRWISE_MAX: usize = 16;
 
-/// Adds an error for each item of a set or map that stands before already.
-pub(super) fn check(root: &Node, object: &Value, errors: &mut ErrorList) {
+/// Adds an error for each item of a set or map that stands before already; whether there are any.
+pub(super) fn check(root: &Node, object: &Value, errors: &mut Told) -> bool {
+    let count = errors.count();
     if root.below.lists
         && let Value::Object(map) = object
     {
         fields(root, map, &Path::root(), errors);
     }
+    errors.count() > count
 }
 
 /// Whether two items are the same.
@@ -24,7 +27,7 @@ pub(super) fn has_duplicates(items: &[Value]) -> bool {
     !second_ones(items, Some).is_empty()
 }
 
-fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut Told) {
     if !node.below.lists {
         return;
     }
@@ -35,7 +38,8 @@ fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
                 ListKind::Atomic => {}
                 ListKind::Set => {
                     for i in second_ones(items, Some) {
-                        errors.extend(items.get(i).map(|item| Error::duplicate(&at.index(i), item.clone())));
+                        let item = || items.get(i).cloned().unwrap_or_default();
+                        errors.push(|| Error::duplicate(&at.index(i), item()));
                     }
                 }
                 ListKind::Map => by_key(node, items, at, errors),
@@ -50,7 +54,7 @@ fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn fields(node: &Node, map: &Map, at: &Path<'_>, errors: &mut ErrorList) {
+fn fields(node: &Node, map: &Map, at: &Path<'_>, errors: &mut Told) {
     let deep = |item: &Value| matches!(item, Value::Object(_) | Value::Array(_));
     let (mut cursor, additional) = (node.cursor(), node.additional().schema());
     for (key, item) in map.iter().filter(|(_, item)| deep(item)) {
@@ -63,11 +67,11 @@ fn fields(node: &Node, map: &Map, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn by_key(node: &Node, items: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
+fn by_key(node: &Node, items: &[Value], at: &Path<'_>, errors: &mut Told) {
     for (i, item) in items.iter().enumerate() {
         if !matches!(item, Value::Null | Value::Object(_)) {
             let detail = "must be an object for an array of list-type map";
-            errors.push(Error::invalid(&at.index(i), item.clone(), detail));
+            errors.push(|| Error::invalid(&at.index(i), item.clone(), detail));
             return;
         }
     }
@@ -77,13 +81,13 @@ fn by_key(node: &Node, items: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     if let [key] = node.map_keys() {
         // Without copies: the commonest case. An absent key equals another absent one.
         for i in second_ones(items, |item| item.get(key)) {
-            errors.push(Error::duplicate(&at.index(i), keys_of(items.get(i), node.map_keys())));
+            errors.push(|| Error::duplicate(&at.index(i), keys_of(items.get(i), node.map_keys())));
         }
         return;
     }
     let keys: Vec<Value> = items.iter().map(|item| keys_of(Some(item), node.map_keys())).collect();
     for i in second_ones(&keys, Some) {
-        errors.push(Error::duplicate(&at.index(i), keys_of(items.get(i), node.map_keys())));
+        errors.push(|| Error::duplicate(&at.index(i), keys_of(items.get(i), node.map_keys())));
     }
 }
 

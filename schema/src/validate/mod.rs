@@ -1,6 +1,7 @@
 //! Validation: the schema's own walk, embedded resources, lists that must be unique, in upstream's order
 //! (`registry/customresource/strategy.go`).
 
+mod bounds;
 mod correlate;
 mod embedded;
 mod lists;
@@ -15,8 +16,11 @@ use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path};
 use crate::Schema;
 use crate::node::Node;
 
+use bounds::Told;
 use correlate::Old;
 use walk::Walk;
+
+pub(crate) use bounds::bytes;
 
 pub(crate) use rules::{BUDGET, run as run_rules};
 
@@ -30,8 +34,10 @@ pub(crate) fn create(schema: &Schema, object: &Value) -> ErrorList {
 /// All but the rules of `x-kubernetes-validations`.
 pub(crate) fn without_rules(root: &Node, object: &Value) -> ErrorList {
     let mut errors = Walk::run(root, object, None, "");
-    embedded::check(root, object, &mut errors);
-    lists::check(root, object, &mut errors);
+    let mut more = Told::default();
+    embedded::check(root, object, &mut more);
+    lists::check(root, object, &mut more);
+    errors.append(&mut more.into_errors());
     errors
 }
 
@@ -39,8 +45,7 @@ pub(crate) fn without_rules(root: &Node, object: &Value) -> ErrorList {
 pub(crate) fn update(schema: &Schema, object: &Value, old: &Value) -> (ErrorList, ErrorList) {
     let Some(root) = &schema.root else { return Default::default() };
     let mut errors = Walk::run(root, object, Some(Old::root(root, old)), "");
-    embedded::check(root, object, &mut errors);
-    check_lists(root, object, old, &mut errors);
+    errors.append(&mut embedded_and_lists(root, object, old));
     let ratcheted = rules(root, object, Some(old), &mut errors);
     (errors, ratcheted)
 }
@@ -55,24 +60,22 @@ pub(crate) fn status_update(schema: &Schema, object: &Value, old: &Value) -> (Er
         }
         _ => ErrorList::new(),
     };
-    embedded::check(root, object, &mut errors);
-    check_lists(root, object, old, &mut errors);
+    errors.append(&mut embedded_and_lists(root, object, old));
     // Rules hold for the whole object: they may compare the status with the rest.
     let ratcheted = rules(root, object, Some(old), &mut errors);
     (errors, ratcheted)
 }
 
 /// Lists are held to be unique only if the old object's were.
-fn check_lists(root: &Node, object: &Value, old: &Value, errors: &mut ErrorList) {
-    let mut found = ErrorList::new();
-    lists::check(root, object, &mut found);
-    if !found.is_empty() {
-        let mut before = ErrorList::new();
-        lists::check(root, old, &mut before);
-        if before.is_empty() {
-            errors.append(&mut found);
-        }
+fn embedded_and_lists(root: &Node, object: &Value, old: &Value) -> ErrorList {
+    let mut errors = Told::default();
+    embedded::check(root, object, &mut errors);
+    let mark = errors.mark();
+    let mut before = Told::default();
+    if lists::check(root, object, &mut errors) && lists::check(root, old, &mut before) {
+        errors.forget(&mark);
     }
+    errors.into_errors()
 }
 
 /// Adds what the rules of `x-kubernetes-validations` find, or an error that says that they were not asked: what has the

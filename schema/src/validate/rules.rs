@@ -10,6 +10,7 @@ use kindom_cel::shape::Shape;
 use kindom_cel::value::{EvalError, Value as CelValue};
 use kindom_formats::go::bad_value;
 
+use super::bounds::Told;
 use super::correlate::{ByKey, Old};
 use crate::node::{Node, Types};
 use crate::rules::shape::Resource;
@@ -19,6 +20,9 @@ use crate::rules::{Expressions, Reason, Rule};
 pub(crate) const BUDGET: i64 = 10_000_000;
 /// `PerCallLimit`: what one expression may cost.
 const CALL_COST_MAX: u64 = 1_000_000;
+/// How many expressions are run for one object: as many as the budget has room for if each costs something. Some cost
+/// nothing.
+const RUNS_MAX: usize = 10_000_000;
 /// Bytes of what a `messageExpression` may say.
 const MESSAGE_MAX: usize = 5 * 1024;
 
@@ -37,19 +41,23 @@ pub(crate) struct Findings {
 
 /// Runs the rules of a value. `old` is what it replaces; `ratchet` whether what has not changed is let through.
 pub(crate) fn run(node: &Node, value: &Value, old: Option<&Value>, ratchet: bool, budget: i64) -> Findings {
-    let mut walk = Walk { found: Findings { errors: ErrorList::new(), ratcheted: ErrorList::new(), budget } };
+    let mut walk = Walk { errors: Told::default(), ratcheted: Told::default(), budget, runs_left: RUNS_MAX };
     let pair = old.filter(|_| ratchet).map(|old| Pair::new(Old::root(node, old), value));
     let correlation = Correlation { current: pair.as_ref(), nearest: None };
     // It stops early only when the budget is used up, which the findings tell.
     let _ = walk.node(node, &Place { value, old, correlation, at: &Path::root(), is_root: true });
-    walk.found
+    let Walk { errors, ratcheted, budget, .. } = walk;
+    Findings { errors: errors.into_errors(), ratcheted: ratcheted.into_errors(), budget }
 }
 
 /// The budget is used up.
 struct Stop;
 
 struct Walk {
-    found: Findings,
+    errors: Told,
+    ratcheted: Told,
+    budget: i64,
+    runs_left: usize,
 }
 
 /// A value, and what is known of it.
@@ -166,7 +174,7 @@ impl Walk {
         if expressions.rules.is_empty() {
             return Ok(());
         }
-        if self.found.budget <= 0 {
+        if self.budget <= 0 || self.runs_left == 0 {
             return self.stop(node, place, OUT_OF_BUDGET.to_owned());
         }
         let resource = Resource(node);
@@ -182,7 +190,10 @@ impl Walk {
             }
             match &rule.program {
                 Ok(program) => self.rule(node, rule, program, place, &values)?,
-                Err(text) => self.wrong(node, place, format!("rule compile error: {text}")),
+                Err(text) => {
+                    self.runs_left = self.runs_left.saturating_sub(1);
+                    self.wrong(node, place, format!("rule compile error: {text}"));
+                }
             }
         }
         Ok(())
@@ -199,7 +210,8 @@ impl Walk {
         let text = &rule.text;
         let variables = values.variables(rule.optional_old_self);
         let outcome = program.run(&variables, CALL_COST_MAX);
-        if !self.pay(outcome.cost) {
+        self.runs_left = self.runs_left.saturating_sub(1);
+        if !self.pay(outcome.cost) || self.runs_left == 0 {
             return self.stop(node, place, OUT_OF_BUDGET.to_owned());
         }
         match outcome.result {
@@ -229,6 +241,12 @@ impl Walk {
         let field_path = more.and_then(|more| more.field_path.as_deref());
         let at = field_path.map_or_else(|| place.at.to_string(), |path| place.at.child(path).to_string());
         let ratchets = !rule.uses_old_self && place.correlation.ratchets();
+        let list = if ratchets { &mut self.ratcheted } else { &mut self.errors };
+        if list.is_full() {
+            // It counts, and needs no text.
+            list.push(|| Error::required(&Path::root(), ""));
+            return Ok(());
+        }
         let mut detail = None;
         if let Some((program, source)) = more.and_then(|more| more.message.as_ref()) {
             match self.message(program, source, values) {
@@ -291,26 +309,26 @@ impl Walk {
     }
 
     fn affords(&self, cost: u64) -> bool {
-        i64::try_from(cost).is_ok_and(|cost| cost <= self.found.budget)
+        i64::try_from(cost).is_ok_and(|cost| cost <= self.budget)
     }
 
     /// Takes a cost from the budget, if there is as much.
     fn pay(&mut self, cost: u64) -> bool {
         let affords = self.affords(cost);
         if affords {
-            self.found.budget -= i64::try_from(cost).unwrap_or(0);
+            self.budget -= i64::try_from(cost).unwrap_or(0);
         }
         affords
     }
 
     fn tell(&mut self, error: Error, ratchets: bool) {
-        let list = if ratchets { &mut self.found.ratcheted } else { &mut self.found.errors };
-        list.push(error);
+        let list = if ratchets { &mut self.ratcheted } else { &mut self.errors };
+        list.push(|| error);
     }
 
     /// A rule that could not be asked. Upstream shows the type for the value.
     fn wrong(&mut self, node: &Node, place: &Place<'_>, detail: String) {
-        self.found.errors.push(Error {
+        self.errors.push(|| Error {
             kind: ErrorType::Invalid,
             field: place.at.to_string(),
             bad_value: type_of(node),
@@ -324,7 +342,7 @@ impl Walk {
     }
 
     fn used_up(&mut self) -> Stop {
-        self.found.budget = -1;
+        self.budget = -1;
         Stop
     }
 }

@@ -8,13 +8,15 @@ use std::collections::HashSet;
 use kindom_api::Value;
 use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path};
 
+use super::bounds::{Steps, Told, weight};
 use super::correlate::Old;
 use super::trail::Trail;
 use crate::node::{Additional, Junctors, Node, Sizes, Text, Types};
 use kindom_formats::go::bad_value;
 
 pub(super) struct Walk {
-    errors: ErrorList,
+    told: Told,
+    steps: Steps,
     /// Failures met, told or not.
     failures: usize,
     /// Whether to tell them.
@@ -33,29 +35,43 @@ impl Walk {
                 return errors;
             }
         }
-        let mut walk = Self { errors: ErrorList::new(), failures: 0, tell: true, prefix };
+        let mut walk = Self { told: Told::default(), steps: Steps::new(), failures: 0, tell: true, prefix };
         walk.node(node, value, old, &Trail::Root);
-        let mut errors = walk.errors;
+        let mut errors = walk.told.into_errors();
         if errors.len() > 1 {
             // Several branches may find the same.
             let mut seen = HashSet::with_capacity(errors.len());
             errors.retain(|error| seen.insert(error.to_string()));
+        }
+        if walk.steps.are_used_up() {
+            errors.push(Steps::error());
         }
         errors
     }
 
     /// Walks a value; gives the count of matches. What fails in a value that is as it was is forgotten.
     fn node(&mut self, node: &Node, value: &Value, old: Option<Old<'_>>, at: &Trail<'_>) -> u32 {
-        let (told, failures) = (self.errors.len(), self.failures);
+        let (told, failures) = (self.told.mark(), self.failures);
         let count = self.value(node, value, old, at);
-        if self.failures > failures && old.is_some_and(|old| old.unchanged(value)) {
-            self.errors.truncate(told);
-            self.failures = failures;
+        if self.failures > failures
+            && let Some(old) = old
+        {
+            self.steps.take(weight(value));
+            if old.unchanged(value) {
+                self.told.forget(&told);
+                self.failures = failures;
+            }
         }
         count
     }
 
     fn value(&mut self, node: &Node, value: &Value, old: Option<Old<'_>>, at: &Trail<'_>) -> u32 {
+        self.steps.take(1);
+        if self.steps.are_used_up() {
+            // The walk ends at once; its verdict is an error in any case.
+            self.failures += 1;
+            return 0;
+        }
         if value.is_null() {
             let count = u32::from(self.types(node, value, at));
             self.choices(node, value, at);
@@ -81,6 +97,7 @@ impl Walk {
                     && !node.types.intersects(Types::NUMBER)
                 {
                     count += 1;
+                    self.steps.take(text.len() / 32);
                     if !format.accepts(text) {
                         self.fail(|walk| walk.wrong_type(at, format.text(), text));
                     }
@@ -161,6 +178,9 @@ impl Walk {
         else {
             return;
         };
+        if !matches!(value, Value::Bool(_) | Value::Int(_) | Value::Float(_)) {
+            self.steps.take(weight(value));
+        }
         if !choices.allow(value) {
             self.fail(|walk| {
                 let texts = choices.texts();
@@ -173,6 +193,7 @@ impl Walk {
 
     /// Only the first failure of a string is told.
     fn text(&mut self, checks: &Text, text: &str, at: &Trail<'_>) {
+        self.steps.take(text.len() / 32);
         let length = if checks.max_length.is_some() || checks.min_length.is_some() {
             i64::try_from(text.chars().count()).unwrap_or(i64::MAX)
         } else {
@@ -185,6 +206,7 @@ impl Walk {
                 format!("{name} in body should be at least {min} chars long")
             });
         } else if let Some(pattern) = &checks.pattern {
+            self.steps.take(pattern.steps(text));
             match pattern.matches(text) {
                 Ok(true) => {}
                 Ok(false) => self.invalid(at, text.into(), |name| {
@@ -207,6 +229,9 @@ impl Walk {
         }
         if let Some(max) = sizes.max_items.filter(|max| len > *max) {
             self.fail(|walk| walk.too_many(at, len, max));
+        }
+        if sizes.unique_items {
+            self.steps.take(items.iter().map(weight).sum());
         }
         if sizes.unique_items && super::lists::has_duplicates(items) {
             self.invalid(at, "".into(), |name| format!("{name} in body shouldn't contain duplicates"));
@@ -249,6 +274,7 @@ impl Walk {
             }
         }
         if required < fields.required().len() {
+            self.steps.take(fields.required().len());
             for name in fields.required().filter(|name| !map.contains_key(name)) {
                 self.fail(|walk| Error {
                     field: walk.field(&Trail::Extra(at, name)),
@@ -377,8 +403,9 @@ impl Walk {
     pub(super) fn fail(&mut self, error: impl FnOnce(&Self) -> Error) {
         self.failures += 1;
         if self.tell {
-            let error = error(self);
-            self.errors.push(error);
+            let mut told = std::mem::take(&mut self.told);
+            told.push(|| error(self));
+            self.told = told;
         }
     }
 

@@ -162,7 +162,7 @@ fn judge(sample: &Sample, crd: &Crd, document: &Value, counts: &mut Counts) {
     let mut object = document.clone();
     object.as_object_mut().unwrap().remove("status");
     schema.prune(&mut object, None);
-    schema.default(&mut object);
+    schema.default(&mut object).unwrap();
     if version.has_status {
         object.as_object_mut().unwrap().remove("status");
     }
@@ -170,7 +170,7 @@ fn judge(sample: &Sample, crd: &Crd, document: &Value, counts: &mut Counts) {
     let mut read = object.clone();
     if let Some(Version { schema: Ok(stored), .. }) = crd.versions.get(&crd.storage_version) {
         stored.prune(&mut read, None);
-        stored.default(&mut read);
+        stored.default(&mut read).unwrap();
     }
     schema.prune(&mut read, None);
     let own: BTreeSet<Cause> = schema

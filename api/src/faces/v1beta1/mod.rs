@@ -169,6 +169,10 @@ pub(super) fn read(
         let shown = shown.as_ref().and_then(|shown| shown.get("spec"));
         sub_resources.take_from(spec, shown, &path, &mut errors);
         exclusive(spec, &path, &mut errors);
+        if let Some(error) = too_much_shared(spec, &path) {
+            errors.push(error);
+            return Err(errors);
+        }
         spread(spec);
         sub_resources.keep_from(spec, old, &path, &mut errors);
         if !errors.is_empty() {
@@ -213,6 +217,19 @@ fn exclusive(spec: &Map, path: &Path<'_>, errors: &mut ErrorList) {
         let detail = "must match the first version in spec.versions";
         errors.push(Error::invalid(&path.child("version"), version, detail));
     }
+}
+
+/// Bytes of what all versions have, once each has its own: 1 MB for 50,000 versions would be 50 GB.
+const SPREAD_BYTES_MAX: usize = 32 << 20;
+
+fn too_much_shared(spec: &Map, path: &Path<'_>) -> Option<Error> {
+    let versions = list(spec, "versions").len();
+    SHARED.into_iter().find_map(|(_, shared)| {
+        let bytes = spec.get(shared)?.to_vec().len();
+        let detail = format!("may not take more than {SPREAD_BYTES_MAX} bytes once each version has it");
+        (bytes.saturating_mul(versions) > SPREAD_BYTES_MAX)
+            .then(|| Error::forbidden(&path.child(shared), detail))
+    })
 }
 
 /// Into v1's shape: what stands once goes into each version.

@@ -1,0 +1,222 @@
+//! What the validation of one object may take, whatever the schema and the object. Upstream knows no such bounds; no
+//! schema and object that are meant seriously come near them.
+
+use kindom_api::Value;
+use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path};
+
+/// Steps of one walk: values held against schemas, and for what is more work than that about as many as it takes. An
+/// object of the greatest size that a store takes may be held against some 100 branches. Upstream needs about a minute
+/// for as many, which is when it gives a request up.
+const STEPS_MAX: usize = if cfg!(test) { 1_000_000 } else { 50_000_000 };
+
+/// Bytes of the errors that are told: as many as the largest request has. Each may show a value of the object, or all
+/// choices of an `enum`, and 1 MB of object can be wrong in 10^10 ways.
+const TOLD_BYTES_MAX: usize = 3 << 20;
+
+/// What is left of the steps.
+#[derive(Debug)]
+pub(super) struct Steps(usize);
+
+impl Steps {
+    pub(super) fn new() -> Self {
+        Self(STEPS_MAX)
+    }
+
+    pub(super) fn take(&mut self, count: usize) {
+        self.0 = self.0.saturating_sub(count);
+    }
+
+    pub(super) fn are_used_up(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// What an object is told whose walk was not finished.
+    pub(super) fn error() -> Error {
+        note(format!(
+            "validation was given up after {STEPS_MAX} steps: the schema has too many branches for an object of this size"
+        ))
+    }
+}
+
+/// How much work it is to compare or to hash a value: one for each value in it, and for each 32 bytes of text.
+pub(super) fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => 1 + text.len() / 32,
+        Value::Array(items) => 1 + items.iter().map(weight).sum::<usize>(),
+        Value::Object(map) => {
+            1 + map.iter().map(|(key, value)| 1 + key.len() / 32 + weight(value)).sum::<usize>()
+        }
+        _ => 1,
+    }
+}
+
+/// Errors that are told, and the count of those for which there was no room.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    errors: ErrorList,
+    bytes: usize,
+    omitted: usize,
+}
+
+/// What was told at some time.
+pub(super) struct Mark {
+    errors: usize,
+    bytes: usize,
+    omitted: usize,
+}
+
+impl Told {
+    /// Adds an error, which is not made if there is no room.
+    pub(super) fn push(&mut self, error: impl FnOnce() -> Error) {
+        if self.is_full() {
+            self.omitted += 1;
+            return;
+        }
+        let error = error();
+        self.bytes += size(&error);
+        self.errors.push(error);
+    }
+
+    pub(super) fn extend(&mut self, errors: impl IntoIterator<Item = Error>) {
+        errors.into_iter().for_each(|error| self.push(|| error));
+    }
+
+    /// How many there are, told or not.
+    pub(super) fn count(&self) -> usize {
+        self.errors.len() + self.omitted
+    }
+
+    /// Whether there is no room for more.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= TOLD_BYTES_MAX
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark { errors: self.errors.len(), bytes: self.bytes, omitted: self.omitted }
+    }
+
+    /// Forgets what was told since.
+    pub(super) fn forget(&mut self, since: &Mark) {
+        self.errors.truncate(since.errors);
+        self.bytes = since.bytes;
+        self.omitted = since.omitted;
+    }
+
+    /// The errors; the last one says how many there are more.
+    pub(super) fn into_errors(self) -> ErrorList {
+        let mut errors = self.errors;
+        if self.omitted > 0 {
+            errors.push(note(format!("too many errors: {} more are not listed", self.omitted)));
+        }
+        errors
+    }
+}
+
+/// About as many bytes as an error takes in an answer.
+fn size(error: &Error) -> usize {
+    let value = match &error.bad_value {
+        BadValue::Omitted => 0,
+        BadValue::Value(value) => bytes(value),
+        BadValue::Raw(text) => text.len(),
+    };
+    size_of::<Error>() + error.field.len() + error.detail.len() + value
+}
+
+/// About as many bytes as a value takes in memory.
+pub(crate) fn bytes(value: &Value) -> usize {
+    let own = size_of::<Value>();
+    match value {
+        Value::String(text) => own + text.len(),
+        Value::Array(items) => own + items.iter().map(bytes).sum::<usize>(),
+        Value::Object(map) => {
+            own + map.iter().map(|(key, value)| key.len() + own + bytes(value)).sum::<usize>()
+        }
+        _ => own,
+    }
+}
+
+/// On the whole object. Of a kind after which rules are not asked.
+fn note(detail: String) -> Error {
+    Error {
+        kind: ErrorType::TooMany,
+        field: Path::root().to_string(),
+        bad_value: BadValue::Raw("<nil>".to_owned()),
+        detail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json::parse;
+    use kindom_api::{Value, object};
+
+    use super::TOLD_BYTES_MAX;
+    use crate::{Schema, TooManyDefaults};
+
+    fn schema(of_items: &str) -> Schema {
+        let text = format!(r#"{{"properties":{{"l":{{"type":"array","items":{of_items}}}}}}}"#);
+        Schema::compile(Some(&parse(text.as_bytes()).unwrap()), false).unwrap()
+    }
+
+    fn list(item: &str, times: usize) -> Value {
+        object! { "l": Value::Array(vec![parse(item.as_bytes()).unwrap(); times]) }
+    }
+
+    #[test]
+    fn a_walk_ends_after_so_many_steps() {
+        let branches = vec![r#"{"minimum":1}"#; 2_000].join(",");
+        let schema = schema(&format!(r#"{{"type":"integer","anyOf":[{branches}]}}"#));
+        let errors = schema.validate(&list("0", 10_000));
+        let last = errors.last().unwrap().to_string();
+        assert!(last.contains("validation was given up after 1000000 steps"), "{last}");
+        assert!(errors.len() < 2_000, "{}", errors.len());
+        // Neither does what it replaces excuse it, nor is there more to say of an object that ends in time.
+        assert_eq!(schema.validate_update(&list("0", 10_000), &list("0", 10_000)).last(), errors.last());
+        assert!(schema.validate(&list("1", 10_000)).is_empty());
+    }
+
+    #[test]
+    fn errors_are_told_as_far_as_there_is_room() {
+        let names: Vec<String> = (0..1_000).map(|i| format!("\"name{i}\"")).collect();
+        let schema = schema(&format!(r#"{{"type":"object","required":[{}]}}"#, names.join(",")));
+        let few = schema.validate(&list("{}", 2));
+        assert_eq!(few.len(), 2_000);
+        let errors = schema.validate(&list("{}", 900));
+        let bytes: usize = errors.iter().map(|error| error.to_string().len()).sum();
+        assert!(bytes < TOLD_BYTES_MAX, "{bytes}");
+        let more = 900_000 + 1 - errors.len();
+        let last = errors.last().unwrap().to_string();
+        assert_eq!(last, format!("<nil>: Too many: <nil>: too many errors: {more} more are not listed"));
+        // What was so before is let through, however much it is.
+        let old = list("{}", 900);
+        assert!(schema.validate_update(&old, &old).is_empty());
+    }
+
+    #[test]
+    fn rules_that_cost_nothing_are_told_as_far_as_there_is_room() {
+        let rules = vec![r#"{"rule":"false"}"#; 100].join(",");
+        let schema = schema(&format!(r#"{{"type":"integer","x-kubernetes-validations":[{rules}]}}"#));
+        let errors = schema.validate(&list("0", 2_000));
+        let last = errors.last().unwrap().to_string();
+        assert!(last.ends_with(&format!("{} more are not listed", 200_000 + 1 - errors.len())), "{last}");
+    }
+
+    #[test]
+    fn defaults_fill_an_object_up_to_a_limit() {
+        let default = "d".repeat(1 << 20);
+        let schema =
+            schema(&format!(r#"{{"properties":{{"t":{{"type":"string","default":"{default}"}}}}}}"#));
+        assert_eq!(schema.default(&mut list("{}", 10)), Ok(()));
+        assert_eq!(schema.default(&mut list("{}", 1_000)), Err(TooManyDefaults));
+    }
+
+    #[test]
+    fn unknown_fields_are_named_as_far_as_there_is_room() {
+        let schema = schema(r#"{"type":"object"}"#);
+        let name = "n".repeat(1 << 20);
+        let mut object = list(&format!(r#"{{"{name}":0}}"#), 10);
+        let mut unknown = Vec::new();
+        schema.prune(&mut object, Some(&mut unknown));
+        assert_eq!((unknown.len(), object), (3, list("{}", 10)));
+    }
+}
