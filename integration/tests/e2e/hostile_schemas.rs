@@ -12,7 +12,7 @@ const MIB: usize = 1024 * 1024;
 /// What the server may take at its peak. A request of 3 MiB is a tree of up to 32 bytes for each value of two bytes, which is
 /// there two or three times while it is written: 150 MiB. Defaults may add 32 MiB, errors 3 MiB of text in each of the
 /// message, the causes and the answer. The rest is the server itself, and what the allocator keeps of all that for later.
-const MEMORY_MAX: u64 = 1024 * 1024 * 1024;
+const MEMORY_MAX: u64 = 512 * 1024 * 1024;
 
 /// One server and what else it has to do.
 struct Trap {
@@ -100,17 +100,19 @@ async fn deep_schemas_and_objects() {
         format!(r#"{open}{{"type":"string"}}{}"#, "}}".repeat(levels))
     };
     let value = |levels: usize| format!("{}\"x\"{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
-    trap.registered("deeps", &schema(100)).await;
-    assert_eq!(trap.object("deeps", &value(100)).await.status, 201);
+    // What the client here can read.
+    trap.registered("deeps", &schema(50)).await;
+    assert_eq!(trap.object("deeps", &value(50)).await.status, 201);
+    assert!(trap.object("deeps", &value(100)).await.status < 500);
+    assert_eq!(trap.registration("depths", &schema(110)).await.status, 201);
     refused(&trap.object("deeps", &value(10_000)).await, 400, "exceeded max depth");
     refused(&trap.registration("abysses", &schema(250)).await, 400, "exceeded max depth");
     refused(&trap.registration("abysses", &schema(10_000)).await, 400, "exceeded max depth");
-    // Lists in lists, each of which has to be without repetitions.
-    let sets = r#"{"type":"array","x-kubernetes-list-type":"atomic","items":"#.repeat(80);
-    let sets = format!(r#"{sets}{{"type":"integer"}}{}"#, "}".repeat(80));
-    trap.registered("sets", &sets).await;
-    let items = format!("{}1{}", "[".repeat(79), "]".repeat(79));
-    refused(&trap.object("sets", &items).await, 422, "spec[0]");
+    let lists = r#"{"type":"array","items":"#.repeat(50);
+    let lists = format!(r#"{lists}{{"type":"integer"}}{}"#, "}".repeat(50));
+    trap.registered("lists", &lists).await;
+    let items = format!("{}1{}", "[".repeat(49), "]".repeat(49));
+    refused(&trap.object("lists", &items).await, 422, "spec[0]");
 }
 
 #[tokio::test]
@@ -212,7 +214,7 @@ async fn patterns_that_explode_elsewhere() {
     let schema = r#"{"type":"object","properties":{
         "a":{"type":"string","pattern":"^(a+)+$"},"b":{"type":"string","pattern":"^(a|a?)+$"},
         "c":{"type":"string","pattern":"(.*)*(.*)*(.*)*x$"},"d":{"type":"string","pattern":"\\pL{300}"},
-        "e":{"type":"string","pattern":"(a|b)*a(a|b){500}$"}}}"#;
+        "e":{"type":"string","pattern":"(a|b)*a(a|b){500}c$"}}}"#;
     trap.registered("patterns", schema).await;
     let long = format!("{}b", "a".repeat(count(100_000, MIB / 2)));
     for field in ["a", "b", "c", "d", "e"] {
@@ -277,7 +279,7 @@ async fn rules_near_their_limits() {
         r#"{{"type":"object","properties":{{"m":{{"type":"array","maxItems":800,"items":{{"type":"integer"}}}}}},"x-kubernetes-validations":[{rules}]}}"#
     );
     let answer = trap.registration("crowds", &schema).await;
-    refused(&answer, 422, "contributed to cost total exceeding cost limit");
+    refused(&answer, 422, "contributed to estimated rule cost total exceeding cost limit");
 
     // What is estimated with a small list, and run on a long one.
     let schema = ruled(
@@ -298,7 +300,7 @@ async fn rules_near_their_limits() {
     // A message that is built from all there is.
     let with_message = json!({
         "rule": "size(self.s) < 0",
-        "messageExpression": "self.s + self.s + self.s + self.s + self.s + self.s + self.s + self.s",
+        "messageExpression": "self.s + self.s + self.s",
     });
     trap.registered("messages", &ruled(&with_message.to_string())).await;
     let answer = trap.object("messages", &format!(r#"{{"s":"{}"}}"#, "m".repeat(MIB))).await;
@@ -331,11 +333,7 @@ async fn objects_of_very_many_parts() {
         "unique":{"type":"array","items":{"type":"integer"}}}}"#;
     trap.registered("parts", schema).await;
     let keys = times(200_000, |i| format!(r#""k{i:x}":1"#));
-    refused(
-        &trap.object("parts", &format!(r#"{{"labels":{{{}}}}}"#, keys.replace(":1", ":\"\""))).await,
-        413,
-        "",
-    );
+    refused(&trap.object("parts", &format!(r#"{{"labels":{{{keys}}}}}"#)).await, 413, "");
     let keys = times(120_000, |i| format!(r#""k{i:x}":1"#));
     assert!(keys.len() > MIB);
     assert_eq!(trap.object("parts", &format!(r#"{{"labels":{{{keys}}}}}"#)).await.status, 201);
@@ -418,7 +416,7 @@ async fn defaults_that_multiply() {
 #[tokio::test]
 async fn columns_and_fields_with_hostile_paths() {
     let mut trap = Trap::new().await;
-    let mut body = crd(GROUP, "columns", "Column", "Namespaced");
+    let mut body = crd(GROUP, "columns", "Columns", "Namespaced");
     let paths = [
         format!(".spec{}", "..x".repeat(20)),
         "..".repeat(1_000),
@@ -446,7 +444,7 @@ async fn columns_and_fields_with_hostile_paths() {
         one["spec"]["versions"][0]["additionalPrinterColumns"] = json!([columns[column]]);
         let answer = trap.send("POST", &format!("{CRDS}?dryRun=All"), one.to_string(), "a column").await;
         if answer.status != 201 && answer.status != 409 {
-            refused(&answer, 422, "additionalPrinterColumns[0].jsonPath");
+            refused(&answer, 422, "spec.additionalPrinterColumns[0].JSONPath");
             body["spec"]["versions"][0]["additionalPrinterColumns"].as_array_mut().unwrap().remove(column);
         }
     }
