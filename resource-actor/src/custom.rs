@@ -138,8 +138,12 @@ impl Strategy for CustomObjects {
             && has_status(cx)
             && object.get(STATUS).is_none()
         {
-            // What has no room is filled in, or refused, when it is read.
-            let _ = schema.default(object);
+            // What has no room is refused when it is read.
+            if schema.default(object).is_err()
+                && let Some(map) = object.as_object_mut()
+            {
+                map.remove(STATUS);
+            }
         }
     }
 
