@@ -62,7 +62,7 @@ impl Format {
         match self {
             Self::Password | Self::Int32 | Self::Int64 | Self::Float | Self::Double => true,
             Self::BsonObjectId => s.len() == 24 && s.bytes().all(|b| b.is_ascii_hexdigit()),
-            Self::Uri => crate::url::parse_request(s).is_ok(),
+            Self::Uri => crate::url::is_request(s),
             Self::Email => email(s),
             Self::Hostname => hostname(s),
             Self::Ipv4 => s.contains('.') && sloppy_ip(s).is_some(),

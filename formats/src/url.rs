@@ -66,6 +66,20 @@ pub fn parse_request(text: &str) -> Result<Url, String> {
     parse_rest(text, true).map_err(|why| wrong(text, &why))
 }
 
+/// Whether [`parse_request`] reads a text. The commonest, of which nothing has to be decoded, are told by sight.
+#[must_use]
+pub fn is_request(text: &str) -> bool {
+    is_plain(text) || parse_rest(text, true).is_ok()
+}
+
+/// `https://example.com/a/b-1.c`, without a user, a port, a query or an escape.
+fn is_plain(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| {
+        rest.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'.' | b'-' | b'_'))
+    })
+}
+
 fn wrong(url: &str, why: &str) -> String {
     format!("parse {}: {why}", go_quote(url))
 }

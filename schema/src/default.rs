@@ -106,8 +106,7 @@ impl Filler {
     fn insert_absent(&mut self, map: &mut Map, node: &Node, count: usize) -> Result<(), TooManyDefaults> {
         map.reserve(count);
         let mut outcome = Ok(());
-        for (name, child) in node.properties() {
-            let Some(default) = child.default.as_deref() else { continue };
+        for (name, default, child) in node.fields.iter().flat_map(|fields| fields.defaulted()) {
             map.entry_or_insert_with(name, || {
                 self.filled(default, child).unwrap_or_else(|error| {
                     outcome = Err(error);

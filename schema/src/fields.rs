@@ -9,12 +9,15 @@
 //! text      "abc"
 //! ends       1 2 3     of each name: first those of properties, by name, then what else is required
 //! heads      a b       the first eight bytes of those of properties
+//! tails      0 0       their last eight bytes, of names that have as many
 //! nodes      a b
 //! required   2 1       in the schema's order, which is that of errors
 //! ```
 
 use std::cmp::Ordering;
 use std::ops::Range;
+
+use kindom_api::Value;
 
 use crate::node::Node;
 
@@ -30,6 +33,7 @@ pub(crate) struct Fields {
     text: Box<str>,
     ends: Box<[u32]>,
     heads: Box<[u64]>,
+    tails: Box<[u64]>,
     nodes: Box<[Node]>,
     required: Box<[u32]>,
     /// How many properties have a default.
@@ -77,6 +81,12 @@ fn head(name: &str) -> u64 {
     }
 }
 
+/// The last eight bytes as a number; 0 for names that have not as many, which are all in their heads.
+#[inline]
+fn tail(name: &str) -> u64 {
+    name.as_bytes().last_chunk::<HEAD>().map_or(0, |last| u64::from_be_bytes(*last))
+}
+
 /// Where a name stands in the text.
 fn place(ends: &[u32], index: usize) -> Option<Range<usize>> {
     let end = |index: usize| usize::try_from(*ends.get(index)?).ok();
@@ -105,6 +115,7 @@ impl Fields {
             .collect();
         (fields.text, fields.ends) = (text.into(), ends.into());
         fields.heads = properties.iter().map(|(name, _)| head(name)).collect();
+        fields.tails = properties.iter().map(|(name, _)| tail(name)).collect();
         fields.nodes = properties.into_iter().map(|(_, node)| node).collect();
         fields.defaults = index(fields.nodes.iter().filter(|node| node.default.is_some()).count());
         for index in &fields.required {
@@ -118,6 +129,12 @@ impl Fields {
     /// The properties, by name.
     pub(crate) fn properties(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.nodes.iter().enumerate().map(|(i, node)| (self.name(i), node))
+    }
+
+    /// The properties that have a default, by name.
+    pub(crate) fn defaulted(&self) -> impl Iterator<Item = (&str, &Value, &Node)> {
+        let defaulted = self.nodes.iter().enumerate();
+        defaulted.filter_map(|(i, node)| node.default.as_deref().map(|default| (self.name(i), default, node)))
     }
 
     /// The properties, by name, to be completed.
@@ -163,6 +180,16 @@ impl Fields {
 
     fn place(&self, index: usize) -> Option<Range<usize>> {
         place(&self.ends, index)
+    }
+
+    /// Whether a name is another that has the same head.
+    #[inline]
+    fn is(&self, index: usize, other: &str) -> bool {
+        let place = self.place(index).unwrap_or_default();
+        place.len() == other.len()
+            && self.tails.get(index) == Some(&tail(other))
+            // Head and tail cover a name of twice eight bytes.
+            && (other.len() <= 2 * HEAD || self.text.as_bytes().get(place) == Some(other.as_bytes()))
     }
 
     /// How a name stands to another that has the same head.
@@ -214,6 +241,10 @@ impl<'n> Cursor<'n> {
         self.at = from;
         if fields.heads.get(from) != Some(&head) {
             return None;
+        }
+        if fields.is(from, name) {
+            self.at = from + 1;
+            return fields.nodes.get(from);
         }
         let place = fields.among_equals(from, head, name);
         self.at = place.map_or_else(|at| at, |at| at + 1);

@@ -130,4 +130,9 @@ proptest! {
             prop_assert_eq!(again.to_string(), printed);
         }
     }
+
+    #[test]
+    fn what_is_told_by_sight_is_read_too(text in "https?:(//)?[a-z0-9./_-]{0,12}[:@%? ]?[a-z0-9/]{0,3}") {
+        prop_assert_eq!(url::is_request(&text), url::parse_request(&text).is_ok(), "{}", text);
+    }
 }
