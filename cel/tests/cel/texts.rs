@@ -11,7 +11,8 @@ use proptest::prelude::*;
 /// Each holds for any text, or fails because the text is not one of its kind.
 const HOLDS: [&str; 15] = [
     "timestamp(string(timestamp(self))) == timestamp(self)",
-    "duration(string(duration(self))) == duration(self)",
+    // They are printed as seconds in a double, as upstream does.
+    "duration(string(duration(self))) - duration(self) <= duration('2us') && duration(self) - duration(string(duration(self))) <= duration('2us')",
     "int(string(int(self))) == int(self)",
     "uint(string(uint(self))) == uint(self)",
     "string(double(self)) == 'NaN' || double(string(double(self))) == double(self)",
