@@ -46,10 +46,20 @@ fn unadvised(message: &str) -> String {
     message.find(END).and_then(|at| message.get(..at + END.len())).unwrap_or(message).to_owned()
 }
 
-fn errors(schema: &Value) -> Vec<String> {
-    let (mut crd, _) = decode_crd(&registration(schema)).unwrap();
-    default_crd(&mut crd);
-    let mut errors: Vec<String> = validate_create(&crd, Face::V1)
+/// What is wrong with a schema that replaces another one, or none.
+fn errors(schema: &Value, old: Option<&Value>) -> Vec<String> {
+    let read = |schema: &Value| {
+        let (mut crd, _) = decode_crd(&registration(schema)).unwrap();
+        default_crd(&mut crd);
+        crd.metadata.resource_version = old.map(|_| "1".to_owned()).unwrap_or_default();
+        crd
+    };
+    let crd = read(schema);
+    let errors = match old {
+        Some(old) => validate_update(&crd, &read(old), Face::V1),
+        None => validate_create(&crd, Face::V1),
+    };
+    let mut errors: Vec<String> = errors
         .iter()
         .filter(|error| !error.field.starts_with("status"))
         .map(|error| {
@@ -62,8 +72,20 @@ fn errors(schema: &Value) -> Vec<String> {
 
 #[test]
 fn refusals_are_upstreams() {
+    let compared = refusals("registration");
+    assert!(compared > 100, "{compared}");
+}
+
+#[test]
+fn refusals_of_changes_are_upstreams() {
+    let compared = refusals("registration-update");
+    assert!(compared > 20, "{compared}");
+}
+
+/// Compares all cases of a kind; how many there are.
+fn refusals(kind: &str) -> usize {
     let (mut compared, mut wrong) = (0, Vec::new());
-    for (name, case) in cases("registration") {
+    for (name, case) in cases(kind) {
         let want = case.at(&["want", "errors"]).and_then(Value::as_array).unwrap_or_default();
         let mut want: Vec<String> = want
             .iter()
@@ -73,7 +95,7 @@ fn refusals_are_upstreams() {
             })
             .collect();
         want.sort();
-        let got = errors(case.get("schema").unwrap());
+        let got = errors(case.get("schema").unwrap(), case.get("oldSchema"));
         compared += 1;
         if got != want {
             let only = |one: &[String], other: &[String]| -> String {
@@ -84,7 +106,7 @@ fn refusals_are_upstreams() {
         }
     }
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(compared > 100, "{compared}");
+    compared
 }
 
 /// What a rule is found to be, by its field.
