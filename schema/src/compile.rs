@@ -1,6 +1,7 @@
 //! JSON to tree.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroU8;
 
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::json::MAX_DEPTH;
@@ -8,20 +9,32 @@ use kindom_api::{Map, Value};
 use kindom_formats::{Format, Pattern};
 
 use crate::choices::Choices;
-use crate::node::{Additional, Below, Fields, Junctors, ListKind, Node, Numbers, Rules, Sizes, Text, Types};
+use crate::node::{
+    Additional, Atom, Below, Fields, Junctors, ListKind, Node, Numbers, Rules, Sizes, Text, Types,
+};
 
-/// Compiles a schema document.
-pub(crate) fn compile(schema: &Value) -> Result<Node, ErrorList> {
-    let mut compiler = Compiler { errors: ErrorList::new() };
+/// Compiles a schema document; says also whether there is a word in it that is no type.
+pub(crate) fn compile(schema: &Value) -> Result<(Node, bool), ErrorList> {
+    compile_with(schema, &References::new())
+}
+
+/// Where the schemas are that others refer to, by what `$ref` says.
+pub(crate) type References = HashMap<String, NonZeroU8>;
+
+/// The same for a schema that refers to others; registered ones never do.
+pub(crate) fn compile_with(schema: &Value, references: &References) -> Result<(Node, bool), ErrorList> {
+    let mut compiler = Compiler { errors: ErrorList::new(), unknown_types: false, references };
     let node = compiler.node(schema, &Path::new("openAPIV3Schema"), 0);
-    if compiler.errors.is_empty() { Ok(node) } else { Err(compiler.errors) }
+    if compiler.errors.is_empty() { Ok((node, compiler.unknown_types)) } else { Err(compiler.errors) }
 }
 
-struct Compiler {
+struct Compiler<'r> {
     errors: ErrorList,
+    unknown_types: bool,
+    references: &'r References,
 }
 
-impl Compiler {
+impl Compiler<'_> {
     fn node(&mut self, schema: &Value, path: &Path<'_>, depth: usize) -> Node {
         let Some(map) = schema.as_object() else {
             self.errors.push(Error::type_invalid(path, schema.clone(), "must be an object"));
@@ -35,6 +48,8 @@ impl Compiler {
             nullable: self.bool(map, "nullable", path),
             preserve: self.bool(map, "x-kubernetes-preserve-unknown-fields", path),
             embedded: self.bool(map, "x-kubernetes-embedded-resource", path),
+            atomic_map: self.str(map, "x-kubernetes-map-type", path) == Some("atomic"),
+            reference: self.reference(map),
             default: map.get("default").filter(|v| !v.is_null()).cloned().map(Box::new),
             ..Node::default()
         };
@@ -51,14 +66,32 @@ impl Compiler {
         node
     }
 
+    /// What a schema refers to, itself or through the one branch of its `allOf`.
+    fn reference(&self, map: &Map) -> Option<NonZeroU8> {
+        if self.references.is_empty() {
+            return None;
+        }
+        let one = match map.get("allOf") {
+            Some(Value::Array(branches)) if branches.len() == 1 => branches.first(),
+            _ => None,
+        };
+        let target = map.get("$ref").or_else(|| one?.get("$ref")).and_then(Value::as_str)?;
+        self.references.get(target).copied()
+    }
+
     fn types(&mut self, map: &Map, path: &Path<'_>, node: &mut Node) {
         if let Some(text) = self.str(map, "type", path).filter(|text| !text.is_empty()) {
             node.types = Types::parse(text).unwrap_or(Types::UNKNOWN);
+            self.unknown_types |= node.types == Types::UNKNOWN;
+            node.atom = atom(text);
         }
         if self.bool(map, "x-kubernetes-int-or-string", path) {
             node.types = Types::INT_OR_STRING;
         }
         if let Some(text) = self.str(map, "format", path) {
+            if node.atom == Atom::String && !matches!(text, "" | "byte") {
+                node.atom = Atom::Formatted;
+            }
             node.format = Format::named(text).filter(|format| node.types.may_have(*format));
         }
     }
@@ -250,6 +283,18 @@ impl Compiler {
 
     fn wrong(&mut self, path: &Path<'_>, keyword: &str, value: &Value, detail: &str) {
         self.errors.push(Error::type_invalid(&path.child(keyword), value.clone(), detail));
+    }
+}
+
+/// What the field manager takes of a type; of a word that is none what it takes of no type.
+fn atom(text: &str) -> Atom {
+    match text {
+        "object" => Atom::Map,
+        "array" => Atom::List,
+        "integer" | "number" => Atom::Numeric,
+        "string" => Atom::String,
+        "boolean" => Atom::Boolean,
+        _ => Atom::Any,
     }
 }
 

@@ -126,6 +126,11 @@ impl Fields {
         fields
     }
 
+    /// Whether there are no properties.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// The properties, by name.
     pub(crate) fn properties(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.nodes.iter().enumerate().map(|(i, node)| (self.name(i), node))

@@ -2,7 +2,7 @@
 //! OpenAPI.
 //!
 //! **Owns** what a registration's schema means: [`Schema`] (pruning, defaulting, validation), [`columns`] (printer
-//! columns), [`openapi`] (the published document), [`crd`] (whether a registration is valid).
+//! columns), [`openapi`] (the published document), [`merge`] (how objects of it merge), [`crd`] (whether a registration is valid).
 //! **Deliberately absent:** I/O, async, and any knowledge of how objects are stored or served.
 //!
 //! ```
@@ -29,6 +29,7 @@ mod compile;
 pub mod crd;
 mod default;
 mod fields;
+pub mod merge;
 mod node;
 pub mod openapi;
 mod prune;
@@ -54,6 +55,8 @@ pub use default::TooManyDefaults;
 pub struct Schema {
     root: Option<Node>,
     preserve_unknown_fields: bool,
+    /// Whether OpenAPI says nothing of its fields, as of a schema that is not structural.
+    unpublished: bool,
 }
 
 impl Schema {
@@ -79,11 +82,14 @@ impl Schema {
         schema: Option<&Value>,
         preserve_unknown_fields: bool,
     ) -> Result<Self, ErrorList> {
-        let mut root = schema.map(compile::compile).transpose()?;
-        if let Some(root) = &mut root {
-            prune::prune_defaults(root);
-        }
-        Ok(Self { root, preserve_unknown_fields })
+        let Some(schema) = schema else {
+            return Ok(Self { root: None, preserve_unknown_fields, unpublished: true });
+        };
+        let (mut root, unknown_types) = compile::compile(schema)?;
+        prune::prune_defaults(&mut root);
+        // No face takes a schema that is not structural where unknown fields are dropped, and asking costs a walk.
+        let unpublished = (preserve_unknown_fields || unknown_types) && !crd::is_published(schema);
+        Ok(Self { root: Some(root), preserve_unknown_fields, unpublished })
     }
 
     /// As [`Self::compile`], but schemas that differ in descriptions only are compiled once: all who hold one hold the
@@ -93,6 +99,13 @@ impl Schema {
     /// As [`Self::compile`].
     pub fn shared(schema: Option<&Value>, preserve_unknown_fields: bool) -> Result<Arc<Self>, ErrorList> {
         sharing::shared(schema, preserve_unknown_fields)
+    }
+
+    /// How objects of the schema merge.
+    #[must_use]
+    pub fn merge_type(&self) -> merge::MergeType<'_> {
+        let root = self.root.as_ref().filter(|_| !self.unpublished);
+        merge::MergeType::of_object(root, self.preserve_unknown_fields)
     }
 
     /// Drops the fields that the schema does not know. `apiVersion`, `kind` and `metadata` of the object, and of

@@ -4,6 +4,7 @@
 //! both of upstream's: the structural one (pruning, defaulting, lists) and the validator's. In a node below a junctor
 //! only the validator's part means anything.
 
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use kindom_api::Value;
@@ -81,6 +82,12 @@ pub(crate) struct Node {
     pub(crate) types: Types,
     pub(crate) format: Option<Format>,
     pub(crate) list: ListKind,
+    /// What the field manager takes of `type` and `format`.
+    pub(crate) atom: Atom,
+    /// `x-kubernetes-map-type: atomic`.
+    pub(crate) atomic_map: bool,
+    /// The built-in schema that stands here: see [`crate::merge`]. Only built-in schemas have references.
+    pub(crate) reference: Option<NonZeroU8>,
     pub(crate) nullable: bool,
     pub(crate) preserve: bool,
     pub(crate) embedded: bool,
@@ -132,6 +139,22 @@ pub(crate) enum ListKind {
     Set,
     /// By the keys in [`Rules::map_keys`].
     Map,
+}
+
+/// What a value may be for the field manager, to which `x-kubernetes-int-or-string` and unknown formats say other things
+/// than to the validator (kube-openapi `pkg/schemaconv`, `parseSchema` and `convertPrimitive`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Atom {
+    /// No type: a scalar of any kind, a list or a map.
+    #[default]
+    Any,
+    Map,
+    List,
+    Numeric,
+    String,
+    Boolean,
+    /// A string with a format: a scalar of any kind.
+    Formatted,
 }
 
 /// What only some nodes say.

@@ -5,7 +5,7 @@
 
 use kindom_api::{Map, Value, json};
 
-use super::{Form, GroupVersionDoc, gvk, published};
+use super::{Form, GroupVersionDoc, SCALE, gvk, published, registered_prefix, shared};
 
 const BUILT_IN: &str = include_str!("built_in.json");
 
@@ -36,6 +36,38 @@ pub(super) fn schemas(gv: &GroupVersionDoc<'_>, kind: &str, prefix: &str) -> Map
         out.insert(format!("{prefix}{name}"), schema);
     }
     out
+}
+
+/// A built-in type: where it is served, and the name of its schema among [`models`].
+pub(crate) struct BuiltInType {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) model: String,
+}
+
+/// All schemas of built-in types by what refers to them, as v3 has them, and the types.
+pub(crate) fn models() -> (Vec<(String, Value)>, Vec<BuiltInType>) {
+    const TYPES: [(&str, &str, &str); 4] = [
+        ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
+        ("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition"),
+        ("apiextension.k8s.io", "v1beta1", "ThirdPartyResource"),
+        ("", "v1", "Namespace"),
+    ];
+    let mut all = shared().get("schemas").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut types =
+        vec![BuiltInType { group: "autoscaling", version: "v1", kind: "Scale", model: SCALE.to_owned() }];
+    for (group, version, kind) in TYPES {
+        let gv = GroupVersionDoc { group, version };
+        let prefix = prefix(&gv).unwrap_or_else(|| registered_prefix(&gv));
+        for (name, schema) in schemas(&gv, kind, &prefix) {
+            all.insert(name, schema);
+        }
+        types.push(BuiltInType { group, version, kind, model: format!("{prefix}{kind}") });
+    }
+    let referred = |name: &str| format!("{}{name}", Form::V3.schemas());
+    types.iter_mut().for_each(|known| known.model = referred(&known.model));
+    (all.into_iter().map(|(name, schema)| (referred(&name), schema)).collect(), types)
 }
 
 fn resolve(value: &mut Value, prefix: &str) {

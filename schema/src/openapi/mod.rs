@@ -17,6 +17,7 @@ use kindom_api::faces::{Face, REGISTERED_THROUGH};
 use kindom_api::json;
 use kindom_api::{Value, object};
 
+pub(crate) use built_in::{BuiltInType, models};
 pub use document::{Document, Format};
 
 use crate::crd::is_published;
@@ -122,16 +123,16 @@ struct Names {
 
 impl Names {
     fn of(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Self {
-        let prefix = match built_in::prefix(gv).filter(|_| doc.built_in) {
-            Some(prefix) => prefix,
-            None => {
-                let reversed: Vec<&str> = gv.group.rsplit('.').collect();
-                format!("{}.{}.", reversed.join("."), gv.version)
-            }
-        };
+        let prefix = built_in::prefix(gv).filter(|_| doc.built_in).unwrap_or_else(|| registered_prefix(gv));
         let (schema, list_schema) = (format!("{prefix}{}", doc.kind), format!("{prefix}{}", doc.list_kind));
         Self { prefix, schema, list_schema }
     }
+}
+
+/// What the names of schemas start with where upstream has no Go type: the group backwards.
+fn registered_prefix(gv: &GroupVersionDoc<'_>) -> String {
+    let reversed: Vec<&str> = gv.group.rsplit('.').collect();
+    format!("{}.{}.", reversed.join("."), gv.version)
 }
 
 fn shared() -> Value {
