@@ -1,0 +1,23 @@
+//! Who manages which fields of an object: `metadata.managedFields`, and server-side apply (KEP-555).
+//!
+//! **Owns** [`Set`]s of fields and their wire form (`FieldsV1`), the structured merge of objects by their types, and the
+//! field manager: what a write makes of an object's managedFields ([`update`]) and what an apply makes of an object
+//! ([`apply`]).
+//! **Deliberately absent:** I/O, async, how objects are stored, and what else a write does to one.
+//!
+//! Sources: `sigs.k8s.io/structured-merge-diff` v6.4.2 and `k8s.io/apimachinery/pkg/util/managedfields`, 0.37.
+
+mod element;
+mod entries;
+mod fields_v1;
+mod go;
+mod manager;
+pub mod scale;
+mod set;
+mod typed;
+mod updater;
+
+pub use element::PathElement;
+pub use manager::{ApplyError, Cause, Scope, apply, keep_times, update};
+pub use set::Set;
+pub use updater::{ConvertError, Versions};

@@ -1,0 +1,226 @@
+//! What differs between two values of a type (`typed/compare.go`).
+
+use std::collections::BTreeMap;
+
+use kindom_api::{Map, Value};
+use kindom_schema::merge::{ListRelation, ListType, MapType, MergeType};
+
+use super::validate::scalar_error;
+use super::{Atom, TypeErrors, as_list, as_map, atom, field_type, items, zip};
+use crate::element::equal;
+use crate::set::Node;
+use crate::{PathElement, Set};
+
+/// The fields that differ.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Difference<'a> {
+    pub(crate) removed: Set<'a>,
+    pub(crate) modified: Set<'a>,
+    pub(crate) added: Set<'a>,
+}
+
+impl Difference<'_> {
+    /// Without the top-level fields of these names.
+    pub(crate) fn without_fields(self, names: &[&str]) -> Self {
+        Self {
+            removed: self.removed.without_fields(names),
+            modified: self.modified.without_fields(names),
+            added: self.added.without_fields(names),
+        }
+    }
+}
+
+/// What differs at and below a place.
+#[derive(Default)]
+struct Parts<'a> {
+    removed: Node<'a>,
+    modified: Node<'a>,
+    added: Node<'a>,
+}
+
+impl<'a> Parts<'a> {
+    /// Takes up what differs below an element.
+    fn put(&mut self, element: &PathElement<'a>, below: Parts<'a>) {
+        for (ours, theirs) in [
+            (&mut self.removed, below.removed),
+            (&mut self.modified, below.modified),
+            (&mut self.added, below.added),
+        ] {
+            if !theirs.is_empty() {
+                ours.below.put(element.clone(), theirs);
+            }
+        }
+    }
+
+    fn leaf(&mut self, lhs: Option<&Value>, rhs: Option<&Value>) {
+        match (lhs, rhs) {
+            (None, _) => self.added.member = true,
+            (_, None) => self.removed.member = true,
+            (Some(lhs), Some(rhs)) => self.modified.member |= !equal(lhs, rhs),
+        }
+    }
+}
+
+/// What has to change in `lhs` to make it `rhs`.
+pub(crate) fn compare<'a>(
+    lhs: &'a Value,
+    rhs: &'a Value,
+    ty: MergeType<'a>,
+) -> Result<Difference<'a>, TypeErrors> {
+    let mut errors = TypeErrors::default();
+    let mut parts = Parts::default();
+    value(Some(lhs), Some(rhs), ty, &mut parts, &mut errors);
+    errors.into_result(Difference {
+        removed: parts.removed.below,
+        modified: parts.modified.below,
+        added: parts.added.below,
+    })
+}
+
+fn value<'a>(
+    lhs: Option<&'a Value>,
+    rhs: Option<&'a Value>,
+    ty: MergeType<'a>,
+    out: &mut Parts<'a>,
+    errors: &mut TypeErrors,
+) {
+    let ((left, left_as), (right, right_as)) = (atom(ty, lhs), atom(ty, rhs));
+    let in_leaf = match (lhs, rhs) {
+        (_, None) => handle(left, lhs, rhs, out, errors),
+        (Some(_), Some(_)) if left_as != right_as => {
+            handle(left, lhs, rhs, out, errors);
+            handle(right, lhs, rhs, out, errors)
+        }
+        _ => handle(right, lhs, rhs, out, errors),
+    };
+    if !in_leaf {
+        match (lhs, rhs) {
+            (None, _) => out.added.member = true,
+            (_, None) => out.removed.member = true,
+            _ => {}
+        }
+    }
+}
+
+/// Says whether the values were compared as a whole.
+fn handle<'a>(
+    atom: Option<Atom<'a>>,
+    lhs: Option<&'a Value>,
+    rhs: Option<&'a Value>,
+    out: &mut Parts<'a>,
+    errors: &mut TypeErrors,
+) -> bool {
+    match atom {
+        None => false,
+        Some(Atom::Scalar(scalar)) => {
+            let error = |side, value: Option<&Value>| {
+                value.and_then(|value| scalar_error(scalar, value)).map(|error| format!("{side}: {error}"))
+            };
+            if let (Some(lhs), Some(rhs)) = (error("lhs", lhs), error("rhs", rhs)) {
+                errors.push(lhs);
+                errors.push(rhs);
+                return false;
+            }
+            out.leaf(lhs, rhs);
+            true
+        }
+        Some(Atom::Map(ty)) => {
+            let (left, right) = (as_map(lhs), as_map(rhs));
+            let empty = |map: Option<&Map>| map.is_none_or(Map::is_empty);
+            if ty.is_atomic() || (empty(left) && empty(right)) {
+                out.leaf(lhs, rhs);
+                return true;
+            }
+            map(left, right, ty, out, errors);
+            false
+        }
+        Some(Atom::List(ty)) => {
+            let (left, right) = (as_list(lhs), as_list(rhs));
+            let empty = |list: Option<&[Value]>| list.is_none_or(<[Value]>::is_empty);
+            if matches!(ty.relation(), ListRelation::Atomic) || (empty(left) && empty(right)) {
+                out.leaf(lhs, rhs);
+                return true;
+            }
+            list(left.unwrap_or_default(), right.unwrap_or_default(), ty, out, errors);
+            false
+        }
+    }
+}
+
+fn map<'a>(
+    lhs: Option<&'a Map>,
+    rhs: Option<&'a Map>,
+    ty: MapType<'a>,
+    out: &mut Parts<'a>,
+    errors: &mut TypeErrors,
+) {
+    for (name, lhs, rhs) in zip(lhs, rhs) {
+        let element = PathElement::Field(name);
+        // What has no type was refused when the object was validated.
+        let Some(ty) = field_type(ty, name) else { continue };
+        below(&element, lhs, rhs, ty, out, errors);
+    }
+}
+
+fn below<'a>(
+    element: &PathElement<'a>,
+    lhs: Option<&'a Value>,
+    rhs: Option<&'a Value>,
+    ty: MergeType<'a>,
+    out: &mut Parts<'a>,
+    errors: &mut TypeErrors,
+) {
+    let mut parts = Parts::default();
+    let before = errors.len();
+    value(lhs, rhs, ty, &mut parts, errors);
+    errors.prefix(before, element);
+    out.put(element, parts);
+}
+
+fn list<'a>(
+    lhs: &'a [Value],
+    rhs: &'a [Value],
+    ty: ListType<'a>,
+    out: &mut Parts<'a>,
+    errors: &mut TypeErrors,
+) {
+    // Items by what they are known by; several are a list's own duplicates.
+    let mut known: BTreeMap<PathElement<'a>, (Vec<&'a Value>, Vec<&'a Value>)> = BTreeMap::new();
+    for (side, list) in [lhs, rhs].into_iter().enumerate() {
+        for (i, item) in list.iter().enumerate() {
+            match items::element_of(ty, item) {
+                Ok(element) => {
+                    let (left, right) = known.entry(element).or_default();
+                    if side == 0 { left.push(item) } else { right.push(item) }
+                }
+                Err(why) => errors.push(format!("element {i}: {why}")),
+            }
+        }
+    }
+    let marker = || Node::LEAF;
+    for (element, (left, right)) in &known {
+        match (left.as_slice(), right.as_slice()) {
+            ([] | [_], [] | [_]) => {
+                below(element, left.first().copied(), right.first().copied(), ty.element(), out, errors);
+            }
+            ([_, _, ..], [_, _, ..]) => {
+                let same = left.len() == right.len() && left.iter().zip(right).all(|(l, r)| equal(l, r));
+                if !same {
+                    out.modified.below.put(element.clone(), marker());
+                }
+            }
+            ([_, _, ..], right) => {
+                if let Some(right) = right.first() {
+                    below(element, None, Some(right), ty.element(), out, errors);
+                }
+                out.removed.below.put(element.clone(), marker());
+            }
+            (left, [_, _, ..]) => {
+                if let Some(left) = left.first() {
+                    below(element, Some(left), None, ty.element(), out, errors);
+                }
+                out.added.below.put(element.clone(), marker());
+            }
+        }
+    }
+}
