@@ -12,11 +12,14 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -26,22 +29,28 @@ func main() {
 	scripts := flag.String("scripts", "../expectations", "folder with the scripts")
 	out := flag.String("out", "../expectations", "folder for the expectations")
 	only := flag.String("only", "", "comma-separated topics to record; all if empty")
+	serve := flag.String("serve", "", "record nothing: write a kubeconfig to this file and serve until interrupted")
 	verbose := flag.Bool("verbose", false, "print the server's log")
 	flag.Parse()
-	if err := record(*scripts, *out, *only, *verbose); err != nil {
+	if !*verbose {
+		klog.SetLogger(logr.Discard())
+	}
+	ctx, interrupted := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer interrupted()
+	err := withServer(func(base string, client *http.Client) error {
+		if *serve != "" {
+			return serveUntil(ctx, *serve, base)
+		}
+		return record(*scripts, *out, *only, base, client)
+	})
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(1)
 	}
 }
 
-func record(scripts, out, only string, verbose bool) error {
-	if !verbose {
-		klog.SetLogger(logr.Discard())
-	}
-	paths, err := filepath.Glob(filepath.Join(scripts, "*.script.json"))
-	if err != nil {
-		return err
-	}
+// withServer does the work while the real server runs.
+func withServer(work func(base string, client *http.Client) error) error {
 	dir, err := os.MkdirTemp("", "oracle-")
 	if err != nil {
 		return err
@@ -64,6 +73,31 @@ func record(scripts, out, only string, verbose bool) error {
 		<-ended
 		stopEtcd()
 	}()
+	return work(base, client)
+}
+
+// serveUntil lets other clients at the server. It asks for no credentials, but
+// kubectl does not start without any.
+func serveUntil(ctx context.Context, path, base string) error {
+	config := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: oracle, cluster: {server: %q, insecure-skip-tls-verify: true}}]
+users: [{name: anyone, user: {token: any}}]
+contexts: [{name: oracle, context: {cluster: oracle, user: anyone}}]
+current-context: oracle
+`, base)
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func record(scripts, out, only, base string, client *http.Client) error {
+	paths, err := filepath.Glob(filepath.Join(scripts, "*.script.json"))
+	if err != nil {
+		return err
+	}
 	steps := 0
 	var failures []error
 	for _, path := range paths {
