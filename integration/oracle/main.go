@@ -32,6 +32,8 @@ func main() {
 	serve := flag.String("serve", "", "record nothing: write a kubeconfig to this file and serve until interrupted")
 	verbose := flag.Bool("verbose", false, "print the server's log")
 	flag.Parse()
+	// What the server writes for itself is owned by a manager named for the program.
+	os.Args[0] = "kube-apiserver"
 	if !*verbose {
 		klog.SetLogger(logr.Discard())
 	}

@@ -38,6 +38,7 @@ var (
 	age         = regexp.MustCompile(`^(\d+[smhdy])+$`)
 	textRV      = regexp.MustCompile(`(resourceVersion"?: ?")(\d+)"`)
 	textTime    = regexp.MustCompile(`((?:creationTimestamp|deletionTimestamp|lastTransitionTime)"?: ?"?)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	entryTime   = regexp.MustCompile(`(\btime"?: ?"?)20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 	yamlManaged = regexp.MustCompile(`(?m)^( *)managedFields:\n`)
 	jsonManaged = regexp.MustCompile(`"managedFields": ?\[`)
 )
@@ -146,6 +147,8 @@ func (m *masker) metadata(node map[string]any, loose bool) map[string]any {
 		switch {
 		case key == "managedFields" && m.managedFields:
 			continue
+		case key == "managedFields":
+			child = m.managers(child)
 		case key == "resourceVersion" && digits.MatchString(text) && loose:
 			child = "<rv>"
 		case key == "resourceVersion" && digits.MatchString(text):
@@ -160,6 +163,39 @@ func (m *masker) metadata(node map[string]any, loose bool) map[string]any {
 		out[key] = child
 	}
 	return out
+}
+
+// scripted ends the times that a script may give an entry of managedFields; a
+// later one is the server's own.
+const scripted = "2020"
+
+// managers masks the times of managedFields that the server set and keeps
+// those that a script gave. Entries are ordered by operation and whole second
+// first: of those the server wrote in one run it depends on its speed which
+// share a second, so they get one order here.
+func (m *masker) managers(value any) any {
+	entries, ok := m.walk(value).([]any)
+	if !ok {
+		return value
+	}
+	place := func(entry any) string {
+		var place strings.Builder
+		for _, key := range []string{"operation", "time", "manager", "apiVersion", "subresource"} {
+			part, _ := lookup(entry, []string{key})
+			text, _ := part.(string)
+			place.WriteString(text + "\x00")
+		}
+		return place.String()
+	}
+	for _, entry := range entries {
+		member, _ := entry.(map[string]any)
+		if text, _ := member["time"].(string); timestamp.MatchString(text) && text >= scripted {
+			// Sorts behind every digit.
+			member["time"] = "<time>"
+		}
+	}
+	sort.SliceStable(entries, func(i, j int) bool { return place(entries[i]) < place(entries[j]) })
+	return entries
 }
 
 // text masks what is recognisable in any string: a message, a name, a body.
@@ -191,6 +227,9 @@ func (m *masker) document(text string) string {
 		return parts[1] + m.symbol("rv", parts[2]) + `"`
 	})
 	text = textTime.ReplaceAllString(text, "${1}<time>")
+	if !m.managedFields {
+		text = entryTime.ReplaceAllString(text, "${1}<time>")
+	}
 	return m.text(text)
 }
 

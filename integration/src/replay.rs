@@ -20,6 +20,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 mod compare;
+mod managers;
 mod script;
 
 pub use compare::Bindings;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::Response;
+use super::managers;
 use super::script::{Answer, Record, Step, Vars, lookup, substitute};
 
 /// The value that each numbered symbol stands for, one to one.
@@ -98,7 +99,7 @@ impl Comparison<'_> {
                 .push("", &format!("expected {} events, got {}: {kinds:?}", expected.len(), events.len()));
         }
         for (index, (expected, event)) in expected.iter().zip(events).enumerate() {
-            let event = self.cleaned(event);
+            let event = self.cleaned(event, differences);
             compare(&format!("event {index}"), expected, &event, self.bindings, differences);
         }
     }
@@ -128,7 +129,7 @@ impl Comparison<'_> {
             differences.push("body", &format!("is not JSON: {}", String::from_utf8_lossy(&response.body)));
             return;
         };
-        let ours = self.cleaned(&ours);
+        let ours = self.cleaned(&ours, differences);
         if let Some(body) = &expected.body {
             compare("", body, &ours, self.bindings, differences);
         }
@@ -140,10 +141,12 @@ impl Comparison<'_> {
         }
     }
 
-    fn cleaned(&self, value: &Value) -> Value {
+    fn cleaned(&self, value: &Value, differences: &mut Differences) -> Value {
         let mut value = value.clone();
         if self.managed_fields {
             drop_managed_fields(&mut value);
+        } else {
+            managers::settle(&mut value, &mut |fault| differences.push("managedFields", fault));
         }
         value
     }
