@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use kindom_api::{Map, Value, json};
 use kindom_schema::Schema;
 
+use crate::merge;
+
 pub(crate) fn corpus() -> Option<PathBuf> {
     let named = std::env::var_os("KINDOM_CORPUS").map(PathBuf::from);
     let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus"));
@@ -274,7 +276,7 @@ fn samples_get_the_references_verdict() {
 fn every_schema_compiles() {
     let Some(corpus) = corpus() else { return };
     let mut folders = vec![corpus];
-    let (mut compiled, mut refused) = (0, Vec::new());
+    let (mut compiled, mut places, mut refused) = (0, 0, Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
@@ -290,7 +292,10 @@ fn every_schema_compiles() {
                     }
                     for (name, version) in crd(document).versions {
                         match version.schema {
-                            Ok(_) => compiled += 1,
+                            Ok(schema) => {
+                                compiled += 1;
+                                places += merge::walk(schema.merge_type(), json::MAX_DEPTH);
+                            }
                             Err(errors) => refused.push(format!("{} {name}: {errors}", path.display())),
                         }
                     }
@@ -298,9 +303,10 @@ fn every_schema_compiles() {
             }
         }
     }
-    println!("compiled: {compiled}, refused: {}", refused.len());
+    println!("compiled: {compiled}, refused: {}; places to merge: {places}", refused.len());
     for line in &refused {
         println!("{line}");
     }
     assert!(refused.is_empty());
+    assert!(places > 100 * compiled, "{places}");
 }

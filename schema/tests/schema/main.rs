@@ -11,6 +11,7 @@
 mod corpus;
 mod differential;
 mod gnostic;
+mod merge;
 mod openapi;
 mod properties;
 mod recorded;

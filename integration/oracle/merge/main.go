@@ -1,0 +1,199 @@
+// Merge records how structured-merge-diff's schemas are made of registrations.
+//
+// It reads the cases of `cases.json`, has each published and converted by the
+// very code that the API server runs for apply, and writes the types that come
+// out, and those of the built-in types, to `expected.json` beside it.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	extensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/openapi"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kube-openapi/pkg/builder3"
+	"k8s.io/kube-openapi/pkg/schemaconv"
+	openapiutil "k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/schema"
+)
+
+func main() {
+	folder := flag.String("cases", "../expectations/merge", "folder with cases.json")
+	flag.Parse()
+	if err := record(*folder); err != nil {
+		fmt.Fprintln(os.Stderr, "merge:", err)
+		os.Exit(1)
+	}
+}
+
+// testCase is a version of a registration, as far as it says how objects merge.
+type testCase struct {
+	PreserveUnknownFields bool                             `json:"preserveUnknownFields"`
+	Schema                *apiextensionsv1.JSONSchemaProps `json:"schema"`
+}
+
+type recorded struct {
+	// Types are the named ones, Preserving the same for a registration that
+	// keeps unknown fields everywhere.
+	Types      map[string]reference `json:"types"`
+	Preserving map[string]reference `json:"preserving"`
+	Cases      map[string]reference `json:"cases"`
+}
+
+func record(folder string) error {
+	text, err := os.ReadFile(filepath.Join(folder, "cases.json"))
+	if err != nil {
+		return err
+	}
+	cases := map[string]testCase{}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&cases); err != nil {
+		return err
+	}
+	out := recorded{Types: map[string]reference{}, Preserving: map[string]reference{}, Cases: map[string]reference{}}
+	if err := builtIn(out.Types); err != nil {
+		return err
+	}
+	for name, one := range cases {
+		types := out.Types
+		if one.PreserveUnknownFields {
+			types = out.Preserving
+		}
+		shape, err := registered(one, types)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		out.Cases[name] = shape
+	}
+	text, err = json.MarshalIndent(out, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "expected.json"), append(text, '\n'), 0o644)
+}
+
+const root = "com.example.merge.v1.Case"
+
+// registered is what buildOpenAPIModelsForApply and NewTypeConverter make of a
+// registration; the types beside its own go to types.
+func registered(one testCase, types map[string]reference) (reference, error) {
+	version := apiextensionsv1.CustomResourceDefinitionVersion{Name: "v1", Served: true, Storage: true}
+	if one.Schema != nil {
+		version.Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: one.Schema}
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group:                 "merge.example.com",
+		Names:                 apiextensionsv1.CustomResourceDefinitionNames{Plural: "cases", Kind: "Case", ListKind: "CaseList"},
+		Scope:                 apiextensionsv1.NamespaceScoped,
+		Versions:              []apiextensionsv1.CustomResourceDefinitionVersion{version},
+		PreserveUnknownFields: one.PreserveUnknownFields,
+	}}
+	built, err := builder.BuildOpenAPIV3(crd, "v1", builder.Options{})
+	if err != nil {
+		return reference{}, err
+	}
+	merged, err := builder.MergeSpecsV3(built)
+	if err != nil {
+		return reference{}, err
+	}
+	smd, err := schemaconv.ToSchemaFromOpenAPI(merged.Components.Schemas, one.PreserveUnknownFields)
+	if err != nil {
+		return reference{}, err
+	}
+	var own reference
+	for _, def := range smd.Types {
+		switch def.Name {
+		case root:
+			own = atom(def.Atom)
+		case root + "List":
+		default:
+			types[def.Name] = atom(def.Atom)
+		}
+	}
+	return own, nil
+}
+
+// builtIn adds the types that the server itself has.
+func builtIn(types map[string]reference) error {
+	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)
+	namer := openapinamer.NewDefinitionNamer(extensionsapiserver.Scheme, scheme.Scheme)
+	config := genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	models := map[string]*spec.Schema{}
+	for _, object := range []any{
+		&apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1beta1.CustomResourceDefinition{}, &autoscalingv1.Scale{},
+	} {
+		built, err := builder3.BuildOpenAPIDefinitionsForResources(config, openapiutil.GetCanonicalTypeName(object))
+		if err != nil {
+			return err
+		}
+		for name, model := range built {
+			models[name] = model
+		}
+	}
+	smd, err := schemaconv.ToSchemaFromOpenAPI(models, false)
+	if err != nil {
+		return err
+	}
+	for _, def := range smd.Types {
+		types[def.Name] = atom(def.Atom)
+	}
+	// What no API server of this module has, clients have.
+	converter := applyconfigurations.NewTypeConverter(scheme.Scheme)
+	namespace, err := converter.ObjectToTyped(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}})
+	if err != nil {
+		return err
+	}
+	return closure(namespace.Schema(), namespace.TypeRef(), types)
+}
+
+// closure adds a named type and all that it refers to.
+func closure(all *schema.Schema, of schema.TypeRef, types map[string]reference) error {
+	if of.NamedType == nil {
+		return within(all, of.Inlined, types)
+	}
+	if _, ok := types[*of.NamedType]; ok {
+		return nil
+	}
+	def, ok := all.FindNamedType(*of.NamedType)
+	if !ok {
+		return fmt.Errorf("there is no type %s", *of.NamedType)
+	}
+	types[def.Name] = atom(def.Atom)
+	return within(all, def.Atom, types)
+}
+
+func within(all *schema.Schema, of schema.Atom, types map[string]reference) error {
+	below := []schema.TypeRef{}
+	if of.List != nil {
+		below = append(below, of.List.ElementType)
+	}
+	if of.Map != nil {
+		below = append(below, of.Map.ElementType)
+		for _, field := range of.Map.Fields {
+			below = append(below, field.Type)
+		}
+	}
+	for _, one := range below {
+		if err := closure(all, one, types); err != nil {
+			return err
+		}
+	}
+	return nil
+}
