@@ -141,7 +141,8 @@ fn updated(
     typed("live", live)?;
     let failed = |why: String| format!("failed to update ManagedFields ({}): {why}", name_of(new));
     let live = updater.views(Cow::Borrowed(live), &managers).map_err(failed)?;
-    let new = updater.views(Cow::Borrowed(new), &managers).map_err(failed)?;
+    let new_view = |why| failed(format!("failed to convert new object: {why}"));
+    let new = updater.views(Cow::Borrowed(new), &managers).map_err(new_view)?;
     let managers = updater.reconcile(&live, managers);
     let (mut managers, set) = updater.update(&live, &new, managers).map_err(failed)?;
     credit(&mut managers, id, strip(set), updater.api_version, scope.now);
@@ -338,7 +339,9 @@ fn applied<'v>(
     let fields = updater.configured(patch);
     managers.insert(applier.clone(), Managed { fields, api_version: updater.api_version.into(), time });
     let merged = updater.merged(live, patch, &managers, applier, last.as_ref())?;
-    let merged_views = updater.views(Cow::Owned(merged), &managers)?;
+    let merged_views = updater
+        .views(Cow::Owned(merged), &managers)
+        .map_err(|why| format!("failed to convert new object: {why}"))?;
 
     let taken = updater.applied(&live_views, &merged_views, managers, applier, force);
     let (mut managers, changed) = taken.map_err(|why| match why {
