@@ -155,8 +155,8 @@ fn credit<'v>(managers: &mut Managers<'v>, id: Id<'v>, fields: Set<'v>, api_vers
     if fields.is_empty() {
         return;
     }
-    let before = managers.remove(&id);
-    let fields = before.map_or_else(|| fields.clone(), |before| fields.union(&before.fields));
+    let before = managers.remove(&id).map(|before| before.fields).unwrap_or_default();
+    let fields = fields.with(before);
     managers.insert(id, Managed { fields, api_version: api_version.into(), time: Some(now.into()) });
 }
 

@@ -144,6 +144,19 @@ impl<'a> Set<'a> {
         }
     }
 
+    /// Adds what is at an element that comes behind all that are there, if it is anything.
+    pub(crate) fn push(&mut self, element: PathElement<'a>, node: Node<'a>) {
+        debug_assert!(self.entries.last().is_none_or(|last| last.element < element));
+        if !node.is_empty() {
+            self.entries.push(Entry { element, at: node });
+        }
+    }
+
+    /// The set of no field, with room for so many elements.
+    pub(crate) fn with_room(elements: usize) -> Self {
+        Self { entries: Vec::with_capacity(elements) }
+    }
+
     /// Puts something else at an entry's element, which is not nothing.
     pub(crate) fn replace(&mut self, i: usize, node: Node<'a>) {
         if let Some(entry) = self.entries.get_mut(i) {
@@ -167,9 +180,21 @@ impl<'a> Set<'a> {
         })
     }
 
+    /// What is in either, without a copy where one of them is empty.
+    pub(crate) fn with(self, other: Self) -> Self {
+        match (self.is_empty(), other.is_empty()) {
+            (true, _) => other,
+            (_, true) => self,
+            _ => self.union(&other),
+        }
+    }
+
     /// What is in both.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
+        if self.is_empty() || other.is_empty() {
+            return Self::new();
+        }
         self.zip(other, |a, b| match (a, b) {
             (Some(a), Some(b)) => {
                 Node { member: a.member && b.member, below: a.below.intersection(&b.below) }

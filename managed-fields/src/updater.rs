@@ -186,7 +186,7 @@ impl<'a> Updater<'a> {
             let changed = managed
                 .fields
                 .intersection(&difference.modified)
-                .union(&managed.fields.intersection(&difference.added));
+                .with(managed.fields.intersection(&difference.added));
             if !changed.is_empty() {
                 if !force {
                     conflicts.push(Conflict { manager: id.clone(), fields: changed });
@@ -216,7 +216,7 @@ impl<'a> Updater<'a> {
         'a: 'v,
     {
         match self.take(live, new, managers, None, true) {
-            Ok((managers, difference)) => Ok((managers, difference.modified.union(&difference.added))),
+            Ok((managers, difference)) => Ok((managers, difference.modified.with(difference.added))),
             Err(UpdateError::Failed(why)) => Err(why),
             Err(UpdateError::Conflicts(_)) => Err("conflicts under force".to_owned()),
         }

@@ -6,7 +6,7 @@ use kindom_api::{Map, Value};
 use kindom_schema::merge::{ListRelation, ListType, MapType, MergeType};
 
 use super::validate::scalar_error;
-use super::{Atom, TypeErrors, as_list, as_map, atom, field_type, items, zip};
+use super::{Atom, TypeErrors, atom, field_type, items, zip};
 use crate::element::equal;
 use crate::set::Node;
 use crate::{PathElement, Set};
@@ -52,12 +52,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn leaf(&mut self, lhs: Option<&Value>, rhs: Option<&Value>) {
-        match (lhs, rhs) {
-            (None, _) => self.added.member = true,
-            (_, None) => self.removed.member = true,
-            (Some(lhs), Some(rhs)) => self.modified.member |= !equal(lhs, rhs),
-        }
+    fn leaf(&mut self, lhs: &Value, rhs: &Value) {
+        self.modified.member |= !equal(lhs, rhs);
     }
 }
 
@@ -69,7 +65,7 @@ pub(crate) fn compare<'a>(
 ) -> Result<Difference<'a>, TypeErrors> {
     let mut errors = TypeErrors::default();
     let mut parts = Parts::default();
-    value(Some(lhs), Some(rhs), ty, &mut parts, &mut errors);
+    both(lhs, rhs, ty, &mut parts, &mut errors);
     errors.into_result(Difference {
         removed: parts.removed.below,
         modified: parts.modified.below,
@@ -77,72 +73,50 @@ pub(crate) fn compare<'a>(
     })
 }
 
-fn value<'a>(
-    lhs: Option<&'a Value>,
-    rhs: Option<&'a Value>,
-    ty: MergeType<'a>,
+fn both<'a>(lhs: &'a Value, rhs: &'a Value, ty: MergeType<'a>, out: &mut Parts<'a>, errors: &mut TypeErrors) {
+    let ((left, left_as), (right, right_as)) = (atom(ty, Some(lhs)), atom(ty, Some(rhs)));
+    if left_as != right_as {
+        handle(left, lhs, rhs, out, errors);
+    }
+    handle(right, lhs, rhs, out, errors);
+}
+
+fn handle<'a>(
+    atom: Option<Atom<'a>>,
+    lhs: &'a Value,
+    rhs: &'a Value,
     out: &mut Parts<'a>,
     errors: &mut TypeErrors,
 ) {
-    let ((left, left_as), (right, right_as)) = (atom(ty, lhs), atom(ty, rhs));
-    let in_leaf = match (lhs, rhs) {
-        (_, None) => handle(left, lhs, rhs, out, errors),
-        (Some(_), Some(_)) if left_as != right_as => {
-            handle(left, lhs, rhs, out, errors);
-            handle(right, lhs, rhs, out, errors)
-        }
-        _ => handle(right, lhs, rhs, out, errors),
-    };
-    if !in_leaf {
-        match (lhs, rhs) {
-            (None, _) => out.added.member = true,
-            (_, None) => out.removed.member = true,
-            _ => {}
-        }
-    }
-}
-
-/// Says whether the values were compared as a whole.
-fn handle<'a>(
-    atom: Option<Atom<'a>>,
-    lhs: Option<&'a Value>,
-    rhs: Option<&'a Value>,
-    out: &mut Parts<'a>,
-    errors: &mut TypeErrors,
-) -> bool {
     match atom {
-        None => false,
+        None => {}
         Some(Atom::Scalar(scalar)) => {
-            let error = |side, value: Option<&Value>| {
-                value.and_then(|value| scalar_error(scalar, value)).map(|error| format!("{side}: {error}"))
-            };
-            if let (Some(lhs), Some(rhs)) = (error("lhs", lhs), error("rhs", rhs)) {
-                errors.push(lhs);
-                errors.push(rhs);
-                return false;
+            let error = |side, value| scalar_error(scalar, value).map(|error| format!("{side}: {error}"));
+            match (error("lhs", lhs), error("rhs", rhs)) {
+                (Some(lhs), Some(rhs)) => {
+                    errors.push(lhs);
+                    errors.push(rhs);
+                }
+                _ => out.leaf(lhs, rhs),
             }
-            out.leaf(lhs, rhs);
-            true
         }
         Some(Atom::Map(ty)) => {
-            let (left, right) = (as_map(lhs), as_map(rhs));
+            let (left, right) = (lhs.as_object(), rhs.as_object());
             let empty = |map: Option<&Map>| map.is_none_or(Map::is_empty);
             if ty.is_atomic() || (empty(left) && empty(right)) {
                 out.leaf(lhs, rhs);
-                return true;
+            } else {
+                map(left, right, ty, out, errors);
             }
-            map(left, right, ty, out, errors);
-            false
         }
         Some(Atom::List(ty)) => {
-            let (left, right) = (as_list(lhs), as_list(rhs));
+            let (left, right) = (lhs.as_array(), rhs.as_array());
             let empty = |list: Option<&[Value]>| list.is_none_or(<[Value]>::is_empty);
             if matches!(ty.relation(), ListRelation::Atomic) || (empty(left) && empty(right)) {
                 out.leaf(lhs, rhs);
-                return true;
+            } else {
+                list(left.unwrap_or_default(), right.unwrap_or_default(), ty, out, errors);
             }
-            list(left.unwrap_or_default(), right.unwrap_or_default(), ty, out, errors);
-            false
         }
     }
 }
@@ -155,6 +129,10 @@ fn map<'a>(
     errors: &mut TypeErrors,
 ) {
     for (name, lhs, rhs) in zip(lhs, rhs) {
+        if lhs.is_some_and(|value| !matches!(value, Value::Object(_) | Value::Array(_))) && lhs == rhs {
+            // Whatever its type: most fields are as they were.
+            continue;
+        }
         let element = PathElement::Field(name);
         // What has no type was refused when the object was validated.
         let Some(ty) = field_type(ty, name) else { continue };
@@ -172,9 +150,39 @@ fn below<'a>(
 ) {
     let mut parts = Parts::default();
     let before = errors.len();
-    value(lhs, rhs, ty, &mut parts, errors);
+    match (lhs, rhs) {
+        (Some(lhs), Some(rhs)) => both(lhs, rhs, ty, &mut parts, errors),
+        (None, Some(rhs)) => parts.added = all(rhs, ty, errors),
+        (Some(lhs), None) => parts.removed = all(lhs, ty, errors),
+        (None, None) => {}
+    }
     errors.prefix(before, element);
     out.put(element, parts);
+}
+
+/// All fields of a value that only one of the two has: each place in it, down to what has one owner.
+fn all<'a>(value: &'a Value, ty: MergeType<'a>, errors: &mut TypeErrors) -> Node<'a> {
+    let below = match (atom(ty, Some(value)).0, value) {
+        (Some(Atom::Map(ty)), Value::Object(fields)) if !ty.is_atomic() => {
+            let mut below = Set::with_room(fields.len());
+            for (name, value) in fields.iter() {
+                let Some(ty) = field_type(ty, name) else { continue };
+                let before = errors.len();
+                let node = all(value, ty, errors);
+                let element = PathElement::Field(name);
+                errors.prefix(before, &element);
+                below.push(element, node);
+            }
+            below
+        }
+        (Some(Atom::List(ty)), Value::Array(items)) if !matches!(ty.relation(), ListRelation::Atomic) => {
+            let mut parts = Parts::default();
+            list(&[], items, ty, &mut parts, errors);
+            parts.added.below
+        }
+        _ => Set::new(),
+    };
+    Node { member: true, below }
 }
 
 fn list<'a>(
@@ -184,6 +192,9 @@ fn list<'a>(
     out: &mut Parts<'a>,
     errors: &mut TypeErrors,
 ) {
+    if lhs == rhs {
+        return;
+    }
     // Items by what they are known by; several are a list's own duplicates.
     let mut known: BTreeMap<PathElement<'a>, (Vec<&'a Value>, Vec<&'a Value>)> = BTreeMap::new();
     for (side, list) in [lhs, rhs].into_iter().enumerate() {
