@@ -9,6 +9,7 @@ mod reconcile;
 mod remove;
 mod to_set;
 mod validate;
+mod whole;
 
 use std::fmt;
 
@@ -21,6 +22,7 @@ pub(crate) use reconcile::reconcile;
 pub(crate) use remove::{remove, with_named_fields};
 pub(crate) use to_set::to_set;
 pub(crate) use validate::{Duplicates, validate};
+pub(crate) use whole::whole;
 
 /// What is wrong with a value, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
