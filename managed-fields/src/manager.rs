@@ -10,7 +10,7 @@ use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::{Map, Value, json, object};
 
 use crate::entries::{self, Id, Managed, Managers};
-use crate::typed::{Duplicates, TypeErrors, compare, to_set, validate, whole};
+use crate::typed::{Duplicates, TypeErrors, compare, to_set, validate};
 use crate::updater::{Conflict, UpdateError, Updater};
 use crate::{PathElement, Set, Versions};
 
@@ -102,7 +102,6 @@ pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager:
             // Not tracked so far.
             (None, None)
         } else {
-            let is_new = live.is_none();
             let empty;
             let live = match live {
                 Some(live) => live,
@@ -113,12 +112,6 @@ pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager:
             };
             let tracked = updater(scope, &api_version).and_then(|updater| {
                 let id = Id::new(manager, false, &api_version, scope.subresource);
-                if is_new
-                    && managers.is_empty()
-                    && let Some(fields) = whole(new, updater.ty)
-                {
-                    return Ok(created(scope, &updater, fields, id));
-                }
                 updated(scope, &updater, live, new, managers, id)
             });
             match tracked {
@@ -129,14 +122,6 @@ pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager:
     };
     set_entries(new, entries);
     why
-}
-
-/// As [`updated`] for an object that there was not, of which these are all fields.
-fn created(scope: &Scope<'_>, updater: &Updater<'_>, fields: Set<'_>, id: Id<'_>) -> Option<Value> {
-    let fields = fields.without_fields(updater.versions.reset_fields(updater.api_version));
-    let mut managers = Managers::new();
-    credit(&mut managers, id, strip(fields), updater.api_version, scope.now);
-    entries::encode(&managers)
 }
 
 fn updated(

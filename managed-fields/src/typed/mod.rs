@@ -9,7 +9,6 @@ mod reconcile;
 mod remove;
 mod to_set;
 mod validate;
-mod whole;
 
 use std::fmt;
 
@@ -22,7 +21,6 @@ pub(crate) use reconcile::reconcile;
 pub(crate) use remove::{remove, with_named_fields};
 pub(crate) use to_set::to_set;
 pub(crate) use validate::{Duplicates, validate};
-pub(crate) use whole::whole;
 
 /// What is wrong with a value, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod applies;
+mod properties;
 mod support;
 mod updates;
