@@ -135,16 +135,22 @@ pub(crate) fn encode(managers: &Managers<'_>) -> Option<Value> {
             .then_with(|| a_of.api_version.cmp(&b_of.api_version))
             .then_with(|| a.subresource.cmp(&b.subresource))
     });
-    let entries: Vec<Value> = sorted.into_iter().map(|(id, managed, _)| entry(id, managed)).collect();
+    let entries: Vec<Value> = sorted
+        .into_iter()
+        .map(|(id, managed, _)| {
+            entry(id, &managed.api_version, managed.time.as_deref(), fields_v1::encode(&managed.fields))
+        })
+        .collect();
     (!entries.is_empty()).then_some(Value::Array(entries))
 }
 
-fn entry(id: &Id<'_>, managed: &Managed<'_>) -> Value {
+/// An entry; `fields` is a set in its wire form.
+pub(crate) fn entry(id: &Id<'_>, api_version: &str, time: Option<&str>, fields: Value) -> Value {
     let mut out: Vec<(Box<str>, Value)> = Vec::with_capacity(7);
     let mut put = |name: &str, value: Value| out.push((name.into(), value));
-    put("apiVersion", (&*managed.api_version).into());
+    put("apiVersion", api_version.into());
     put("fieldsType", "FieldsV1".into());
-    put("fieldsV1", fields_v1::encode(&managed.fields));
+    put("fieldsV1", fields);
     if !id.manager.is_empty() {
         put("manager", (&*id.manager).into());
     }
@@ -152,8 +158,8 @@ fn entry(id: &Id<'_>, managed: &Managed<'_>) -> Value {
     if !id.subresource.is_empty() {
         put("subresource", (&*id.subresource).into());
     }
-    if let Some(time) = &managed.time {
-        put("time", (&**time).into());
+    if let Some(time) = time {
+        put("time", time.into());
     }
     Map::from_entries(out).into()
 }

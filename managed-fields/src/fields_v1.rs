@@ -10,7 +10,7 @@ use crate::set::Node;
 use crate::{PathElement, Set};
 
 /// The key under which a set says that the element that it is about is a member itself.
-const SELF: &str = ".";
+pub(crate) const SELF: &str = ".";
 
 /// What is no set of fields.
 #[derive(Debug, thiserror::Error)]
@@ -103,9 +103,18 @@ fn contents(set: &Set<'_>, is_member: bool) -> Map {
     Map::from_entries(entries)
 }
 
-fn key(element: &PathElement<'_>) -> Box<str> {
+/// The key of a field of a map.
+pub(crate) fn field_key(name: &str) -> Box<str> {
+    let mut key = String::with_capacity(2 + name.len());
+    key.push_str("f:");
+    key.push_str(name);
+    key.into_boxed_str()
+}
+
+/// The key of an element.
+pub(crate) fn key(element: &PathElement<'_>) -> Box<str> {
     match element {
-        PathElement::Field(name) => ["f:", name].concat().into(),
+        PathElement::Field(name) => field_key(name),
         PathElement::Key(fields) => format!("k:{}", key_object(fields)).into(),
         PathElement::Value(value) => format!("v:{value}").into(),
         PathElement::Index(index) => format!("i:{index}").into(),

@@ -15,6 +15,7 @@ mod manager;
 pub mod scale;
 mod set;
 mod typed;
+mod unmanaged;
 mod updater;
 
 pub use element::PathElement;

@@ -10,7 +10,8 @@ use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::{Map, Value, json, object};
 
 use crate::entries::{self, Id, Managed, Managers};
-use crate::typed::{Duplicates, TypeErrors, compare, to_set, validate};
+use crate::typed::{Duplicates, compare, created, to_set, validate_object};
+use crate::unmanaged::strip;
 use crate::updater::{Conflict, UpdateError, Updater};
 use crate::{PathElement, Set, Versions};
 
@@ -25,20 +26,6 @@ const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// How many bytes the annotations of an object may have (`ValidateAnnotationsSize`).
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-
-/// What nobody manages (`stripmeta.go`).
-const UNMANAGED: [&str; 3] = ["apiVersion", "kind", "metadata"];
-const UNMANAGED_METADATA: [&str; 9] = [
-    "clusterName",
-    "creationTimestamp",
-    "generation",
-    "managedFields",
-    "name",
-    "namespace",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
 
 /// What holds for a write.
 #[derive(Clone, Copy)]
@@ -86,6 +73,13 @@ pub struct Cause {
 pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager: &str) -> Option<String> {
     let said = take_entries(new);
     let api_version = scope.gvk.api_version();
+    if live.is_none()
+        && said.is_none()
+        && let Some(entries) = of_created(scope, new, manager, &api_version)
+    {
+        set_entries(new, entries);
+        return None;
+    }
     let (entries, why) = {
         let live_list = live.and_then(entries::of);
         let of_live = || entries::decode(live_list).unwrap_or_default();
@@ -124,6 +118,17 @@ pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager:
     why
 }
 
+/// The entries of a new object; none where it is not of its type.
+fn of_created(scope: &Scope<'_>, new: &Value, manager: &str, api_version: &str) -> Option<Option<Value>> {
+    let ty = scope.versions.merge_type(api_version)?;
+    let fields = created(new, ty, scope.versions.reset_fields(api_version))?;
+    if fields.as_object().is_some_and(Map::is_empty) {
+        return Some(None);
+    }
+    let id = Id::new(manager, false, api_version, scope.subresource);
+    Some(Some(vec![entries::entry(&id, api_version, Some(scope.now), fields)].into()))
+}
+
 fn updated(
     scope: &Scope<'_>,
     updater: &Updater<'_>,
@@ -132,13 +137,13 @@ fn updated(
     managers: Managers<'_>,
     id: Id<'_>,
 ) -> Result<Option<Value>, String> {
-    let typed = |what: &str, object: &Value| {
-        validate_object(object, updater, Duplicates::Allowed).map_err(|errors| {
+    let typed = |what: &str, object: &Value, known| {
+        validate_object(object, updater.ty, Duplicates::Allowed, known).map_err(|errors| {
             format!("failed to convert {what} object ({}) to smd typed: {errors}", name_of(object))
         })
     };
-    typed("new", new)?;
-    typed("live", live)?;
+    typed("new", new, None)?;
+    typed("live", live, Some(new))?;
     let failed = |why: String| format!("failed to update ManagedFields ({}): {why}", name_of(new));
     let live = updater.views(Cow::Borrowed(live), &managers).map_err(failed)?;
     let new_view = |why| failed(format!("failed to convert new object: {why}"));
@@ -268,7 +273,7 @@ fn before_first_apply<'v>(
     empty: &'v Value,
     live: &'v Value,
 ) -> Result<Managers<'v>, String> {
-    validate_object(live, updater, Duplicates::Allowed).map_err(|errors| {
+    validate_object(live, updater.ty, Duplicates::Allowed, None).map_err(|errors| {
         format!("failed to convert new object ({}) to smd typed: {errors}", name_of(live))
     })?;
     let difference = compare(empty, live, updater.ty).map_err(|errors| {
@@ -327,7 +332,7 @@ fn applied<'v>(
 ) -> Result<(Value, Option<Value>), Refusal> {
     let Config { live, patch, applier } = config;
     let typed = |what: &str, object: &Value, duplicates| {
-        validate_object(object, updater, duplicates)
+        validate_object(object, updater.ty, duplicates, None)
             .map_err(|errors| format!("failed to create typed {what} object ({}): {errors}", name_of(object)))
     };
     typed("patch", patch, Duplicates::Refused)?;
@@ -386,8 +391,8 @@ fn last_applied_fields<'v>(updater: &Updater<'v>, live: &'v Value, last: &'v Val
     if !has_kind || said != Some(updater.api_version) {
         return None;
     }
-    validate_object(live, updater, Duplicates::Refused).ok()?;
-    validate_object(last, updater, Duplicates::Refused).ok()?;
+    validate_object(live, updater.ty, Duplicates::Refused, None).ok()?;
+    validate_object(last, updater.ty, Duplicates::Refused, None).ok()?;
     let difference = compare(last, live, updater.ty).ok()?;
     let fields = to_set(last, updater.ty);
     Some(
@@ -491,30 +496,6 @@ fn updater<'a>(scope: &Scope<'a>, api_version: &'a str) -> Result<Updater<'a>, S
     let ty = scope.versions.merge_type(api_version);
     let ty = ty.ok_or_else(|| format!("no corresponding type for {}", gvk_text(scope.gvk)))?;
     Ok(Updater { versions: scope.versions, api_version, ty })
-}
-
-/// Whether an object is of its type; entries that it has are not looked at.
-fn validate_object(object: &Value, updater: &Updater<'_>, duplicates: Duplicates) -> Result<(), TypeErrors> {
-    validate(object, updater.ty, duplicates, Some(("metadata", "managedFields")))
-}
-
-/// Fields without those that nobody manages (`stripMetaManager`); what is below one of them stays.
-fn strip(mut fields: Set<'_>) -> Set<'_> {
-    fields.keep(|element, node| {
-        let PathElement::Field(name) = element else { return };
-        if !UNMANAGED.contains(name) {
-            return;
-        }
-        node.member = false;
-        if *name == "metadata" {
-            node.below.keep(|element, node| {
-                let unmanaged =
-                    matches!(element, PathElement::Field(name) if UNMANAGED_METADATA.contains(name));
-                node.member &= !unmanaged;
-            });
-        }
-    });
-    fields
 }
 
 /// What an object of a kind is before anything is said of it.

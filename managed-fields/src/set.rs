@@ -65,6 +65,17 @@ impl<'a> Set<'a> {
         }
     }
 
+    /// Whether all that is in it is in another one as well.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.entries.iter().all(|entry| {
+            let there = other.at(&entry.element);
+            there.is_some_and(|there| {
+                (there.member || !entry.at.member) && entry.at.below.is_within(&there.below)
+            })
+        })
+    }
+
     /// Adds a path.
     pub fn insert(&mut self, path: &[PathElement<'a>]) {
         match path {

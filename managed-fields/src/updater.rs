@@ -99,7 +99,7 @@ impl<'a> Updater<'a> {
             return Ok(Cow::Borrowed(object));
         }
         let converted = self.versions.convert(object, api_version)?;
-        validate(&converted, self.type_in(api_version)?, Duplicates::Refused, None)
+        validate(&converted, self.type_in(api_version)?, Duplicates::Refused)
             .map_err(|errors| ConvertError::Failed(errors.to_string()))?;
         Ok(Cow::Owned(converted))
     }
@@ -234,7 +234,14 @@ impl<'a> Updater<'a> {
     ) -> Result<Value, String> {
         let merged =
             merge(live, config, self.ty).map_err(|errors| format!("failed to merge config: {errors}"))?;
-        match last.filter(|last| !last.fields.is_empty()) {
+        // What is said again is kept by the applier itself: nothing goes. (A conversion to another version could fail.)
+        let one_version =
+            || managers.values().chain(last).all(|managed| managed.api_version == self.api_version);
+        let says_again = |last: &Managed<'_>| {
+            let now = managers.get(applier);
+            now.is_some_and(|now| last.fields.is_within(&now.fields)) && one_version()
+        };
+        match last.filter(|last| !says_again(last)) {
             None => Ok(merged),
             Some(last) => self
                 .prune(merged, managers, applier, last)

@@ -57,7 +57,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What has to change in `lhs` to make it `rhs`.
+/// What has to change in `lhs` to make it `rhs`; both are valid, but for what stands twice.
 pub(crate) fn compare<'a>(
     lhs: &'a Value,
     rhs: &'a Value,
@@ -128,11 +128,8 @@ fn map<'a>(
     out: &mut Parts<'a>,
     errors: &mut TypeErrors,
 ) {
-    for (name, lhs, rhs) in zip(lhs, rhs) {
-        if lhs.is_some_and(|value| !matches!(value, Value::Object(_) | Value::Array(_))) && lhs == rhs {
-            // Whatever its type: most fields are as they were.
-            continue;
-        }
+    // What is valid and the same has no difference, whatever its type.
+    for (name, lhs, rhs) in zip(lhs, rhs).filter(|(_, lhs, rhs)| lhs != rhs) {
         let element = PathElement::Field(name);
         // What has no type was refused when the object was validated.
         let Some(ty) = field_type(ty, name) else { continue };
@@ -211,6 +208,7 @@ fn list<'a>(
     let marker = || Node::LEAF;
     for (element, (left, right)) in &known {
         match (left.as_slice(), right.as_slice()) {
+            ([left], [right]) if left == right => {}
             ([] | [_], [] | [_]) => {
                 below(element, left.first().copied(), right.first().copied(), ty.element(), out, errors);
             }

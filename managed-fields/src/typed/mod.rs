@@ -3,6 +3,7 @@
 //! They recurse as deeply as values and sets nest, which `kindom_api::json::MAX_DEPTH` bounds.
 
 mod compare;
+mod created;
 mod items;
 mod merge;
 mod reconcile;
@@ -16,11 +17,12 @@ use kindom_api::{Map, Value};
 use kindom_schema::merge::{ListType, MapType, MergeType, Scalar};
 
 pub(crate) use compare::{Difference, compare};
+pub(crate) use created::created;
 pub(crate) use merge::merge;
 pub(crate) use reconcile::reconcile;
 pub(crate) use remove::{remove, with_named_fields};
 pub(crate) use to_set::to_set;
-pub(crate) use validate::{Duplicates, validate};
+pub(crate) use validate::{Duplicates, validate, validate_object};
 
 /// What is wrong with a value, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,26 +16,34 @@ pub(crate) enum Duplicates {
 }
 
 /// Whether a value is of a type. Of several fields that no type declares in a map, only the first one by name is told.
-/// `unseen` is a field of a top-level field that is not looked at.
-pub(crate) fn validate(
-    value: &Value,
+pub(crate) fn validate(value: &Value, ty: MergeType<'_>, duplicates: Duplicates) -> Result<(), TypeErrors> {
+    let mut walk = Walk { duplicates, errors: TypeErrors::default() };
+    walk.value(value, ty, None);
+    walk.errors.into_result(())
+}
+
+/// Whether an object is of its type. The entries that it has are not looked at, nor is what is as in `valid`.
+pub(crate) fn validate_object(
+    object: &Value,
     ty: MergeType<'_>,
     duplicates: Duplicates,
-    unseen: Option<(&str, &str)>,
+    valid: Option<&Value>,
 ) -> Result<(), TypeErrors> {
     let mut walk = Walk { duplicates, errors: TypeErrors::default() };
-    match (atom(ty, Some(value)).0, value, unseen) {
-        (Some(Atom::Map(ty)), Value::Object(map), Some((field, unseen))) => {
-            walk.map(map, ty, |walk, name, value, ty| match (ty.map().filter(|_| name == field), value) {
-                (Some(ty), Value::Object(map)) => walk.map(map, ty, |walk, name, value, ty| {
-                    if name != unseen {
-                        walk.value(value, ty);
-                    }
-                }),
-                _ => walk.value(value, ty),
+    match (atom(ty, Some(object)).0, object) {
+        (Some(Atom::Map(ty)), Value::Object(map)) => {
+            walk.map(map, ty, valid, |walk, name, value, ty, valid| match (ty.map(), value) {
+                (Some(ty), Value::Object(map)) if name == "metadata" => {
+                    walk.map(map, ty, valid, |walk, name, value, ty, valid| {
+                        if name != "managedFields" {
+                            walk.value(value, ty, valid);
+                        }
+                    });
+                }
+                _ => walk.value(value, ty, valid),
             });
         }
-        _ => walk.value(value, ty),
+        _ => walk.value(object, ty, None),
     }
     walk.errors.into_result(())
 }
@@ -67,7 +75,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn value(&mut self, value: &Value, ty: MergeType<'_>) {
+    fn value(&mut self, value: &Value, ty: MergeType<'_>, valid: Option<&Value>) {
         match (atom(ty, Some(value)).0, value) {
             (Some(Atom::Scalar(scalar)), value) => {
                 if let Some(error) = scalar_error(scalar, value) {
@@ -76,7 +84,7 @@ impl Walk {
             }
             (Some(Atom::Map(_) | Atom::List(_)), Value::Null) | (None, _) => {}
             (Some(Atom::Map(ty)), Value::Object(map)) => {
-                self.map(map, ty, |walk, _, value, ty| walk.value(value, ty))
+                self.map(map, ty, valid, |walk, _, value, ty, valid| walk.value(value, ty, valid));
             }
             (Some(Atom::List(ty)), Value::Array(items)) => self.list(items, ty),
             (Some(Atom::Map(_)), other) => {
@@ -88,12 +96,22 @@ impl Walk {
         }
     }
 
-    fn map(&mut self, map: &Map, ty: MapType<'_>, look: impl Fn(&mut Self, &str, &Value, MergeType<'_>)) {
+    fn map<'v>(
+        &mut self,
+        map: &Map,
+        ty: MapType<'_>,
+        valid: Option<&'v Value>,
+        look: impl Fn(&mut Self, &str, &Value, MergeType<'_>, Option<&'v Value>),
+    ) {
         for (name, value) in map.iter() {
+            let valid = valid.and_then(|valid| valid.get(name));
+            if valid == Some(value) {
+                continue;
+            }
             let before = self.errors.len();
             let field = super::field_type(ty, name);
             match field {
-                Some(ty) => look(self, name, value, ty),
+                Some(ty) => look(self, name, value, ty, valid),
                 None => self.errors.push("field not declared in schema"),
             }
             self.errors.prefix(before, &PathElement::Field(name));
@@ -119,7 +137,7 @@ impl Walk {
                 self.errors.push(format!("duplicate entries for key {step}"));
             }
             let before = self.errors.len();
-            self.value(item, ty.element());
+            self.value(item, ty.element(), None);
             self.errors.prefix(before, &step);
         }
     }
