@@ -1,5 +1,6 @@
 //! What is measured, a file for each part.
 
+pub(crate) mod applies;
 pub(crate) mod lists;
 pub(crate) mod registrations;
 pub(crate) mod startup;
@@ -30,10 +31,10 @@ pub(crate) struct Counts {
     /// Requests of each of the GET's rounds.
     #[arg(long, default_value_t = 10_000)]
     pub(crate) gets: usize,
-    /// Rounds of the GETs, kindom and floor in turn.
+    /// Rounds of the GETs, kindom and floor in turn, and of the applies, with other writes in turn.
     #[arg(long, default_value_t = 5)]
     pub(crate) rounds: usize,
-    /// Objects created; half as many are updated and patched.
+    /// Objects created; half as many are updated and patched, a tenth as many applied in each round.
     #[arg(long, default_value_t = 20_000)]
     pub(crate) creates: usize,
     /// Clients that write.

@@ -134,6 +134,11 @@ impl Ask {
         Self { content_type: "application/merge-patch+json", ..Self::json("PATCH", path, body, 200) }
     }
 
+    /// A server-side apply: 201 where it creates.
+    pub(crate) fn apply(path: impl Into<String>, body: impl Into<Bytes>, status: u16) -> Self {
+        Self { content_type: "application/apply-patch+yaml", ..Self::json("PATCH", path, body, status) }
+    }
+
     fn what(&self) -> String {
         format!("{} {}", self.method, self.path)
     }

@@ -25,13 +25,17 @@ fn registration(singular: &str, spec_properties: Value) -> Value {
             "group": GROUP,
             "scope": "Namespaced",
             "names": {"plural": plural, "singular": singular, "kind": kind, "listKind": format!("{kind}List")},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {
                 "type": "object",
                 "properties": {
                     "apiVersion": {"type": "string"},
                     "kind": {"type": "string"},
                     "metadata": {"type": "object"},
                     "spec": {"type": "object", "properties": spec_properties, "required": ["image"]},
+                    "status": {"type": "object", "properties": {
+                        "phase": {"type": "string"},
+                        "observedGeneration": {"type": "integer"},
+                    }},
                 },
             }}}],
         },
@@ -86,6 +90,17 @@ pub(crate) fn widget(name: &str, replicas: usize) -> Value {
             "notes": text(230),
         },
     })
+}
+
+/// The part of an object of `widgets` that one of its managers applies: all but what others set.
+pub(crate) fn configuration(name: &str, round: usize) -> Value {
+    let mut object = widget(name, 0);
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.remove("replicas");
+        spec.remove("paused");
+        spec.insert("image".to_owned(), format!("registry.example.com/team/app:1.2.{round}").into());
+    }
+    object
 }
 
 /// The singular of the n-th of many types.

@@ -1,6 +1,7 @@
 //! Reads and writes of single objects of 1 KB.
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use super::{Setup, metric, parse};
 use crate::client::{Ask, Connection, Protocol};
@@ -14,11 +15,11 @@ const GET_TIMES_MAX: f64 = 1.5;
 const CREATE_US_MAX: f64 = 150.0;
 const CREATES_PER_COMMIT_MIN: f64 = 16.0;
 
-fn name(i: usize) -> String {
+pub(super) fn name(i: usize) -> String {
     format!("widget-{i:06}")
 }
 
-fn path(i: usize) -> String {
+pub(super) fn path(i: usize) -> String {
     format!("{}/{}", collection("widgets"), name(i))
 }
 
@@ -147,23 +148,34 @@ pub(crate) async fn writes(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result
 }
 
 /// Made before they are sent, so that making them does not slow the clients down.
-fn by_index(asks: Vec<Ask>) -> impl Fn(usize) -> Ask + Send + Sync + 'static {
+pub(super) fn by_index(asks: Vec<Ask>) -> impl Fn(usize) -> Ask + Send + Sync + 'static {
     move |i| asks.get(i).cloned().unwrap_or_else(|| Ask::get("/"))
 }
 
 /// PUTs of the first objects as they are stored, changed.
 async fn updates(connection: &mut Connection, count: usize) -> Result<Vec<Ask>, LoadError> {
+    let stored = stored(connection, count).await?;
+    let kind = |mut object: Value| {
+        if let Some(replicas) = object.pointer_mut("/spec/replicas") {
+            *replicas = 5.into();
+        }
+        object
+    };
+    Ok(stored
+        .into_iter()
+        .map(kind)
+        .enumerate()
+        .map(|(i, item)| Ask::put(path(i), item.to_string()))
+        .collect())
+}
+
+/// The first objects as they are stored.
+pub(super) async fn stored(connection: &mut Connection, count: usize) -> Result<Vec<Value>, LoadError> {
     let listed = connection.expect(&Ask::get(format!("{}?limit={count}", collection("widgets")))).await?;
     let mut listed = parse(&listed)?;
     let items = listed.pointer_mut("/items").and_then(|items| items.as_array_mut());
     let items = items.ok_or_else(|| LoadError::Missing("the list has no items".to_owned()))?;
-    let kind = |object: &mut serde_json::Value| {
-        if let Some(replicas) = object.pointer_mut("/spec/replicas") {
-            *replicas = 5.into();
-        }
-    };
-    items.iter_mut().for_each(kind);
-    Ok(items.iter().enumerate().map(|(i, item)| Ask::put(path(i), item.to_string())).collect())
+    Ok(std::mem::take(items))
 }
 
 /// Durable batches, and transactions in them.
