@@ -14,6 +14,7 @@ pub mod meta;
 pub mod names;
 pub mod namespace;
 pub mod protobuf;
+pub mod scale;
 pub mod selector;
 pub mod status;
 

@@ -1,4 +1,4 @@
-//! Numbers as Go's `%v` prints them in messages, which is not how its JSON does.
+//! Values as Go's `%v` and `%T` print them in messages, which is not how its JSON does.
 
 use kindom_api::Value;
 use kindom_api::field::BadValue;
@@ -20,6 +20,61 @@ pub fn float(x: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
+/// `%v` of a value of any type, as upstream's unstructured objects hold it: `map[a:1 b:[x y]]`.
+#[must_use]
+pub fn value(value: &Value) -> String {
+    let mut out = String::new();
+    write_value(value, &mut out);
+    out
+}
+
+fn write_value(value: &Value, out: &mut String) {
+    let separated = |out: &mut String, first: bool| {
+        if !first {
+            out.push(' ');
+        }
+    };
+    match value {
+        Value::Null => out.push_str("<nil>"),
+        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Value::Int(n) => out.push_str(&n.to_string()),
+        Value::Float(x) => out.push_str(&float(*x)),
+        Value::String(text) => out.push_str(text),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                separated(out, i == 0);
+                write_value(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            out.push_str("map[");
+            for (i, (key, value)) in map.iter().enumerate() {
+                separated(out, i == 0);
+                out.push_str(key);
+                out.push(':');
+                write_value(value, out);
+            }
+            out.push(']');
+        }
+    }
+}
+
+/// `%T` of such a value: `map[string]interface {}`.
+#[must_use]
+pub fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
 /// A refused value as a field error prints it.
 #[must_use]
 pub fn bad_value(value: &Value) -> BadValue {
@@ -31,7 +86,15 @@ pub fn bad_value(value: &Value) -> BadValue {
 
 #[cfg(test)]
 mod tests {
-    use super::float;
+    use super::{float, type_of, value};
+
+    #[test]
+    fn values_print_as_in_go() {
+        let tree =
+            kindom_api::json::parse(br#"{"b":[1.5,"x",null,{}],"a":{"c":true,"b":[]},"":"y z"}"#).unwrap();
+        assert_eq!(value(&tree), "map[:y z a:map[b:[] c:true] b:[1.5 x <nil> map[]]]");
+        assert_eq!(type_of(&tree), "map[string]interface {}");
+    }
 
     #[test]
     fn floats_print_as_in_go() {

@@ -21,7 +21,7 @@ use crate::request_info::{RequestInfo, ResourceRequest, Verb};
 use crate::respond::failure;
 use crate::state::{BODY_BYTES_MAX, REQUEST_TIMEOUT, State};
 use crate::status::Failure;
-use crate::{RequestError, documents, read, watch, write};
+use crate::{RequestError, documents, read, scale, watch, write};
 
 /// A request to a resource, with everything that answering it needs.
 pub(crate) struct Call<'a> {
@@ -219,7 +219,9 @@ async fn look_up(
     info: &ResourceRequest,
     deadline: Deadline,
 ) -> Result<Option<(ResourceHandle, Arc<TypeSpec>)>, Failure> {
-    if let Some(found) = find(state, info) {
+    if let Some(found) = find(state, info)
+        && (info.subresource.is_empty() || subresource_served(&found.1, info))
+    {
         return Ok(Some(found));
     }
     // A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
@@ -250,7 +252,12 @@ fn route(
         // The handler of registered types takes any path for an object's and finds no such part of it.
         return Err(match built_in {
             true => RequestError::NoSuchResource.into(),
-            false => Failure::NotFound(info.group_resource(), info.name.clone()),
+            false => {
+                let version = found.1.version(&info.resource.version);
+                let warning = version.and_then(|version| version.deprecation_warning.clone());
+                Failure::NotFound(info.group_resource(), info.name.clone())
+                    .warned(warning.into_iter().collect())
+            }
         });
     }
     info.check_namespace()?;
@@ -300,6 +307,13 @@ async fn verb(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Fa
             None => RequestError::MethodNotAllowed.into(),
             Some(_) => info.method_not_supported().into(),
         });
+    }
+    if call.subresource() == Some("scale") {
+        return match info.verb {
+            Verb::Update => scale::update(call, payload).await,
+            Verb::Patch => scale::patch(call, payload).await,
+            _ => scale::get(call).await,
+        };
     }
     match info.verb {
         Verb::Get => read::get(call).await,

@@ -8,7 +8,7 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use kindom_actor_kit::Deadline;
-use kindom_api::{GroupVersionKind, Value, object};
+use kindom_api::{GroupVersionKind, Value, object, scale};
 use kindom_registry_actor::GroupRoutes;
 use kindom_resource_actor::TypeSpec;
 use parking_lot::Mutex;
@@ -176,7 +176,10 @@ fn resource(spec: &TypeSpec, version: &str) -> Resource {
     let storage = spec.storage().map_or("", |v| v.name.as_str());
     let subresources = spec.subresources(version).map(|name| Subresource {
         name: name.to_owned(),
-        kind: GroupVersionKind { kind: spec.names.kind.clone(), ..GroupVersionKind::default() },
+        kind: match name {
+            "scale" => GroupVersionKind::new(scale::GROUP, scale::VERSION, scale::KIND),
+            _ => GroupVersionKind { kind: spec.names.kind.clone(), ..GroupVersionKind::default() },
+        },
         verbs: if name == "finalize" { vec!["update"] } else { vec!["get", "patch", "update"] },
     });
     Resource {

@@ -5,7 +5,7 @@
 //!
 //! # Flow
 //! `dispatch` reads the path ([`request_info`]), authenticates and authorizes ([`authn`]), finds the type in the routes,
-//! and hands over to `read`, `watch`, `write`, or `documents` and `openapi` for paths that name no
+//! and hands over to `read`, `watch`, `write`, `scale`, or `documents` and `openapi` for paths that name no
 //! resource.
 //!
 //! # Invariants
@@ -31,6 +31,7 @@ pub mod query;
 mod read;
 pub mod request_info;
 mod respond;
+mod scale;
 mod server;
 mod state;
 mod status;

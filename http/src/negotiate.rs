@@ -196,6 +196,38 @@ pub fn accept(header: &str, endpoint: Endpoint) -> Result<Accepted, RequestError
         .ok_or(RequestError::NotAcceptable(SERVED))
 }
 
+/// What to answer a client of a type that has protobuf too with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TypedForm {
+    /// JSON or YAML.
+    Text(Accepted),
+    /// The object as it is, in protobuf.
+    Protobuf,
+}
+
+/// As [`accept`] for [`Endpoint::Resource`], where protobuf is on offer: for the object as it is, behind JSON and YAML.
+///
+/// # Errors
+/// [`RequestError::NotAcceptable`]
+pub(crate) fn accept_typed(header: &str) -> Result<TypedForm, RequestError> {
+    let whole = |clause: &Clause<'_>| {
+        let plain = |name, values: [&str; 2]| clause.parameter(name).is_none_or(|v| values.contains(&v));
+        clause.target().is_none() && plain("stream", ["", ""]) && plain("sv", ["", "v1"])
+    };
+    for clause in &clauses(header) {
+        let text = clause
+            .accept("json", Format::Json, Endpoint::Resource)
+            .or_else(|| clause.accept("yaml", Format::Yaml, Endpoint::Resource));
+        if let Some(accepted) = text {
+            return Ok(TypedForm::Text(accepted));
+        }
+        if clause.takes("vnd.kubernetes.protobuf") && whole(clause) {
+            return Ok(TypedForm::Protobuf);
+        }
+    }
+    accept(header, Endpoint::Resource).map(TypedForm::Text)
+}
+
 /// Which of several media types the client likes best, without regard to parameters; the first if it has no wish
 /// (kube-openapi `pkg/handler`).
 pub(crate) fn preferred<T: Copy>(header: &str, offers: &[(&'static str, T)]) -> Option<T> {
@@ -290,8 +322,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        Endpoint, Format, MetaVersion, PatchType, Shape, accept, accept_watch, body_format, preferred,
-        wants_aggregated_discovery,
+        Endpoint, Format, MetaVersion, PatchType, Shape, TypedForm, accept, accept_typed, accept_watch,
+        body_format, preferred, wants_aggregated_discovery,
     };
 
     fn check(header: &str, want: &str) {
@@ -323,6 +355,30 @@ mod tests {
         check("text/*", NONE);
         check("garbage", NONE);
         check("a/b/c", NONE);
+    }
+
+    #[test]
+    fn protobuf_where_there_is_some() {
+        let check = |header: &str, want: &str| {
+            let got = match accept_typed(header) {
+                Ok(TypedForm::Protobuf) => "protobuf".to_owned(),
+                Ok(TypedForm::Text(a)) => format!("{:?} {:?}", a.format, a.shape),
+                Err(e) => e.to_string(),
+            };
+            assert_eq!(got, want, "{header}");
+        };
+        check("", "Json Whole");
+        check("*/*", "Json Whole");
+        check("application/vnd.kubernetes.protobuf", "protobuf");
+        check("application/vnd.kubernetes.protobuf, */*", "protobuf");
+        check("application/json,application/vnd.kubernetes.protobuf", "Json Whole");
+        check("application/vnd.kubernetes.protobuf;q=0.1, application/yaml;q=0.5", "Yaml Whole");
+        check(
+            "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1;g=meta.k8s.io",
+            "Json Table(V1)",
+        );
+        check("application/vnd.kubernetes.protobuf;stream=watch", NONE);
+        check("text/plain", NONE);
     }
 
     #[test]

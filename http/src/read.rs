@@ -28,6 +28,13 @@ pub(crate) fn version<'a>(call: &'a Call<'_>) -> Result<&'a VersionSpec, Failure
 /// GET of an object.
 pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let object = find(call).await?;
+    let reply = object_reply(call, &call.spec, &object, accepted, 200)?;
+    Ok(deprecation(call, reply)?.write(call.request, accepted))
+}
+
+/// The object that a GET names, at the revision that it wants to see.
+pub(crate) async fn find(call: &Call<'_>) -> Result<Arc<StoredObject>, Failure> {
     let name = call.info.required_name()?;
     let key = TypeSpec::object_key(call.namespace(), name);
     let wanted = call.query.get("resourceVersion").unwrap_or_default();
@@ -38,11 +45,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     };
     let (snapshot, _) =
         call.handle.snapshot(freshness, call.deadline).await.map_err(|e| call.read_failure(e))?;
-    let Some(object) = snapshot.get(&key) else {
-        return Err(Failure::NotFound(call.resource(), name.to_owned()));
-    };
-    let reply = object_reply(call, &call.spec, object, accepted, 200)?;
-    Ok(deprecation(call, reply)?.write(call.request, accepted))
+    snapshot.get(&key).cloned().ok_or_else(|| Failure::NotFound(call.resource(), name.to_owned()))
 }
 
 /// The revision that a GET or a watch is to show; they call a malformed one an error of the server's, unlike lists.

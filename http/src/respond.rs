@@ -10,8 +10,8 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream::unfold;
-use kindom_api::Value;
 use kindom_api::status::Status;
+use kindom_api::{Value, protobuf};
 
 use crate::decode::warning_headers;
 use crate::dispatch::header_of;
@@ -36,6 +36,8 @@ pub(crate) enum Body {
     Tree(Value),
     /// A Status, which has an order of fields.
     Status(Box<Status>),
+    /// A Scale in protobuf; only for clients that take it.
+    Protobuf(Vec<u8>),
 }
 
 impl Body {
@@ -44,6 +46,7 @@ impl Body {
             Self::Tree(tree) => tree,
             Self::Status(status) => status.to_value(),
             Self::Json(bytes) => kindom_api::json::parse(&bytes).unwrap_or_default(),
+            Self::Protobuf(bytes) => protobuf::decode(&bytes, &protobuf::SCALE).unwrap_or_default(),
         }
     }
 }
@@ -55,6 +58,10 @@ impl Reply {
 
     pub(crate) fn tree(code: u16, tree: Value) -> Self {
         Self { code, body: Body::Tree(tree), warnings: Vec::new(), headers: Vec::new() }
+    }
+
+    pub(crate) fn protobuf(code: u16, bytes: Vec<u8>) -> Self {
+        Self { code, body: Body::Protobuf(bytes), warnings: Vec::new(), headers: Vec::new() }
     }
 
     pub(crate) fn status(status: Status) -> Self {
@@ -92,6 +99,7 @@ impl Reply {
         }
         let pretty = accepted.pretty || (accepted.format == Format::Json && wants_pretty(request));
         let (bytes, content_type) = match (self.body, accepted.format) {
+            (Body::Protobuf(bytes), _) => (bytes, protobuf::MEDIA_TYPE),
             (Body::Json(bytes), Format::Json) if !pretty => (line(bytes), JSON),
             (Body::Tree(tree), Format::Json) if !pretty => (line(tree.to_vec()), JSON),
             (Body::Status(status), Format::Json) if !pretty => (line(status.to_json()), JSON),

@@ -22,7 +22,7 @@ use crate::{RequestError, decode, read, wait_for};
 /// How many objects of a collection are deleted at once.
 const DELETE_AT_ONCE: usize = 64;
 
-fn options(call: &Call<'_>, dry_run: bool) -> Options {
+pub(crate) fn options(call: &Call<'_>, dry_run: bool) -> Options {
     Options {
         deadline: call.deadline,
         dry_run,
@@ -31,7 +31,7 @@ fn options(call: &Call<'_>, dry_run: bool) -> Options {
     }
 }
 
-fn target<'a>(call: &'a Call<'_>, name: &'a str) -> Target<'a> {
+pub(crate) fn target<'a>(call: &'a Call<'_>, name: &'a str) -> Target<'a> {
     Target {
         version: &call.info.resource.version,
         subresource: call.subresource(),
@@ -41,14 +41,14 @@ fn target<'a>(call: &'a Call<'_>, name: &'a str) -> Target<'a> {
 }
 
 /// A refusal from within a plan, carried through it.
-fn refused(error: RequestError) -> WriteError {
+pub(crate) fn refused(error: RequestError) -> WriteError {
     match Failure::from(error).answer() {
         Answer::Status(status) => WriteError::Patch(Box::new(status)),
         Answer::PageNotFound => WriteError::Gone,
     }
 }
 
-fn failed(call: &Call<'_>, error: WriteError) -> Failure {
+pub(crate) fn failed(call: &Call<'_>, error: WriteError) -> Failure {
     Failure::Write(Box::new(error), call.resource(), call.spec.group_kind())
 }
 
@@ -172,7 +172,7 @@ fn check_kind(
 }
 
 /// The name in an object that is to be written to a path with a name.
-fn check_name(object: &Value, name: &str) -> Result<(), WriteError> {
+pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), WriteError> {
     let own = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
     if own.is_empty() {
         let why = "the name of the object (one based on URL) was undeterminable: name must be provided";
@@ -182,7 +182,7 @@ fn check_name(object: &Value, name: &str) -> Result<(), WriteError> {
 }
 
 /// How a body is written. Protobuf, for those types that have it, becomes the JSON that it stands for.
-fn plain(
+pub(crate) fn plain(
     call: &Call<'_>,
     bytes: Bytes,
     message: Option<&protobuf::Message>,
@@ -243,6 +243,18 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     respond(call, accepted, 200, &written, warnings)
 }
 
+/// The patch in a body.
+pub(crate) fn parse_patch(
+    kind: PatchType,
+    bytes: &[u8],
+    validation: FieldValidation,
+) -> Result<Patch, RequestError> {
+    match kind {
+        PatchType::Json => Patch::json(bytes, validation),
+        PatchType::Merge | PatchType::StrategicMerge | PatchType::Apply => Patch::merge(bytes, validation),
+    }
+}
+
 /// PATCH
 pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
     let kinds = [PatchType::Json, PatchType::Merge];
@@ -253,10 +265,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     wait_for::check(call, query.wait_for)?;
     let bytes: Bytes = plain_body(call, payload).await?;
     let validation = query.field_validation;
-    let patch = match kind {
-        PatchType::Json => Patch::json(&bytes, validation)?,
-        PatchType::Merge | PatchType::StrategicMerge | PatchType::Apply => Patch::merge(&bytes, validation)?,
-    };
+    let patch = parse_patch(kind, &bytes, validation)?;
     let version = &call.info.resource.version;
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {

@@ -8,10 +8,11 @@ use kindom_api::crd::{
 use kindom_api::faces::Face;
 use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::meta::{Condition, set_condition};
-use kindom_resource_actor::spec::READ_ONLY_ANNOTATION;
+use kindom_resource_actor::spec::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
 use kindom_resource_actor::{Deletion, NeedsEmpty, RuleContext, Strategy, TypeSpec, WriteError};
 use kindom_schema::crd as rules;
 
+use crate::features::{Feature, drop_disabled};
 use crate::types::face;
 
 /// The annotation of a registration that says what its DELETE does. Without it the type's objects go first.
@@ -24,8 +25,11 @@ fn face_of(cx: &RuleContext<'_>) -> Face {
 }
 
 /// The rules of registrations.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Registrations;
+#[derive(Debug, Clone, Default)]
+pub struct Registrations {
+    /// What is switched off.
+    pub disabled: Vec<Feature>,
+}
 
 /// A stored or decoded registration. What does not decode was never stored by kindom; as an empty one it fails
 /// validation instead of the server.
@@ -82,8 +86,11 @@ fn renames_version(
 fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinition>, errors: &mut ErrorList) {
     let metadata = Path::new("metadata");
     let annotations = metadata.child("annotations");
-    let known: [(&str, &[&str]); 2] =
-        [(DELETION_POLICY, &[REFUSE_WHILE_INSTANCES]), (READ_ONLY_ANNOTATION, &["false", "true"])];
+    let known: [(&str, &[&str]); 3] = [
+        (DELETION_POLICY, &[REFUSE_WHILE_INSTANCES]),
+        (READ_ONLY_ANNOTATION, &["false", "true"]),
+        (GENERATION_ANNOTATION, &[GENERATION_OF_SPEC]),
+    ];
     for (name, values) in known {
         let Some(value) = crd.metadata.annotations.get(name) else { continue };
         let unchanged = old.is_some_and(|old| old.metadata.annotations.get(name) == Some(value));
@@ -109,6 +116,7 @@ impl Strategy for Registrations {
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
         let mut crd = typed(object);
+        drop_disabled(&self.disabled, &mut crd, None);
         prepare_for_create(&mut crd);
         *object = crd.to_value();
     }
@@ -129,6 +137,7 @@ impl Strategy for Registrations {
             new.status.accepted_names = old.status.accepted_names.clone();
             set_back_computed(&mut new.status.conditions, &old);
         } else {
+            drop_disabled(&self.disabled, &mut new, Some(&old));
             prepare_for_update(&mut new, &old);
             if renames_version(cx, &new, &old) {
                 // There are no objects in the old one: the write needs that.
@@ -188,17 +197,10 @@ impl Strategy for Registrations {
             return Vec::new();
         }
         let crd = typed(object);
-        let mut warnings = match old {
+        match old {
             None => rules::warnings_on_create(&crd),
             Some(old) => rules::warnings_on_update(&crd, &typed(old)),
-        };
-        for version in &crd.spec.versions {
-            let path = format!("spec.versions[{}]", version.name);
-            if version.subresources.as_ref().is_some_and(|s| s.scale.is_some()) {
-                warnings.push(format!("{path}.subresources: accepted, but /scale is not served yet"));
-            }
         }
-        warnings
     }
 
     /// The first DELETE marks the registration and keeps it until its objects are gone (`REST.Delete`, T-45, T-46).

@@ -18,6 +18,7 @@
 mod actor;
 pub mod claims;
 mod crd;
+mod features;
 mod handle;
 mod messages;
 mod routes;
@@ -25,7 +26,8 @@ mod short_names;
 mod types;
 
 pub use crd::Registrations;
+pub use features::Feature;
 pub use handle::RegistryHandle;
 pub use messages::{Judgement, Registered};
 pub use routes::{GroupRoutes, RouteTable, Routes};
-pub use types::{custom_resource_definitions, third_party_resources};
+pub use types::{custom_resource_definitions, custom_resource_definitions_without, third_party_resources};

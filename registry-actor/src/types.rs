@@ -10,10 +10,17 @@ use kindom_resource_actor::{BuiltInVersion, Faces, Names, Scope, TypeSpec};
 use kindom_schema::columns::{Columns, TableColumn};
 
 use crate::crd::Registrations;
+use crate::features::Feature;
 
-/// CustomResourceDefinition, `apiextensions.k8s.io/v1` and `v1beta1`, as a built-in type.
+/// CustomResourceDefinition, `apiextensions.k8s.io/v1` and `v1beta1`, as a built-in type with every feature.
 #[must_use]
 pub fn custom_resource_definitions() -> TypeSpec {
+    custom_resource_definitions_without(Vec::new())
+}
+
+/// The same, where these features are switched off.
+#[must_use]
+pub fn custom_resource_definitions_without(disabled: Vec<Feature>) -> TypeSpec {
     let names = Names {
         plural: "customresourcedefinitions".into(),
         singular: "customresourcedefinition".into(),
@@ -27,7 +34,8 @@ pub fn custom_resource_definitions() -> TypeSpec {
         BuiltInVersion { name: "v1", columns: table(), deprecation_warning: None },
         BuiltInVersion { name: "v1beta1", columns: table(), deprecation_warning: Some(deprecated) },
     ];
-    let spec = TypeSpec::built_in(GROUP, names, Scope::Cluster, versions, Arc::new(Registrations));
+    let spec =
+        TypeSpec::built_in(GROUP, names, Scope::Cluster, versions, Arc::new(Registrations { disabled }));
     spec.with_faces(Arc::new(Views(GROUP)))
 }
 
@@ -58,7 +66,7 @@ pub fn third_party_resources(stored: &TypeSpec) -> TypeSpec {
         column("Age", "date", "", CREATED, ".metadata.creationTimestamp"),
     ]);
     let versions = vec![BuiltInVersion { name: "v1beta1", columns, deprecation_warning: None }];
-    let (group, strategy) = (Face::ThirdPartyResource.group(), Arc::new(Registrations));
+    let (group, strategy) = (Face::ThirdPartyResource.group(), Arc::clone(&stored.strategy));
     let spec = TypeSpec::built_in(group, names, Scope::Cluster, versions, strategy);
     spec.with_faces(Arc::new(Views(group))).stored_as(stored)
 }

@@ -4,6 +4,7 @@ use kindom_api::Value;
 use kindom_api::field::{ErrorList, Path, go_quote};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::{coerce_metadata, validate_object_meta, validate_object_meta_update};
+use kindom_schema::scale::{ScalePaths, Selectors};
 
 use crate::render::metadata_mut;
 use crate::{RuleContext, Strategy};
@@ -16,6 +17,31 @@ const STATUS: &str = "status";
 
 fn has_status(cx: &RuleContext<'_>) -> bool {
     cx.spec.version(cx.version_name).is_some_and(|version| version.status)
+}
+
+fn scale<'a>(cx: &RuleContext<'a>) -> Option<&'a ScalePaths> {
+    cx.spec.version(cx.version_name)?.scale.as_ref()
+}
+
+/// Whose selectors have to be such; `old` is the object before.
+fn selectors<'a>(cx: &RuleContext<'_>, old: Option<&'a Value>) -> Selectors<'a> {
+    let asked = cx.spec.registration.as_ref().is_some_and(|r| r.valid_selectors);
+    if asked { Selectors::Valid(old) } else { Selectors::Any }
+}
+
+/// Whether an object's generation rises: for any change outside metadata, or for one of `spec` where the proposal's rule
+/// was chosen (S-03).
+fn is_new_generation(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool {
+    if cx.spec.registration.as_ref().is_some_and(|r| r.generation_of_spec) {
+        return object.get("spec") != old.get("spec");
+    }
+    let fields =
+        |o: &'_ Value| o.as_object().map_or(0, |map| map.len() - usize::from(map.contains_key("metadata")));
+    let same = fields(object) == fields(old)
+        && object.as_object().is_some_and(|map| {
+            map.iter().all(|(field, value)| field == "metadata" || old.get(field) == Some(value))
+        });
+    !same
 }
 
 /// A write to `/status` changes nothing else (`status_strategy.go`, `PrepareForUpdate`; S-18, S-28). The revision that it
@@ -35,8 +61,8 @@ fn keep_all_but_status(object: &mut Value, old: &Value) {
     }
 }
 
-/// Objects of registered types: validated by their version's schema; `generation` counts changes outside metadata, and
-/// outside status where `/status` alone writes it.
+/// Objects of registered types: validated by their version's schema and by what a Scale may hold; `generation` counts
+/// changes outside metadata, and outside status where `/status` alone writes it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CustomObjects;
 
@@ -80,6 +106,10 @@ impl Strategy for CustomObjects {
         if let Some(schema) = &cx.version.schema {
             errors.extend(schema.validate(object));
         }
+        if let Some(scale) = scale(cx) {
+            errors.extend(scale.validate_spec(object));
+            errors.extend(scale.validate_status(object, selectors(cx, None)));
+        }
         errors
     }
 
@@ -93,14 +123,7 @@ impl Strategy for CustomObjects {
                 None => drop(map.remove("status")),
             }
         }
-        let fields = |o: &'_ Value| {
-            o.as_object().map_or(0, |map| map.len() - usize::from(map.contains_key("metadata")))
-        };
-        let same = fields(object) == fields(old)
-            && object.as_object().is_some_and(|map| {
-                map.iter().all(|(field, value)| field == "metadata" || old.get(field) == Some(value))
-            });
-        if !same {
+        if is_new_generation(cx, object, old) {
             let before = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
             metadata_mut(object).insert("generation", before.saturating_add(1));
         }
@@ -128,6 +151,12 @@ impl Strategy for CustomObjects {
             };
             errors.extend(wrong);
             warnings.extend(let_through.iter().map(ToString::to_string));
+        }
+        if let Some(scale) = scale(cx) {
+            if cx.subresource != Some(STATUS) {
+                errors.extend(scale.validate_spec(object));
+            }
+            errors.extend(scale.validate_status(object, selectors(cx, Some(old))));
         }
         errors
     }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use kindom_api::crd::ColumnDefinition;
-use kindom_api::faces::{Face, registered_through};
+use kindom_api::faces::{Face, proposed_subresources, registered_through};
 use kindom_api::names::{api_version, version_order};
 use kindom_api::{GroupKind, GroupResource, GroupVersionKind, Value, json};
 use kindom_schema::Schema;
 use kindom_schema::columns::Columns;
+use kindom_schema::scale::ScalePaths;
 use kindom_storage::{Key, Revision};
 
 use crate::{Faces, StoredObject, Strategy};
@@ -85,10 +86,20 @@ pub struct Registration {
     pub read_only: bool,
     /// Whether the proposal's rules hold for its objects, as it was registered as a ThirdPartyResource (T-47, T-53).
     pub third_party: bool,
+    /// Whether `generation` counts changes of `spec` alone ([`GENERATION_ANNOTATION`]).
+    pub generation_of_spec: bool,
+    /// Whether the selector of a Scale has to be one, as it was registered in a way that was only proposed (S-24).
+    pub valid_selectors: bool,
 }
 
 /// The annotation of a registration whose value `"true"` freezes its objects: writes to them are refused (T-54).
 pub const READ_ONLY_ANNOTATION: &str = "kindom.dev/read-only";
+
+/// The annotation of a registration whose value [`GENERATION_OF_SPEC`] makes `generation` count changes of `spec` alone, as
+/// was proposed (S-03, S-27); it holds for types registered in a way that was only proposed without being said.
+pub const GENERATION_ANNOTATION: &str = "kindom.dev/generation";
+/// Its one value.
+pub const GENERATION_OF_SPEC: &str = "spec";
 
 /// One version of a type.
 #[derive(Debug)]
@@ -101,6 +112,8 @@ pub struct VersionSpec {
     pub deprecation_warning: Option<String>,
     /// Whether it has `/status`, which alone writes an object's status then (S-05).
     pub status: bool,
+    /// Where a Scale's fields are, if it has `/scale`.
+    pub scale: Option<ScalePaths>,
     /// A number for the text of its schema; never 0.
     pub epoch: u64,
     /// Objects written after this revision have been pruned and defaulted by this schema.
@@ -188,6 +201,7 @@ impl TypeSpec {
     ) -> Self {
         let version = |BuiltInVersion { name, columns, deprecation_warning }| VersionSpec {
             status: strategy.subresources().contains(&"status"),
+            scale: None,
             name: name.to_owned(),
             served: true,
             deprecation_warning,
@@ -258,16 +272,20 @@ impl TypeSpec {
         let is = |version: &Value, field| version.get(field).and_then(Value::as_bool).unwrap_or(false);
         let storage_version =
             listed.iter().position(|v| is(v, "storage")).ok_or("spec.versions has no storage version")?;
+        let proposed = proposed_subresources(tree);
         let versions = listed
             .iter()
             .map(|version| {
                 let name = version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
                 let epoch = epoch(version, spec.get("preserveUnknownFields"));
+                let scale = version.at(&["subresources", "scale"]).filter(|scale| !scale.is_null());
+                let scale = scale.or_else(|| proposed.get(&name)?.get("scale"));
                 let same =
                     before.and_then(|b| b.versions.iter().find(|v| v.name == name && v.epoch == epoch));
                 VersionSpec {
                     served: is(version, "served"),
                     status: version.at(&["subresources", "status"]).is_some_and(|status| !status.is_null()),
+                    scale: scale.map(ScalePaths::new),
                     deprecation_warning: deprecation(version, listed, &group, &name, &names.kind),
                     epoch,
                     since: same.map_or(object.revision(), |v| v.since),
@@ -278,6 +296,8 @@ impl TypeSpec {
             .collect();
         let annotation =
             |name| tree.at(&["metadata", "annotations"]).and_then(|a| a.get(name)).and_then(Value::as_str);
+        let third_party = registered_through(tree) == Face::ThirdPartyResource;
+        let by_proposal = third_party || !proposed.is_empty();
         let webhook = spec.at(&["conversion", "strategy"]).and_then(Value::as_str) == Some("Webhook");
         Ok(Self {
             prefix: Self::prefix_of(&group, plural).into(),
@@ -292,7 +312,10 @@ impl TypeSpec {
                 object: Arc::clone(object),
                 terminating: tree.at(&["metadata", "deletionTimestamp"]).is_some(),
                 read_only: annotation(READ_ONLY_ANNOTATION) == Some("true"),
-                third_party: registered_through(tree) == Face::ThirdPartyResource,
+                third_party,
+                generation_of_spec: by_proposal
+                    || annotation(GENERATION_ANNOTATION) == Some(GENERATION_OF_SPEC),
+                valid_selectors: by_proposal,
             }),
             strategy,
         })
@@ -304,8 +327,10 @@ impl TypeSpec {
             None => self.strategy.subresources(),
             Some(_) => &[],
         };
-        let status = self.registration.is_some() && self.version(version).is_some_and(|v| v.status);
-        built_in.iter().copied().chain(status.then_some("status"))
+        let registered = self.version(version).filter(|_| self.registration.is_some());
+        let status = registered.is_some_and(|v| v.status);
+        let scale = registered.is_some_and(|v| v.scale.is_some());
+        built_in.iter().copied().chain(status.then_some("status")).chain(scale.then_some("scale"))
     }
 
     /// A version by its name, served or not.

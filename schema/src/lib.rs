@@ -2,7 +2,8 @@
 //! OpenAPI.
 //!
 //! **Owns** what a registration's schema means: [`Schema`] (pruning, defaulting, validation), [`columns`] (printer
-//! columns), [`openapi`] (the published document), [`merge`] (how objects of it merge), [`crd`] (whether a registration is valid).
+//! columns), [`scale`] (the Scale of an object), [`openapi`] (the published document), [`merge`] (how objects of it merge),
+//! [`crd`] (whether a registration is valid).
 //! **Deliberately absent:** I/O, async, and any knowledge of how objects are stored or served.
 //!
 //! ```
@@ -34,6 +35,7 @@ mod node;
 pub mod openapi;
 mod prune;
 mod rules;
+pub mod scale;
 mod sharing;
 mod validate;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kindom_registry_actor::Feature;
 
 /// A Kubernetes-style API server for types that are registered at run time.
 #[derive(Debug, Parser)]
@@ -114,7 +115,8 @@ pub(crate) struct Serve {
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub(crate) etcd_compaction_interval: Duration,
     /// What is switched on or off: Name=true or Name=false, separated by commas. StorageVersionMigrator (true) brings
-    /// objects to a type's new storage version in the background.
+    /// objects to a type's new storage version in the background. Without CustomResourceSubresources (true) new
+    /// registrations lose their subresources.
     #[arg(long, value_parser = feature_gates, default_value = "")]
     pub(crate) feature_gates: FeatureGates,
     /// Serves /debug/actors: lists the actors, and kills them.
@@ -130,26 +132,32 @@ pub(crate) enum AuthorizationMode {
 }
 
 /// What can be switched, by Kubernetes' names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FeatureGates {
     pub(crate) storage_version_migrator: bool,
+    /// The fields of registrations that are dropped.
+    pub(crate) disabled: Vec<Feature>,
 }
 
 /// `Name=bool,…`, with the errors of `k8s.io/component-base/featuregate` (1.37).
 fn feature_gates(text: &str) -> Result<FeatureGates, String> {
-    let mut gates = FeatureGates { storage_version_migrator: true };
+    let mut gates = FeatureGates { storage_version_migrator: true, disabled: Vec::new() };
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').ok_or_else(|| format!("missing bool value for {pair}"))?;
         let (name, value) = (name.trim(), value.trim());
-        let gate = match name {
-            "StorageVersionMigrator" => &mut gates.storage_version_migrator,
-            _ => return Err(format!("unrecognized feature gate: {name}")),
-        };
-        *gate = match value {
+        let on = match value {
             "1" | "t" | "T" | "true" | "True" | "TRUE" => true,
             "0" | "f" | "F" | "false" | "False" | "FALSE" => false,
             _ => return Err(format!("invalid value of {name}={value}: it is true or false")),
         };
+        if name == "StorageVersionMigrator" {
+            gates.storage_version_migrator = on;
+        } else if let Some(feature) = Feature::ALL.into_iter().find(|feature| feature.name() == name) {
+            gates.disabled.retain(|disabled| *disabled != feature);
+            gates.disabled.extend((!on).then_some(feature));
+        } else {
+            return Err(format!("unrecognized feature gate: {name}"));
+        }
     }
     Ok(gates)
 }
@@ -181,12 +189,19 @@ mod tests {
 
     #[test]
     fn features_are_switched_by_name() {
-        let on = FeatureGates { storage_version_migrator: true };
-        assert_eq!(feature_gates(""), Ok(on));
-        assert_eq!(feature_gates("StorageVersionMigrator=true,"), Ok(on));
+        let on = FeatureGates { storage_version_migrator: true, disabled: Vec::new() };
+        assert_eq!(feature_gates(""), Ok(on.clone()));
+        assert_eq!(feature_gates("StorageVersionMigrator=true,"), Ok(on.clone()));
         assert_eq!(
             feature_gates("StorageVersionMigrator=false"),
-            Ok(FeatureGates { storage_version_migrator: false })
+            Ok(FeatureGates { storage_version_migrator: false, ..on.clone() })
+        );
+        let off = FeatureGates { disabled: vec![Feature::CustomResourceSubresources], ..on.clone() };
+        assert_eq!(feature_gates("CustomResourceSubresources=false"), Ok(off));
+        assert_eq!(
+            feature_gates("CustomResourceSubresources=0, CustomResourceSubresources=1"),
+            Ok(on.clone()),
+            "the last one counts"
         );
         for (text, error) in [
             ("Nothing=true", "unrecognized feature gate: Nothing"),

@@ -13,7 +13,7 @@ use kindom_finalizer_actor::{
 };
 use kindom_http::authn::{Authenticator, Tokens, server_config};
 use kindom_http::{Config, serve};
-use kindom_registry_actor::{RegistryHandle, custom_resource_definitions, third_party_resources};
+use kindom_registry_actor::{RegistryHandle, custom_resource_definitions_without, third_party_resources};
 use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, Target, WriteError, WriteOptions};
 use kindom_storage::{Embedded, EmbeddedOptions, Limits, Storage};
 use tokio::signal::unix::{SignalKind, signal};
@@ -62,9 +62,10 @@ async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), Box
         entropy,
     });
 
-    let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::new(custom_resource_definitions()));
+    let crds = Arc::new(custom_resource_definitions_without(options.feature_gates.disabled.clone()));
+    let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::clone(&crds));
     let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
-    let third_party = registrations.face(third_party_resources(&custom_resource_definitions()));
+    let third_party = registrations.face(third_party_resources(&crds));
     let registry =
         RegistryHandle::start(Arc::clone(&deps), &registrations, [namespaces.clone(), third_party])?;
     let _conflict = ConflictHandle::start(&registry, &registrations, LEDGER)?;

@@ -40,6 +40,7 @@ use crate::{Map, Value, json};
 
 pub use annotations::REGISTERED_THROUGH;
 use sub_resources::SubResources;
+pub use sub_resources::{SUB_RESOURCES, proposed_subresources};
 pub use third_party::renames_version;
 
 /// Annotations that hold what v1 cannot; no face shows them.

@@ -10,11 +10,23 @@ use crate::field::{Error, ErrorList, Path};
 use crate::json;
 use crate::{Map, Value};
 
-/// JSON: version → `{}`, or `{"scale": …}`.
-const ANNOTATION: &str = "face.kindom.dev/sub-resources";
+/// The annotation of a stored registration that notes subresources by the name first proposed; JSON: version → `{}`, or
+/// `{"scale": …}`.
+pub const SUB_RESOURCES: &str = "face.kindom.dev/sub-resources";
 
 const PROPOSED: &str = "subResources";
 const TODAY: &str = "subresources";
+
+/// The versions of a stored registration that came in by the older name, each with what v1 cannot hold of it: `{}`, or
+/// `{"scale": …}` without a `statusReplicasPath` (S-12).
+#[must_use]
+pub fn proposed_subresources(stored: &Value) -> Map {
+    let said = super::annotations::get(stored, SUB_RESOURCES).and_then(Value::as_str);
+    match said.and_then(|text| json::parse(text.as_bytes()).ok()) {
+        Some(Value::Object(by_version)) => by_version,
+        _ => Map::new(),
+    }
+}
 
 /// What the client should know who uses the older name; `spec` is decoded.
 pub(super) fn warnings(spec: &Map) -> Vec<String> {
@@ -51,7 +63,7 @@ pub(super) struct SubResources {
 impl SubResources {
     /// Takes the annotation out of the hidden ones.
     pub(super) fn take(hidden: &mut Map) -> Self {
-        let said = hidden.remove(ANNOTATION);
+        let said = hidden.remove(SUB_RESOURCES);
         let said = said.as_ref().and_then(Value::as_str).and_then(|text| json::parse(text.as_bytes()).ok());
         match said {
             Some(Value::Object(by_version)) => Self { by_version, ..Self::default() },
@@ -77,7 +89,7 @@ impl SubResources {
             true
         });
         if !self.by_version.is_empty() {
-            hidden.insert(ANNOTATION, Value::Object(self.by_version).to_string());
+            hidden.insert(SUB_RESOURCES, Value::Object(self.by_version).to_string());
         }
     }
 
@@ -157,6 +169,7 @@ fn translate(parent: &mut Map, shown: Option<&Value>, path: &Path<'_>, errors: &
     let Some(mut proposed) = parent.remove(PROPOSED) else { return false };
     let at = path.child(PROPOSED);
     if let Some(scale) = as_map(&mut proposed).get_mut("scale") {
+        array_notation(scale, &at.child("scale"), errors);
         let group_version = as_map(scale).remove("groupVersion").unwrap_or_default();
         if !is_autoscaling_v1(&group_version) {
             let at = at.child("scale");
@@ -198,6 +211,17 @@ fn is_autoscaling_v1(group_version: &Value) -> bool {
         Value::Null => true,
         Value::String(text) => text == "autoscaling/v1",
         _ => is("group", "version") || is("Group", "Version"),
+    }
+}
+
+/// "Only JSON paths without the array notation are allowed" (S-14); v1 takes such a path for the name of a field.
+fn array_notation(scale: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in ["specReplicasPath", "statusReplicasPath", "labelSelectorPath"] {
+        let said = scale.get(field).and_then(Value::as_str).unwrap_or_default();
+        if said.contains(['[', ']']) {
+            let detail = "must be a simple json path without array notation";
+            errors.push(Error::invalid(&path.child(field), said, detail));
+        }
     }
 }
 

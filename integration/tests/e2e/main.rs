@@ -34,6 +34,7 @@ mod python_client;
 mod registration;
 mod replay;
 mod requirements;
+mod scale;
 mod simulation;
 mod start;
 mod status;

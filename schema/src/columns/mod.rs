@@ -87,6 +87,25 @@ impl Columns {
         Self { definitions, rest: Rest::Paths(paths) }
     }
 
+    /// The columns of a Scale; `available` where the type says how many there are (`helpers.go`,
+    /// `getScaleColumnsForVersion`).
+    #[must_use]
+    pub fn of_scale(available: bool) -> Self {
+        let column = |name: &str, kind: &str, description: &str, json_path: &str| ColumnDefinition {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            description: description.to_owned(),
+            json_path: json_path.to_owned(),
+            ..ColumnDefinition::default()
+        };
+        let mut columns = vec![column("Desired", "integer", "Number of desired replicas", ".spec.replicas")];
+        if available {
+            columns.push(column("Available", "integer", "Number of actual replicas", ".status.replicas"));
+        }
+        columns.push(column("Age", "date", AGE_DESCRIPTION, ".metadata.creationTimestamp"));
+        Self::compile(&columns)
+    }
+
     /// The columns of a built-in type, the name first, whose cells `cells` computes, one for each of `columns`. A column
     /// without a description is given that of creationTimestamp.
     #[must_use]

@@ -1,0 +1,281 @@
+//! `/scale` of registered types: GET, PUT and PATCH of an object's Scale (apiextensions `registry/customresource/etcd.go`
+//! `ScaleREST`, client-go `scale`, 1.37; S-04, S-31 to S-36).
+//!
+//! A write is one of the object: the Scale is made from what is stored, changed, and its replicas are put where the type
+//! has them; then the object goes through the same plan, validation and transaction as any other update.
+
+use actix_web::http::header;
+use actix_web::{HttpResponse, web};
+use kindom_api::names::{GroupVersionKind, split_api_version};
+use kindom_api::status::Status;
+use kindom_api::{Value, field, protobuf, scale};
+use kindom_resource_actor::{RuleContext, StoredObject, TypeSpec, WriteError, Written, render};
+use kindom_schema::columns::Columns;
+use kindom_schema::scale::{NO_REPLICAS, ScalePaths};
+
+use crate::dispatch::{Call, plain_body};
+use crate::negotiate::{Accepted, Format, PatchType, Shape, TypedForm, accept_typed};
+use crate::patch::{self, Patch};
+use crate::query::{FieldValidation, WriteOptions};
+use crate::respond::Reply;
+use crate::status::Failure;
+use crate::table::{self, Column, IncludeObject, ListMeta};
+use crate::write::{check_name, failed, options, parse_patch, plain, refused, target};
+use crate::{RequestError, decode, read, wait_for};
+
+/// The versions of Scale that upstream's decoder knows beside `autoscaling/v1`, and cannot convert here.
+const OLDER: [&str; 3] = ["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"];
+
+fn expected() -> GroupVersionKind {
+    GroupVersionKind::new(scale::GROUP, scale::VERSION, scale::KIND)
+}
+
+/// Whatever is wrong with a PUT's body, upstream's scheme knows no type that it could name (`transformDecodeError`).
+fn unknown_body() -> RequestError {
+    RequestError::BadRequest(format!(
+        "no kind is registered for the type v1.Scale in scheme {}",
+        decode::SCHEME
+    ))
+}
+
+fn paths<'a>(spec: &'a TypeSpec, version: &str) -> Option<&'a ScalePaths> {
+    spec.version(version)?.scale.as_ref()
+}
+
+/// GET
+pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
+    let form = accept_typed(call.header(header::ACCEPT))?;
+    let object = read::find(call).await?;
+    reply(call, &call.spec, &object, form, Asked::Get, Vec::new())
+}
+
+/// What the answer is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// A reader wants to know that there is a number of replicas.
+    Get,
+    /// A writer has just written one.
+    Write,
+}
+
+/// The Scale of an object in the form that the client takes.
+fn reply(
+    call: &Call<'_>,
+    spec: &TypeSpec,
+    object: &StoredObject,
+    form: TypedForm,
+    asked: Asked,
+    warnings: Vec<String>,
+) -> Result<HttpResponse, Failure> {
+    let version = spec.version(&call.info.resource.version).ok_or(RequestError::NotFound)?;
+    let gone = || Failure::NotFound(call.resource(), call.info.name.clone());
+    let paths = version.scale.as_ref().ok_or_else(gone)?;
+    let tree = render::decode(spec, version, object).map_err(|e| call.read_failure(e))?;
+    let scale = paths.read(&tree).map_err(|error| match asked {
+        Asked::Get => RequestError::Internal(error.to_string()),
+        Asked::Write => RequestError::BadRequest(error.to_string()),
+    })?;
+    if asked == Asked::Get && scale.replicas.is_none() {
+        let path = field::go_quote(paths.spec_replicas_path());
+        let status = Status::internal_error(format!("the spec replicas field {path} does not exist"));
+        return Err(Failure::Status(Box::new(status)));
+    }
+    let tree = scale.to_value(tree.get("metadata"));
+    let (reply, accepted) = match form {
+        TypedForm::Protobuf => {
+            let plain = Accepted { format: Format::Json, shape: Shape::Whole, pretty: false };
+            (Reply::protobuf(200, protobuf::encode(&tree, &protobuf::SCALE)), plain)
+        }
+        TypedForm::Text(accepted) => {
+            (Reply::tree(200, shaped(call, paths, tree, object, accepted)?), accepted)
+        }
+    };
+    Ok(read::deprecation(call, reply.with_warnings(warnings))?.write(call.request, accepted))
+}
+
+fn shaped(
+    call: &Call<'_>,
+    paths: &ScalePaths,
+    tree: Value,
+    object: &StoredObject,
+    accepted: Accepted,
+) -> Result<Value, Failure> {
+    match accepted.shape {
+        Shape::Whole => Ok(tree),
+        Shape::Metadata(meta) => Ok(table::metadata_only(&tree, meta)),
+        Shape::Table(meta) => {
+            let columns = Columns::of_scale(paths.has_status_replicas());
+            let cells = columns.cells(&tree, call.state.now_seconds());
+            let row = table::row(cells, &tree, IncludeObject::parse(call.query)?, meta);
+            let list = ListMeta { resource_version: object.revision().to_string(), ..ListMeta::default() };
+            let columns: Vec<Column> = columns.definitions().iter().map(Column::from).collect();
+            Ok(table::table(meta, &list, &columns, vec![row]))
+        }
+        Shape::MetadataList(_) => Err(RequestError::Internal("content is not a list".to_owned()).into()),
+    }
+}
+
+/// A Scale that a client sent, and what it should know of how it was read.
+struct Sent {
+    scale: Value,
+    warnings: Vec<String>,
+}
+
+/// The Scale in a PUT's body.
+fn of_body(bytes: &[u8], format: Format, validation: FieldValidation) -> Result<Sent, RequestError> {
+    let unknown = |_| unknown_body();
+    let decoded = decode::object(bytes, format, &expected(), true, validation).map_err(unknown)?;
+    if decoded.kind != expected() {
+        return Err(unknown_body());
+    }
+    let typed = scale::decode(&decoded.value).map_err(|_| unknown_body())?;
+    let mut strict = decoded.strict_errors;
+    if validation != FieldValidation::Ignore {
+        strict.extend(typed.unknown_fields.iter().map(|path| decode::unknown_field(path)));
+    }
+    if validation == FieldValidation::Strict && !strict.is_empty() {
+        return Err(unknown_body());
+    }
+    Ok(Sent { scale: typed.value, warnings: decode::strict_warnings(strict) })
+}
+
+/// What a patch made of a Scale, as one again.
+fn of_patched(patch: &Patch, patched: &Value, validation: FieldValidation) -> Result<Sent, RequestError> {
+    let undecodable = |why: String| patch::undecodable(patched, &why);
+    let typed = scale::decode(patched).map_err(|error| undecodable(error.to_string()));
+    let said = |field| patched.get(field).and_then(Value::as_str).filter(|said| !said.is_empty());
+    let (api_version, kind) = (said("apiVersion"), said("kind"));
+    if api_version.is_some_and(|v| v != scale::API_VERSION) || kind.is_some_and(|k| k != scale::KIND) {
+        let (api_version, kind) = (api_version.unwrap_or(scale::API_VERSION), kind.unwrap_or(scale::KIND));
+        if kind == scale::KIND && OLDER.contains(&api_version) {
+            let version = split_api_version(api_version).map_or(api_version, |(_, version)| version);
+            return Err(undecodable(format!(
+                "converting ({version}.Scale) to (v1.Scale): unknown conversion"
+            )));
+        }
+        let (kind, version) = (field::go_quote(kind), field::go_quote(api_version));
+        let scheme = decode::SCHEME;
+        let why = format!("no kind {kind} is registered for version {version} in scheme {scheme}");
+        return Err(undecodable(why));
+    }
+    let typed = typed?;
+    let mut strict = patch.strict_errors().to_vec();
+    if validation != FieldValidation::Ignore {
+        strict.extend(typed.unknown_fields.iter().map(|path| decode::unknown_field(path)));
+    }
+    if validation == FieldValidation::Strict && !strict.is_empty() {
+        return Err(patch::strict_error(patched, &strict));
+    }
+    Ok(Sent { scale: typed.value, warnings: strict })
+}
+
+/// The Scale of what is stored, as a write finds it.
+fn of_stored(paths: &ScalePaths, object: &Value) -> Result<Value, WriteError> {
+    let mut scale = paths.read(object).map_err(|error| WriteError::Internal(error.to_string()))?;
+    scale.replicas = Some(scale.replicas.unwrap_or(NO_REPLICAS));
+    Ok(scale.to_value(object.get("metadata")))
+}
+
+fn metadata<'a>(scale: &'a Value, field: &str) -> &'a str {
+    scale.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The object that a Scale was written to (`scaleUpdatedObjectInfo.UpdatedObject`): all that it takes of it are the
+/// replicas and the revision that the client knows (S-31, S-33).
+fn scaled(paths: &ScalePaths, object: &Value, scale: &Value) -> Result<Value, WriteError> {
+    let replicas = scale::replicas(scale);
+    if replicas == NO_REPLICAS {
+        let path = field::go_quote(paths.spec_replicas_path());
+        return Err(WriteError::BadRequest(format!("the spec replicas field {path} cannot be empty")));
+    }
+    let mut object = object.clone();
+    paths.set_replicas(&mut object, replicas).map_err(|error| WriteError::Internal(error.to_string()))?;
+    let revision = metadata(scale, "resourceVersion");
+    if !revision.is_empty() {
+        render::metadata_mut(&mut object).insert("resourceVersion", revision);
+    }
+    Ok(object)
+}
+
+/// Where the type has its replicas, when a plan is made.
+fn paths_of<'a>(cx: &RuleContext<'a>, name: &str) -> Result<&'a ScalePaths, WriteError> {
+    paths(cx.spec, cx.version_name).ok_or_else(|| WriteError::NotFound { name: name.to_owned() })
+}
+
+/// PUT
+pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let form = accept_typed(call.header(header::ACCEPT))?;
+    let name = call.info.required_name()?.to_owned();
+    let bytes = plain_body(call, payload).await?;
+    let query = WriteOptions::for_update(call.query)?;
+    wait_for::check(call, query.wait_for)?;
+    let (bytes, format) = plain(call, bytes, Some(&protobuf::SCALE)).map_err(|error| match error {
+        RequestError::BadRequest(_) => unknown_body(),
+        other => other,
+    })?;
+    let Sent { scale, warnings } = of_body(&bytes, format, query.field_validation)?;
+    check_namespace(call, &scale).map_err(|error| Failure::from(error).warned(warnings.clone()))?;
+    check_name(&scale, &name).map_err(|error| failed(call, error).warned(warnings.clone()))?;
+
+    let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
+        let paths = paths_of(cx, &name)?;
+        of_stored(paths, old)?;
+        let mut object = scaled(paths, old, &scale)?;
+        let uid = metadata(&scale, "uid");
+        if !uid.is_empty() {
+            render::metadata_mut(&mut object).insert("uid", uid);
+        }
+        Ok(object)
+    };
+    let options = options(call, query.dry_run);
+    let written = call.handle.update(target(call, &name), false, &mut wanted, &options).await;
+    respond(call, form, written, warnings)
+}
+
+/// `rest.EnsureObjectNamespaceMatchesRequestNamespace`
+fn check_namespace(call: &Call<'_>, scale: &Value) -> Result<(), RequestError> {
+    match (metadata(scale, "namespace"), call.namespace()) {
+        ("", _) | (_, None) => Ok(()),
+        (said, Some(namespace)) if said == namespace => Ok(()),
+        _ => Err(RequestError::BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+                .to_owned(),
+        )),
+    }
+}
+
+/// PATCH
+pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let kind = PatchType::of(call.header(header::CONTENT_TYPE), &[PatchType::Json, PatchType::Merge])?;
+    let form = accept_typed(call.header(header::ACCEPT))?;
+    let name = call.info.required_name()?.to_owned();
+    let query = WriteOptions::for_patch(call.query, false)?;
+    wait_for::check(call, query.wait_for)?;
+    let patch = parse_patch(kind, &plain_body(call, payload).await?, query.field_validation)?;
+    let mut warnings = Vec::new();
+    let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
+        let paths = paths_of(cx, &name)?;
+        let patched = patch.apply(of_stored(paths, old)?).map_err(refused)?;
+        let sent = of_patched(&patch, &patched, query.field_validation).map_err(refused)?;
+        warnings = sent.warnings;
+        check_name(&sent.scale, &name)?;
+        scaled(paths, old, &sent.scale)
+    };
+    let options = options(call, query.dry_run);
+    let written = call.handle.update(target(call, &name), true, &mut wanted, &options).await;
+    respond(call, form, written, warnings)
+}
+
+fn respond(
+    call: &Call<'_>,
+    form: TypedForm,
+    written: Result<Written, WriteError>,
+    mut warnings: Vec<String>,
+) -> Result<HttpResponse, Failure> {
+    let written = match written {
+        Ok(written) => written,
+        Err(error) => return Err(failed(call, error).warned(warnings)),
+    };
+    warnings.extend(written.warnings);
+    reply(call, &written.spec, &written.object, form, Asked::Write, warnings)
+}

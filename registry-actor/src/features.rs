@@ -1,0 +1,60 @@
+//! Fields of registrations that can be switched off, as Kubernetes' feature gates do (S-10).
+//!
+//! While a feature is off, what a client says by its fields is dropped from a new registration, and from one that is
+//! updated unless it had some of it before: what is in use stays in use (`dropDisabledFields` of the strategies upstream).
+
+use kindom_api::crd::CustomResourceDefinition;
+use kindom_api::faces::SUB_RESOURCES;
+
+/// A feature with fields of its own. All are on unless they are switched off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Feature {
+    /// `subresources`, by whatever name and on whichever face.
+    CustomResourceSubresources,
+}
+
+impl Feature {
+    /// Every feature.
+    pub const ALL: [Self; 1] = [Self::CustomResourceSubresources];
+
+    /// As `--feature-gates` names it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CustomResourceSubresources => "CustomResourceSubresources",
+        }
+    }
+
+    fn is_used_by(self, crd: &CustomResourceDefinition) -> bool {
+        match self {
+            Self::CustomResourceSubresources => {
+                crd.spec.versions.iter().any(|version| version.subresources.is_some())
+                    || crd.metadata.annotations.contains_key(SUB_RESOURCES)
+            }
+        }
+    }
+
+    fn drop_from(self, crd: &mut CustomResourceDefinition) {
+        match self {
+            Self::CustomResourceSubresources => {
+                for version in &mut crd.spec.versions {
+                    version.subresources = None;
+                }
+                crd.metadata.annotations.remove(SUB_RESOURCES);
+            }
+        }
+    }
+}
+
+/// Drops the fields of features that are off from what replaces `old`, none for a create.
+pub(crate) fn drop_disabled(
+    disabled: &[Feature],
+    new: &mut CustomResourceDefinition,
+    old: Option<&CustomResourceDefinition>,
+) {
+    for feature in disabled {
+        if !old.is_some_and(|old| feature.is_used_by(old)) {
+            feature.drop_from(new);
+        }
+    }
+}
