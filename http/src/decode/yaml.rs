@@ -35,7 +35,12 @@ pub(super) fn parse(text: &str) -> Result<Document, String> {
 /// Reads all documents, up to the first that is none.
 pub(super) fn documents(text: &str) -> impl Iterator<Item = Result<Document, String>> {
     let mut parser = Some(Parser::new_from_str(text));
+    let mut refused = refused(text);
     std::iter::from_fn(move || {
+        if let Some(why) = refused.take() {
+            parser = None;
+            return Some(Err(why));
+        }
         let next = next_document(text, parser.as_mut()?).transpose();
         if !matches!(next, Some(Ok(_))) {
             parser = None;
@@ -56,9 +61,73 @@ fn next_document<'a>(
             return Ok(Some(Document { value: root.unwrap_or_default(), duplicates }));
         }
         builder.line = span.start.line();
-        builder.event(event).map_err(|e| format!("yaml: line {}: {e}", builder.line))?;
+        builder.event(event).map_err(|e| match e {
+            Fault::Anchor(id) => {
+                format!("yaml: anchor '{}' value contains itself", anchor(text, id).unwrap_or_default())
+            }
+            Fault::Deep => deep(builder.line),
+            Fault::Json(e) => e,
+            Fault::Other(e) => format!("yaml: {e}"),
+        })?;
     }
     Ok(None)
+}
+
+/// Why a node cannot be taken.
+enum Fault {
+    /// The anchor of this number contains itself.
+    Anchor(usize),
+    Deep,
+    /// What JSON does not have: the text is whole.
+    Json(String),
+    Other(String),
+}
+
+impl From<String> for Fault {
+    fn from(text: String) -> Self {
+        if text.starts_with("json: ") { Self::Json(text) } else { Self::Other(text) }
+    }
+}
+
+/// go-yaml's parser counts lines from 0, and leaves the first one out.
+fn deep(line: usize) -> String {
+    match line.saturating_sub(1) {
+        0 => format!("yaml: exceeded max depth of {MAX_DEPTH}"),
+        line => format!("yaml: line {line}: exceeded max depth of {MAX_DEPTH}"),
+    }
+}
+
+/// The name of the anchor that was defined as the `id`-th.
+fn anchor(text: &str, id: usize) -> Option<&str> {
+    let names = text.match_indices('&').filter_map(|(at, _)| {
+        let rest = text.get(at + 1..)?;
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))?;
+        rest.get(..end).filter(|name| !name.is_empty())
+    });
+    names.take(id).last()
+}
+
+/// What go-yaml refuses and this parser takes: directives other than those of YAML 1.1, and control characters.
+fn refused(text: &str) -> Option<String> {
+    let taken = |c: char| {
+        matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
+            || c >= '\u{10000}'
+    };
+    if !text.chars().all(taken) {
+        return Some("yaml: control characters are not allowed".to_owned());
+    }
+    let text = text.trim_start_matches('\u{feff}');
+    let before = text.lines().take_while(|line| line.trim().is_empty() || line.starts_with(['#', '%']));
+    for directive in before.filter_map(|line| line.strip_prefix('%')) {
+        let mut words = directive.split_ascii_whitespace();
+        match words.next() {
+            Some("YAML") if words.next() == Some("1.1") => {}
+            Some("YAML") => return Some("yaml: found incompatible YAML document".to_owned()),
+            Some("TAG") => {}
+            _ => return Some("yaml: found unknown directive name".to_owned()),
+        }
+    }
+    None
 }
 
 /// An error as go-yaml words it, where the two parsers find the same.
@@ -72,6 +141,10 @@ fn go_error(text: &str, line: usize, info: &str) -> String {
         return format!("yaml: unknown anchor '{}' referenced", name.unwrap_or_default());
     } else if info.starts_with("tabs disallowed") {
         "found character that cannot start any token"
+    } else if info.contains("recursion limit") {
+        return deep(line);
+    } else if info.contains("surrogate") {
+        "found invalid Unicode character escape code"
     } else if info.starts_with("unclosed bracket") {
         "did not find expected node content"
     } else {
@@ -103,7 +176,8 @@ enum Kind {
 }
 
 enum Key {
-    Field(Box<str>),
+    /// The name in JSON; of what is no string, also that.
+    Field(Box<str>, Option<Value>),
     Merge,
 }
 
@@ -118,7 +192,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn event(&mut self, event: Event<'_>) -> Result<(), String> {
+    fn event(&mut self, event: Event<'_>) -> Result<(), Fault> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let tag = tag.as_deref();
@@ -146,10 +220,10 @@ impl Builder {
             }
             Event::Alias(id) => {
                 // An alias to a map that is not finished yet has no node: it contains itself.
-                let node = self.anchors.get(&id).ok_or("anchor value contains itself")?;
+                let node = self.anchors.get(&id).ok_or(Fault::Anchor(id))?;
                 self.alias_cost = self.alias_cost.saturating_add(node.cost);
                 if self.alias_cost > ALIAS_COST_MAX {
-                    return Err("document contains excessive aliasing".to_owned());
+                    return Err("document contains excessive aliasing".to_owned().into());
                 }
                 let node = node.clone();
                 self.finish(node, 0)
@@ -158,24 +232,24 @@ impl Builder {
         }
     }
 
-    fn open(&mut self, anchor: usize, kind: Kind) -> Result<(), String> {
+    fn open(&mut self, anchor: usize, kind: Kind) -> Result<(), Fault> {
         if self.frames.len() >= MAX_DEPTH {
-            return Err("exceeded max depth".to_owned());
+            return Err(Fault::Deep);
         }
         self.frames.push(Frame { anchor, depth: 0, cost: 0, kind });
         Ok(())
     }
 
-    fn finish(&mut self, node: Node, anchor: usize) -> Result<(), String> {
+    fn finish(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
         if self.frames.len() + node.depth > MAX_DEPTH {
-            return Err("exceeded max depth".to_owned());
+            return Err(Fault::Deep);
         }
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
             // The copy for the anchor counts, too: an anchor on every level of a deep tree copies it again and again.
             self.alias_cost = self.alias_cost.saturating_add(node.cost);
             if self.alias_cost > ALIAS_COST_MAX {
-                return Err("document contains excessive aliasing".to_owned());
+                return Err("document contains excessive aliasing".to_owned().into());
             }
         }
         let Some(frame) = self.frames.last_mut() else {
@@ -188,11 +262,25 @@ impl Builder {
             Kind::List(items) => items.push(node.value),
             Kind::Map { entries, seen, merged, key } => match key.take() {
                 None if node.is_merge => *key = Some(Key::Merge),
-                None => *key = Some(Key::Field(field(node.value)?)),
+                None => {
+                    let name = field(&node.value)?;
+                    let own = Some(node.value).filter(|value| value.as_str().is_none());
+                    *key = Some(Key::Field(name, own));
+                }
                 Some(Key::Merge) => merge(node.value, merged)?,
-                Some(Key::Field(name)) => {
+                Some(Key::Field(_, Some(Value::Null))) => {
+                    let value = match &node.value {
+                        Value::String(text) => go_quote(text),
+                        Value::Null => "<nil>".to_owned(),
+                        other => other.to_string(),
+                    };
+                    return Err(Fault::Json(format!(
+                        "unsupported map key of type: %!s(<nil>), key: <nil>, value: {value}"
+                    )));
+                }
+                Some(Key::Field(name, own)) => {
                     if !seen.insert(name.clone()) && self.duplicates.len() < STRICT_ERRORS_MAX {
-                        let name = go_quote(&name);
+                        let name = own.map_or_else(|| go_quote(&name), |own| own.to_string());
                         self.duplicates.push(format!("line {}: key {name} already set in map", self.line));
                     }
                     entries.push((name, node.value));
@@ -204,9 +292,9 @@ impl Builder {
 }
 
 /// A map's key as JSON has it.
-fn field(value: Value) -> Result<Box<str>, String> {
+fn field(value: &Value) -> Result<Box<str>, String> {
     match value {
-        Value::String(s) => Ok(s.into()),
+        Value::String(s) => Ok(s.as_str().into()),
         Value::Bool(_) | Value::Int(_) | Value::Float(_) => Ok(value.to_string().into()),
         Value::Null => Ok("null".into()),
         Value::Array(_) | Value::Object(_) => Err("invalid map key".to_owned()),
@@ -378,8 +466,8 @@ mod tests {
             "[2001-01-01, 1.2.3, 1h, 0x, --1, +-1, 1e, '1', \"y\"]",
             r#"["2001-01-01","1.2.3","1h","0x","--1","+-1","1e","1","y"]"#,
         );
-        check("[.nan]", "error: yaml: line 1: json: unsupported value: NaN");
-        check("-.inf", "error: yaml: line 1: json: unsupported value: -Inf");
+        check("[.nan]", "error: json: unsupported value: NaN");
+        check("-.inf", "error: json: unsupported value: -Inf");
     }
 
     #[test]
@@ -388,14 +476,16 @@ mod tests {
             "[!!str 1, !!int '5', !!float 1, !!bool 'no', !!binary aGk=, !x 1]",
             r#"["1",5,1,false,"hi","1"]"#,
         );
-        check("!!int x", "error: yaml: line 1: cannot decode !!str `x` as a !!int");
-        check("!!binary '*'", "error: yaml: line 1: !!binary value contains invalid base64 data");
+        check("!!int x", "error: yaml: cannot decode !!str `x` as a !!int");
+        check("!!binary '*'", "error: yaml: !!binary value contains invalid base64 data");
     }
 
     #[test]
     fn keys_become_strings() {
-        check("{1: a, true: b, y: c, ~: d, 1.5: e}", r#"{"1":"a","1.5":"e","null":"d","true":"c"}"#);
-        check("? [a]\n: b", "error: yaml: line 1: invalid map key");
+        check("{1: a, true: b, y: c, 1.5: e}", r#"{"1":"a","1.5":"e","true":"c"}"#);
+        check("? [a]\n: b", "error: yaml: invalid map key");
+        check("~: d", r#"error: unsupported map key of type: %!s(<nil>), key: <nil>, value: "d""#);
+        assert_eq!(parse("{true: b, y: c}").unwrap().duplicates, ["line 1: key true already set in map"]);
     }
 
     #[test]
@@ -412,11 +502,22 @@ mod tests {
         check("a: &x {b: 1}\nc: *x", r#"{"a":{"b":1},"c":{"b":1}}"#);
         check("base: &b {x: 1, z: 2}\nd:\n  z: 3\n  <<: *b", r#"{"base":{"x":1,"z":2},"d":{"x":1,"z":3}}"#);
         check("d:\n  <<: [{x: 1}, {x: 2, z: 2}]", r#"{"d":{"x":1,"z":2}}"#);
-        check("{<<: 1}", "error: yaml: line 1: map merge requires map or sequence of maps as the value");
+        check("{<<: 1}", "error: yaml: map merge requires map or sequence of maps as the value");
         check("{'<<': 1}", r#"{"\u003c\u003c":1}"#);
         assert_eq!(parse("a: 1\nb: *none-1 # x").unwrap_err(), "yaml: unknown anchor 'none-1' referenced");
-        check("&x [*x]", "error: yaml: line 1: anchor value contains itself");
+        check("&x [*x]", "error: yaml: anchor 'x' value contains itself");
+        check("[&w 1, &x [*w, *x]]", "error: yaml: anchor 'x' value contains itself");
         assert_eq!(parse("*none").unwrap_err(), "yaml: unknown anchor 'none' referenced");
+    }
+
+    #[test]
+    fn what_go_yaml_refuses_is_refused() {
+        check("%YAML 1.1\n%TAG !e! tag:example.com,2000:\n---\na: 1", r#"{"a":1}"#);
+        check("%YAML 1.2\n---\na: 1", "error: yaml: found incompatible YAML document");
+        check("# so\n\n%FROB x\n---\na: 1", "error: yaml: found unknown directive name");
+        check("a: b\0c", "error: yaml: control characters are not allowed");
+        check("a: \"b\\0c\"", r#"{"a":"b\u0000c"}"#);
+        check("\u{feff}a: 1", r#"{"a":1}"#);
     }
 
     #[test]
@@ -442,7 +543,7 @@ mod tests {
         for i in 1..400 {
             text += &format!("a{i}: &a{i} [*a{}]\n", i - 1);
         }
-        assert!(parse(&text).unwrap_err().ends_with("exceeded max depth"));
+        assert!(parse(&text).unwrap_err().ends_with("exceeded max depth of 256"));
 
         let big = format!("a: &a {}\nb: [{}]", "x".repeat(100_000), vec!["*a"; 1000].join(","));
         assert!(parse(&big).unwrap_err().ends_with("document contains excessive aliasing"));
