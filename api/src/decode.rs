@@ -21,7 +21,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod unstructured;
+
 use std::fmt;
+
+pub use unstructured::Converted;
 
 use crate::field::go_quote;
 use crate::meta::time;
@@ -59,9 +63,9 @@ pub enum Shape {
     Pointer(&'static Shape),
     /// A shape whose Go type has a name of its own.
     Named(&'static str, &'static Shape),
-    /// A type with its own `UnmarshalJSON`, which sees neither strictness nor the path. The tree it gives is null if
-    /// it encodes as null.
-    Custom(fn(&Value) -> Result<Value, DecodeError>),
+    /// A type with its own `UnmarshalJSON`, which sees neither strictness nor the path; the Go struct's name comes
+    /// first. The tree it gives is null if it encodes as null.
+    Custom(&'static str, fn(&Value) -> Result<Value, DecodeError>),
 }
 
 /// A Go struct.
@@ -69,7 +73,7 @@ pub enum Shape {
 pub struct Struct {
     /// With its package, as type errors print it: `v1.ObjectMeta`.
     pub go_type: &'static str,
-    /// Its fields, in any order.
+    /// Its fields, in Go's order: where several are wrong, [`Struct::convert`] names the first.
     pub fields: &'static [Field],
 }
 
@@ -82,19 +86,39 @@ pub struct Field {
     pub shape: Shape,
     /// Whether it is left out of the output while it is empty (`omitempty`).
     pub omit_empty: bool,
+    /// What a strategic merge patch does to it.
+    pub patched: Patched,
+}
+
+/// What a strategic merge patch does to a field that is a list (the tags `patchStrategy` and `patchMergeKey`). Maps and
+/// structs merge always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patched {
+    /// It takes the list's place.
+    Replaces,
+    /// It adds items that the list does not have yet.
+    Adds,
+    /// It merges items that have the same value at this field, and adds the others.
+    MergesBy(&'static str),
 }
 
 impl Field {
     /// A field with `omitempty`.
     #[must_use]
     pub const fn new(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, omit_empty: true }
+        Self { name, shape, omit_empty: true, patched: Patched::Replaces }
     }
 
     /// A field that is always written.
     #[must_use]
     pub const fn always(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, omit_empty: false }
+        Self { name, shape, omit_empty: false, patched: Patched::Replaces }
+    }
+
+    /// With what a strategic merge patch does to it.
+    #[must_use]
+    pub const fn patched(self, patched: Patched) -> Self {
+        Self { patched, ..self }
     }
 }
 
@@ -176,12 +200,29 @@ impl Shape {
             Self::Float => "float64".to_owned(),
             Self::Bytes => "[]uint8".to_owned(),
             Self::Time => "v1.Time".to_owned(),
-            Self::Json | Self::Custom(_) => "v1.JSON".to_owned(),
+            Self::Json | Self::Custom(..) => "v1.JSON".to_owned(),
             Self::Named(name, _) => (*name).to_owned(),
             Self::List(item) => format!("[]{}", item.go_type()),
             Self::Map(value) => format!("map[string]{}", value.go_type()),
             Self::Struct(of) => of.go_type.to_owned(),
             Self::Pointer(to) => to.go_type(),
+        }
+    }
+
+    /// What Go calls the kind of its type (`reflect.Kind`).
+    #[must_use]
+    pub fn go_kind(&self) -> &'static str {
+        match self {
+            Self::String(_) => "string",
+            Self::Bool => "bool",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Float => "float64",
+            Self::Bytes | Self::List(_) => "slice",
+            Self::Map(_) => "map",
+            Self::Time | Self::Json | Self::Struct(_) | Self::Custom(..) => "struct",
+            Self::Pointer(_) => "ptr",
+            Self::Named(_, of) => of.go_kind(),
         }
     }
 
@@ -202,7 +243,7 @@ impl Shape {
             | Self::List(_)
             | Self::Map(_)
             | Self::Pointer(_)
-            | Self::Custom(_) => Value::Null,
+            | Self::Custom(..) => Value::Null,
         }
     }
 
@@ -210,7 +251,7 @@ impl Shape {
     fn omits(&self, value: &Value) -> bool {
         match (self, value) {
             // A struct is never empty to Go; a pointer only if it is nil, which was seen before.
-            (Self::Struct(_) | Self::Pointer(_) | Self::Custom(_) | Self::Json, _) => false,
+            (Self::Struct(_) | Self::Pointer(_) | Self::Custom(..) | Self::Json, _) => false,
             (Self::Named(_, of), value) => of.omits(value),
             (_, Value::Null | Value::Bool(false) | Value::Int(0)) => true,
             (_, Value::Float(x)) => *x == 0.0,
@@ -249,7 +290,8 @@ impl Struct {
     }
 
     /// Its name without the package.
-    fn name(&self) -> &'static str {
+    #[must_use]
+    pub fn name(&self) -> &'static str {
         self.go_type.rsplit('.').next().unwrap_or_default()
     }
 }
@@ -293,7 +335,7 @@ impl State {
             (Shape::Pointer(_), Value::Null) => Ok(Value::Null),
             (Shape::Pointer(to), value) => self.any(to, value),
             (Shape::Json, value) => Ok(value.clone()),
-            (Shape::Custom(decode), value) => decode(value),
+            (Shape::Custom(_, decode), value) => decode(value),
             (Shape::Named(_, of @ Shape::Map(_)), Value::Object(_))
             | (Shape::Named(_, of @ Shape::List(_)), Value::Array(_)) => self.any(of, value),
             (shape, Value::Null) => Ok(shape.zero()),

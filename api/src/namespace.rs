@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decode::{DecodeError, Field, Shape, Struct};
+use crate::decode::{DecodeError, Field, Patched, Shape, Struct};
 use crate::field::{Error, ErrorList, Path};
 use crate::meta::names::{is_qualified_name, name_is_dns_label};
 use crate::meta::{Condition, OBJECT_META, ObjectMeta, validate_object_meta, validate_object_meta_update};
@@ -56,7 +56,7 @@ static STATUS: Struct = Struct {
     go_type: "v1.NamespaceStatus",
     fields: &[
         Field::new("phase", Shape::String("v1.NamespacePhase")),
-        Field::new("conditions", Shape::List(&Shape::Struct(&CONDITION))),
+        Field::new("conditions", Shape::List(&Shape::Struct(&CONDITION))).patched(Patched::MergesBy("type")),
     ],
 };
 

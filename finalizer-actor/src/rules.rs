@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use kindom_api::crd::ColumnDefinition;
+use kindom_api::decode::Struct;
 use kindom_api::field::ErrorList;
 use kindom_api::namespace::{self as rules, Namespace};
 use kindom_api::{GroupResource, Map, Value, object};
@@ -73,6 +74,10 @@ impl Strategy for Namespaces {
 
     fn protobuf(&self) -> Option<&'static kindom_api::protobuf::Message> {
         Some(&kindom_api::protobuf::NAMESPACE)
+    }
+
+    fn go_type(&self, _: &TypeSpec, _: &str) -> Option<&'static Struct> {
+        Some(&rules::NAMESPACE)
     }
 
     fn allows_unconditional_update(&self) -> bool {

@@ -3,6 +3,7 @@
 use actix_web::http::header;
 use actix_web::{HttpResponse, web};
 use bytes::Bytes;
+use kindom_api::decode::Struct;
 use kindom_api::names::{GroupKind, GroupVersionKind};
 use kindom_api::status::{Details, Status};
 use kindom_api::{Value, field, protobuf};
@@ -13,7 +14,7 @@ use kindom_resource_actor::{
 
 use crate::dispatch::{Call, plain_body};
 use crate::negotiate::{Accepted, Endpoint, Format, PatchType, Shape, accept, body_format};
-use crate::patch::{self, Patch};
+use crate::patch::{self, Patch, StrategicPatch};
 use crate::query::{DeleteOptions, FieldValidation, ListOptions, PropagationPolicy, WriteOptions};
 use crate::respond::Reply;
 use crate::status::{Answer, Failure};
@@ -255,55 +256,47 @@ pub(crate) fn parse_patch(
     }
 }
 
+/// A patch as it came.
+enum Decoded {
+    Plain(Patch),
+    Strategic(StrategicPatch, &'static Struct),
+}
+
 /// PATCH
 pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
-    let kinds = [PatchType::Json, PatchType::Merge];
-    let kind = PatchType::of(call.header(header::CONTENT_TYPE), &kinds)?;
+    let version = &call.info.resource.version;
+    let go_type = call.spec.strategy.go_type(&call.spec, version);
+    let kinds: &[PatchType] = match go_type {
+        Some(_) => &[PatchType::Json, PatchType::Merge, PatchType::StrategicMerge],
+        None => &[PatchType::Json, PatchType::Merge],
+    };
+    let kind = PatchType::of(call.header(header::CONTENT_TYPE), kinds)?;
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
     wait_for::check(call, query.wait_for)?;
     let bytes: Bytes = plain_body(call, payload).await?;
     let validation = query.field_validation;
-    let patch = parse_patch(kind, &bytes, validation)?;
-    let version = &call.info.resource.version;
+    let patch = match (kind, go_type) {
+        (PatchType::Json, _) => Decoded::Plain(Patch::json(&bytes, validation)?),
+        (PatchType::StrategicMerge, Some(of)) => {
+            Decoded::Strategic(StrategicPatch::decode(&bytes, validation)?, of)
+        }
+        (PatchType::Merge | PatchType::StrategicMerge | PatchType::Apply, _) => {
+            Decoded::Plain(Patch::merge(&bytes, validation)?)
+        }
+    };
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
-        let mut object = patch.apply(old.clone()).map_err(refused)?;
-        let expected = expected(cx, version);
-        let said = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let built_in = cx.spec.registration.is_none();
-        let mut found = expected.clone();
-        if said("apiVersion") != expected.api_version() || said("kind") != expected.kind {
-            let (found_group, found_version) = kindom_api::names::split_api_version(&said("apiVersion"))
-                .map_or_else(
-                    || (String::new(), said("apiVersion")),
-                    |(group, version)| (group.to_owned(), version.to_owned()),
-                );
-            found = GroupVersionKind::new(found_group, found_version, said("kind"));
-            if found.kind.is_empty() {
-                let missing = format!("Object 'Kind' is missing in '{object}'");
-                return Err(refused(patch::undecodable(&object, &missing)));
-            }
-            if built_in {
-                decode::check_type(&found, &expected, built_in).map_err(refused)?;
+        warnings.clear();
+        match &patch {
+            Decoded::Plain(patch) => patched(cx, patch, old, validation, &name, &mut warnings),
+            Decoded::Strategic(patch, of) => {
+                let object = strategically_patched(cx, patch, of, old, validation, &mut warnings)?;
+                check_name(&object, &name)?;
+                Ok(object)
             }
         }
-        let mut unknown = Vec::new();
-        let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
-        let patched = object.clone();
-        let decoded = decode_as(cx, &found.version, &mut object, wanted);
-        let read = decoded.map_err(|why| refused(patch::undecodable(&patched, &why)))?;
-        let mut strict = patch.strict_errors().to_vec();
-        strict.extend(unknown.iter().map(|path| decode::unknown_field(path)));
-        if validation == FieldValidation::Strict && !strict.is_empty() {
-            return Err(refused(patch::strict_error(&patched, &strict)));
-        }
-        warnings = strict;
-        warnings.extend(read);
-        check_name(&object, &name)?;
-        check_kind(&found, &expected, &object)?;
-        Ok(object)
     };
     let written =
         call.handle.update(target(call, &name), true, &mut wanted, &options(call, query.dry_run)).await;
@@ -314,6 +307,74 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     warnings.extend(short_names_elsewhere(call, &written));
     let written = wait_for::wait(call, query.waits_for(), written).await;
     respond(call, accepted, 200, &written, warnings)
+}
+
+/// What a JSON patch or merge patch makes of an object. What the client is to be warned of goes to `warnings`, also where
+/// the object is refused.
+fn patched(
+    cx: &RuleContext<'_>,
+    patch: &Patch,
+    old: &Value,
+    validation: FieldValidation,
+    name: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Value, WriteError> {
+    let mut object = patch.apply(old.clone()).map_err(refused)?;
+    let expected = expected(cx, cx.version_name);
+    let said = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let built_in = cx.spec.registration.is_none();
+    let mut found = expected.clone();
+    if said("apiVersion") != expected.api_version() || said("kind") != expected.kind {
+        let (found_group, found_version) = kindom_api::names::split_api_version(&said("apiVersion"))
+            .map_or_else(
+                || (String::new(), said("apiVersion")),
+                |(group, version)| (group.to_owned(), version.to_owned()),
+            );
+        found = GroupVersionKind::new(found_group, found_version, said("kind"));
+        if found.kind.is_empty() {
+            let missing = format!("Object 'Kind' is missing in '{object}'");
+            return Err(refused(patch::undecodable(&object, &missing)));
+        }
+        if built_in {
+            decode::check_type(&found, &expected, built_in).map_err(refused)?;
+        }
+    }
+    let mut unknown = Vec::new();
+    let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
+    let patched = object.clone();
+    let decoded = decode_as(cx, &found.version, &mut object, wanted);
+    let read = decoded.map_err(|why| refused(patch::undecodable(&patched, &why)))?;
+    let mut strict = patch.strict_errors().to_vec();
+    strict.extend(unknown.iter().map(|path| decode::unknown_field(path)));
+    if validation == FieldValidation::Strict && !strict.is_empty() {
+        return Err(refused(patch::strict_error(&patched, &strict)));
+    }
+    warnings.extend(strict);
+    warnings.extend(read);
+    check_name(&object, name)?;
+    check_kind(&found, &expected, &object)?;
+    Ok(object)
+}
+
+/// What a strategic merge patch makes of an object of a built-in type; warnings as in [`patched`].
+fn strategically_patched(
+    cx: &RuleContext<'_>,
+    patch: &StrategicPatch,
+    of: &'static Struct,
+    old: &Value,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<Value, WriteError> {
+    let (mut object, strict) = patch.apply(old.clone(), of, validation).map_err(refused)?;
+    warnings.extend(strict);
+    let expected = expected(cx, cx.version_name);
+    if let Some(map) = object.as_object_mut() {
+        map.insert("apiVersion", expected.api_version());
+        map.insert("kind", expected.kind.as_str());
+    }
+    let read = cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::Internal)?;
+    warnings.extend(read);
+    Ok(object)
 }
 
 /// The options of a delete: from the body if there is one, else from the query.

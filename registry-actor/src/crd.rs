@@ -5,6 +5,7 @@ use kindom_api::crd::{
     CLEANUP_FINALIZER, CustomResourceDefinition, condition, decode_crd, prepare_for_create,
     prepare_for_status_update, prepare_for_update,
 };
+use kindom_api::decode::Struct;
 use kindom_api::faces::Face;
 use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::meta::{Condition, set_condition};
@@ -103,6 +104,10 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
 impl Strategy for Registrations {
     fn subresources(&self) -> &'static [&'static str] {
         &["status"]
+    }
+
+    fn go_type(&self, spec: &TypeSpec, version: &str) -> Option<&'static Struct> {
+        Some(face(&spec.group, version).go_type())
     }
 
     fn decode(

@@ -1,6 +1,7 @@
 //! The rules of a type's objects' life: what is set, checked and kept on create, update and delete.
 
 use kindom_api::Value;
+use kindom_api::decode::Struct;
 use kindom_api::field::ErrorList;
 
 use crate::WriteError;
@@ -76,6 +77,12 @@ pub trait Strategy: Send + Sync {
 
     /// The type's fields in protobuf; none for a type that is only sent as JSON or YAML.
     fn protobuf(&self) -> Option<&'static kindom_api::protobuf::Message> {
+        None
+    }
+
+    /// The Go type of a version's objects, by which strategic merge patches merge; none for a type that has no such
+    /// patches.
+    fn go_type(&self, _spec: &TypeSpec, _version: &str) -> Option<&'static Struct> {
         None
     }
 

@@ -4,7 +4,7 @@
 macro_rules! shapes_of_package {
     ($package:literal) => {
         use crate::Value;
-        use crate::decode::{DecodeError, Field, Shape, Struct, type_error};
+        use crate::decode::{DecodeError, Field, Patched, Shape, Struct, type_error};
 
         const STRING: Shape = Shape::String("string");
         const STRINGS: Shape = Shape::List(&STRING);
@@ -105,7 +105,8 @@ macro_rules! shapes_of_package {
 
         pub(crate) static RULES: Shape = Shape::List(&Shape::Struct(&VALIDATION_RULE));
 
-        pub(crate) static DEPENDENCIES: Shape = Shape::Map(&Shape::Custom(schema_or_strings));
+        pub(crate) static DEPENDENCIES: Shape =
+            Shape::Map(&Shape::Custom("JSONSchemaPropsOrStringArray", schema_or_strings));
 
         pub(crate) static DEFINITIONS: Shape = Shape::Map(&SCHEMA);
 
@@ -113,28 +114,57 @@ macro_rules! shapes_of_package {
         pub(crate) static JSON_SCHEMA_PROPS: Struct = Struct {
             go_type: concat!($package, ".JSONSchemaProps"),
             fields: &[
-                Field::new("type", STRING),
-                Field::new("properties", Shape::Map(&SCHEMA)),
+                Field::new("id", STRING),
+                Field::new("$schema", Shape::String(concat!($package, ".JSONSchemaURL"))),
+                Field::new("$ref", OPTIONAL_STRING),
                 Field::new("description", STRING),
-                Field::new("items", Shape::Pointer(&Shape::Custom(schema_or_array))),
-                Field::new("required", STRINGS),
-                Field::new("additionalProperties", Shape::Pointer(&Shape::Custom(schema_or_bool))),
+                Field::new("type", STRING),
                 Field::new("format", STRING),
+                Field::new("title", STRING),
                 Field::new("default", OPTIONAL_JSON),
-                Field::new("enum", Shape::List(&Shape::Json)),
-                Field::new("pattern", STRING),
                 Field::new("maximum", OPTIONAL_FLOAT),
                 Field::new("exclusiveMaximum", Shape::Bool),
                 Field::new("minimum", OPTIONAL_FLOAT),
                 Field::new("exclusiveMinimum", Shape::Bool),
                 Field::new("maxLength", OPTIONAL_INT),
                 Field::new("minLength", OPTIONAL_INT),
+                Field::new("pattern", STRING),
                 Field::new("maxItems", OPTIONAL_INT),
                 Field::new("minItems", OPTIONAL_INT),
                 Field::new("uniqueItems", Shape::Bool),
                 Field::new("multipleOf", OPTIONAL_FLOAT),
+                Field::new("enum", Shape::List(&Shape::Json)),
                 Field::new("maxProperties", OPTIONAL_INT),
                 Field::new("minProperties", OPTIONAL_INT),
+                Field::new("required", STRINGS),
+                Field::new(
+                    "items",
+                    Shape::Pointer(&Shape::Custom("JSONSchemaPropsOrArray", schema_or_array)),
+                ),
+                Field::new("allOf", Shape::List(&SCHEMA)),
+                Field::new("oneOf", Shape::List(&SCHEMA)),
+                Field::new("anyOf", Shape::List(&SCHEMA)),
+                Field::new("not", Shape::Pointer(&SCHEMA)),
+                Field::new("properties", Shape::Map(&SCHEMA)),
+                Field::new(
+                    "additionalProperties",
+                    Shape::Pointer(&Shape::Custom("JSONSchemaPropsOrBool", schema_or_bool)),
+                ),
+                Field::new("patternProperties", Shape::Map(&SCHEMA)),
+                Field::new(
+                    "dependencies",
+                    Shape::Named(concat!($package, ".JSONSchemaDependencies"), &DEPENDENCIES),
+                ),
+                Field::new(
+                    "additionalItems",
+                    Shape::Pointer(&Shape::Custom("JSONSchemaPropsOrBool", schema_or_bool)),
+                ),
+                Field::new(
+                    "definitions",
+                    Shape::Named(concat!($package, ".JSONSchemaDefinitions"), &DEFINITIONS),
+                ),
+                Field::new("externalDocs", Shape::Pointer(&Shape::Struct(&EXTERNAL_DOCS))),
+                Field::new("example", OPTIONAL_JSON),
                 Field::new("nullable", Shape::Bool),
                 Field::new("x-kubernetes-preserve-unknown-fields", OPTIONAL_BOOL),
                 Field::new("x-kubernetes-embedded-resource", Shape::Bool),
@@ -145,27 +175,8 @@ macro_rules! shapes_of_package {
                 Field::new(
                     "x-kubernetes-validations",
                     Shape::Named(concat!($package, ".ValidationRules"), &RULES),
-                ),
-                Field::new("allOf", Shape::List(&SCHEMA)),
-                Field::new("oneOf", Shape::List(&SCHEMA)),
-                Field::new("anyOf", Shape::List(&SCHEMA)),
-                Field::new("not", Shape::Pointer(&SCHEMA)),
-                Field::new("title", STRING),
-                Field::new("example", OPTIONAL_JSON),
-                Field::new("externalDocs", Shape::Pointer(&Shape::Struct(&EXTERNAL_DOCS))),
-                Field::new("id", STRING),
-                Field::new("$schema", Shape::String(concat!($package, ".JSONSchemaURL"))),
-                Field::new("$ref", OPTIONAL_STRING),
-                Field::new("patternProperties", Shape::Map(&SCHEMA)),
-                Field::new(
-                    "dependencies",
-                    Shape::Named(concat!($package, ".JSONSchemaDependencies"), &DEPENDENCIES),
-                ),
-                Field::new("additionalItems", Shape::Pointer(&Shape::Custom(schema_or_bool))),
-                Field::new(
-                    "definitions",
-                    Shape::Named(concat!($package, ".JSONSchemaDefinitions"), &DEFINITIONS),
-                ),
+                )
+                .patched(Patched::MergesBy("rule")),
             ],
         };
 

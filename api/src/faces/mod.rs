@@ -34,7 +34,8 @@ mod tests;
 mod third_party;
 mod v1beta1;
 
-use crate::crd::{API_VERSION, CustomResourceDefinition, GROUP, decode_crd, default_crd};
+use crate::crd::{API_VERSION, CRD, CustomResourceDefinition, GROUP, decode_crd, default_crd};
+use crate::decode::Struct;
 use crate::field::{Error, ErrorList, Path};
 use crate::{Map, Value, json};
 
@@ -102,6 +103,16 @@ impl Face {
     #[must_use]
     pub fn of(api_version: &str, kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|face| face.api_version() == api_version && face.kind() == kind)
+    }
+
+    /// The Go type of its objects.
+    #[must_use]
+    pub fn go_type(self) -> &'static Struct {
+        match self {
+            Self::V1 => &CRD,
+            Self::V1beta1 => v1beta1::go_type(),
+            Self::ThirdPartyResource => &third_party::RESOURCE,
+        }
     }
 
     /// Brings an object from the wire into this face's shape, as a typed decoder does: unknown fields are dropped, and

@@ -12,7 +12,7 @@ use crate::{Map, Value, object};
 
 const STRING: Shape = Shape::String("string");
 
-static RESOURCE: Struct = Struct {
+pub(super) static RESOURCE: Struct = Struct {
     go_type: "v1beta1.ThirdPartyResource",
     fields: &[
         Field::new("kind", STRING),

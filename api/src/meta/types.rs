@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Value;
-use crate::decode::{DecodeError, Field, Shape, Struct};
+use crate::decode::{DecodeError, Field, Patched, Shape, Struct};
 
 const STRING: Shape = Shape::String("string");
 const UID: Shape = Shape::String("types.UID");
@@ -26,8 +26,9 @@ pub static OBJECT_META: Struct = Struct {
         Field::new("deletionGracePeriodSeconds", Shape::Pointer(&Shape::Int64)),
         Field::new("labels", Shape::Map(&STRING)),
         Field::new("annotations", Shape::Map(&STRING)),
-        Field::new("ownerReferences", Shape::List(&Shape::Struct(&OWNER_REFERENCE))),
-        Field::new("finalizers", Shape::List(&STRING)),
+        Field::new("ownerReferences", Shape::List(&Shape::Struct(&OWNER_REFERENCE)))
+            .patched(Patched::MergesBy("uid")),
+        Field::new("finalizers", Shape::List(&STRING)).patched(Patched::Adds),
         Field::new("managedFields", Shape::List(&Shape::Struct(&MANAGED_FIELDS_ENTRY))),
     ],
 };

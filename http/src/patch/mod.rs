@@ -4,6 +4,7 @@
 
 mod json_patch;
 mod merge;
+mod strategic;
 
 use kindom_api::json::{self, MAX_DEPTH, Value};
 
@@ -12,6 +13,7 @@ use crate::decode::{duplicate_fields, go_syntax_error, go_type, strict_text};
 use crate::query::FieldValidation;
 
 use json_patch::Operation;
+pub use strategic::StrategicPatch;
 
 /// A decoded JSON patch or merge patch.
 #[derive(Debug, Clone, PartialEq)]

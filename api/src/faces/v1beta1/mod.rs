@@ -5,7 +5,7 @@ mod shapes;
 
 use super::sub_resources::{self, SubResources};
 use super::{Face, as_map, map_at, map_in, normal, take};
-use crate::decode::DecodeError;
+use crate::decode::{DecodeError, Struct};
 use crate::field::{Error, ErrorList, Path};
 use crate::{Map, Value, object};
 
@@ -23,6 +23,10 @@ fn text<'a>(map: &'a Map, field: &str) -> &'a str {
 
 fn list<'a>(map: &'a Map, field: &str) -> &'a [Value] {
     map.get(field).and_then(Value::as_array).unwrap_or_default()
+}
+
+pub(super) fn go_type() -> &'static Struct {
+    &shapes::CRD
 }
 
 pub(super) fn decode(object: &Value) -> Result<(Value, Vec<String>, Vec<String>), DecodeError> {

@@ -1,0 +1,93 @@
+//! Strategic merge patch (apimachinery `pkg/util/strategicpatch/patch.go`, 1.37), for types whose Go structs are known:
+//! lists may merge instead of being replaced, and keys that begin with `$` say how.
+//!
+//! | directive | in | does |
+//! |---|---|---|
+//! | `$patch: replace` | a map, an item of a keyed list | what stands beside it takes the place of all |
+//! | `$patch: delete` | a map, an item of a keyed list | empties the map; removes the items of that key |
+//! | `$deleteFromPrimitiveList/f: [a]` | a map | removes items from the list `f` |
+//! | `$setElementOrder/f: [a, b]` | a map | the order of the list `f` |
+//! | `$retainKeys: [a, b]` | a map | removes all other keys |
+//!
+//! Upstream goes through the keys of a map in random order. Here it is their sorted order, so that where a list is both
+//! deleted from and merged, the deletion comes first.
+
+mod merge;
+mod order;
+mod print;
+#[cfg(test)]
+mod tests;
+
+use kindom_api::decode::Struct;
+use kindom_api::json::{Map, Value};
+
+use super::parse;
+use crate::RequestError;
+use crate::decode::{duplicate_fields, go_type, strict_text, unknown_field};
+use crate::query::FieldValidation;
+
+use merge::Error;
+
+/// A decoded strategic merge patch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StrategicPatch {
+    /// Why it is none is only told where there is an object to be patched.
+    patch: Result<Map, RequestError>,
+    duplicates: Vec<String>,
+}
+
+impl StrategicPatch {
+    /// Decodes a patch.
+    ///
+    /// # Errors
+    /// [`RequestError::BadRequest`] for what is no JSON. What is no map only fails to apply.
+    pub fn decode(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
+        let patch = match parse(bytes, false)? {
+            Value::Object(map) => Ok(map),
+            Value::Null => Ok(Map::new()),
+            other => Err(RequestError::BadRequest(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                go_type(&other)
+            ))),
+        };
+        let duplicates =
+            if validation == FieldValidation::Ignore { Vec::new() } else { duplicate_fields(bytes) };
+        Ok(Self { patch, duplicates })
+    }
+
+    /// Applies it to an object of a Go type. What comes out decodes as one; it may say that it is of another kind, which
+    /// upstream's conversion does not look at. The second part is what the client is to be warned of.
+    ///
+    /// # Errors
+    /// [`RequestError::BadRequest`], [`RequestError::PatchDoesNotApply`] and [`RequestError::Internal`] for what is wrong
+    /// with the patch, as upstream tells them apart; [`RequestError::Invalid`] if what comes out is no object of the type,
+    /// or under [`FieldValidation::Strict`] has fields that are unknown or stand twice in the patch.
+    pub fn apply(
+        &self,
+        object: Value,
+        of: &'static Struct,
+        validation: FieldValidation,
+    ) -> Result<(Value, Vec<String>), RequestError> {
+        let mut patch = self.patch.clone()?;
+        let Value::Object(object) = object else {
+            return Err(RequestError::Internal("what is stored is no object".to_owned()));
+        };
+        let merged = merge::apply(object, &mut patch, of).map_err(|error| match error {
+            Error::Malformed(why) => RequestError::BadRequest(why),
+            Error::Unprocessable(why) => RequestError::PatchDoesNotApply(why),
+            Error::Other(why) => RequestError::Internal(why),
+        })?;
+        let invalid = |patch: &Map, why: String| RequestError::invalid_patch(print::go_map(patch), why);
+        let converted =
+            of.convert(&Value::Object(merged)).map_err(|error| invalid(&patch, error.to_string()))?;
+        if validation == FieldValidation::Ignore {
+            return Ok((converted.value, Vec::new()));
+        }
+        let mut strict = self.duplicates.clone();
+        strict.extend(converted.unknown_fields.iter().map(|path| unknown_field(path)));
+        if validation == FieldValidation::Strict && !strict.is_empty() {
+            return Err(invalid(&patch, strict_text(&strict)));
+        }
+        Ok((converted.value, strict))
+    }
+}
