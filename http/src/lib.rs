@@ -26,6 +26,7 @@ mod filter;
 mod metrics;
 pub mod negotiate;
 mod openapi;
+mod owner_references;
 pub mod patch;
 pub mod query;
 mod read;

@@ -14,6 +14,7 @@ use kindom_resource_actor::{
 
 use crate::dispatch::{Call, plain_body};
 use crate::negotiate::{Accepted, Endpoint, Format, PatchType, Shape, accept, body_format};
+use crate::owner_references::{self, Stage};
 use crate::patch::{self, Patch, StrategicPatch};
 use crate::query::{DeleteOptions, FieldValidation, ListOptions, PropagationPolicy, WriteOptions};
 use crate::respond::Reply;
@@ -130,6 +131,7 @@ fn object_of_body(
     }
     *warnings = decode::strict_warnings(strict);
     warnings.extend(read);
+    warnings.extend(owner_references::dedup(&mut decoded.value, Stage::Body));
     of_another.map_or(Ok(decoded.value), Err)
 }
 
@@ -260,6 +262,31 @@ pub(crate) fn parse_patch(
 enum Decoded {
     Plain(Patch),
     Strategic(StrategicPatch, &'static Struct),
+    /// JSON that is no patch.
+    Malformed(RequestError),
+}
+
+impl Decoded {
+    fn of(
+        bytes: &[u8],
+        kind: PatchType,
+        go_type: Option<&'static Struct>,
+        validation: FieldValidation,
+    ) -> Result<Self, RequestError> {
+        let decoded = match (kind, go_type) {
+            (PatchType::Json, _) => Patch::json(bytes, validation).map(Self::Plain),
+            (PatchType::StrategicMerge, Some(of)) => {
+                StrategicPatch::decode(bytes, validation).map(|patch| Self::Strategic(patch, of))
+            }
+            (PatchType::Merge | PatchType::StrategicMerge | PatchType::Apply, _) => {
+                Patch::merge(bytes, validation).map(Self::Plain)
+            }
+        };
+        match decoded {
+            Err(error) if !patch::is_malformed_json(bytes) => Ok(Self::Malformed(error)),
+            decoded => decoded,
+        }
+    }
 }
 
 /// PATCH
@@ -277,23 +304,17 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     wait_for::check(call, query.wait_for)?;
     let bytes: Bytes = plain_body(call, payload).await?;
     let validation = query.field_validation;
-    let patch = match (kind, go_type) {
-        (PatchType::Json, _) => Decoded::Plain(Patch::json(&bytes, validation)?),
-        (PatchType::StrategicMerge, Some(of)) => {
-            Decoded::Strategic(StrategicPatch::decode(&bytes, validation)?, of)
-        }
-        (PatchType::Merge | PatchType::StrategicMerge | PatchType::Apply, _) => {
-            Decoded::Plain(Patch::merge(&bytes, validation)?)
-        }
-    };
+    let patch = Decoded::of(&bytes, kind, go_type, validation)?;
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
         warnings.clear();
         match &patch {
+            Decoded::Malformed(error) => Err(refused(error.clone())),
             Decoded::Plain(patch) => patched(cx, patch, old, validation, &name, &mut warnings),
             Decoded::Strategic(patch, of) => {
-                let object = strategically_patched(cx, patch, of, old, validation, &mut warnings)?;
+                let mut object = strategically_patched(cx, patch, of, old, validation, &mut warnings)?;
                 check_name(&object, &name)?;
+                warnings.extend(owner_references::dedup(&mut object, Stage::Patched));
                 Ok(object)
             }
         }
@@ -352,6 +373,7 @@ fn patched(
     warnings.extend(strict);
     warnings.extend(read);
     check_name(&object, name)?;
+    warnings.extend(owner_references::dedup(&mut object, Stage::Patched));
     check_kind(&found, &expected, &object)?;
     Ok(object)
 }

@@ -9,6 +9,7 @@ use kindom_api::decode::Struct;
 use kindom_api::faces::Face;
 use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::meta::{Condition, set_condition};
+use kindom_resource_actor::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
 use kindom_resource_actor::spec::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
 use kindom_resource_actor::{Deletion, NeedsEmpty, RuleContext, Strategy, TypeSpec, WriteError};
 use kindom_schema::crd as rules;
@@ -98,6 +99,13 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
         if !values.contains(&value.as_str()) && !unchanged {
             errors.push(field::Error::not_supported(&annotations.key(name), value.as_str(), values));
         }
+    }
+    let sorted =
+        |crd: &CustomResourceDefinition| crd.metadata.annotations.get(SORTED_LISTS_ANNOTATION).cloned();
+    if let Some(said) = sorted(crd).filter(|said| old.and_then(sorted).as_ref() != Some(said))
+        && let Some(why) = SortedLists::check(&said, &crd.to_value())
+    {
+        errors.push(field::Error::invalid(&annotations.key(SORTED_LISTS_ANNOTATION), said, why));
     }
 }
 

@@ -30,8 +30,18 @@ fn selectors<'a>(cx: &RuleContext<'_>, old: Option<&'a Value>) -> Selectors<'a> 
 }
 
 /// Whether an object's generation rises: for any change outside metadata, or for one of `spec` where the proposal's rule
-/// was chosen (S-03).
+/// was chosen (S-03). Lists that are stored sorted do not change by coming in another order (B-30).
 fn is_new_generation(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool {
+    let Some(lists) = cx.spec.sorted_lists() else { return is_changed(cx, object, old) };
+    let sorted = |object: &Value| {
+        let mut object = object.clone();
+        lists.sort(&mut object);
+        object
+    };
+    is_changed(cx, &sorted(object), &sorted(old))
+}
+
+fn is_changed(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool {
     if cx.spec.registration.as_ref().is_some_and(|r| r.generation_of_spec) {
         return object.get("spec") != old.get("spec");
     }
@@ -161,7 +171,8 @@ impl Strategy for CustomObjects {
         errors
     }
 
-    /// A status that was dropped may have a default, which upstream fills in when it reads what it stored without.
+    /// A status that was dropped may have a default, which upstream fills in when it reads what it stored without. Lists
+    /// whose order means nothing may have one all the same (B-30).
     fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
         if let Some(schema) = &cx.version.schema
             && has_status(cx)
@@ -173,6 +184,9 @@ impl Strategy for CustomObjects {
             {
                 map.remove(STATUS);
             }
+        }
+        if let Some(lists) = cx.spec.sorted_lists() {
+            lists.sort(object);
         }
     }
 

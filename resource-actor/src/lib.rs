@@ -28,6 +28,7 @@ mod object;
 mod plan;
 pub mod render;
 mod snapshot;
+pub mod sorted_lists;
 pub mod spec;
 mod strategy;
 mod watch;

@@ -108,8 +108,16 @@ pub(crate) fn encode(
             schema.prune(&mut object, None);
             schema.default(&mut object).map_err(|e| e.to_string())?;
         }
+        sort_lists(cx.spec, &mut object);
     }
     Ok(object.to_vec())
+}
+
+/// The storage version's defaults may be what a list is sorted by.
+fn sort_lists(spec: &TypeSpec, object: &mut Value) {
+    if let Some(lists) = spec.sorted_lists() {
+        lists.sort(object);
+    }
 }
 
 /// The bytes to store for a stored object whose version is not the storage version any more; none if it is.
@@ -136,6 +144,7 @@ pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<
         schema.prune(&mut tree, None);
         schema.default(&mut tree).map_err(|e| e.to_string())?;
     }
+    sort_lists(spec, &mut tree);
     metadata_mut(&mut tree).remove("resourceVersion");
     Ok(Some(tree.to_vec()))
 }

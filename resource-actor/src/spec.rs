@@ -13,6 +13,7 @@ use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
 use kindom_storage::{Key, Revision};
 
+use crate::sorted_lists::SortedLists;
 use crate::{Faces, StoredObject, Strategy};
 
 /// The names of a type.
@@ -90,6 +91,8 @@ pub struct Registration {
     pub generation_of_spec: bool,
     /// Whether the selector of a Scale has to be one, as it was registered in a way that was only proposed (S-24).
     pub valid_selectors: bool,
+    /// Which lists of its objects are stored sorted.
+    pub sorted_lists: SortedLists,
 }
 
 /// The annotation of a registration whose value `"true"` freezes its objects: writes to them are refused (T-54).
@@ -316,6 +319,7 @@ impl TypeSpec {
                 generation_of_spec: by_proposal
                     || annotation(GENERATION_ANNOTATION) == Some(GENERATION_OF_SPEC),
                 valid_selectors: by_proposal,
+                sorted_lists: SortedLists::of(tree),
             }),
             strategy,
         })
@@ -391,6 +395,12 @@ impl TypeSpec {
     #[must_use]
     pub fn third_party(&self) -> bool {
         self.registration.as_ref().is_some_and(|r| r.third_party)
+    }
+
+    /// Which lists of its objects are stored sorted, if any.
+    #[must_use]
+    pub fn sorted_lists(&self) -> Option<&SortedLists> {
+        self.registration.as_ref().map(|r| &r.sorted_lists).filter(|lists| !lists.is_empty())
     }
 
     /// The key of an object within the type.

@@ -100,6 +100,13 @@ impl Patch {
     }
 }
 
+/// Whether it is not even JSON. All else that is wrong with a patch is only told where there is an object to be patched,
+/// as upstream decodes patches to apply them.
+#[must_use]
+pub fn is_malformed_json(bytes: &[u8]) -> bool {
+    go_syntax_error(bytes).is_some()
+}
+
 /// The 422 for a patch with strict errors: its own, and those of what it made.
 #[must_use]
 pub fn strict_error(patched: &Value, errors: &[String]) -> RequestError {

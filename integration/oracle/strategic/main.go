@@ -347,7 +347,7 @@ func (m maker) registration(kind string, patch bool) string {
 
 func main() {
 	out := flag.String("out", "../expectations/strategic", "folder of what is recorded")
-	cases := flag.Int("cases", 1500, "how many cases")
+	cases := flag.Int("cases", 1000, "how many cases")
 	seed := flag.Int64("seed", 1, "what they are drawn with")
 	flag.Parse()
 	m := maker{rand.New(rand.NewSource(*seed))}
@@ -366,7 +366,7 @@ func main() {
 		object, patch := make(false), make(true)
 		want, _ := json.Marshal(run(kind, object, patch))
 		same := true
-		for range 12 {
+		for range 400 {
 			again, _ := json.Marshal(run(kind, object, patch))
 			same = same && string(again) == string(want)
 		}

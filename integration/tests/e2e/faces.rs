@@ -383,3 +383,87 @@ async fn v1beta1_registrations_keep_their_unknown_fields_and_say_so() {
         refused(client.post(OLD, &wrong).await, 422, "Invalid", message);
     }
 }
+
+/// Strategic merge patches on the other faces and on namespaces, for which there is no recording: each merges as its Go
+/// type says.
+#[tokio::test]
+async fn strategic_merge_patches_merge_by_the_type_of_the_face() {
+    let (_server, client) = started().await;
+    let patch = async |path: &str, body: Value| {
+        let request = client.request("PATCH", path);
+        request.body("application/strategic-merge-patch+json", body.to_string()).send().await.unwrap()
+    };
+    register_tpr(&client, &tpr("oxen", "Ox")).await;
+
+    let oxen = format!("{TPRS}/oxen.{GROUP}");
+    let changed =
+        patch(&oxen, json!({"metadata": {"labels": {"a": "1"}}, "spec": {"names": {"shortNames": ["o"]}}}))
+            .await;
+    assert_eq!(changed.expect_status(200).unwrap().at("/spec/names/shortNames"), json!(["o"]));
+    let unknown = patch(&oxen, json!({"spec": {"versions": []}})).await.expect_status(200).unwrap();
+    assert_eq!(unknown.warnings(), [r#"299 - "unknown field \"spec.versions\"""#]);
+    let mine = json!([{"type": "Mine", "status": "True", "lastTransitionTime": null}]);
+    let status = patch(&format!("{oxen}/status"), json!({"status": {"conditions": mine}})).await;
+    let kinds: Vec<Value> = status
+        .expect_status(200)
+        .unwrap()
+        .at("/status/conditions")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|condition| condition["type"].clone())
+        .collect();
+    assert!(kinds.contains(&json!("Mine")) && kinds.contains(&json!("NameConflict")), "{kinds:?}");
+
+    // v1beta1 shows the schema of one version beside the versions, and rules of schemas have a key there.
+    let crd = format!("/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions/oxen.{GROUP}");
+    let rules = |rule: &str, message: &str| {
+        let rules = json!([{"rule": rule, "message": message}]);
+        json!({"spec": {"validation": {"openAPIV3Schema": {"x-kubernetes-validations": rules}}}})
+    };
+    for (rule, message, want) in [
+        ("true", "a", json!([{"rule": "true", "message": "a"}])),
+        ("1 == 1", "b", json!([{"rule": "1 == 1", "message": "b"}, {"rule": "true", "message": "a"}])),
+        ("true", "c", json!([{"rule": "1 == 1", "message": "b"}, {"rule": "true", "message": "c"}])),
+    ] {
+        let patched = patch(&crd, rules(rule, message)).await.expect_status(200).unwrap();
+        assert_eq!(patched.at("/spec/validation/openAPIV3Schema/x-kubernetes-validations"), want);
+        assert_eq!(patched.at("/metadata/labels"), json!({"a": "1"}));
+    }
+
+    let namespaces = "/api/v1/namespaces";
+    client
+        .post(namespaces, &json!({"metadata": {"name": "barn"}}))
+        .await
+        .unwrap()
+        .expect_status(201)
+        .unwrap();
+    let barn = format!("{namespaces}/barn");
+    let kept = json!({"metadata": {"finalizers": ["farm.example.com/hay"], "labels": {"a": "1"}}});
+    patch(&barn, kept).await.expect_status(200).unwrap();
+    let more = patch(&barn, json!({"metadata": {"finalizers": ["farm.example.com/straw"]}})).await;
+    let both = json!(["farm.example.com/straw", "farm.example.com/hay"]);
+    assert_eq!(more.expect_status(200).unwrap().at("/metadata/finalizers"), both);
+    let time = "2026-01-01T00:00:00Z";
+    let condition =
+        |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": time});
+    let conditions = |all: &[Value]| json!({"status": {"conditions": all}});
+    let status = format!("{barn}/status");
+    patch(&status, conditions(&[condition("A", "True"), condition("B", "True")]))
+        .await
+        .expect_status(200)
+        .unwrap();
+    let merged = patch(&status, conditions(&[condition("B", "False")])).await.expect_status(200).unwrap();
+    assert_eq!(merged.at("/status/conditions"), json!([condition("A", "True"), condition("B", "False")]));
+    let gone = patch(&barn, json!({"metadata": {"$deleteFromPrimitiveList/finalizers": both}})).await;
+    assert_eq!(gone.expect_status(200).unwrap().at("/metadata/finalizers"), Value::Null);
+
+    // The objects of a custom type have no Go type.
+    client.post(OXEN, &object(GROUP, "Ox", "berta", json!({}))).await.unwrap().expect_status(201).unwrap();
+    let refused = patch(&format!("{OXEN}/berta"), json!({})).await.expect_status(415).unwrap();
+    assert!(
+        refused.at("/message").as_str().unwrap().contains("application/merge-patch+json"),
+        "{}",
+        refused.text()
+    );
+}

@@ -13,6 +13,7 @@
 mod builder_document;
 mod change;
 mod chaos;
+mod conversion;
 mod corpus;
 mod deletion;
 mod demo;

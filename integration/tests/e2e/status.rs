@@ -105,3 +105,47 @@ async fn a_type_in_use_turns_it_on_without_a_change_to_its_objects() {
     assert_eq!((&event["type"], &event["object"]), (&json!("MODIFIED"), &written));
     assert_eq!(written["status"], json!({"hours": 3}));
 }
+
+/// B-27, B-50: a create and writes to the main endpoint, of every kind, change spec and metadata only.
+#[tokio::test]
+async fn the_main_endpoint_writes_spec_and_metadata_only() {
+    let (server, client) = started(true).await;
+    let one = format!("{LAMPS}/one");
+    let status = json!({"hours": 7});
+    client
+        .merge_patch(&format!("{one}/status"), &json!({"status": status}))
+        .await
+        .unwrap()
+        .expect_status(200)
+        .unwrap();
+
+    let mut replaced = read(&client).await;
+    replaced["spec"] = json!({"watts": 5});
+    replaced["metadata"]["labels"] = json!({"a": "1"});
+    for other in [json!({"hours": 9}), Value::Null] {
+        replaced["status"] = other;
+        let stored = client.put(&one, &replaced).await.unwrap().expect_status(200).unwrap().json();
+        assert_eq!((&stored["spec"], &stored["status"]), (&json!({"watts": 5}), &status));
+        replaced["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+    }
+    let merged = client.merge_patch(&one, &json!({"spec": {"watts": 6}, "status": null})).await.unwrap();
+    assert_eq!(merged.expect_status(200).unwrap().at("/status"), status);
+    let operations = json!([
+        {"op": "replace", "path": "/spec/watts", "value": 7}, {"op": "remove", "path": "/status"},
+        {"op": "add", "path": "/metadata/labels/b", "value": "2"},
+    ]);
+    let patched = client.json_patch(&one, &operations).await.unwrap().expect_status(200).unwrap();
+    assert_eq!((patched.at("/status"), patched.at("/spec/watts")), (status.clone(), json!(7)));
+    assert_eq!(
+        (patched.at("/metadata/labels"), patched.at("/metadata/generation")),
+        (json!({"a": "1", "b": "2"}), json!(4))
+    );
+
+    let manifest = json!({
+        "apiVersion": format!("{GROUP}/v1"), "kind": "Lamp", "metadata": {"name": "two"},
+        "spec": {"watts": 1}, "status": {"hours": 1},
+    });
+    server.kubectl_with(&["apply", "-f", "-"], &manifest.to_string()).await.unwrap().success().unwrap();
+    let two = client.get(&format!("{LAMPS}/two")).await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!((two.get("status"), &two["spec"]), (None, &json!({"watts": 1})));
+}

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
-use kindom_resource_actor::{CustomObjects, ResourceHandle, RuleContext, Strategy, Target, WriteError};
+use kindom_resource_actor::{
+    BuiltInVersion, CustomObjects, Faces, Names, ResourceHandle, RuleContext, Scope, Strategy, Target,
+    TypeSpec, WriteError,
+};
+use kindom_schema::columns::Columns;
 use parking_lot::Mutex;
 
 use crate::world::*;
@@ -132,5 +136,155 @@ fn the_stages_come_in_order_before_the_write() {
         assert_eq!(stages(), ["default", "prepare", "validate", "canonicalize"]);
         assert_eq!(marks(&widgets).await.unwrap(), "default prepare canonicalize ");
         assert_eq!(tree(&get(&widgets, "one").await.unwrap()).at(&["spec", "n"]), Some(&Value::from(2)));
+    });
+}
+
+/// What each stage saw of `spec`, of a type that keeps its objects by its finalizer from the beginning.
+#[derive(Default)]
+struct Keeping {
+    seen: Mutex<Vec<String>>,
+}
+
+impl Keeping {
+    fn see(&self, stage: &str, object: &Value) {
+        self.seen.lock().push(format!("{stage} {}", object.get("spec").unwrap()));
+    }
+}
+
+impl Strategy for Keeping {
+    fn decode(
+        &self,
+        _: &RuleContext<'_>,
+        object: &mut Value,
+        _: Option<&mut Vec<String>>,
+    ) -> Result<Vec<String>, String> {
+        self.see("default", object);
+        Ok(Vec::new())
+    }
+
+    fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
+        self.see("prepare", object);
+        let metadata = object.get_mut("metadata").unwrap().as_object_mut().unwrap();
+        metadata.insert("finalizers", vec!["g.io/kept"]);
+    }
+
+    fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
+        self.see("validate", object);
+        ErrorList::new()
+    }
+
+    fn prepare_for_update(&self, _: &RuleContext<'_>, object: &mut Value, old: &Value) {
+        self.see("prepare", object);
+        self.see("old", old);
+    }
+
+    fn validate_update(
+        &self,
+        _: &RuleContext<'_>,
+        object: &Value,
+        _: &Value,
+        _: &mut Vec<String>,
+    ) -> ErrorList {
+        self.see("validate", object);
+        ErrorList::new()
+    }
+
+    fn canonicalize(&self, _: &RuleContext<'_>, object: &mut Value) {
+        self.see("canonicalize", object);
+    }
+}
+
+/// v2 calls `n` what is stored as `m`.
+struct Renamed;
+
+fn rename(object: &mut Value, from: &str, to: &str) {
+    let spec = object.get_mut("spec").unwrap().as_object_mut().unwrap();
+    if let Some(value) = spec.remove(from) {
+        spec.insert(to, value);
+    }
+}
+
+impl Faces for Renamed {
+    fn shows_as_stored(&self, version: &str, _: &[u8]) -> bool {
+        version == "v1"
+    }
+
+    fn show(&self, version: &str, mut stored: Value) -> Value {
+        if version == "v2" {
+            rename(&mut stored, "m", "n");
+        }
+        stored
+    }
+
+    fn read(
+        &self,
+        version: &str,
+        mut object: Value,
+        _: Option<&Value>,
+        _: Option<&str>,
+    ) -> Result<Value, ErrorList> {
+        if version == "v2" {
+            rename(&mut object, "n", "m");
+        }
+        Ok(object)
+    }
+}
+
+fn keeping(world: &World) -> (ResourceHandle, Arc<Keeping>) {
+    let strategy = Arc::new(Keeping::default());
+    let names = Names { plural: "widgets".into(), kind: "Widget".into(), ..Names::default() };
+    let version = |name| BuiltInVersion { name, columns: Columns::compile(&[]), deprecation_warning: None };
+    let versions = vec![version("v1"), version("v2")];
+    let rules = Arc::clone(&strategy) as Arc<dyn Strategy>;
+    let spec = TypeSpec::built_in("g.io", names, Scope::Namespaced, versions, rules);
+    let spec = Arc::new(spec.with_faces(Arc::new(Renamed)));
+    (ResourceHandle::new(Arc::clone(&world.deps), spec), strategy)
+}
+
+/// B-26: what prepares a create may set finalizers; the object then stays until they are gone.
+#[test]
+fn preparing_a_create_may_set_finalizers() {
+    run(|world| async move {
+        let (widgets, _) = keeping(&world);
+        create(&widgets, widget("one", 1)).await.unwrap();
+        let held = delete(&widgets, "one").await.unwrap();
+        assert!(!held.deleted);
+        let object = tree(&get(&widgets, "one").await.unwrap());
+        assert_eq!(object.at(&["metadata", "finalizers"]).unwrap().to_string(), r#"["g.io/kept"]"#);
+        assert!(object.at(&["metadata", "deletionTimestamp"]).is_some());
+        let release = |object: &mut Value| {
+            object.get_mut("metadata").unwrap().as_object_mut().unwrap().remove("finalizers");
+        };
+        assert!(patch(&widgets, "one", release).await.unwrap().deleted);
+        assert!(get(&widgets, "one").await.is_none());
+    });
+}
+
+/// B-31: defaulting sees what the client sent in its version, all later stages see the form that is stored.
+#[test]
+fn the_stages_see_the_stored_form_of_a_face() {
+    run(|world| async move {
+        let (widgets, strategy) = keeping(&world);
+        let seen = || std::mem::take(&mut *strategy.seen.lock());
+        let v2 = |name: &'static str| Target { version: "v2", ..at(name) };
+        let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
+            let mut object = if old.is_null() { widget("one", 1) } else { old.clone() };
+            cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::BadRequest)?;
+            Ok(object)
+        };
+        widgets.create(v2(""), &mut wanted, &options()).await.unwrap();
+        let want =
+            [r#"default {"n":1}"#, r#"prepare {"m":1}"#, r#"validate {"m":1}"#, r#"canonicalize {"m":1}"#];
+        assert_eq!(seen(), want);
+        assert_eq!(tree(&get(&widgets, "one").await.unwrap()).at(&["spec", "m"]), Some(&Value::from(1)));
+        widgets.update(v2("one"), true, &mut wanted, &options()).await.unwrap();
+        let want = [
+            r#"default {"n":1}"#,
+            r#"prepare {"m":1}"#,
+            r#"old {"m":1}"#,
+            r#"validate {"m":1}"#,
+            r#"canonicalize {"m":1}"#,
+        ];
+        assert_eq!(seen(), want);
     });
 }

@@ -31,8 +31,7 @@ use merge::Error;
 /// A decoded strategic merge patch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StrategicPatch {
-    /// Why it is none is only told where there is an object to be patched.
-    patch: Result<Map, RequestError>,
+    patch: Map,
     duplicates: Vec<String>,
 }
 
@@ -40,15 +39,17 @@ impl StrategicPatch {
     /// Decodes a patch.
     ///
     /// # Errors
-    /// [`RequestError::BadRequest`] for what is no JSON. What is no map only fails to apply.
+    /// [`RequestError::BadRequest`] for what is no JSON map; a `null` changes nothing.
     pub fn decode(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
         let patch = match parse(bytes, false)? {
-            Value::Object(map) => Ok(map),
-            Value::Null => Ok(Map::new()),
-            other => Err(RequestError::BadRequest(format!(
-                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                go_type(&other)
-            ))),
+            Value::Object(map) => map,
+            Value::Null => Map::new(),
+            other => {
+                let found = go_type(&other);
+                return Err(RequestError::BadRequest(format!(
+                    "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+                )));
+            }
         };
         let duplicates =
             if validation == FieldValidation::Ignore { Vec::new() } else { duplicate_fields(bytes) };
@@ -68,7 +69,7 @@ impl StrategicPatch {
         of: &'static Struct,
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), RequestError> {
-        let mut patch = self.patch.clone()?;
+        let mut patch = self.patch.clone();
         let Value::Object(object) = object else {
             return Err(RequestError::Internal("what is stored is no object".to_owned()));
         };

@@ -1,0 +1,74 @@
+//! Owners that an object names twice (apiserver `pkg/endpoints/handlers/rest.go`, `dedupOwnerReferencesAndAddWarning`,
+//! 1.37).
+
+use std::collections::HashSet;
+
+use kindom_api::Value;
+
+/// When they are looked for. Upstream says so, as mutating admission may have added them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// In the body of a create or an update.
+    Body,
+    /// In what a patch made.
+    Patched,
+}
+
+/// Takes the repetitions of equal owner references out of a decoded object. What the client is to be told of them, if
+/// there were any; references that differ in more than their uid stay, for validation to judge.
+pub(crate) fn dedup(object: &mut Value, stage: Stage) -> Option<String> {
+    let references = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
+    if references.len() < 2 {
+        return None;
+    }
+    let (mut seen, mut repeated) = (HashSet::new(), Vec::new());
+    references.retain(|reference| {
+        let is_new = seen.insert(reference.to_vec());
+        if !is_new {
+            repeated.push(reference.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
+        }
+        is_new
+    });
+    if repeated.is_empty() {
+        return None;
+    }
+    let when = match stage {
+        Stage::Body => "",
+        Stage::Patched => " after mutating admission happens",
+    };
+    let uids = repeated.join(", ");
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json::parse;
+
+    use super::{Stage, dedup};
+
+    #[test]
+    fn only_equal_references_are_repetitions() {
+        let check = |references: &str, left: &str, uids: Option<&str>| {
+            let mut object =
+                parse(format!(r#"{{"metadata":{{"ownerReferences":{references}}}}}"#).as_bytes()).unwrap();
+            let told = dedup(&mut object, Stage::Body);
+            assert_eq!(object.at(&["metadata", "ownerReferences"]).unwrap().to_string(), left);
+            assert_eq!(told.as_deref().and_then(|t| t.rsplit_once(": ")).map(|(_, uids)| uids), uids);
+        };
+        check(r#"[{"uid":"1"}]"#, r#"[{"uid":"1"}]"#, None);
+        check(r#"[{"uid":"1"},{"uid":"2"}]"#, r#"[{"uid":"1"},{"uid":"2"}]"#, None);
+        check(
+            r#"[{"name":"a","uid":"1"},{"name":"b","uid":"1"}]"#,
+            r#"[{"name":"a","uid":"1"},{"name":"b","uid":"1"}]"#,
+            None,
+        );
+        check(
+            r#"[{"uid":"1"},{"uid":"2"},{"uid":"1"},{"uid":"1"}]"#,
+            r#"[{"uid":"1"},{"uid":"2"}]"#,
+            Some("1, 1"),
+        );
+        assert_eq!(dedup(&mut parse(b"{}").unwrap(), Stage::Patched), None);
+    }
+}

@@ -1,0 +1,271 @@
+//! Lists whose order means nothing, stored in an order that anybody can predict (B-30): a registration names them in
+//! [`SORTED_LISTS_ANNOTATION`], and its objects' writes sort them.
+
+use std::cmp::Ordering;
+
+use kindom_api::Value;
+
+/// The annotation of a registration that names the lists that are stored sorted: `.spec.hosts,.spec.ports`.
+pub const SORTED_LISTS_ANNOTATION: &str = "kindom.dev/sorted-lists";
+
+/// The lists of a type's objects that are stored sorted.
+///
+/// A set is sorted by its items, a list by keys by the values of these keys: null before booleans, numbers, strings
+/// (by their bytes), lists and maps (by their JSON). What is no list any more is left alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SortedLists(Vec<SortedList>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SortedList {
+    /// The fields that lead to it.
+    path: Vec<String>,
+    /// Of a list by keys; none of a set.
+    keys: Vec<String>,
+}
+
+/// What a schema says of the field that a path leads to.
+enum Field {
+    Absent,
+    Unordered { keys: Vec<String> },
+    Ordered,
+}
+
+fn texts(value: Option<&Value>) -> Vec<String> {
+    let items = value.and_then(Value::as_array).unwrap_or_default();
+    items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn field(version: &Value, path: &[String]) -> Field {
+    let root = version.at(&["schema", "openAPIV3Schema"]);
+    let schema = path.iter().try_fold(root, |schema, field| Some(schema?.get("properties")?.get(field)));
+    let Some(Some(schema)) = schema else { return Field::Absent };
+    match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+        Some("set") => Field::Unordered { keys: Vec::new() },
+        Some("map") => Field::Unordered { keys: texts(schema.get("x-kubernetes-list-map-keys")) },
+        _ => Field::Ordered,
+    }
+}
+
+/// The fields of `.spec.hosts`; none if it is no path.
+fn path(said: &str) -> Option<Vec<String>> {
+    let path: Vec<String> = said.strip_prefix('.')?.split('.').map(str::to_owned).collect();
+    let is_name = |name: &String| !name.is_empty() && !name.contains(['[', ']', '*', '\'', '"', '\\', ' ']);
+    path.iter().all(is_name).then_some(path)
+}
+
+fn versions(registration: &Value) -> &[Value] {
+    registration.at(&["spec", "versions"]).and_then(Value::as_array).unwrap_or_default()
+}
+
+fn storage_version(registration: &Value) -> Option<&Value> {
+    versions(registration).iter().find(|version| version.get("storage") == Some(&Value::Bool(true)))
+}
+
+impl SortedLists {
+    /// What a registration's annotation says. Paths that the storage version's schema does not know as lists without an
+    /// order, which it did when they were set, are left out.
+    #[must_use]
+    pub fn of(registration: &Value) -> Self {
+        let said =
+            registration.at(&["metadata", "annotations"]).and_then(|all| all.get(SORTED_LISTS_ANNOTATION));
+        let (Some(said), Some(version)) = (said.and_then(Value::as_str), storage_version(registration))
+        else {
+            return Self::default();
+        };
+        let list = |path: Vec<String>| match field(version, &path) {
+            Field::Unordered { keys } => Some(SortedList { path, keys }),
+            Field::Absent | Field::Ordered => None,
+        };
+        Self(said.split(',').filter_map(|said| path(said.trim())).filter_map(list).collect())
+    }
+
+    /// What is wrong with an annotation's value for a registration, if anything.
+    #[must_use]
+    pub fn check(said: &str, registration: &Value) -> Option<String> {
+        let Some(storage) = storage_version(registration) else {
+            // That is said of spec.versions.
+            return None;
+        };
+        let name =
+            |version: &Value| version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut known: Vec<Vec<String>> = Vec::new();
+        for said in said.split(',').map(str::trim) {
+            let Some(path) = path(said) else {
+                return Some(format!(
+                    "must be paths of fields, such as .spec.hosts,.spec.ports; {said:?} is none"
+                ));
+            };
+            if known.contains(&path) {
+                return Some(format!("{said} stands twice"));
+            }
+            let no_order = "of x-kubernetes-list-type set or map";
+            if !matches!(field(storage, &path), Field::Unordered { .. }) {
+                return Some(format!(
+                    "{said} is no list {no_order} in the storage version {}",
+                    name(storage)
+                ));
+            }
+            let ordered = |version: &&Value| matches!(field(version, &path), Field::Ordered);
+            if let Some(version) = versions(registration).iter().find(ordered) {
+                return Some(format!("{said} is not {no_order} in version {}", name(version)));
+            }
+            known.push(path);
+        }
+        None
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sorts them in an object of any version.
+    pub fn sort(&self, object: &mut Value) {
+        for list in &self.0 {
+            let mut at = Some(&mut *object);
+            for field in &list.path {
+                at = at.and_then(|value| value.get_mut(field));
+            }
+            let Some(items) = at.and_then(Value::as_array_mut) else { continue };
+            match list.keys.as_slice() {
+                [] => items.sort_by(order),
+                keys => items.sort_by(|a, b| {
+                    let each = keys
+                        .iter()
+                        .map(|key| order(a.get(key).unwrap_or(&NULL), b.get(key).unwrap_or(&NULL)));
+                    each.fold(Ordering::Equal, Ordering::then)
+                }),
+            }
+        }
+    }
+}
+
+const NULL: Value = Value::Null;
+
+fn order(a: &Value, b: &Value) -> Ordering {
+    let rank = |value: &Value| match value {
+        Value::Null => 0,
+        Value::Bool(_) => 1,
+        Value::Int(_) | Value::Float(_) => 2,
+        Value::String(_) => 3,
+        Value::Array(_) => 4,
+        Value::Object(_) => 5,
+    };
+    match (a, b) {
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::Int(a), Value::Int(b)) => a.cmp(b),
+        (Value::String(a), Value::String(b)) => a.cmp(b),
+        (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => {
+            let by_value = a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default());
+            // A whole number that a float cannot hold is as large as its neighbours.
+            by_value.then_with(|| a.as_i64().cmp(&b.as_i64()))
+        }
+        (a, b) if rank(a) == rank(b) => a.to_vec().cmp(&b.to_vec()),
+        (a, b) => rank(a).cmp(&rank(b)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::Value;
+    use kindom_api::json::parse;
+    use proptest::prelude::*;
+
+    use super::SortedLists;
+
+    const LISTS: &str = r#""set":{"type":"array","x-kubernetes-list-type":"set"},
+        "map":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a","b"]},
+        "atomic":{"type":"array","x-kubernetes-list-type":"atomic"},"plain":{"type":"array"}"#;
+
+    fn registration(said: &str, v2: &str) -> Value {
+        let version = |name: &str, storage: bool, lists: &str| {
+            format!(
+                r#"{{"name":"{name}","storage":{storage},"schema":{{"openAPIV3Schema":{{"properties":{{"spec":{{"properties":{{{lists}}}}}}}}}}}}}"#
+            )
+        };
+        let text = format!(
+            r#"{{"metadata":{{"annotations":{{"kindom.dev/sorted-lists":"{said}"}}}},"spec":{{"versions":[{},{}]}}}}"#,
+            version("v1", true, LISTS),
+            version("v2", false, v2)
+        );
+        parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn sets_are_sorted_by_items_and_lists_by_their_keys() {
+        let lists = SortedLists::of(&registration(".spec.set, .spec.map,.spec.plain,.spec.none,x", ""));
+        let mut object = parse(
+            br#"{"spec":{"set":["b","\u00e4","a",10,9.5,true,null,{"x":1},[2],[1]],
+                "map":[{"b":1,"c":0},{"a":"x","b":2},{"a":"x","b":1}],"plain":[2,1]}}"#,
+        )
+        .unwrap();
+        lists.sort(&mut object);
+        assert_eq!(
+            object.to_string(),
+            "{\"spec\":{\"map\":[{\"b\":1,\"c\":0},{\"a\":\"x\",\"b\":1},{\"a\":\"x\",\"b\":2}],\"plain\":[2,1],\
+             \"set\":[null,true,9.5,10,\"a\",\"b\",\"\u{e4}\",[1],[2],{\"x\":1}]}}"
+        );
+        let mut other = parse(br#"{"spec":{"set":"b,a"}}"#).unwrap();
+        lists.sort(&mut other);
+        assert_eq!(other.to_string(), r#"{"spec":{"set":"b,a"}}"#);
+    }
+
+    #[test]
+    fn an_annotation_that_does_not_fit_says_why() {
+        let check = |said: &str, want: Option<&str>| {
+            assert_eq!(SortedLists::check(said, &registration("", "")).as_deref(), want, "{said}");
+        };
+        check(".spec.set", None);
+        check(".spec.set, .spec.map", None);
+        check("", Some("must be paths of fields, such as .spec.hosts,.spec.ports; \"\" is none"));
+        check(
+            "spec.set",
+            Some("must be paths of fields, such as .spec.hosts,.spec.ports; \"spec.set\" is none"),
+        );
+        check(
+            ".spec.set[0]",
+            Some("must be paths of fields, such as .spec.hosts,.spec.ports; \".spec.set[0]\" is none"),
+        );
+        check(".spec.set,.spec.set", Some(".spec.set stands twice"));
+        for (said, path) in
+            [(".spec.plain", ".spec.plain"), (".spec.set,.spec.none", ".spec.none"), (".spec", ".spec")]
+        {
+            let why =
+                format!("{path} is no list of x-kubernetes-list-type set or map in the storage version v1");
+            check(said, Some(&why));
+        }
+        let elsewhere = registration("", r#""set":{"type":"array"}"#);
+        assert_eq!(
+            SortedLists::check(".spec.set", &elsewhere).as_deref(),
+            Some(".spec.set is not of x-kubernetes-list-type set or map in version v2")
+        );
+    }
+
+    proptest! {
+        /// Whatever order a list comes in, one form is stored.
+        #[test]
+        fn one_form_comes_of_every_order(
+            (items, shuffled) in proptest::collection::vec(prop_oneof![
+                any::<i64>().prop_map(Value::Int),
+                (-1e9..1e9).prop_map(Value::Float),
+                "[ab]{0,3}".prop_map(Value::String),
+                any::<bool>().prop_map(Value::Bool),
+                (0..3_i64, 0..3_i64).prop_map(|(a, b)| kindom_api::object! { "a": a, "b": b }),
+            ], 0..12)
+            .prop_flat_map(|items| (Just(items.clone()), Just(items).prop_shuffle())),
+        ) {
+            let lists = SortedLists::of(&registration(".spec.set", ""));
+            let sorted = |items: Vec<Value>| {
+                let mut object = kindom_api::object! { "spec": kindom_api::object! { "set": items } };
+                lists.sort(&mut object);
+                object
+            };
+            let one = sorted(items);
+            prop_assert_eq!(&sorted(shuffled), &one);
+            let mut again = one.clone();
+            lists.sort(&mut again);
+            prop_assert_eq!(again, one);
+        }
+    }
+}
