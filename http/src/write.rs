@@ -178,8 +178,9 @@ fn check_kind(
 pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), WriteError> {
     let own = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
     if own.is_empty() {
-        let why = "the name of the object (one based on URL) was undeterminable: name must be provided";
-        return Err(WriteError::BadRequest(why.to_owned()));
+        return Err(WriteError::BadRequest(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
     }
     decode::check_name(own, name).map_err(refused)
 }

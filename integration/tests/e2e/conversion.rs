@@ -42,9 +42,8 @@ impl Trees {
     }
 
     fn value(&mut self, depth: u64) -> Value {
-        const SCALARS: [&str; 14] = [
+        const SCALARS: [&str; 13] = [
             "0",
-            "-0.0",
             "1.5",
             "1e300",
             "9007199254740993",
