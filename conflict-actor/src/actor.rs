@@ -5,9 +5,9 @@ use std::time::Duration;
 use actix::{Actor, AsyncContext as _, Context, WrapFuture as _};
 use bytes::Bytes;
 use kindom_actor_kit::{AskError, Deadline};
-use kindom_api::meta;
+use kindom_api::{json, meta};
 use kindom_registry_actor::{Judgement, RegistryHandle};
-use kindom_resource_actor::{ReadError, ResourceHandle, WriteError};
+use kindom_resource_actor::{ReadError, ResourceHandle, WriteError, manage_status};
 use kindom_storage::{Compare, Key, Op, Revision, Txn, TxnOutcome};
 
 use crate::conditions;
@@ -92,13 +92,17 @@ impl Reconciler {
     async fn write(&self, judgement: Judgement) -> Result<Revision, ReconcileError> {
         let Judgement { name, object, mut crd, verdict, folded } = judgement;
         let seconds = i64::try_from(self.registry.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
-        conditions::apply(&mut crd, &verdict, &meta::time::format(seconds));
-        crd.metadata.resource_version = String::new();
+        let now = meta::time::format(seconds);
         let Some(spec) = self.registrations.spec() else { return Ok(folded) };
+        let before = json::to_value(&crd.status);
+        conditions::apply(&mut crd, &verdict, &now);
+        crd.metadata.resource_version = String::new();
+        let mut tree = crd.to_value();
+        manage_status(&spec, Some(before), &mut tree, &now);
         let key = spec.storage_key(&name);
         let mut txn = Txn {
             compares: vec![Compare::mod_is(&key, object.revision())],
-            ops: vec![Op::Put(key, Bytes::from(crd.to_value().to_vec()))],
+            ops: vec![Op::Put(key, Bytes::from(tree.to_vec()))],
         };
         if verdict.claims {
             let ledger = Key::from(format!("{}{}", self.ledger, crd.spec.group));

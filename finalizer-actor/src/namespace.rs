@@ -11,7 +11,7 @@ use futures::future::select_all;
 use kindom_actor_kit::Deadline;
 use kindom_api::{GroupResource, json};
 use kindom_registry_actor::Registered;
-use kindom_resource_actor::{Scope, StoredObject};
+use kindom_resource_actor::{Scope, StoredObject, manage_status};
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
@@ -182,7 +182,12 @@ async fn conclude(
     let (Ok(mut tree), Some(spec)) = (json::parse(object.json()), world.namespaces.spec()) else {
         return unchanged;
     };
-    let changed = rules::set_conditions(&mut tree, content, &now(world));
+    let now = now(world);
+    let before = tree.get("status").cloned();
+    let changed = rules::set_conditions(&mut tree, content, &now);
+    if changed {
+        manage_status(&spec, before, &mut tree, &now);
+    }
     let key = spec.storage_key(object.name());
     let op = if empty {
         if rules::finalize(&mut tree) { Op::Delete(key) } else { Op::Put(key, Bytes::from(tree.to_vec())) }

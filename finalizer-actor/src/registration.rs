@@ -5,10 +5,10 @@
 use bytes::Bytes;
 use kindom_actor_kit::Deadline;
 use kindom_api::crd::{CLEANUP_FINALIZER, CustomResourceDefinition, condition, decode_crd};
-use kindom_api::json;
 use kindom_api::meta::{self, Condition, set_condition};
+use kindom_api::{Value, json};
 use kindom_registry_actor::Registered;
-use kindom_resource_actor::ResourceHandle;
+use kindom_resource_actor::{ResourceHandle, TypeSpec, manage_status};
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
@@ -194,6 +194,7 @@ async fn remove(
         Look::Concluded(at) => return Ok(Some(at)),
     };
     crd.metadata.finalizers.retain(|f| f != CLEANUP_FINALIZER);
+    let before = json::to_value(&crd.status);
     let Some(spec) = world.registrations.spec() else { return Ok(Some(revision)) };
     let key = spec.storage_key(&registered.name);
     let mut compares = vec![Compare::mod_is(&key, revision)];
@@ -209,7 +210,7 @@ async fn remove(
             Some(_) => ("InstanceDeletionCompleted", "removed all instances"),
         };
         terminating(world, &mut crd, ("False", reason, message));
-        Op::Put(key, encode(&crd))
+        Op::Put(key, encode(world, &spec, before, &crd))
     };
     match world.registrations.commit(Txn { compares, ops: vec![op] }, Deadline::after(STEP)).await? {
         TxnOutcome::Committed { revision } => Ok(Some(revision)),
@@ -224,13 +225,14 @@ async fn tell(
     said: (&str, &str, &str),
 ) -> Result<(), ReconcileError> {
     let Look::Here(mut crd, revision) = current(world, registered).await? else { return Ok(()) };
+    let before = json::to_value(&crd.status);
     if !terminating(world, &mut crd, said) {
         return Ok(());
     }
     let Some(spec) = world.registrations.spec() else { return Ok(()) };
     let key = spec.storage_key(&registered.name);
     let compares = vec![Compare::mod_is(&key, revision)];
-    let txn = Txn { compares, ops: vec![Op::Put(key, encode(&crd))] };
+    let txn = Txn { compares, ops: vec![Op::Put(key, encode(world, &spec, before, &crd))] };
     if let TxnOutcome::Committed { revision } = world.registrations.commit(txn, Deadline::after(STEP)).await?
     {
         // The drain's own writes are guarded by the registration too.
@@ -254,6 +256,9 @@ pub(crate) fn now(world: &World) -> String {
     meta::time::format(seconds)
 }
 
-fn encode(crd: &CustomResourceDefinition) -> Bytes {
-    crd.to_value().to_vec().into()
+/// The registration as it is stored, now that its status is not `before` any more.
+fn encode(world: &World, spec: &TypeSpec, before: Value, crd: &CustomResourceDefinition) -> Bytes {
+    let mut tree = crd.to_value();
+    manage_status(spec, Some(before), &mut tree, &now(world));
+    tree.to_vec().into()
 }

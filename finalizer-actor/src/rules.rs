@@ -10,7 +10,9 @@ use kindom_api::decode::Struct;
 use kindom_api::field::ErrorList;
 use kindom_api::namespace::{self as rules, Namespace};
 use kindom_api::{GroupResource, Map, Value, object};
-use kindom_resource_actor::{BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, TypeSpec};
+use kindom_resource_actor::{
+    BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, TypeSpec, keep_reset,
+};
 use kindom_schema::columns::Columns;
 
 /// The namespaces that exist from the start.
@@ -90,13 +92,24 @@ impl Strategy for Namespaces {
         object: &mut Value,
         unknown: Option<&mut Vec<String>>,
     ) -> Result<Vec<String>, String> {
-        let (mut namespace, fields) = rules::decode_namespace(object).map_err(|e| e.to_string())?;
-        rules::default_namespace(&mut namespace);
-        if let Some(unknown) = unknown {
-            unknown.extend(fields);
-        }
-        *object = namespace.to_value();
-        Ok(Vec::new())
+        keep_reset(object, |object| {
+            let (mut namespace, fields) = rules::decode_namespace(object).map_err(|e| e.to_string())?;
+            rules::default_namespace(&mut namespace);
+            if let Some(unknown) = unknown {
+                unknown.extend(fields);
+            }
+            *object = namespace.to_value();
+            Ok(Vec::new())
+        })
+    }
+
+    fn empty(&self, _: &RuleContext<'_>) -> Option<Value> {
+        let empty = Namespace { api_version: "v1".into(), kind: "Namespace".into(), ..Namespace::default() };
+        Some(empty.to_value())
+    }
+
+    fn reset_fields(&self, cx: &RuleContext<'_>, _: &str) -> &'static [&'static str] {
+        if cx.subresource == Some("status") { &["spec"] } else { &["status"] }
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {

@@ -253,10 +253,8 @@ fn route(
         return Err(match built_in {
             true => RequestError::NoSuchResource.into(),
             false => {
-                let version = found.1.version(&info.resource.version);
-                let warning = version.and_then(|version| version.deprecation_warning.clone());
-                Failure::NotFound(info.group_resource(), info.name.clone())
-                    .warned(warning.into_iter().collect())
+                let why = Failure::NotFound(info.group_resource(), info.name.clone());
+                deprecated(why, &found.1, info)
             }
         });
     }
@@ -289,10 +287,13 @@ fn subresource_served(spec: &TypeSpec, info: &ResourceRequest) -> bool {
 async fn resource(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
     let answer = verb(call, payload).await;
     // Answers say it themselves.
-    answer.map_err(|why| {
-        let version = call.spec.version(&call.info.resource.version);
-        why.warned(version.and_then(|version| version.deprecation_warning.clone()).into_iter().collect())
-    })
+    answer.map_err(|why| deprecated(why, &call.spec, call.info))
+}
+
+/// A refusal by a version that is deprecated says so too.
+fn deprecated(why: Failure, spec: &TypeSpec, info: &ResourceRequest) -> Failure {
+    let version = spec.version(&info.resource.version);
+    why.warned(version.and_then(|version| version.deprecation_warning.clone()).into_iter().collect())
 }
 
 async fn verb(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {

@@ -15,6 +15,7 @@
 //! # Sources
 //! apiserver `pkg/endpoints` and `pkg/server` (1.37), for behaviour.
 
+mod apply;
 pub mod authn;
 pub mod decode;
 pub mod discovery;

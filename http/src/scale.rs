@@ -227,7 +227,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         }
         Ok(object)
     };
-    let options = options(call, query.dry_run);
+    let options = options(call, &query);
     let written = call.handle.update(target(call, &name), false, &mut wanted, &options).await;
     respond(call, form, written, warnings)
 }
@@ -261,7 +261,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
         check_name(&sent.scale, &name)?;
         scaled(paths, old, &sent.scale)
     };
-    let options = options(call, query.dry_run);
+    let options = options(call, &query);
     let written = call.handle.update(target(call, &name), true, &mut wanted, &options).await;
     respond(call, form, written, warnings)
 }

@@ -3,7 +3,7 @@
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
 use kindom_api::status::{Cause, Outcome, Status, cause, reason};
-use kindom_resource_actor::{ReadError, WriteError};
+use kindom_resource_actor::{FieldConflict, ReadError, WriteError};
 use kindom_storage::StorageError;
 
 use crate::RequestError;
@@ -148,6 +148,14 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
             Status::generate_name_conflict(resource, &name, 1)
         }
         WriteError::Conflict { name, message } => Status::conflict(resource, &name, message),
+        WriteError::ApplyConflict { message, causes } => {
+            let cause = |conflict: FieldConflict| Cause {
+                reason: cause::FIELD_MANAGER_CONFLICT.into(),
+                message: conflict.message,
+                field: conflict.field,
+            };
+            Status::apply_conflict(causes.into_iter().map(cause).collect(), message)
+        }
         // `rest.BeforeDelete` names the kind where others name the resource.
         WriteError::Precondition { name, message } => {
             let kind = GroupResource::new(kind.group.clone(), kind.kind.clone());

@@ -19,17 +19,25 @@ use crate::patch::{self, Patch, StrategicPatch};
 use crate::query::{DeleteOptions, FieldValidation, ListOptions, PropagationPolicy, WriteOptions};
 use crate::respond::Reply;
 use crate::status::{Answer, Failure};
-use crate::{RequestError, decode, read, wait_for};
+use crate::{RequestError, apply, decode, read, wait_for};
 
 /// How many objects of a collection are deleted at once.
 const DELETE_AT_ONCE: usize = 64;
 
-pub(crate) fn options(call: &Call<'_>, dry_run: bool) -> Options {
+pub(crate) fn options(call: &Call<'_>, query: &WriteOptions) -> Options {
+    let user_agent = call.request.headers().get(header::USER_AGENT);
+    let user_agent = user_agent.map(header::HeaderValue::as_bytes).unwrap_or_default();
+    Options { manager: query.manager(user_agent), ..deletion(call, query.dry_run) }
+}
+
+/// The options of a delete, which changes nobody's fields.
+fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
     Options {
         deadline: call.deadline,
         dry_run,
         object_bytes_max: call.state.object_bytes_max,
         namespaces: Some(call.state.namespaces.clone()),
+        manager: String::new(),
     }
 }
 
@@ -55,7 +63,7 @@ pub(crate) fn failed(call: &Call<'_>, error: WriteError) -> Failure {
 }
 
 /// The answer to a write of one object.
-fn respond(
+pub(crate) fn respond(
     call: &Call<'_>,
     accepted: Accepted,
     code: u16,
@@ -70,7 +78,7 @@ fn respond(
 }
 
 /// What the author of a registration should know of the short names that it asks for.
-fn short_names_elsewhere(call: &Call<'_>, written: &Written) -> Vec<String> {
+pub(crate) fn short_names_elsewhere(call: &Call<'_>, written: &Written) -> Vec<String> {
     if !call.state.registry.is_registrations(&call.handle) || call.subresource().is_some() {
         return Vec::new();
     }
@@ -211,7 +219,7 @@ pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
         object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)
     };
-    let written = call.handle.create(target(call, ""), &mut wanted, &options(call, query.dry_run)).await;
+    let written = call.handle.create(target(call, ""), &mut wanted, &options(call, &query)).await;
     let written = match written {
         Ok(written) => written,
         Err(error) => return Err(failed(call, error).warned(warnings)),
@@ -236,8 +244,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         check_name(&object, &name)?;
         Ok(object)
     };
-    let written =
-        call.handle.update(target(call, &name), false, &mut wanted, &options(call, query.dry_run)).await;
+    let written = call.handle.update(target(call, &name), false, &mut wanted, &options(call, &query)).await;
     let written = match written {
         Ok(written) => written,
         Err(error) => return Err(failed(call, error).warned(warnings)),
@@ -295,10 +302,13 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     let version = &call.info.resource.version;
     let go_type = call.spec.strategy.go_type(&call.spec, version);
     let kinds: &[PatchType] = match go_type {
-        Some(_) => &[PatchType::Json, PatchType::Merge, PatchType::StrategicMerge],
-        None => &[PatchType::Json, PatchType::Merge],
+        Some(_) => &[PatchType::Json, PatchType::Merge, PatchType::StrategicMerge, PatchType::Apply],
+        None => &[PatchType::Json, PatchType::Merge, PatchType::Apply],
     };
     let kind = PatchType::of(call.header(header::CONTENT_TYPE), kinds)?;
+    if kind == PatchType::Apply {
+        return apply::apply(call, payload).await;
+    }
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
@@ -320,8 +330,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
             }
         }
     };
-    let written =
-        call.handle.update(target(call, &name), true, &mut wanted, &options(call, query.dry_run)).await;
+    let written = call.handle.update(target(call, &name), true, &mut wanted, &options(call, &query)).await;
     let written = match written {
         Ok(written) => written,
         Err(error) => return Err(failed(call, error).warned(warnings)),
@@ -434,7 +443,7 @@ pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let name = call.info.required_name()?.to_owned();
     let query = delete_options(call, payload).await?;
-    let options = options(call, query.dry_run);
+    let options = deletion(call, query.dry_run);
     let deleted = call.handle.delete(target(call, &name), &preconditions(&query), &options).await;
     let deleted = deleted.map_err(|e| failed(call, e))?;
     if !deleted.deleted {
@@ -463,7 +472,7 @@ pub(crate) async fn delete_collection(
     list_options.validate()?;
     let query = delete_options(call, payload).await?;
     let listed = read::select(call, &list_options).await?;
-    let options = options(call, query.dry_run);
+    let options = deletion(call, query.dry_run);
     let preconditions = preconditions(&query);
     for page in listed.objects.chunks(DELETE_AT_ONCE) {
         let deletions =

@@ -75,6 +75,7 @@ pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager:
     let api_version = scope.gvk.api_version();
     if live.is_none()
         && said.is_none()
+        && scope.versions.empty().is_none()
         && let Some(entries) = of_created(scope, new, manager, &api_version)
     {
         set_entries(new, entries);
@@ -100,7 +101,7 @@ pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager:
             let live = match live {
                 Some(live) => live,
                 None => {
-                    empty = empty_object(scope.gvk);
+                    empty = empty_object(scope);
                     &empty
                 }
             };
@@ -237,7 +238,7 @@ pub fn apply(
     }
     let api_version = scope.gvk.api_version();
     let updater = updater(scope, &api_version).map_err(internal)?;
-    let empty = empty_object(scope.gvk);
+    let empty = empty_object(scope);
     let live = live.map_or_else(|| empty.clone(), without_entries);
     let managers = if managers.is_empty() {
         before_first_apply(scope, &updater, &empty, &live)
@@ -282,7 +283,13 @@ fn before_first_apply<'v>(
     let reset = updater.versions.reset_fields(updater.api_version);
     let mut managers = Managers::new();
     let id = Id::new(BEFORE_FIRST_APPLY, false, updater.api_version, scope.subresource);
-    credit(&mut managers, id, strip(difference.added.without_fields(reset)), updater.api_version, scope.now);
+    credit(
+        &mut managers,
+        id,
+        strip(difference.added.union(&difference.modified).without_fields(reset)),
+        updater.api_version,
+        scope.now,
+    );
     Ok(managers)
 }
 
@@ -499,8 +506,9 @@ fn updater<'a>(scope: &Scope<'a>, api_version: &'a str) -> Result<Updater<'a>, S
 }
 
 /// What an object of a kind is before anything is said of it.
-fn empty_object(gvk: &GroupVersionKind) -> Value {
-    object! { "apiVersion": gvk.api_version(), "kind": gvk.kind.as_str() }
+fn empty_object(scope: &Scope<'_>) -> Value {
+    let nothing = || object! { "apiVersion": scope.gvk.api_version(), "kind": scope.gvk.kind.as_str() };
+    scope.versions.empty().unwrap_or_else(nothing)
 }
 
 fn take_entries(object: &mut Value) -> Option<Value> {

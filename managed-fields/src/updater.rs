@@ -39,6 +39,12 @@ pub trait Versions {
     /// The names of the top-level fields of an apiVersion that the writer does not set, whatever it says, and so never
     /// manages (`GetResetFields`).
     fn reset_fields(&self, api_version: &str) -> &[&str];
+
+    /// What an object of the request's version is before anything is said of it, where that is more than its type: one
+    /// that Go has a struct for has the fields that are never omitted.
+    fn empty(&self) -> Option<Value> {
+        None
+    }
 }
 
 /// A field that somebody else manages.

@@ -11,7 +11,7 @@ use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::meta::{Condition, set_condition};
 use kindom_resource_actor::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
 use kindom_resource_actor::spec::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
-use kindom_resource_actor::{Deletion, NeedsEmpty, RuleContext, Strategy, TypeSpec, WriteError};
+use kindom_resource_actor::{Deletion, NeedsEmpty, RuleContext, Strategy, TypeSpec, WriteError, keep_reset};
 use kindom_schema::crd as rules;
 
 use crate::features::{Feature, drop_disabled};
@@ -124,7 +124,16 @@ impl Strategy for Registrations {
         object: &mut Value,
         unknown: Option<&mut Vec<String>>,
     ) -> Result<Vec<String>, String> {
-        face_of(cx).decode(object, unknown)
+        keep_reset(object, |object| face_of(cx).decode(object, unknown))
+    }
+
+    fn empty(&self, cx: &RuleContext<'_>) -> Option<Value> {
+        face_of(cx).empty()
+    }
+
+    /// `strategy.go` and `statusStrategy` there, which leaves metadata to the client.
+    fn reset_fields(&self, cx: &RuleContext<'_>, _: &str) -> &'static [&'static str] {
+        if cx.subresource == Some("status") { &["spec"] } else { &["status"] }
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {

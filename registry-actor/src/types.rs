@@ -5,9 +5,10 @@ use std::sync::Arc;
 use kindom_api::Value;
 use kindom_api::crd::{ColumnDefinition, GROUP, condition};
 use kindom_api::faces::Face;
-use kindom_api::field::ErrorList;
-use kindom_resource_actor::{BuiltInVersion, Faces, Names, Scope, TypeSpec};
+use kindom_api::field::{self, ErrorList};
+use kindom_resource_actor::{BuiltInVersion, ConvertError, Faces, Names, Scope, TypeSpec};
 use kindom_schema::columns::{Columns, TableColumn};
+use kindom_schema::merge::{MergeType, built_in};
 
 use crate::crd::Registrations;
 use crate::features::Feature;
@@ -147,6 +148,31 @@ pub(crate) fn face(group: &str, version: &str) -> Face {
 struct Views(&'static str);
 
 impl Faces for Views {
+    fn is_stored(&self, version: &str) -> bool {
+        face(self.0, version) == Face::V1
+    }
+
+    fn merge_type(&self, api_version: &str) -> Option<MergeType<'static>> {
+        match Face::ALL.into_iter().find(|face| face.api_version() == api_version)? {
+            // Nobody has published a schema of it.
+            Face::ThirdPartyResource => Some(MergeType::deduced()),
+            known => built_in(known.group(), known.version(), known.kind()),
+        }
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
+        let said = |field| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        let from = Face::of(said("apiVersion"), said("kind"));
+        let to = Face::ALL.into_iter().find(|face| face.api_version() == api_version);
+        let (Some(from), Some(to)) = (from, to) else { return Err(ConvertError::NoSuchVersion) };
+        if from == to {
+            return Ok(object.clone());
+        }
+        let stored = from.read(object.clone(), None, None);
+        let stored = stored.map_err(|errors| ConvertError::Failed(field::aggregate(&errors)))?;
+        Ok(to.show(stored))
+    }
+
     fn shows_as_stored(&self, version: &str, json: &[u8]) -> bool {
         face(self.0, version).shows_as_stored(json)
     }

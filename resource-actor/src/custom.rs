@@ -4,6 +4,7 @@ use kindom_api::Value;
 use kindom_api::field::{ErrorList, Path, go_quote};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::{coerce_metadata, validate_object_meta, validate_object_meta_update};
+use kindom_api::names::split_api_version;
 use kindom_schema::scale::{ScalePaths, Selectors};
 
 use crate::render::metadata_mut;
@@ -54,14 +55,19 @@ fn is_changed(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool {
     !same
 }
 
-/// A write to `/status` changes nothing else (`status_strategy.go`, `PrepareForUpdate`; S-18, S-28). The revision that it
-/// is based on has been checked.
+/// A write to `/status` changes nothing else but who manages what (`status_strategy.go`, `PrepareForUpdate`; S-18, S-28).
+/// The revision that it is based on has been checked.
 fn keep_all_but_status(object: &mut Value, old: &Value) {
     let status = object.as_object_mut().and_then(|map| map.remove("status"));
-    let revision = object.at(&["metadata", "resourceVersion"]).cloned();
+    let metadata = metadata_mut(object);
+    let own = ["managedFields", "resourceVersion"].map(|field| (field, metadata.remove(field)));
     *object = old.clone();
-    if let Some(revision) = revision {
-        metadata_mut(object).insert("resourceVersion", revision);
+    let metadata = metadata_mut(object);
+    for (field, value) in own {
+        match value {
+            Some(value) => drop(metadata.insert(field, value)),
+            None => drop(metadata.remove(field)),
+        }
     }
     if let Some(map) = object.as_object_mut() {
         match status {
@@ -100,6 +106,27 @@ impl Strategy for CustomObjects {
         }
         schema.default(object).map_err(|e| e.to_string())?;
         Ok(Vec::new())
+    }
+
+    fn complete_applied(&self, cx: &RuleContext<'_>, object: &mut Value) -> Result<(), String> {
+        match &cx.version.schema {
+            Some(schema) => schema.default(object).map_err(|e| e.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    fn reset_fields(&self, cx: &RuleContext<'_>, api_version: &str) -> &'static [&'static str] {
+        let named = split_api_version(api_version).map(|(_, version)| version);
+        let Some(version) = named.and_then(|name| cx.spec.version(name)).filter(|version| version.status)
+        else {
+            return &[];
+        };
+        match cx.subresource {
+            // `getStatusResetFields` collects those of all versions, the main endpoint has only its own.
+            Some(STATUS) => &["metadata", "spec"],
+            None if version.name == cx.version_name => &["status"],
+            _ => &[],
+        }
     }
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value) {

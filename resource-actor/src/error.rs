@@ -20,6 +20,15 @@ pub enum ReadError {
     Undecodable(String),
 }
 
+/// A field that somebody else manages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldConflict {
+    /// Who does.
+    pub message: String,
+    /// Its path: `.spec.replicas`.
+    pub field: String,
+}
+
 /// Why an object was not written. Unless the variant says otherwise, it certainly was not.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WriteError {
@@ -60,6 +69,14 @@ pub enum WriteError {
         name: String,
         /// What does not hold.
         message: String,
+    },
+    /// An apply would change fields that others manage.
+    #[error("{message}")]
+    ApplyConflict {
+        /// As upstream says it.
+        message: String,
+        /// Whose they are.
+        causes: Vec<FieldConflict>,
     },
     /// The object is not the one that a delete is meant for.
     #[error("{name:?}: {message}")]

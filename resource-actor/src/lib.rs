@@ -16,6 +16,7 @@
 //! apiserver `pkg/registry/generic/registry/store.go`, `pkg/registry/rest`, `pkg/storage/cacher` (1.37), for behaviour.
 
 mod actor;
+mod apply;
 mod custom;
 pub mod error;
 mod event_log;
@@ -23,6 +24,7 @@ mod feed;
 mod handle;
 mod limits;
 mod live;
+mod managed;
 mod messages;
 mod object;
 mod plan;
@@ -34,12 +36,15 @@ mod strategy;
 mod watch;
 mod write;
 
+pub use apply::{Apply, Check as ApplyCheck};
 pub use custom::CustomObjects;
-pub use error::{ReadError, WatchError, WriteError};
+pub use error::{FieldConflict, ReadError, WatchError, WriteError};
 pub(crate) use event_log::EventLog;
 pub use event_log::ObjectEvent;
 pub use feed::{Batch, Batches, Feed};
 pub use handle::{Deps, Freshness, ResourceHandle};
+pub use kindom_managed_fields::ConvertError;
+pub use managed::{SERVER, keep_reset, manage_status};
 pub use object::StoredObject;
 pub use plan::{Preconditions, mark_deleted};
 pub use snapshot::Snapshot;

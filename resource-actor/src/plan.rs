@@ -7,6 +7,7 @@ use kindom_api::field::{self, Path};
 use kindom_api::meta::names::is_path_segment;
 use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
 use kindom_api::{Map, Value};
+use kindom_managed_fields::keep_times;
 use kindom_storage::Revision;
 
 use crate::error::WriteError;
@@ -86,12 +87,21 @@ fn invalid(name: &str, errors: field::ErrorList) -> Result<(), WriteError> {
     if errors.is_empty() { Ok(()) } else { Err(WriteError::Invalid { name: name.to_owned(), errors }) }
 }
 
+/// Drops what only the server says of an object, and says anew of a new one (`rest.WipeObjectMetaSystemFields`).
+pub(crate) fn wipe(metadata: &mut Map) {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(field);
+    }
+}
+
 /// What a create needs beyond the object.
 pub(crate) struct CreateInput<'a> {
     pub(crate) version: &'a VersionSpec,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) uid: &'a str,
     pub(crate) name_suffix: &'a str,
+    /// It is made by an apply.
+    pub(crate) applied: bool,
 }
 
 /// The name that the object will have: its own, or one made from generateName.
@@ -118,16 +128,15 @@ pub(crate) fn create(
     let (name, generated) = name_for_create(&object, input.name_suffix);
     let metadata = metadata_mut(&mut object);
     set_namespace(metadata, input.namespace)?;
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.remove(field);
-    }
+    wipe(metadata);
     if generated {
         metadata.insert("name", name.as_str());
     }
     metadata.insert("creationTimestamp", cx.now);
     metadata.insert("uid", input.uid);
-    // The proposal's migration creates what it exported (T-53).
+    // The proposal's migration creates what it exported (T-53), and an apply is of what may be there.
     let with_revision = !cx.spec.third_party()
+        && !input.applied
         && metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|v| !v.is_empty() && v != "0");
     drop_empty(metadata);
 
@@ -221,6 +230,7 @@ pub(crate) fn update(
     errors.extend(strategy.validate_update(cx, &object, old, &mut warnings));
     invalid(name, errors)?;
     strategy.canonicalize(cx, &mut object);
+    keep_times(&mut object, old);
     let gone = ready_to_go(cx, &object);
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);
     warnings.extend(strategy.warnings(cx, &object, Some(old)));
@@ -278,15 +288,19 @@ fn drop_empty(metadata: &mut Map) {
     });
 }
 
-/// Whether finalizers go and nothing else changes (T-47).
+/// Whether finalizers go and nothing else changes but who manages what (T-47).
 fn only_removes_finalizers(object: &Value, old: &Value) -> bool {
     let (left, before) = (finalizers(object), finalizers(old));
     let mut rest = before.iter();
     let mut same = old.clone();
-    match left {
-        [] => metadata_mut(&mut same).remove("finalizers"),
-        left => metadata_mut(&mut same).insert("finalizers", Value::Array(left.to_vec())),
-    };
+    let metadata = metadata_mut(&mut same);
+    let kept = |field| object.at(&["metadata", field]).cloned();
+    for field in ["finalizers", "managedFields"] {
+        match kept(field) {
+            Some(value) => drop(metadata.insert(field, value)),
+            None => drop(metadata.remove(field)),
+        }
+    }
     left.len() < before.len() && left.iter().all(|f| rest.any(|b| b == f)) && same == *object
 }
 

@@ -149,7 +149,8 @@ pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<
     Ok(Some(tree.to_vec()))
 }
 
-fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(), String> {
+/// Makes an object one of another version of its type.
+pub(crate) fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(), String> {
     match spec.conversion {
         Conversion::None => {
             if let Some(map) = object.as_object_mut() {

@@ -3,6 +3,8 @@
 use kindom_api::Value;
 use kindom_api::decode::Struct;
 use kindom_api::field::ErrorList;
+use kindom_managed_fields::ConvertError;
+use kindom_schema::merge::MergeType;
 
 use crate::WriteError;
 use crate::spec::{CompiledVersion, TypeSpec};
@@ -42,6 +44,18 @@ pub struct NeedsEmpty {
 /// How the versions of a built-in type show what is stored, where they differ in more than `apiVersion`. Plans of writes
 /// are made on what is stored.
 pub trait Faces: Send + Sync {
+    /// Whether a version's objects have the form that is stored, but for what no version shows.
+    fn is_stored(&self, version: &str) -> bool;
+
+    /// How objects of an apiVersion merge; none if it is none of the type's, on any route.
+    fn merge_type(&self, api_version: &str) -> Option<MergeType<'static>>;
+
+    /// An object as another of the type's apiVersions, on any route, shows it.
+    ///
+    /// # Errors
+    /// [`ConvertError`]
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError>;
+
     /// Whether stored bytes are what a version shows. Asked on every read.
     fn shows_as_stored(&self, version: &str, json: &[u8]) -> bool;
 
@@ -97,6 +111,27 @@ pub trait Strategy: Send + Sync {
         object: &mut Value,
         unknown: Option<&mut Vec<String>>,
     ) -> Result<Vec<String>, String>;
+
+    /// Brings the object that an apply made, which is of the version's type already, into the version's shape: its defaults
+    /// are filled in.
+    ///
+    /// # Errors
+    /// The text of a 500 where the type and the version's shape disagree.
+    fn complete_applied(&self, cx: &RuleContext<'_>, object: &mut Value) -> Result<(), String> {
+        self.decode(cx, object, None).map(drop)
+    }
+
+    /// What an object is before anything is said of it, as the version shows it, where that is more than `apiVersion` and
+    /// `kind`: its fields without Go's `omitempty`.
+    fn empty(&self, _cx: &RuleContext<'_>) -> Option<Value> {
+        None
+    }
+
+    /// The top-level fields of an apiVersion that a write through this endpoint does not set, whatever the client says; so
+    /// it never manages them (`GetResetFields`).
+    fn reset_fields(&self, _cx: &RuleContext<'_>, _api_version: &str) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Sets what the server sets on create, and drops what a client may not set.
     fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value);

@@ -8,8 +8,9 @@ use kindom_storage::{Compare, Op, RangeRequest, Revision, Txn, TxnOutcome};
 
 use crate::error::WriteError;
 use crate::handle::Freshness;
+use crate::managed::{FieldManager, Managing};
 use crate::plan::{self, CreateInput, DeleteInput, DeletePlan, DrainPlan, Planned, UpdateInput, UpdatePlan};
-use crate::render::{decode, refresh, restored, stored};
+use crate::render::{decode, metadata_mut, refresh, restored, stored};
 use crate::spec::{CompiledVersion, Conversion, READ_ONLY_ANNOTATION, VersionSpec};
 use crate::{NeedsEmpty, Preconditions, ResourceHandle, RuleContext, StoredObject, TypeSpec};
 
@@ -27,6 +28,8 @@ pub struct WriteOptions {
     pub object_bytes_max: usize,
     /// Where namespaces are looked up; none for a store without them.
     pub namespaces: Option<ResourceHandle>,
+    /// Who the fields that the write sets belong to from now on (KEP-555); at most 128 bytes.
+    pub manager: String,
 }
 
 /// What a write came to.
@@ -39,6 +42,8 @@ pub struct Written {
     pub warnings: Vec<String>,
     /// The object is gone now.
     pub deleted: bool,
+    /// It is new.
+    pub created: bool,
     /// It was a dry run of a create: the object has no resourceVersion.
     pub unstored: bool,
 }
@@ -83,19 +88,19 @@ pub struct Target<'a> {
 pub type Wanted<'a> = dyn FnMut(&RuleContext<'_>, &Value) -> Result<Value, WriteError> + Send + 'a;
 
 /// What one plan is made under.
-struct Rules {
-    spec: Arc<TypeSpec>,
+pub(crate) struct Rules {
+    pub(crate) spec: Arc<TypeSpec>,
     compiled: Arc<CompiledVersion>,
     version_at: usize,
     now: String,
 }
 
 impl Rules {
-    fn version(&self) -> Result<&VersionSpec, WriteError> {
+    pub(crate) fn version(&self) -> Result<&VersionSpec, WriteError> {
         self.spec.versions.get(self.version_at).ok_or(WriteError::Gone)
     }
 
-    fn context<'a>(&'a self, target: &Target<'a>) -> RuleContext<'a> {
+    pub(crate) fn context<'a>(&'a self, target: &Target<'a>) -> RuleContext<'a> {
         RuleContext {
             spec: &self.spec,
             version: &self.compiled,
@@ -105,25 +110,53 @@ impl Rules {
         }
     }
 
-    /// What a version's object is in the form that plans are made on.
-    fn read(&self, target: &Target<'_>, object: Value, old: Option<&Value>) -> Result<Value, WriteError> {
-        let Conversion::Faces(faces) = &self.spec.conversion else { return Ok(object) };
+    /// What a version's object, which replaces `live` (none for a create), is in the form that plans are made on; with its
+    /// managedFields.
+    fn read(
+        &self,
+        cx: &RuleContext<'_>,
+        mut object: Value,
+        live: Option<&Live>,
+        managing: Managing<'_>,
+    ) -> Result<Value, WriteError> {
+        let manager = FieldManager::new(cx);
+        let shown = live.map(Live::shown);
+        let Conversion::Faces(faces) = &self.spec.conversion else {
+            manager.manage(managing, shown, &mut object);
+            return Ok(object);
+        };
         let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().to_owned();
-        faces
-            .read(target.version, object, old, target.subresource)
-            .map_err(|errors| WriteError::Invalid { name, errors })
+        let read = |object| {
+            let old = live.map(|live| &live.old);
+            let read = faces.read(cx.version_name, object, old, cx.subresource);
+            read.map_err(|errors| WriteError::Invalid { name, errors })
+        };
+        if matches!(managing, Managing::Applied) || faces.is_stored(cx.version_name) {
+            manager.manage(managing, shown, &mut object);
+            return read(object);
+        }
+        // What the face can't say in two ways is managed in the one that it is shown in.
+        let mut stored = read(object)?;
+        let mut object = faces.show(cx.version_name, stored.clone());
+        manager.manage(managing, shown, &mut object);
+        let metadata = metadata_mut(&mut stored);
+        match metadata_mut(&mut object).remove("managedFields") {
+            Some(entries) => drop(metadata.insert("managedFields", entries)),
+            None => drop(metadata.remove("managedFields")),
+        }
+        Ok(stored)
     }
 
     /// What is stored, in the form that plans are made on; `shown` is what the version shows of it.
-    fn stored(&self, current: &StoredObject, shown: Value) -> Result<Value, WriteError> {
-        match self.spec.conversion {
-            Conversion::Faces(_) => Ok(stored(current)?),
-            Conversion::None | Conversion::Webhook => Ok(shown),
-        }
+    fn stored(&self, current: &StoredObject, shown: Value) -> Result<Live, WriteError> {
+        Ok(match self.spec.conversion {
+            Conversion::Faces(_) => Live { old: stored(current)?, shown: Some(shown) },
+            Conversion::None | Conversion::Webhook => Live { old: shown, shown: None },
+        })
     }
 
     /// Nothing of a frozen type is written (T-54). The guard sees to what was planned before.
-    fn refuse_frozen(&self, name: &str) -> Result<(), WriteError> {
+    pub(crate) fn refuse_frozen(&self, name: &str) -> Result<(), WriteError> {
         if !self.spec.read_only() {
             return Ok(());
         }
@@ -139,6 +172,69 @@ impl Rules {
     }
 }
 
+/// What is stored now.
+struct Live {
+    /// In the form that plans are made on.
+    old: Value,
+    /// As the request's version shows it, where that is another.
+    shown: Option<Value>,
+}
+
+impl Live {
+    fn shown(&self) -> &Value {
+        self.shown.as_ref().unwrap_or(&self.old)
+    }
+}
+
+/// What one try of a write came to.
+pub(crate) enum Tried {
+    /// It is done.
+    Done(Written),
+    /// There is an object of that name already.
+    Taken {
+        /// The name, and whether it was made from generateName.
+        name: String,
+        generated: bool,
+        /// The object's key.
+        key: String,
+    },
+    /// Something else changed meanwhile.
+    Lost,
+    /// It is larger than the store takes.
+    TooLarge(WriteError),
+}
+
+impl Tried {
+    /// What could not be stored for its size is tried without managedFields, which may be large (apiserver `handlers`,
+    /// `isTooLargeError`); if it was not already.
+    fn or_strip(self, managing: &mut Managing<'_>) -> Result<Self, WriteError> {
+        match (self, &*managing) {
+            (Self::TooLarge(_), Managing::Update(_)) => {
+                *managing = Managing::Strip;
+                Ok(Self::Lost)
+            }
+            (Self::TooLarge(error), Managing::Strip | Managing::Applied) => Err(error),
+            (tried, _) => Ok(tried),
+        }
+    }
+}
+
+/// What an object is to become.
+pub(crate) struct Change<'a> {
+    /// The object, in the request's version.
+    pub(crate) object: Value,
+    /// Made of what is stored.
+    pub(crate) is_patch: bool,
+    pub(crate) managing: Managing<'a>,
+}
+
+/// What is new of a new object.
+pub(crate) struct New<'a> {
+    pub(crate) uid: &'a str,
+    /// The end of a generated name.
+    pub(crate) name_suffix: &'a str,
+}
+
 /// The registration is still the one that this was planned under (design, invariant 6).
 fn guard(spec: &TypeSpec, compares: &mut Vec<Compare>) {
     if let Some(registration) = &spec.registration {
@@ -147,7 +243,7 @@ fn guard(spec: &TypeSpec, compares: &mut Vec<Compare>) {
 }
 
 impl ResourceHandle {
-    fn rules(&self, version: &str) -> Result<Rules, WriteError> {
+    pub(crate) fn rules(&self, version: &str) -> Result<Rules, WriteError> {
         let spec = self.spec().ok_or(WriteError::Gone)?;
         let at = spec.versions.iter().position(|v| v.name == version && v.served).ok_or(WriteError::Gone)?;
         let version = spec.versions.get(at).ok_or(WriteError::Gone)?;
@@ -169,55 +265,90 @@ impl ResourceHandle {
         let deps = Arc::clone(self.deps());
         let uid = deps.entropy.uuid_v4();
         let mut name_tries = 0;
+        let mut managing = Managing::Update(&options.manager);
         loop {
             let rules = self.rules(target.version)?;
             let cx = rules.context(&target);
-            let object = rules.read(&target, wanted(&cx, &Value::Null)?, None)?;
+            let mut object = wanted(&cx, &Value::Null)?;
+            plan::wipe(metadata_mut(&mut object));
             let suffix = deps.entropy.name_suffix();
-            let (name, generated) = plan::name_for_create(&object, &suffix);
-            if rules.spec.terminating() {
-                let message = "create not allowed while custom resource definition is terminating".to_owned();
-                return Err(WriteError::Forbidden { name, message });
-            }
-            rules.refuse_frozen(&name)?;
-            let namespace = self.namespace_for_create(&target, &name, options).await?;
-            let input = CreateInput {
-                version: rules.version()?,
-                namespace: target.namespace,
-                uid: &uid,
-                name_suffix: &suffix,
-            };
-            let planned = plan::create(&cx, &input, object)?;
-            check_size(&planned, options)?;
-            let storage_key = rules.spec.storage_key(&planned.key);
-
-            if options.dry_run {
-                if let Some(there) = self.get(&planned.key, options.deadline).await? {
-                    return Err(WriteError::AlreadyExists { name, generated, deleting: there.deleting() });
-                }
-                let written = written(planned, Revision::ZERO, &rules);
-                return Ok(Written { unstored: true, ..written });
-            }
-            let mut compares = vec![Compare::absent(&storage_key)];
-            rules.guard(&mut compares);
-            if let Some((key, revision)) = &namespace {
-                compares.push(Compare::mod_is(key, *revision));
-            }
-            let txn = Txn { compares, ops: vec![Op::Put(storage_key, planned.json.clone())] };
-            match self.commit(txn, options.deadline).await? {
-                TxnOutcome::Committed { revision } => return Ok(written(planned, revision, &rules)),
-                TxnOutcome::Failed { compare: Some(0), .. } => {
+            let new = New { uid: &uid, name_suffix: &suffix };
+            match self
+                .try_create(&rules, &target, object, &new, managing, options)
+                .await?
+                .or_strip(&mut managing)?
+            {
+                Tried::Done(written) => return Ok(written),
+                Tried::Taken { name, generated, key } => {
                     name_tries += 1;
-                    if !generated || name_tries == GENERATED_NAME_TRIES {
-                        let there = self.get(&planned.key, options.deadline).await?;
+                    // A dry run has not tried to write: the name is taken.
+                    if !generated || name_tries == GENERATED_NAME_TRIES || options.dry_run {
+                        let there = self.get(&key, options.deadline).await?;
                         let deleting = there.is_some_and(|there| there.deleting());
                         return Err(WriteError::AlreadyExists { name, generated, deleting });
                     }
                 }
-                TxnOutcome::Failed { compare, .. } => {
-                    self.after_lost_race(&rules, compare, options.deadline).await?
-                }
+                Tried::Lost | Tried::TooLarge(_) => {}
             }
+        }
+    }
+
+    /// Creates an object of the request's version, if there is none of its name.
+    pub(crate) async fn try_create(
+        &self,
+        rules: &Rules,
+        target: &Target<'_>,
+        object: Value,
+        new: &New<'_>,
+        managing: Managing<'_>,
+        options: &WriteOptions,
+    ) -> Result<Tried, WriteError> {
+        let cx = rules.context(target);
+        let object = rules.read(&cx, object, None, managing)?;
+        let (name, generated) = plan::name_for_create(&object, new.name_suffix);
+        if rules.spec.terminating() {
+            let message = "create not allowed while custom resource definition is terminating".to_owned();
+            return Err(WriteError::Forbidden { name, message });
+        }
+        rules.refuse_frozen(&name)?;
+        let namespace = self.namespace_for_create(target, &name, options).await?;
+        let input = CreateInput {
+            version: rules.version()?,
+            namespace: target.namespace,
+            uid: new.uid,
+            name_suffix: new.name_suffix,
+            applied: matches!(managing, Managing::Applied),
+        };
+        let planned = plan::create(&cx, &input, object)?;
+        if let Err(error) = check_size(&planned, options) {
+            return Ok(Tried::TooLarge(error));
+        }
+        let storage_key = rules.spec.storage_key(&planned.key);
+        let done = |planned, revision| Written { created: true, ..written(planned, revision, rules) };
+
+        if options.dry_run {
+            if self.get(&planned.key, options.deadline).await?.is_some() {
+                return Ok(Tried::Taken { name, generated, key: planned.key });
+            }
+            return Ok(Tried::Done(Written { unstored: true, ..done(planned, Revision::ZERO) }));
+        }
+        let mut compares = vec![Compare::absent(&storage_key)];
+        rules.guard(&mut compares);
+        if let Some((key, revision)) = &namespace {
+            compares.push(Compare::mod_is(key, *revision));
+        }
+        let txn = Txn { compares, ops: vec![Op::Put(storage_key, planned.json.clone())] };
+        match self.commit(txn, options.deadline).await {
+            Ok(TxnOutcome::Committed { revision }) => Ok(Tried::Done(done(planned, revision))),
+            Ok(TxnOutcome::Failed { compare: Some(0), .. }) => {
+                Ok(Tried::Taken { name, generated, key: planned.key })
+            }
+            Ok(TxnOutcome::Failed { compare, .. }) => {
+                self.after_lost_race(rules, compare, options.deadline).await?;
+                Ok(Tried::Lost)
+            }
+            Err(error @ WriteError::TooLarge { .. }) => Ok(Tried::TooLarge(error)),
+            Err(error) => Err(error),
         }
     }
 
@@ -233,6 +364,7 @@ impl ResourceHandle {
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
         let key = TypeSpec::object_key(target.namespace, target.name);
+        let mut managing = Managing::Update(&options.manager);
         loop {
             let rules = self.rules(target.version)?;
             let cx = rules.context(&target);
@@ -240,48 +372,73 @@ impl ResourceHandle {
             let shown = decode(&rules.spec, rules.version()?, &current)?;
             let object = wanted(&cx, &shown)?;
             rules.refuse_frozen(target.name)?;
-            let old = rules.stored(&current, shown)?;
-            let object = rules.read(&target, object, Some(&old))?;
-            let input = UpdateInput {
-                version: rules.version()?,
-                namespace: target.namespace,
-                name: target.name,
-                revision: current.revision(),
-                stored: current.json(),
-                is_patch,
-            };
-            let (mut planned, op) = match plan::update(&cx, &input, object, &old)? {
-                UpdatePlan::Unchanged(planned) => return Ok(written(planned, current.revision(), &rules)),
-                UpdatePlan::Put(planned) => {
-                    check_size(&planned, options)?;
-                    let op = Op::Put(rules.spec.storage_key(&key), planned.json.clone());
-                    (planned, op)
-                }
-                UpdatePlan::Delete(planned) => (planned, Op::Delete(rules.spec.storage_key(&key))),
-            };
-            let deleted = matches!(op, Op::Delete(_));
-            let needs_empty = planned.needs_empty.take();
-            if options.dry_run {
-                self.check_empty(needs_empty).await?;
-                return Ok(Written { deleted, ..written(planned, current.revision(), &rules) });
+            let change = Change { object, is_patch, managing };
+            let tried = self.try_update(&rules, &target, &current, shown, change, options).await?;
+            if let Tried::Done(written) = tried.or_strip(&mut managing)? {
+                return Ok(written);
             }
-            let mut compares = vec![Compare::mod_is(op.key(), current.revision())];
-            rules.guard(&mut compares);
-            let emptiness = compares.len();
-            compares.extend(needs_empty.iter().map(|n| Compare::empty_prefix(n.prefix.as_bytes())));
-            match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await? {
-                TxnOutcome::Committed { revision } => {
-                    // What is deleted was last stored before.
-                    let revision = if deleted { current.revision() } else { revision };
-                    return Ok(Written { deleted, ..written(planned, revision, &rules) });
-                }
-                TxnOutcome::Failed { compare: Some(failed), .. } if failed == emptiness => {
-                    return Err(needs_empty.map_or(WriteError::Busy, |n| n.refusal));
-                }
-                TxnOutcome::Failed { compare, .. } => {
-                    self.after_lost_race(&rules, compare, options.deadline).await?
-                }
+        }
+    }
+
+    /// Updates an object, of which the request's version shows `shown`, if it is still the one that is stored.
+    pub(crate) async fn try_update(
+        &self,
+        rules: &Rules,
+        target: &Target<'_>,
+        current: &StoredObject,
+        shown: Value,
+        change: Change<'_>,
+        options: &WriteOptions,
+    ) -> Result<Tried, WriteError> {
+        let cx = rules.context(target);
+        let live = rules.stored(current, shown)?;
+        let object = rules.read(&cx, change.object, Some(&live), change.managing)?;
+        let input = UpdateInput {
+            version: rules.version()?,
+            namespace: target.namespace,
+            name: target.name,
+            revision: current.revision(),
+            stored: current.json(),
+            is_patch: change.is_patch,
+        };
+        let storage_key = rules.spec.storage_key(current.key());
+        let (mut planned, op) = match plan::update(&cx, &input, object, &live.old)? {
+            UpdatePlan::Unchanged(planned) => {
+                return Ok(Tried::Done(written(planned, current.revision(), rules)));
             }
+            UpdatePlan::Put(planned) => {
+                if let Err(error) = check_size(&planned, options) {
+                    return Ok(Tried::TooLarge(error));
+                }
+                let op = Op::Put(storage_key, planned.json.clone());
+                (planned, op)
+            }
+            UpdatePlan::Delete(planned) => (planned, Op::Delete(storage_key)),
+        };
+        let deleted = matches!(op, Op::Delete(_));
+        let needs_empty = planned.needs_empty.take();
+        let done = |planned, revision| Tried::Done(Written { deleted, ..written(planned, revision, rules) });
+        if options.dry_run {
+            self.check_empty(needs_empty).await?;
+            return Ok(done(planned, current.revision()));
+        }
+        let mut compares = vec![Compare::mod_is(op.key(), current.revision())];
+        rules.guard(&mut compares);
+        let emptiness = compares.len();
+        compares.extend(needs_empty.iter().map(|n| Compare::empty_prefix(n.prefix.as_bytes())));
+        match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await {
+            // What is deleted was last stored before.
+            Ok(TxnOutcome::Committed { .. }) if deleted => Ok(done(planned, current.revision())),
+            Ok(TxnOutcome::Committed { revision }) => Ok(done(planned, revision)),
+            Ok(TxnOutcome::Failed { compare: Some(failed), .. }) if failed == emptiness => {
+                Err(needs_empty.map_or(WriteError::Busy, |n| n.refusal))
+            }
+            Ok(TxnOutcome::Failed { compare, .. }) => {
+                self.after_lost_race(rules, compare, options.deadline).await?;
+                Ok(Tried::Lost)
+            }
+            Err(error @ WriteError::TooLarge { .. }) => Ok(Tried::TooLarge(error)),
+            Err(error) => Err(error),
         }
     }
 
@@ -302,7 +459,7 @@ impl ResourceHandle {
             let current = self.current(&key, &target, options.deadline).await?;
             rules.refuse_frozen(target.name)?;
             let shown = decode(&rules.spec, rules.version()?, &current)?;
-            let old = rules.stored(&current, shown)?;
+            let old = rules.stored(&current, shown)?.old;
             let input = DeleteInput {
                 version: rules.version()?,
                 namespace: target.namespace,
@@ -486,6 +643,7 @@ fn written(planned: Planned, revision: Revision, rules: &Rules) -> Written {
         spec: Arc::clone(&rules.spec),
         warnings: planned.warnings,
         deleted: false,
+        created: false,
         unstored: false,
     }
 }
@@ -496,6 +654,7 @@ fn as_stored(current: &Arc<StoredObject>, rules: &Rules) -> Written {
         spec: Arc::clone(&rules.spec),
         warnings: Vec::new(),
         deleted: false,
+        created: false,
         unstored: false,
     }
 }

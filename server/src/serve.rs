@@ -14,7 +14,7 @@ use kindom_finalizer_actor::{
 use kindom_http::authn::{Authenticator, Tokens, server_config};
 use kindom_http::{Config, serve};
 use kindom_registry_actor::{RegistryHandle, custom_resource_definitions_without, third_party_resources};
-use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, Target, WriteError, WriteOptions};
+use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, SERVER, Target, WriteError, WriteOptions};
 use kindom_storage::{Embedded, EmbeddedOptions, Limits, Storage};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -162,6 +162,7 @@ async fn make_standard_namespaces(
             dry_run: false,
             object_bytes_max,
             namespaces: None,
+            manager: SERVER.to_owned(),
         };
         let mut wanted = |cx: &RuleContext<'_>, _: &kindom_api::Value| {
             let mut object = standard_namespace(name);

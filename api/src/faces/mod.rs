@@ -115,6 +115,26 @@ impl Face {
         }
     }
 
+    /// What an object is before anything is said of it, with the fields that Go never omits; none where there is no Go
+    /// type.
+    #[must_use]
+    pub fn empty(self) -> Option<Value> {
+        let empty = CustomResourceDefinition {
+            api_version: self.api_version().to_owned(),
+            kind: self.kind().to_owned(),
+            ..CustomResourceDefinition::default()
+        };
+        let mut empty = empty.to_value();
+        match self {
+            Self::V1 => Some(empty),
+            Self::V1beta1 => {
+                map_at(&mut empty, "spec").remove("versions");
+                Some(empty)
+            }
+            Self::ThirdPartyResource => None,
+        }
+    }
+
     /// Brings an object from the wire into this face's shape, as a typed decoder does: unknown fields are dropped, and
     /// named if asked for; the face's defaults are filled in. Gives back what the client is to be warned of.
     ///

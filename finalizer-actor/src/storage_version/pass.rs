@@ -5,10 +5,10 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt as _};
 use kindom_actor_kit::Deadline;
 use kindom_api::crd::{CustomResourceDefinition, condition, decode_crd};
-use kindom_api::json;
+use kindom_api::{json, meta};
 use kindom_registry_actor::Registered;
 use kindom_resource_actor::spec::READ_ONLY_ANNOTATION;
-use kindom_resource_actor::{ResourceHandle, Rewritten, StoredObject, TypeSpec, WriteError};
+use kindom_resource_actor::{ResourceHandle, Rewritten, StoredObject, TypeSpec, WriteError, manage_status};
 use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 
 use super::actor::World;
@@ -241,11 +241,15 @@ async fn cut(
         if crd.metadata.generation != basis.generation {
             return Ok(None);
         }
-        crd.status.stored_versions = vec![basis.storage.clone()];
         let Some(spec) = world.registrations.spec() else { return Ok(Some(revision)) };
+        let before = json::to_value(&crd.status);
+        crd.status.stored_versions = vec![basis.storage.clone()];
+        let mut tree = crd.to_value();
+        let seconds = i64::try_from(world.registry.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+        manage_status(&spec, Some(before), &mut tree, &meta::time::format(seconds));
         let key = spec.storage_key(&registered.name);
         let compares = vec![Compare::mod_is(&key, revision)];
-        let txn = Txn { compares, ops: vec![Op::Put(key, crd.to_value().to_vec().into())] };
+        let txn = Txn { compares, ops: vec![Op::Put(key, tree.to_vec().into())] };
         match world.registrations.commit(txn, Deadline::after(STEP)).await? {
             TxnOutcome::Committed { revision } => {
                 tracing::info!(registration = registered.name, "every object is stored in {}", basis.storage);

@@ -102,6 +102,27 @@ impl WriteOptions {
         Ok(Self { force, ..Self::parse(query, "PatchOptions", errors)? })
     }
 
+    /// Who writes: who the client says it is, or else what its user agent begins with (`managerOrUserAgent` in
+    /// apiserver `handlers/create.go`).
+    #[must_use]
+    pub fn manager(&self, user_agent: &[u8]) -> String {
+        if !self.field_manager.is_empty() {
+            return self.field_manager.clone();
+        }
+        let name = user_agent.split(|byte| *byte == b'/').next().unwrap_or_default();
+        let mut manager = String::new();
+        for chunk in name.utf8_chunks() {
+            let replaced = chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER);
+            for c in chunk.valid().chars().chain(replaced).filter(|c| is_printable(*c)) {
+                if manager.len() + c.len_utf8() > FIELD_MANAGER_BYTES_MAX {
+                    return manager;
+                }
+                manager.push(c);
+            }
+        }
+        manager
+    }
+
     fn parse(query: &Query, kind: &str, mut errors: ErrorList) -> Result<Self, RequestError> {
         let field_manager = query.text("fieldManager");
         errors.extend(field_manager_errors(&field_manager));
@@ -184,6 +205,20 @@ mod tests {
         let options = WriteOptions::for_update(&Query::parse("")).unwrap();
         assert_eq!(options, WriteOptions::default());
         assert_eq!(options.field_validation, FieldValidation::Warn);
+    }
+
+    #[test]
+    fn who_writes_is_said_or_the_user_agent() {
+        let manager = |query: &str, user_agent: &[u8]| {
+            WriteOptions::for_create(&Query::parse(query)).unwrap().manager(user_agent)
+        };
+        assert_eq!(manager("fieldManager=me", b"kubectl/v1.30"), "me");
+        assert_eq!(manager("", b"kubectl/v1.30 (linux/amd64)"), "kubectl");
+        assert_eq!(manager("", "gr\u{fc}n\t \"x\"".as_bytes()), "gr\u{fc}n \"x\"");
+        assert_eq!(manager("", b"/x"), "");
+        assert_eq!(manager("", b"a\xff\xfeb"), "a\u{fffd}\u{fffd}b");
+        assert_eq!(manager("", "a".repeat(200).as_bytes()), "a".repeat(128));
+        assert_eq!(manager("", "\u{20ac}".repeat(50).as_bytes()), "\u{20ac}".repeat(42));
     }
 
     #[test]

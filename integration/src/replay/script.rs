@@ -197,6 +197,8 @@ impl Step {
             headers.push(("Content-Type".to_owned(), content_type.to_owned()));
         }
         for (name, value) in &self.headers {
+            // A script may be another client.
+            headers.retain(|(default, _)| default != "User-Agent" || name != "User-Agent");
             headers.push((name.clone(), substitute(value, vars)?));
         }
         Ok(Request { method: self.method.clone(), target, headers, body })

@@ -57,7 +57,8 @@ async fn only_the_endpoint_writes_the_status_and_nothing_else() {
     assert_eq!((&patched["status"], &patched["spec"]), (&json!({"hours": 2}), &json!({"watts": 5})));
     assert_eq!(patched["metadata"]["generation"], 2);
 
-    let shown = server.kubectl(&["get", "lamp", "one", "--subresource=status", "-o", "json"]).await.unwrap();
+    let shown = ["get", "lamp", "one", "--subresource=status", "-o", "json", "--show-managed-fields"];
+    let shown = server.kubectl(&shown).await.unwrap();
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), patched);
 }
 

@@ -333,7 +333,13 @@ pub(crate) fn soon() -> Deadline {
 }
 
 pub(crate) fn options() -> WriteOptions {
-    WriteOptions { deadline: soon(), dry_run: false, object_bytes_max: 1 << 20, namespaces: None }
+    WriteOptions {
+        deadline: soon(),
+        dry_run: false,
+        object_bytes_max: 1 << 20,
+        namespaces: None,
+        manager: "test".into(),
+    }
 }
 
 pub(crate) fn cluster(name: &str) -> Target<'_> {

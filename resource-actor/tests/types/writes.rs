@@ -17,7 +17,7 @@ fn an_object_makes_the_round_trip() {
         assert_eq!(
             String::from_utf8(created.object.json().to_vec()).unwrap(),
             format!(
-                r#"{{"apiVersion":"g.io/v1","kind":"Widget","metadata":{{"creationTimestamp":"2023-11-14T22:13:20Z","generation":1,"name":"a","namespace":"ns","uid":"{uid}"}},"spec":{{"n":1}}}}"#
+                r#"{{"apiVersion":"g.io/v1","kind":"Widget","metadata":{{"creationTimestamp":"2023-11-14T22:13:20Z","generation":1,"managedFields":[{{"apiVersion":"g.io/v1","fieldsType":"FieldsV1","fieldsV1":{{"f:spec":{{".":{{}},"f:n":{{}}}}}},"manager":"test","operation":"Update","time":"2023-11-14T22:13:20Z"}}],"name":"a","namespace":"ns","uid":"{uid}"}},"spec":{{"n":1}}}}"#
             )
         );
         assert_eq!(get(&widgets, "a").await.unwrap().revision(), created.object.revision());

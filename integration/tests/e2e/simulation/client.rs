@@ -132,6 +132,7 @@ impl Client {
             dry_run: false,
             object_bytes_max: 1 << 20,
             namespaces: Some(replica.namespaces.clone()),
+            manager: self.name.clone(),
         }
     }
 
@@ -606,8 +607,13 @@ pub(super) async fn release_everything(world: &Rc<World>) {
             let _ = replica.registry.fresh(deadline).await;
             let Some(handle) = replica.registry.routes().get(&group, &plural) else { break };
             let mut wanted = without_finalizers(world);
-            let options =
-                WriteOptions { deadline, dry_run: false, object_bytes_max: 1 << 20, namespaces: None };
+            let options = WriteOptions {
+                deadline,
+                dry_run: false,
+                object_bytes_max: 1 << 20,
+                namespaces: None,
+                manager: "releaser".to_owned(),
+            };
             let target =
                 Target { version: "v1", subresource: None, namespace: Some(&namespace), name: &name };
             match handle.update(target, true, &mut wanted, &options).await {

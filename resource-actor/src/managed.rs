@@ -1,0 +1,191 @@
+//! Who manages which fields of what is written (KEP-555): a type as the field manager asks for it.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use kindom_api::names::split_api_version;
+use kindom_api::{GroupVersionKind, Value};
+use kindom_managed_fields::{ApplyError, ConvertError, Scope, Versions, apply, update};
+use kindom_schema::merge::{MergeType, built_in};
+
+use crate::error::{FieldConflict, WriteError};
+use crate::render::{convert, metadata_mut};
+use crate::spec::{CompiledVersion, Conversion};
+use crate::{RuleContext, TypeSpec};
+
+/// Who the server's own writes are managed by.
+pub const SERVER: &str = "kindom";
+
+/// What becomes of an object's managedFields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Managing<'a> {
+    /// What the write changes is this manager's.
+    Update(&'a str),
+    /// An apply has said it already.
+    Applied,
+    /// They go, as the object is too large with them (`isTooLargeError` in apiserver `handlers`).
+    Strip,
+}
+
+/// The field manager of one endpoint of a type.
+pub(crate) struct FieldManager<'a> {
+    cx: &'a RuleContext<'a>,
+    gvk: GroupVersionKind,
+    /// What objects of a registered type's versions are checked by, by version; what is asked for is kept here.
+    compiled: Vec<OnceCell<Option<Arc<CompiledVersion>>>>,
+}
+
+impl<'a> FieldManager<'a> {
+    pub(crate) fn new(cx: &'a RuleContext<'a>) -> Self {
+        let compiled = vec![OnceCell::new(); cx.spec.versions.len()];
+        Self { cx, gvk: cx.spec.gvk(cx.version_name), compiled }
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            versions: self,
+            gvk: &self.gvk,
+            subresource: self.cx.subresource.unwrap_or_default(),
+            now: self.cx.now,
+        }
+    }
+
+    /// Sets the managedFields of an object that replaces `live` (none for a create). Both are in the request's version.
+    pub(crate) fn manage(&self, managing: Managing<'_>, live: Option<&Value>, new: &mut Value) {
+        match managing {
+            Managing::Update(manager) => {
+                if let Some(why) = update(&self.scope(), live, new, manager) {
+                    let name = new.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+                    tracing::debug!(name, why, "managedFields stay as they are");
+                }
+            }
+            Managing::Applied => {}
+            Managing::Strip => drop(metadata_mut(new).remove("managedFields")),
+        }
+    }
+
+    /// What an apply makes of `live` (none: it creates): in the request's version, with its defaults.
+    pub(crate) fn apply(
+        &self,
+        live: Option<&Value>,
+        patch: &Value,
+        manager: &str,
+        force: bool,
+    ) -> Result<Value, WriteError> {
+        let mut object = apply(&self.scope(), live, patch, manager, force).map_err(|why| match why {
+            ApplyError::BadRequest(message) => WriteError::BadRequest(message),
+            ApplyError::Internal(message) => WriteError::Internal(message),
+            ApplyError::Conflict { message, causes } => {
+                let cause =
+                    |c: kindom_managed_fields::Cause| FieldConflict { message: c.message, field: c.field };
+                WriteError::ApplyConflict { message, causes: causes.into_iter().map(cause).collect() }
+            }
+        })?;
+        self.cx.spec.strategy.complete_applied(self.cx, &mut object).map_err(WriteError::Internal)?;
+        Ok(object)
+    }
+
+    fn compiled(&self, spec: &TypeSpec, version: &str) -> Option<&CompiledVersion> {
+        let at = spec.versions.iter().position(|v| v.name == version)?;
+        let of = || spec.versions.get(at).and_then(|version| spec.compiled(version).ok());
+        self.compiled.get(at)?.get_or_init(of).as_deref()
+    }
+}
+
+impl Versions for FieldManager<'_> {
+    fn merge_type(&self, api_version: &str) -> Option<MergeType<'_>> {
+        let spec = self.cx.spec;
+        if let Conversion::Faces(faces) = &spec.conversion {
+            return faces.merge_type(api_version);
+        }
+        let (group, version) = split_api_version(api_version).filter(|(group, _)| *group == spec.group)?;
+        if spec.registration.is_none() {
+            return built_in(group, version, &spec.names.kind);
+        }
+        if version == self.cx.version_name {
+            return self.cx.version.schema.as_ref().map(|schema| schema.merge_type());
+        }
+        self.compiled(spec, version)?.schema.as_ref().map(|schema| schema.merge_type())
+    }
+
+    /// apiextensions `pkg/apiserver/conversion/converter.go`; of a built-in type, apimachinery `pkg/runtime/scheme.go`,
+    /// which knows that a version is missing.
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
+        let spec = self.cx.spec;
+        if let Conversion::Faces(faces) = &spec.conversion {
+            return faces.convert(object, api_version);
+        }
+        let known = split_api_version(api_version).filter(|(group, _)| *group == spec.group);
+        let known = known.and_then(|(_, version)| spec.version(version));
+        let Some(version) = known else {
+            return Err(match spec.registration {
+                None => ConvertError::NoSuchVersion,
+                Some(_) => ConvertError::Failed(format!(
+                    "request to convert CR to an invalid group/version: {api_version}"
+                )),
+            });
+        };
+        let mut object = object.clone();
+        convert(spec, &mut object, &version.name).map_err(ConvertError::Failed)?;
+        Ok(object)
+    }
+
+    fn reset_fields(&self, api_version: &str) -> &[&str] {
+        self.cx.spec.strategy.reset_fields(self.cx, api_version)
+    }
+
+    fn empty(&self) -> Option<Value> {
+        self.cx.spec.strategy.empty(self.cx)
+    }
+}
+
+/// Decodes an object of a built-in type and keeps an empty list of managedFields, which takes them away: Go's decoder tells
+/// it from none.
+///
+/// # Errors
+/// Those of `decode`.
+pub fn keep_reset<T, E>(object: &mut Value, decode: impl FnOnce(&mut Value) -> Result<T, E>) -> Result<T, E> {
+    let said = object.at(&["metadata", "managedFields"]).and_then(Value::as_array);
+    let resets = said.is_some_and(<[Value]>::is_empty);
+    let decoded = decode(object)?;
+    if resets {
+        metadata_mut(object).insert("managedFields", Value::Array(Vec::new()));
+    }
+    Ok(decoded)
+}
+
+/// Says in a registration's or a namespace's managedFields that the server has changed its status from `old` to what
+/// it is: as a write to `/status` would, but without a look at the rest, which is the same.
+pub fn manage_status(spec: &TypeSpec, old: Option<Value>, new: &mut Value, now: &str) {
+    let Some(stored) = spec.storage() else { return };
+    let Ok(compiled) = spec.compiled(stored) else { return };
+    let version = stored.name.as_str();
+    let cx =
+        RuleContext { spec, version: &compiled, version_name: version, subresource: Some("status"), now };
+    let part = |status: Option<Value>, entries: Option<Value>, uid: Option<Value>| {
+        let metadata = [("managedFields", entries), ("uid", uid)];
+        let metadata = metadata.into_iter().filter_map(|(field, value)| Some((field, value?)));
+        let fields = [
+            ("apiVersion", Some(spec.api_version(version).into())),
+            ("kind", Some(spec.names.kind.as_str().into())),
+            ("metadata", Some(Value::Object(metadata.collect()))),
+            ("status", status),
+        ];
+        Value::Object(fields.into_iter().filter_map(|(field, value)| Some((field, value?))).collect())
+    };
+    let metadata = metadata_mut(new);
+    let uid = metadata.get("uid").cloned();
+    let Some(entries) = metadata.remove("managedFields") else { return };
+    let live = part(old, Some(entries), uid);
+    let mut changed = part(new.as_object_mut().and_then(|map| map.remove("status")), None, None);
+    FieldManager::new(&cx).manage(Managing::Update(SERVER), Some(&live), &mut changed);
+    let entries = metadata_mut(&mut changed).remove("managedFields");
+    if let Some(entries) = entries {
+        metadata_mut(new).insert("managedFields", entries);
+    }
+    if let (Some(status), Some(map)) =
+        (changed.as_object_mut().and_then(|map| map.remove("status")), new.as_object_mut())
+    {
+        map.insert("status", status);
+    }
+}
