@@ -5,10 +5,11 @@ use std::sync::Arc;
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_resource_actor::{
-    BuiltInVersion, CustomObjects, Faces, Names, ResourceHandle, RuleContext, Scope, Strategy, Target,
-    TypeSpec, WriteError,
+    BuiltInVersion, ConvertError, CustomObjects, Faces, Names, ResourceHandle, RuleContext, Scope, Strategy,
+    Target, TypeSpec, WriteError,
 };
 use kindom_schema::columns::Columns;
+use kindom_schema::merge::MergeType;
 use parking_lot::Mutex;
 
 use crate::world::*;
@@ -205,6 +206,24 @@ fn rename(object: &mut Value, from: &str, to: &str) {
 }
 
 impl Faces for Renamed {
+    fn is_stored(&self, version: &str) -> bool {
+        version == "v1"
+    }
+
+    fn merge_type(&self, _: &str) -> Option<MergeType<'static>> {
+        Some(MergeType::deduced())
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
+        let mut object = object.clone();
+        match api_version {
+            "g.io/v1" => rename(&mut object, "n", "m"),
+            "g.io/v2" => rename(&mut object, "m", "n"),
+            _ => return Err(ConvertError::NoSuchVersion),
+        }
+        Ok(object)
+    }
+
     fn shows_as_stored(&self, version: &str, _: &[u8]) -> bool {
         version == "v1"
     }
@@ -258,6 +277,40 @@ fn preparing_a_create_may_set_finalizers() {
         assert!(patch(&widgets, "one", release).await.unwrap().deleted);
         assert!(get(&widgets, "one").await.is_none());
     });
+}
+
+/// Who writes through a face owns its fields, not the stored ones; in another version they are compared as that shows them.
+#[test]
+fn fields_are_managed_in_the_version_that_they_were_written_in() {
+    run(|world| async move {
+        let (widgets, _) = keeping(&world);
+        let v2 = |name: &'static str| Target { version: "v2", ..at(name) };
+        let by = |manager: &str| kindom_resource_actor::WriteOptions { manager: manager.into(), ..options() };
+        let mut wanted = |_: &RuleContext<'_>, _: &Value| Ok(widget("one", 1));
+        let created = widgets.create(v2(""), &mut wanted, &by("newer")).await.unwrap();
+        assert_eq!(managers(&created.object), [r#"newer Update g.io/v2 {"f:spec":{".":{},"f:n":{}}}"#]);
+
+        let mut other = |_: &RuleContext<'_>, old: &Value| {
+            let mut object = old.clone();
+            let spec = object.get_mut("spec").unwrap().as_object_mut().unwrap();
+            spec.insert("m", 2);
+            Ok(object)
+        };
+        let updated = widgets.update(at("one"), true, &mut other, &by("older")).await.unwrap();
+        let want = [r#"newer Update g.io/v2 {"f:spec":{}}"#, r#"older Update g.io/v1 {"f:spec":{"f:m":{}}}"#];
+        assert_eq!(managers(&updated.object), want);
+    });
+}
+
+fn managers(object: &kindom_resource_actor::StoredObject) -> Vec<String> {
+    let object = tree(object);
+    let entries = object.at(&["metadata", "managedFields"]).and_then(Value::as_array).unwrap_or_default();
+    let show = |entry: &Value| {
+        let text = |field| entry.get(field).and_then(Value::as_str).unwrap_or_default();
+        let fields = entry.get("fieldsV1").unwrap();
+        format!("{} {} {} {fields}", text("manager"), text("operation"), text("apiVersion"))
+    };
+    entries.iter().map(show).collect()
 }
 
 /// B-31: defaulting sees what the client sent in its version, all later stages see the form that is stored.
