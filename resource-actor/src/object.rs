@@ -38,6 +38,13 @@ struct Document<'a> {
     #[serde(borrow, rename = "apiVersion", default)]
     api_version: Cow<'a, str>,
     #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+/// Where the metadata is, for bytes that are not written as ours are.
+#[derive(serde::Deserialize)]
+struct Whole<'a> {
+    #[serde(borrow)]
     metadata: &'a RawValue,
 }
 
@@ -163,9 +170,8 @@ impl StoredObject {
 
 impl Facts {
     fn read(json: &Bytes) -> Option<Self> {
-        let document: Document<'_> = serde_json::from_slice(json).ok()?;
-        let text = document.metadata.get();
-        let metadata: Metadata<'_> = serde_json::from_str(text).ok()?;
+        // One walk: with managedFields, metadata is often the larger part.
+        let Document { api_version, metadata } = serde_json::from_slice(json).ok()?;
         // The slices borrow from `json`, so the distance between their starts is an offset into it.
         let offset = |part: &str| (part.as_ptr() as usize).wrapping_sub(json.as_ptr() as usize);
         // Our own bytes have sorted keys and no white space, and "resourceVersion" sorts right before "uid". In others'
@@ -173,13 +179,18 @@ impl Facts {
         let before_uid = metadata.uid.map(|uid| offset(uid.get()).wrapping_sub(6));
         let splice = match before_uid {
             Some(at) if json.get(at..).is_some_and(|rest| rest.starts_with(b"\"uid\":")) => at,
-            _ if text.trim_start_matches('{').trim_start().starts_with('}') => return None,
-            _ => offset(text) + 1,
+            _ => {
+                let text = serde_json::from_slice::<Whole<'_>>(json).ok()?.metadata.get();
+                if text.trim_start_matches('{').trim_start().starts_with('}') {
+                    return None;
+                }
+                offset(text) + 1
+            }
         };
         let uid = metadata.uid.and_then(|uid| serde_json::from_str::<Cow<'_, str>>(uid.get()).ok());
         let labels = metadata.labels.unwrap_or_default();
         Some(Self {
-            api_version: document.api_version.as_ref().into(),
+            api_version: api_version.as_ref().into(),
             uid: uid.unwrap_or_default().into(),
             labels: labels.into_iter().map(|(k, v)| (Box::from(k), Box::from(v))).collect(),
             deleting: metadata.deletion_timestamp.is_some(),
