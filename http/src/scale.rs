@@ -219,6 +219,9 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
 
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
         let paths = paths_of(cx, &name)?;
+        if old.is_null() {
+            return Ok(Value::Null);
+        }
         of_stored(paths, old)?;
         let mut object = scaled(paths, old, &scale)?;
         let uid = metadata(&scale, "uid");

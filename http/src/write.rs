@@ -101,7 +101,8 @@ fn expected(cx: &RuleContext<'_>, version: &str) -> GroupVersionKind {
 }
 
 /// Decodes a body as an object of the request's version, checks that it is what the URL says, and brings it into the
-/// version's shape. What strict decoding finds is an error or a warning.
+/// version's shape. What strict decoding finds is an error or a warning. If the object is of another kind, that comes with
+/// it: upstream says so when it validates, after much else.
 fn object_of_body(
     cx: &RuleContext<'_>,
     version: &str,
@@ -109,7 +110,7 @@ fn object_of_body(
     format: Format,
     validation: FieldValidation,
     warnings: &mut Vec<String>,
-) -> Result<Value, WriteError> {
+) -> Result<(Value, Option<WriteError>), WriteError> {
     let expected = expected(cx, version);
     let built_in = cx.spec.registration.is_none();
     let mut decoded = decode::object(bytes, format, &expected, built_in, validation).map_err(refused)?;
@@ -121,9 +122,12 @@ fn object_of_body(
     if built_in && let Some(refusal) = of_another {
         return Err(refusal);
     }
-    if of_another.is_none() {
+    if of_another.is_none()
+        && let Err(wrong) = check_kind(&decoded.kind, &expected, &decoded.value)
+    {
         // The schema is the kind's: it says nothing about an object of another one.
-        check_kind(&decoded.kind, &expected, &decoded.value)?;
+        *warnings = owner_references::dedup(&mut decoded.value, Stage::Body).into_iter().collect();
+        return Ok((decoded.value, Some(wrong)));
     }
     let mut unknown = Vec::new();
     let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
@@ -139,8 +143,11 @@ fn object_of_body(
     }
     *warnings = decode::strict_warnings(strict);
     warnings.extend(read);
+    if let Some(refusal) = of_another {
+        return Err(refusal);
+    }
     warnings.extend(owner_references::dedup(&mut decoded.value, Stage::Body));
-    of_another.map_or(Ok(decoded.value), Err)
+    Ok((decoded.value, None))
 }
 
 /// Decodes an object as one of the version that it says it is of, as upstream does before it looks at what the URL says.
@@ -165,6 +172,18 @@ fn decode_as(
         unknown.extend(fields.map(str::to_owned));
     }
     Ok(Vec::new())
+}
+
+/// Whether an object's uid and resourceVersion are those of what is stored, so that no plan refuses it for them.
+fn is_based_on(object: &Value, old: &Value) -> bool {
+    let said = |object: &Value, field| {
+        object.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let revision = |object: &Value| said(object, "resourceVersion").parse::<u64>().ok();
+    let uid = said(object, "uid");
+    revision(object).is_some()
+        && revision(object) == revision(old)
+        && (uid.is_empty() || uid == said(old, "uid"))
 }
 
 /// 422 for an object of a registered type that says it is another.
@@ -216,8 +235,16 @@ pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let (bytes, format) = plain(call, plain_body(call, payload).await?, call.spec.strategy.protobuf())?;
     let version = &call.info.resource.version;
     let mut warnings = Vec::new();
-    let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
-        object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)
+    let mut wanted = |cx: &RuleContext<'_>, _: &Value| match object_of_body(
+        cx,
+        version,
+        &bytes,
+        format,
+        query.field_validation,
+        &mut warnings,
+    )? {
+        (object, None) => Ok(object),
+        (_, Some(wrong)) => Err(wrong),
     };
     let written = call.handle.create(target(call, ""), &mut wanted, &options(call, &query)).await;
     let written = match written {
@@ -239,10 +266,14 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let version = &call.info.resource.version;
     // Before the object is looked for: a body that is none is 400 whatever is there.
     let mut warnings = Vec::new();
-    let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
-        let object = object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)?;
+    let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
+        let (object, wrong) =
+            object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)?;
         check_name(&object, &name)?;
-        Ok(object)
+        match wrong.filter(|_| is_based_on(&object, old)) {
+            Some(wrong) => Err(wrong),
+            None => Ok(object),
+        }
     };
     let written = call.handle.update(target(call, &name), false, &mut wanted, &options(call, &query)).await;
     let written = match written {

@@ -84,7 +84,7 @@ pub struct Target<'a> {
 }
 
 /// The object that a client wants, made anew for every plan: from the rules in force, and for updates from what is
-/// stored.
+/// stored. It gets `null` where nothing is; what it makes of that, unless by a create, is only looked at for its errors.
 pub type Wanted<'a> = dyn FnMut(&RuleContext<'_>, &Value) -> Result<Value, WriteError> + Send + 'a;
 
 /// What one plan is made under.
@@ -368,7 +368,14 @@ impl ResourceHandle {
         loop {
             let rules = self.rules(target.version)?;
             let cx = rules.context(&target);
-            let current = self.current(&key, &target, options.deadline).await?;
+            let current = match self.current(&key, &target, options.deadline).await {
+                // What is wrong with the client's object is said before that there is none.
+                Err(missing @ WriteError::NotFound { .. }) if !is_patch => {
+                    wanted(&cx, &Value::Null)?;
+                    return Err(missing);
+                }
+                found => found?,
+            };
             let shown = decode(&rules.spec, rules.version()?, &current)?;
             let object = wanted(&cx, &shown)?;
             rules.refuse_frozen(target.name)?;
