@@ -110,7 +110,7 @@ impl Strategy for CustomObjects {
 
     fn complete_applied(&self, cx: &RuleContext<'_>, object: &mut Value) -> Result<(), String> {
         match &cx.version.schema {
-            Some(schema) => schema.default(object).map_err(|e| e.to_string()),
+            Some(schema) => schema.fill_defaults(object).map_err(|e| e.to_string()),
             None => Ok(()),
         }
     }

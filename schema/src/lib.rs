@@ -149,6 +149,18 @@ impl Schema {
         default::fill(object, root)
     }
 
+    /// Fills defaults and leaves nulls that have none, as upstream does where an object was not sent but made of others
+    /// by an apply (`unstructuredDefaulter` in apiextensions `customresource_handler.go`). Idempotent.
+    ///
+    /// # Errors
+    /// As [`Schema::default`].
+    pub fn fill_defaults(&self, object: &mut Value) -> Result<(), TooManyDefaults> {
+        match &self.root {
+            Some(root) => default::fill(object, root),
+            None => Ok(()),
+        }
+    }
+
     /// What is wrong with an object, as Kubernetes says it. Metadata of the object itself is not looked at; that of
     /// embedded resources is. The order of the errors is that of the schema's fields.
     #[must_use]

@@ -35,7 +35,8 @@ pub(crate) fn validate_object(
             walk.map(map, ty, valid, |walk, name, value, ty, valid| match (ty.map(), value) {
                 (Some(ty), Value::Object(map)) if name == "metadata" => {
                     walk.map(map, ty, valid, |walk, name, value, ty, valid| {
-                        if name != "managedFields" {
+                        // The server's own, and much of an object; only what is no list has been sent.
+                        if name != "managedFields" || value.as_array().is_none() {
                             walk.value(value, ty, valid);
                         }
                     });
