@@ -127,6 +127,33 @@ def dynamic_client(api_client):
     step("dynamic client: discovered, created, selected, patched, deleted a collection")
 
 
+def apply(api_client):
+    found = dynamic.DynamicClient(api_client).resources.get(api_version=f"{GROUP}/{VERSION}", kind=KIND)
+
+    def applied(manager, force=False, **spec):
+        return found.server_side_apply(
+            body=snake("python", **spec),
+            name="python",
+            namespace=NAMESPACE,
+            field_manager=manager,
+            force_conflicts=force,
+        )
+
+    created = applied("keeper", colour="green", length=4)
+    again = applied("keeper", colour="green", length=4)
+    assert created.metadata.resourceVersion == again.metadata.resourceVersion, again
+    with refused(409, "Conflict"):
+        applied("vet", length=5)
+    taken = applied("vet", force=True, length=5)
+    assert taken.spec.colour == "green" and taken.spec.length == 5, taken
+    assert sorted((m.manager, m.operation) for m in taken.metadata.managedFields) == [
+        ("keeper", "Apply"),
+        ("vet", "Apply"),
+    ], taken
+    found.delete(name="python", namespace=NAMESPACE)
+    step("apply: created, nothing to do, in conflict, by force")
+
+
 def namespaces(core):
     names = {n.metadata.name for n in core.list_namespace().items}
     assert {"default", "kube-system", "kube-public", "kube-node-lease"} <= names, names
@@ -166,6 +193,7 @@ def main():
     register(registrations)
     custom_objects(client.CustomObjectsApi(api_client))
     dynamic_client(api_client)
+    apply(api_client)
     namespaces(client.CoreV1Api(api_client))
     unregister(registrations)
     step("all done")

@@ -17,6 +17,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
+use crate::hostile_apply::boats;
 use crate::support::{crd, register};
 
 const GROUP: &str = "kube-rs.example.com";
@@ -230,4 +231,140 @@ async fn discovery_and_lists_work() {
         api.delete_collection(&DeleteParams::default(), &ListParams::default().labels("parity=odd")).await;
     gone.unwrap();
     assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 3);
+}
+
+/// The reason of the Status in an error, and its causes' fields.
+fn told(error: kube::Error) -> (u16, String, Vec<String>) {
+    let kube::Error::Api(status) = error else { panic!("{error}") };
+    let causes = status.details.clone().map(|d| d.causes).unwrap_or_default();
+    (status.code, status.reason.clone(), causes.into_iter().map(|c| c.field).collect())
+}
+
+/// Who owns what, as `manager operation subresource`.
+fn managers(object: &DynamicObject) -> Vec<String> {
+    let entries = object.metadata.managed_fields.clone().unwrap_or_default();
+    let mut all: Vec<String> = entries
+        .into_iter()
+        .map(|e| {
+            let subresource = e.subresource.unwrap_or_default();
+            format!("{} {} {subresource}", e.manager.unwrap_or_default(), e.operation.unwrap_or_default())
+                .trim_end()
+                .to_owned()
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+async fn server_with_boats() -> (Server, Api<DynamicObject>, ApiResource) {
+    let server = Server::start().await.unwrap();
+    register(&server.client().unwrap(), &boats(GROUP)).await;
+    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let client = Client::try_from(config).unwrap();
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Boat"), "boats");
+    let api = Api::namespaced_with(client, "default", &resource);
+    (server, api, resource)
+}
+
+fn boat(name: &str, spec: serde_json::Value, resource: &ApiResource) -> DynamicObject {
+    DynamicObject::new(name, resource).data(json!({"spec": spec}))
+}
+
+#[tokio::test]
+async fn a_controller_applies_what_is_its_own() {
+    let (_server, api, resource) = server_with_boats().await;
+    let mine = boat("one", json!({"colour": "red", "crew": [{"name": "ann", "rank": 1}]}), &resource);
+    let applier = PatchParams::apply("controller");
+    let created = api.patch("one", &applier, &Patch::Apply(&mine)).await.unwrap();
+    assert_eq!(managers(&created), ["controller Apply"]);
+    let again = api.patch("one", &applier, &Patch::Apply(&mine)).await.unwrap();
+    assert_eq!(again.resource_version(), created.resource_version());
+
+    let theirs = boat("one", json!({"colour": "blue", "crew": [{"name": "bob"}]}), &resource);
+    let refused = api.patch("one", &PatchParams::apply("other"), &Patch::Apply(&theirs)).await.unwrap_err();
+    assert_eq!(told(refused), (409, "Conflict".to_owned(), vec![".spec.colour".to_owned()]));
+    let forced = PatchParams::apply("other").force();
+    let taken = api.patch("one", &forced, &Patch::Apply(&theirs)).await.unwrap();
+    assert_eq!(taken.data["spec"]["colour"], "blue");
+    assert_eq!(taken.data["spec"]["crew"], json!([{"name": "ann", "rank": 1}, {"name": "bob"}]));
+    assert_eq!(managers(&taken), ["controller Apply", "other Apply"]);
+
+    // Without a manager, and with one that is too long.
+    let nobody = api.patch("one", &PatchParams::default(), &Patch::Apply(&mine)).await.unwrap_err();
+    assert_eq!(told(nobody), (422, "Invalid".to_owned(), vec!["fieldManager".to_owned()]));
+    let dry =
+        api.patch("one", &PatchParams::apply("controller").force().dry_run(), &Patch::Apply(&mine)).await;
+    assert_eq!(dry.unwrap().data["spec"]["colour"], "red");
+    assert_eq!(api.get("one").await.unwrap().resource_version(), taken.resource_version());
+}
+
+#[tokio::test]
+async fn a_controller_applies_the_status_and_a_finalizer() {
+    let (_server, api, resource) = server_with_boats().await;
+    api.create(&PostParams::default(), &boat("one", json!({"colour": "red"}), &resource)).await.unwrap();
+    let status = DynamicObject::new("one", &resource)
+        .data(json!({"spec": {"colour": "blue"}, "status": {"phase": "Afloat", "replicas": 2}}));
+    let applier = PatchParams::apply("controller").force();
+    let applied = api.patch_status("one", &applier, &Patch::Apply(&status)).await.unwrap();
+    assert_eq!(
+        applied.data,
+        json!({"spec": {"colour": "red"}, "status": {"phase": "Afloat", "replicas": 2}})
+    );
+    assert!(managers(&applied).contains(&"controller Apply status".to_owned()), "{:?}", managers(&applied));
+    let less = DynamicObject::new("one", &resource).data(json!({"status": {"phase": "Docked"}}));
+    let applied = api.patch_status("one", &applier, &Patch::Apply(&less)).await.unwrap();
+    assert_eq!(applied.data["status"], json!({"phase": "Docked"}));
+    let missing = api.patch_status("none", &applier, &Patch::Apply(&status)).await.unwrap_err();
+    assert_eq!(told(missing).0, 404);
+
+    let mut held = DynamicObject::new("one", &resource);
+    held.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    held.data = json!({});
+    let held = api.patch("one", &applier, &Patch::Apply(&held)).await.unwrap();
+    assert_eq!(held.finalizers(), [FINALIZER]);
+    assert_eq!(held.data["status"], json!({"phase": "Docked"}), "the status has an applier of its own");
+    api.delete("one", &DeleteParams::default()).await.unwrap();
+    let mut free = DynamicObject::new("one", &resource);
+    free.data = json!({});
+    api.patch("one", &applier, &Patch::Apply(&free)).await.unwrap();
+    assert!(api.get_opt("one").await.unwrap().is_none(), "it went with its finalizer");
+}
+
+#[tokio::test]
+async fn an_autoscaler_reads_patches_and_replaces_the_scale() {
+    let (_server, api, resource) = server_with_boats().await;
+    let spec = json!({"colour": "red", "replicas": 2});
+    api.patch("one", &PatchParams::apply("owner"), &Patch::Apply(&boat("one", spec, &resource)))
+        .await
+        .unwrap();
+    let mut scale = api.get_scale("one").await.unwrap();
+    assert_eq!(scale.spec.clone().unwrap().replicas, Some(2));
+
+    let patch = json!({"spec": {"replicas": 4}});
+    let patched = api.patch_scale("one", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    assert_eq!(patched.spec.unwrap().replicas, Some(4));
+    scale.spec.get_or_insert_default().replicas = Some(5);
+    let stale = api.replace_scale("one", &PostParams::default(), &scale).await.unwrap_err();
+    assert_eq!(told(stale).1, "Conflict");
+    scale.metadata.resource_version = patched.metadata.resource_version;
+    let autoscaler = PostParams { field_manager: Some("autoscaler".to_owned()), ..PostParams::default() };
+    let replaced = api.replace_scale("one", &autoscaler, &scale).await.unwrap();
+    assert_eq!(replaced.spec.unwrap().replicas, Some(5));
+    let object = api.get("one").await.unwrap();
+    assert_eq!(object.data["spec"], json!({"colour": "red", "replicas": 5}));
+    assert!(managers(&object).contains(&"autoscaler Update scale".to_owned()), "{:?}", managers(&object));
+
+    let negative = json!({"spec": {"replicas": -1}});
+    let refused =
+        api.patch_scale("one", &PatchParams::default(), &Patch::Merge(&negative)).await.unwrap_err();
+    assert_eq!(told(refused).0, 422);
+    // Its owner is told, and gives it up.
+    let spec = json!({"colour": "red", "replicas": 2});
+    let owner = PatchParams::apply("owner");
+    let conflict = api.patch("one", &owner, &Patch::Apply(&boat("one", spec, &resource))).await.unwrap_err();
+    assert_eq!(told(conflict).2, [".spec.replicas"]);
+    let less = boat("one", json!({"colour": "red"}), &resource);
+    let kept = api.patch("one", &owner, &Patch::Apply(&less)).await.unwrap();
+    assert_eq!(kept.data["spec"]["replicas"], 5);
 }

@@ -10,6 +10,7 @@
     reason = "tests"
 )]
 
+mod apply_chaos;
 mod builder_document;
 mod change;
 mod chaos;
@@ -20,6 +21,7 @@ mod demo;
 mod faces;
 mod fallback;
 mod hostile;
+mod hostile_apply;
 mod hostile_schemas;
 mod import;
 mod kill9;
@@ -36,6 +38,7 @@ mod registration;
 mod replay;
 mod requirements;
 mod scale;
+mod sessions;
 mod simulation;
 mod start;
 mod status;

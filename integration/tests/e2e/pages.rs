@@ -94,7 +94,7 @@ impl SecondTerminal {
 }
 
 /// Folders in which the shells find kubectl and kindom, as the harness does.
-fn search_path() -> String {
+pub(crate) fn search_path() -> String {
     let programs = [tools::kubectl().unwrap(), tools::kindom().unwrap()];
     let folders = programs.iter().filter_map(|p| p.parent()).filter(|f| !f.as_os_str().is_empty());
     let folders: Vec<String> = folders.map(|f| f.display().to_string()).collect();
