@@ -47,7 +47,10 @@ pub(crate) async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<Http
 }
 
 /// What stands twice in the configuration: warnings, or a 400.
-fn strict(configuration: &Configuration, validation: FieldValidation) -> Result<Vec<String>, WriteError> {
+pub(crate) fn strict(
+    configuration: &Configuration,
+    validation: FieldValidation,
+) -> Result<Vec<String>, WriteError> {
     match validation {
         FieldValidation::Strict if !configuration.duplicates.is_empty() => {
             Err(WriteError::BadRequest(configuration.strict_text()))
@@ -58,7 +61,7 @@ fn strict(configuration: &Configuration, validation: FieldValidation) -> Result<
 }
 
 /// The object that was made must be the one of the URL (`patcher.applyPatch`).
-fn check_identity(
+pub(crate) fn check_identity(
     namespace: Option<&str>,
     object: &Value,
     creates: bool,

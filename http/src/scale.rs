@@ -9,10 +9,11 @@ use actix_web::{HttpResponse, web};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::status::Status;
 use kindom_api::{Value, field, protobuf, scale};
-use kindom_resource_actor::{RuleContext, StoredObject, TypeSpec, WriteError, Written, render};
+use kindom_resource_actor::{Apply, RuleContext, StoredObject, TypeSpec, WriteError, Written, render};
 use kindom_schema::columns::Columns;
-use kindom_schema::scale::{NO_REPLICAS, ScalePaths};
+use kindom_schema::scale::ScalePaths;
 
+use crate::apply::{check_identity, strict};
 use crate::dispatch::{Call, plain_body};
 use crate::negotiate::{Accepted, Format, PatchType, Shape, TypedForm, accept_typed};
 use crate::patch::{self, Patch};
@@ -36,10 +37,6 @@ fn unknown_body() -> RequestError {
         "no kind is registered for the type v1.Scale in scheme {}",
         decode::SCHEME
     ))
-}
-
-fn paths<'a>(spec: &'a TypeSpec, version: &str) -> Option<&'a ScalePaths> {
-    spec.version(version)?.scale.as_ref()
 }
 
 /// GET
@@ -136,7 +133,14 @@ fn of_body(bytes: &[u8], format: Format, validation: FieldValidation) -> Result<
     if validation == FieldValidation::Strict && !strict.is_empty() {
         return Err(unknown_body());
     }
-    Ok(Sent { scale: typed.value, warnings: decode::strict_warnings(strict) })
+    let mut scale = typed.value;
+    if !decoded.says_version
+        && let Some(scale) = scale.as_object_mut()
+    {
+        // Upstream's field manager does not know it then.
+        scale.remove("apiVersion");
+    }
+    Ok(Sent { scale, warnings: decode::strict_warnings(strict) })
 }
 
 /// What a patch made of a Scale, as one again.
@@ -169,37 +173,8 @@ fn of_patched(patch: &Patch, patched: &Value, validation: FieldValidation) -> Re
     Ok(Sent { scale: typed.value, warnings: strict })
 }
 
-/// The Scale of what is stored, as a write finds it.
-fn of_stored(paths: &ScalePaths, object: &Value) -> Result<Value, WriteError> {
-    let mut scale = paths.read(object).map_err(|error| WriteError::Internal(error.to_string()))?;
-    scale.replicas = Some(scale.replicas.unwrap_or(NO_REPLICAS));
-    Ok(scale.to_value(object.get("metadata")))
-}
-
 fn metadata<'a>(scale: &'a Value, field: &str) -> &'a str {
     scale.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The object that a Scale was written to (`scaleUpdatedObjectInfo.UpdatedObject`): all that it takes of it are the
-/// replicas and the revision that the client knows (S-31, S-33).
-fn scaled(paths: &ScalePaths, object: &Value, scale: &Value) -> Result<Value, WriteError> {
-    let replicas = scale::replicas(scale);
-    if replicas == NO_REPLICAS {
-        let path = field::go_quote(paths.spec_replicas_path());
-        return Err(WriteError::BadRequest(format!("the spec replicas field {path} cannot be empty")));
-    }
-    let mut object = object.clone();
-    paths.set_replicas(&mut object, replicas).map_err(|error| WriteError::Internal(error.to_string()))?;
-    let revision = metadata(scale, "resourceVersion");
-    if !revision.is_empty() {
-        render::metadata_mut(&mut object).insert("resourceVersion", revision);
-    }
-    Ok(object)
-}
-
-/// Where the type has its replicas, when a plan is made.
-fn paths_of<'a>(cx: &RuleContext<'a>, name: &str) -> Result<&'a ScalePaths, WriteError> {
-    paths(cx.spec, cx.version_name).ok_or_else(|| WriteError::NotFound { name: name.to_owned() })
 }
 
 /// PUT
@@ -217,21 +192,10 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     check_namespace(call, &scale).map_err(|error| Failure::from(error).warned(warnings.clone()))?;
     check_name(&scale, &name).map_err(|error| failed(call, error).warned(warnings.clone()))?;
 
-    let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
-        let paths = paths_of(cx, &name)?;
-        if old.is_null() {
-            return Ok(Value::Null);
-        }
-        of_stored(paths, old)?;
-        let mut object = scaled(paths, old, &scale)?;
-        let uid = metadata(&scale, "uid");
-        if !uid.is_empty() {
-            render::metadata_mut(&mut object).insert("uid", uid);
-        }
-        Ok(object)
-    };
+    let mut wanted = |_: &RuleContext<'_>, _: &Value| Ok(scale.clone());
     let options = options(call, &query);
-    let written = call.handle.update(target(call, &name), false, &mut wanted, &options).await;
+    let uid = Some(metadata(&scale, "uid")).filter(|uid| !uid.is_empty());
+    let written = call.handle.update_scale(target(call, &name), uid, &mut wanted, &options).await;
     respond(call, form, written, warnings)
 }
 
@@ -249,23 +213,48 @@ fn check_namespace(call: &Call<'_>, scale: &Value) -> Result<(), RequestError> {
 
 /// PATCH
 pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
-    let kind = PatchType::of(call.header(header::CONTENT_TYPE), &[PatchType::Json, PatchType::Merge])?;
+    let kinds = [PatchType::Json, PatchType::Merge, PatchType::Apply];
+    let kind = PatchType::of(call.header(header::CONTENT_TYPE), &kinds)?;
+    if kind == PatchType::Apply {
+        return apply(call, payload).await;
+    }
     let form = accept_typed(call.header(header::ACCEPT))?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
     wait_for::check(call, query.wait_for)?;
     let patch = parse_patch(kind, &plain_body(call, payload).await?, query.field_validation)?;
     let mut warnings = Vec::new();
-    let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
-        let paths = paths_of(cx, &name)?;
-        let patched = patch.apply(of_stored(paths, old)?).map_err(refused)?;
+    let mut wanted = |_: &RuleContext<'_>, scale: &Value| {
+        let patched = patch.apply(scale.clone()).map_err(refused)?;
         let sent = of_patched(&patch, &patched, query.field_validation).map_err(refused)?;
         warnings = sent.warnings;
         check_name(&sent.scale, &name)?;
-        scaled(paths, old, &sent.scale)
+        Ok(sent.scale)
     };
     let options = options(call, &query);
-    let written = call.handle.update(target(call, &name), true, &mut wanted, &options).await;
+    let written = call.handle.update_scale(target(call, &name), None, &mut wanted, &options).await;
+    respond(call, form, written, warnings)
+}
+
+/// PATCH with a configuration
+async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let form = accept_typed(call.header(header::ACCEPT))?;
+    let name = call.info.required_name()?.to_owned();
+    let query = WriteOptions::for_patch(call.query, true)?;
+    wait_for::check(call, query.wait_for)?;
+    let configuration = decode::configuration(&plain_body(call, payload).await?)?;
+    let mut warnings = Vec::new();
+    let namespace = call.namespace();
+    let mut check = |scale: &mut Value, creates: bool| {
+        warnings = strict(&configuration, query.field_validation)?;
+        check_identity(namespace, scale, creates, &name)
+    };
+    let mut apply = Apply {
+        patch: configuration.value.clone().map_err(WriteError::BadRequest),
+        force: query.force.unwrap_or(false),
+        check: &mut check,
+    };
+    let written = call.handle.apply_scale(target(call, &name), &mut apply, &options(call, &query)).await;
     respond(call, form, written, warnings)
 }
 

@@ -58,3 +58,38 @@ pub(crate) fn drop_disabled(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::crd::{Subresources, Version};
+
+    use super::*;
+
+    fn crd(with: bool, hidden: bool) -> CustomResourceDefinition {
+        let mut crd = CustomResourceDefinition::default();
+        let subresources = with.then(Subresources::default);
+        crd.spec.versions = vec![Version::default(), Version { subresources, ..Version::default() }];
+        if hidden {
+            crd.metadata.annotations.insert(SUB_RESOURCES.to_owned(), "{}".to_owned());
+        }
+        crd
+    }
+
+    #[test]
+    fn what_is_off_is_dropped_unless_it_was_there() {
+        let feature = Feature::CustomResourceSubresources;
+        let check = |new: (bool, bool), old: Option<(bool, bool)>, kept: bool| {
+            let (mut new, old) = (crd(new.0, new.1), old.map(|(with, hidden)| crd(with, hidden)));
+            drop_disabled(&[feature], &mut new, old.as_ref());
+            assert_eq!(feature.is_used_by(&new), kept);
+        };
+        check((true, false), None, false);
+        check((false, true), None, false);
+        check((true, true), Some((false, false)), false);
+        check((true, false), Some((true, false)), true);
+        check((true, true), Some((false, true)), true);
+        let mut on = crd(true, false);
+        drop_disabled(&[], &mut on, None);
+        assert!(feature.is_used_by(&on));
+    }
+}

@@ -29,6 +29,7 @@ mod messages;
 mod object;
 mod plan;
 pub mod render;
+mod scale;
 mod snapshot;
 pub mod sorted_lists;
 pub mod spec;

@@ -72,15 +72,7 @@ impl<'a> FieldManager<'a> {
         manager: &str,
         force: bool,
     ) -> Result<Value, WriteError> {
-        let mut object = apply(&self.scope(), live, patch, manager, force).map_err(|why| match why {
-            ApplyError::BadRequest(message) => WriteError::BadRequest(message),
-            ApplyError::Internal(message) => WriteError::Internal(message),
-            ApplyError::Conflict { message, causes } => {
-                let cause =
-                    |c: kindom_managed_fields::Cause| FieldConflict { message: c.message, field: c.field };
-                WriteError::ApplyConflict { message, causes: causes.into_iter().map(cause).collect() }
-            }
-        })?;
+        let mut object = apply(&self.scope(), live, patch, manager, force).map_err(refused)?;
         self.cx.spec.strategy.complete_applied(self.cx, &mut object).map_err(WriteError::Internal)?;
         Ok(object)
     }
@@ -152,6 +144,19 @@ pub fn keep_reset<T, E>(object: &mut Value, decode: impl FnOnce(&mut Value) -> R
         metadata_mut(object).insert("managedFields", Value::Array(Vec::new()));
     }
     Ok(decoded)
+}
+
+/// Why an apply is refused, as a write.
+pub(crate) fn refused(why: ApplyError) -> WriteError {
+    match why {
+        ApplyError::BadRequest(message) => WriteError::BadRequest(message),
+        ApplyError::Internal(message) => WriteError::Internal(message),
+        ApplyError::Conflict { message, causes } => {
+            let cause =
+                |c: kindom_managed_fields::Cause| FieldConflict { message: c.message, field: c.field };
+            WriteError::ApplyConflict { message, causes: causes.into_iter().map(cause).collect() }
+        }
+    }
 }
 
 /// Says in a registration's or a namespace's managedFields that the server has changed its status from `old` to what

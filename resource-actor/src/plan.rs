@@ -186,13 +186,8 @@ pub(crate) fn update(
     let metadata = metadata_mut(&mut object);
     set_namespace(metadata, input.namespace)?;
     let (uid, old_uid) = (text_of(metadata, "uid"), text(old_metadata, "uid"));
-    if !uid.is_empty() && uid != old_uid && !input.is_patch {
-        let key = TypeSpec::object_key(input.namespace, name);
-        let message = format!(
-            "StorageError: invalid object, Code: 4, Key: {}{key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}",
-            cx.spec.prefix
-        );
-        return Err(WriteError::Conflict { name: name.to_owned(), message });
+    if !uid.is_empty() && !input.is_patch {
+        check_uid(cx, input.namespace, name, uid, old_uid)?;
     }
     check_revision(cx, input, metadata)?;
 
@@ -244,6 +239,25 @@ pub(crate) fn update(
     } else {
         Ok(UpdatePlan::Put(planned))
     }
+}
+
+/// The object must be the one that the client means.
+pub(crate) fn check_uid(
+    cx: &RuleContext<'_>,
+    namespace: Option<&str>,
+    name: &str,
+    said: &str,
+    uid: &str,
+) -> Result<(), WriteError> {
+    if said == uid {
+        return Ok(());
+    }
+    let key = TypeSpec::object_key(namespace, name);
+    let message = format!(
+        "StorageError: invalid object, Code: 4, Key: {}{key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {said}, UID in object meta: {uid}",
+        cx.spec.prefix
+    );
+    Err(WriteError::Conflict { name: name.to_owned(), message })
 }
 
 fn text_of<'a>(metadata: &'a Map, field: &str) -> &'a str {

@@ -41,6 +41,8 @@ pub struct Decoded {
     pub value: Value,
     /// Its own group, version and kind; group and version are empty if it has no apiVersion.
     pub kind: GroupVersionKind,
+    /// Whether it said its apiVersion itself.
+    pub says_version: bool,
     /// `duplicate field "spec.x"`, for each; always empty under [`FieldValidation::Ignore`].
     pub strict_errors: Vec<String>,
 }
@@ -79,6 +81,7 @@ pub fn object(
             _ => unrecognized(why),
         })?;
     let mut kind = type_of(&value).map_err(unrecognized)?;
+    let says_version = !(kind.group.is_empty() && kind.version.is_empty());
     if default_type && let Some(fields) = value.as_object_mut() {
         complete_type(&mut kind, fields, expected);
     }
@@ -90,7 +93,7 @@ pub fn object(
             cannot_be_handled(expected, expected, &missing)
         });
     }
-    Ok(Decoded { value, kind, strict_errors })
+    Ok(Decoded { value, kind, says_version, strict_errors })
 }
 
 /// Decodes a body that is no object of a known kind, such as DeleteOptions.

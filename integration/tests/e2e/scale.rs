@@ -192,6 +192,54 @@ async fn an_autoscaler_finds_reads_and_writes_it() {
     refused(cut.send().await, 400, "BadRequest", "no kind is registered for the type v1.Scale");
 }
 
+/// A scale write is one of the object: each of many that race is there in the end, beside what others write.
+#[tokio::test]
+async fn racing_writers_lose_nothing() {
+    let (server, client) = started().await;
+    ok(client.put(SCALE, &scale(0)).await);
+    let (scalers, times) = (4, kindom_integration::count(5, 50));
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..=scalers {
+        let client = server.client().unwrap();
+        writers.spawn(async move {
+            for i in 0..times {
+                if writer == scalers {
+                    let note = json!({"spec": {"note": format!("{i}")}});
+                    ok(client.merge_patch(ONE, &note).await);
+                    continue;
+                }
+                loop {
+                    let mut scale = read(&client, SCALE).await;
+                    let now = scale["spec"].get("replicas").map_or(0, |n| n.as_i64().unwrap());
+                    scale["spec"]["replicas"] = json!(now + 1);
+                    let answer = client.put(SCALE, &scale).await.unwrap();
+                    if answer.status != 409 {
+                        answer.expect_status(200).unwrap();
+                        break;
+                    }
+                }
+            }
+        });
+    }
+    writers.join_all().await;
+    let flock = read(&client, ONE).await;
+    let (scaled, noted) = (scalers * times, times);
+    assert_eq!(flock["spec"]["birds"], json!({"count": scaled, "kind": "gull"}));
+    assert_eq!(flock["spec"]["note"], json!(format!("{}", times - 1)));
+    assert_eq!(flock["metadata"]["generation"], json!(2 + scaled + noted), "each counts once");
+}
+
+/// T-54 holds for it too.
+#[tokio::test]
+async fn a_frozen_type_is_not_scaled() {
+    let (_server, client) = started().await;
+    let registration = format!("{CRDS}/flocks.scale.example.org");
+    let frozen = json!({"metadata": {"annotations": {"kindom.dev/read-only": "true"}}});
+    ok(client.merge_patch(&registration, &frozen).await);
+    refused(client.put(SCALE, &scale(4)).await, 403, "Forbidden", "objects of this type are read-only");
+    assert_eq!(read(&client, SCALE).await["spec"]["replicas"], 3);
+}
+
 /// S-22, S-23, S-25: on the Scale, the object and its status.
 #[tokio::test]
 async fn the_values_are_checked_wherever_they_are_written() {

@@ -1,0 +1,250 @@
+//! Writes to `/scale` (apiextensions `registry/customresource/etcd.go`, `ScaleREST`, 1.37; S-31 to S-33).
+//!
+//! **Flow.** A Scale is made of the object that is stored, with the managers of its replicas; the client's change is made
+//! to that Scale; its replicas, the revision that the client knows and the managers then go back into the object, which
+//! is planned and committed as in any update.
+
+use std::sync::Arc;
+
+use kindom_api::field::go_quote;
+use kindom_api::names::split_api_version;
+use kindom_api::scale::{API_VERSION, GROUP, KIND, VERSION, replicas};
+use kindom_api::{GroupVersionKind, Value};
+use kindom_managed_fields::scale::{ReplicasPath, from_parent, to_parent};
+use kindom_managed_fields::{ConvertError, Scope, Versions, apply, update};
+use kindom_schema::merge::{MergeType, built_in};
+use kindom_schema::scale::{NO_REPLICAS, ScalePaths};
+
+use crate::apply::Apply;
+use crate::error::WriteError;
+use crate::managed::{Managing, refused};
+use crate::plan;
+use crate::render::{decode, metadata_mut};
+use crate::write::{Change, Rules, Tried, Wanted};
+use crate::{ResourceHandle, RuleContext, StoredObject, Target, TypeSpec, WriteOptions, Written};
+
+/// Why upstream fails an apply of a Scale that would change something: it takes the Scale that comes of the merge for an
+/// object of the type, which has no such version.
+const NO_SUCH_VERSION: &str = "request to convert CR to an invalid group/version: autoscaling/v1";
+
+/// How a Scale merges and is managed.
+struct Scales;
+
+impl Versions for Scales {
+    fn merge_type(&self, api_version: &str) -> Option<MergeType<'_>> {
+        let (group, version) = split_api_version(api_version)?;
+        built_in(group, version, KIND)
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
+        if api_version == API_VERSION { Ok(object.clone()) } else { Err(ConvertError::NoSuchVersion) }
+    }
+
+    fn reset_fields(&self, _: &str) -> &[&str] {
+        &[]
+    }
+}
+
+/// Where the objects of each version have their replicas.
+struct ManagedPaths<'a>(Vec<(String, Option<Vec<&'a str>>)>);
+
+impl<'a> ManagedPaths<'a> {
+    fn new(spec: &'a TypeSpec) -> Self {
+        let fields =
+            |paths: &'a ScalePaths| paths.spec_replicas_fields().iter().map(String::as_str).collect();
+        let of = spec
+            .versions
+            .iter()
+            .map(|version| (spec.api_version(&version.name), version.scale.as_ref().map(fields)));
+        Self(of.collect())
+    }
+
+    fn paths(&self) -> Vec<ReplicasPath<'_>> {
+        let all = self.0.iter();
+        all.map(|(api_version, path)| ReplicasPath { api_version, path: path.as_deref() }).collect()
+    }
+}
+
+fn managers(object: &Value) -> Option<&Value> {
+    object.at(&["metadata", "managedFields"])
+}
+
+fn set_managers(object: &mut Value, managers: Option<Value>) {
+    let metadata = metadata_mut(object);
+    match managers {
+        Some(managers) => drop(metadata.insert("managedFields", managers)),
+        None => drop(metadata.remove("managedFields")),
+    }
+}
+
+/// The Scale of an object, as a write finds it.
+struct Found<'a> {
+    spec: &'a TypeSpec,
+    api_version: String,
+    paths: &'a ScalePaths,
+    object: Value,
+    scale: Value,
+}
+
+impl<'a> Found<'a> {
+    fn new(cx: &RuleContext<'a>, name: &str, object: Value) -> Result<Self, WriteError> {
+        let paths = cx.spec.version(cx.version_name).and_then(|version| version.scale.as_ref());
+        let paths = paths.ok_or_else(|| WriteError::NotFound { name: name.to_owned() })?;
+        let mut scale = paths.read(&object).map_err(|error| WriteError::Internal(error.to_string()))?;
+        scale.replicas = Some(scale.replicas.unwrap_or(NO_REPLICAS));
+        let mut scale = scale.to_value(object.get("metadata"));
+        let managed = from_parent(managers(&object), &ManagedPaths::new(cx.spec).paths());
+        set_managers(&mut scale, managed.map_err(WriteError::Internal)?);
+        Ok(Self { spec: cx.spec, api_version: cx.spec.api_version(cx.version_name), paths, object, scale })
+    }
+
+    /// The object that a Scale was written to (`scaleUpdatedObjectInfo.UpdatedObject`): all that it takes of it are the
+    /// replicas, the revision that the client knows, and who manages what.
+    fn changed(&self, scale: &Value) -> Result<Value, WriteError> {
+        let replicas = replicas(scale);
+        if replicas == NO_REPLICAS {
+            let path = go_quote(self.paths.spec_replicas_path());
+            return Err(WriteError::BadRequest(format!("the spec replicas field {path} cannot be empty")));
+        }
+        let mut object = self.object.clone();
+        let set = self.paths.set_replicas(&mut object, replicas);
+        set.map_err(|error| WriteError::Internal(error.to_string()))?;
+        let revision = scale.at(&["metadata", "resourceVersion"]).and_then(Value::as_str).unwrap_or_default();
+        if !revision.is_empty() {
+            metadata_mut(&mut object).insert("resourceVersion", revision);
+        }
+        let paths = ManagedPaths::new(self.spec);
+        let managed = to_parent(managers(&self.object), managers(scale), &self.api_version, &paths.paths());
+        set_managers(&mut object, managed.map_err(WriteError::Internal)?);
+        Ok(object)
+    }
+}
+
+fn gvk() -> GroupVersionKind {
+    GroupVersionKind::new(GROUP, VERSION, KIND)
+}
+
+fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
+    object.at(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What an apply makes of a Scale.
+///
+/// Upstream's converter knows the Scale that it made itself, and not the one that comes of a merge. So an apply works as
+/// far as it changes nothing (`conversion/converter.go`, `crConverter`).
+fn applied(now: &str, scale: &Value, patch: &Value, manager: &str, force: bool) -> Result<Value, WriteError> {
+    let of = |what: &str, object: &str| {
+        WriteError::Internal(format!(
+            "{what} object ({object}; {API_VERSION}, Kind={KIND}) to proper version: {NO_SUCH_VERSION}"
+        ))
+    };
+    let is_scale = text(patch, &["apiVersion"]) == API_VERSION && text(patch, &["kind"]) == KIND;
+    if is_scale && managers(scale).is_none() {
+        return Err(of("failed to create manager for existing fields: failed to convert live", "/"));
+    }
+    let scope = Scope { versions: &Scales, gvk: &gvk(), subresource: "scale", now };
+    let applied = apply(&scope, Some(scale), patch, manager, force).map_err(refused)?;
+    let without = |object: &Value| {
+        let mut object = object.clone();
+        set_managers(&mut object, None);
+        object
+    };
+    if without(&applied) != without(scale) {
+        let name =
+            format!("{}/{}", text(patch, &["metadata", "namespace"]), text(patch, &["metadata", "name"]));
+        return Err(of("failed to convert new", &name));
+    }
+    Ok(applied)
+}
+
+impl ResourceHandle {
+    /// Updates an object through its Scale. `wanted` gets the Scale of what is stored, and gives it back changed and as
+    /// decoding leaves it. The object has to have the `uid`, if there is one.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn update_scale(
+        &self,
+        target: Target<'_>,
+        uid: Option<&str>,
+        wanted: &mut Wanted<'_>,
+        options: &WriteOptions,
+    ) -> Result<Written, WriteError> {
+        let mut tracks = true;
+        loop {
+            let rules = self.rules(target.version)?;
+            let cx = rules.context(&target);
+            let (current, shown) = self.shown(&rules, &target, options).await?;
+            if let Some(uid) = uid {
+                let stored = text(&shown, &["metadata", "uid"]);
+                plan::check_uid(&cx, target.namespace, target.name, uid, stored)?;
+            }
+            let found = Found::new(&cx, target.name, shown)?;
+            let mut scale = wanted(&cx, &found.scale)?;
+            if !tracks {
+                set_managers(&mut scale, None);
+            } else if text(&scale, &["apiVersion"]).is_empty() {
+                // Of what does not say its version upstream's field manager knows no type, and leaves all as it is.
+                set_managers(&mut scale, managers(&found.scale).cloned());
+            } else {
+                let scope = Scope { versions: &Scales, gvk: &gvk(), subresource: "scale", now: cx.now };
+                if let Some(why) = update(&scope, Some(&found.scale), &mut scale, &options.manager) {
+                    tracing::debug!(name = target.name, why, "managedFields stay as they are");
+                }
+            }
+            let object = found.changed(&scale)?;
+            rules.refuse_frozen(target.name)?;
+            let change = Change { object, is_patch: true, managing: Managing::Applied };
+            match self.try_update(&rules, &target, &current, found.object, change, options).await? {
+                Tried::Done(written) => return Ok(written),
+                // As other writes do, it is tried once more without the entry that it adds.
+                Tried::TooLarge(_) if tracks => tracks = false,
+                Tried::TooLarge(error) => return Err(error),
+                Tried::Taken { .. } | Tried::Lost => {}
+            }
+        }
+    }
+
+    /// Applies a configuration to the Scale of an object.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn apply_scale(
+        &self,
+        target: Target<'_>,
+        apply: &mut Apply<'_>,
+        options: &WriteOptions,
+    ) -> Result<Written, WriteError> {
+        loop {
+            let rules = self.rules(target.version)?;
+            let cx = rules.context(&target);
+            let (current, shown) = self.shown(&rules, &target, options).await?;
+            let found = Found::new(&cx, target.name, shown)?;
+            let patch = apply.patch.as_ref().map_err(Clone::clone)?;
+            let mut scale = applied(cx.now, &found.scale, patch, &options.manager, apply.force)?;
+            (apply.check)(&mut scale, false)?;
+            let object = found.changed(&scale)?;
+            rules.refuse_frozen(target.name)?;
+            let change = Change { object, is_patch: true, managing: Managing::Applied };
+            match self.try_update(&rules, &target, &current, found.object, change, options).await? {
+                Tried::Done(written) => return Ok(written),
+                Tried::TooLarge(error) => return Err(error),
+                Tried::Taken { .. } | Tried::Lost => {}
+            }
+        }
+    }
+
+    /// What is stored, and what the version shows of it.
+    async fn shown(
+        &self,
+        rules: &Rules,
+        target: &Target<'_>,
+        options: &WriteOptions,
+    ) -> Result<(Arc<StoredObject>, Value), WriteError> {
+        let key = TypeSpec::object_key(target.namespace, target.name);
+        let current = self.get(&key, options.deadline).await?;
+        let current = current.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })?;
+        let shown = decode(&rules.spec, rules.version()?, &current)?;
+        Ok((current, shown))
+    }
+}
