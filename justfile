@@ -27,3 +27,7 @@ bench *args:
 # what schemas cost: compiling them, and the walks over an object
 bench-schema *args:
     cargo bench -p kindom-schema --bench schema -- {{args}}
+
+# what writes cost the field manager; docs/benchmarks.md has a run
+bench-fields *args:
+    cargo bench -p kindom-managed-fields --bench writes -- {{args}}
