@@ -216,6 +216,11 @@ async fn pruning_removes_what_is_no_longer_applied() {
 }
 
 #[tokio::test]
+async fn scaling() {
+    session("scale").await;
+}
+
+#[tokio::test]
 async fn subresources_are_read_patched_edited_replaced_and_waited_for() {
     session("subresource").await;
 }
