@@ -1,7 +1,7 @@
 //! Creates, updates and deletes as one client sees them.
 
-use kindom_api::object;
-use kindom_resource_actor::{Preconditions, WriteError};
+use kindom_api::{Value, object};
+use kindom_resource_actor::{Preconditions, RuleContext, WriteError};
 use kindom_storage::{Op, Revision, Storage as _};
 
 use crate::world::*;
@@ -226,5 +226,31 @@ fn an_object_over_the_limit_is_refused() {
         let refused = create_with(&widgets, widget("a", 1), &small).await.err();
         assert!(matches!(refused, Some(WriteError::TooLarge { limit: 100, .. })), "{refused:?}");
         assert!(stored(&widgets).await.is_empty());
+    });
+}
+
+/// An object that is too large with its managedFields is stored without them, by create and by update.
+#[test]
+fn what_is_too_large_loses_its_managed_fields() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        let whole = create(&widgets, widget("a", 1)).await.unwrap();
+        let tight = kindom_resource_actor::WriteOptions {
+            object_bytes_max: whole.object.json().len() - 1,
+            ..options()
+        };
+        let mut wanted = |_: &RuleContext<'_>, _: &Value| Ok(widget("b", 1));
+        let bare = widgets.create(at(""), &mut wanted, &tight).await.unwrap();
+        assert_eq!(tree(&bare.object).at(&["metadata", "managedFields"]), None);
+
+        let mut changed = |_: &RuleContext<'_>, old: &Value| {
+            let mut object = old.clone();
+            object.get_mut("spec").unwrap().as_object_mut().unwrap().insert("n", 2);
+            Ok(object)
+        };
+        let updated = widgets.update(at("a"), true, &mut changed, &tight).await.unwrap();
+        let updated = tree(&updated.object);
+        assert_eq!(updated.at(&["metadata", "managedFields"]), None);
+        assert_eq!(updated.at(&["spec", "n"]), Some(&Value::from(2)));
     });
 }
