@@ -406,7 +406,7 @@ async fn who_applies_what_is_theirs_disturbs_nobody() {
             last["spec"]["crew"].as_array().unwrap().iter().find(|c| c["name"] == format!("n{i}")).unwrap();
         assert_eq!(item["rank"], turns - 1);
         let field = format!("/f:spec/f:crew/k:{{\"name\":\"n{i}\"}}/f:rank");
-        assert_eq!(owners(&last, &field), [me.clone()]);
+        assert_eq!(owners(&last, &field), std::slice::from_ref(&me));
         assert_eq!(owners(&last, &format!("/f:spec/f:flags/v:\"f{i}-{}\"", (turns - 1) % 2)), [me]);
     }
 }
