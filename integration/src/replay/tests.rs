@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::ready;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -251,4 +251,33 @@ fn every_checked_in_topic_can_be_read_and_every_request_built() {
         let found = topic.is_some_and(|topic| topic.script.steps.iter().any(|step| step.name == known.step));
         assert!(found, "{}: {} is listed but not there", known.script, known.step);
     }
+}
+
+/// The table-driven suite of server-side apply: a case is the steps whose names share what is before the colon.
+#[test]
+fn two_hundred_cases_of_apply_are_recorded() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations");
+    let mut cases: BTreeMap<(String, String), bool> = BTreeMap::new();
+    for topic in read_topics(&folder).unwrap() {
+        if !topic.name.starts_with("apply-") {
+            continue;
+        }
+        assert!(!topic.script.mask_managed_fields, "{} must record who owns what", topic.name);
+        for answer in &topic.expected.steps {
+            let Some((case, _)) = answer.name.split_once(": ") else { continue };
+            let is_told = |body: &Value| body["kind"] != "Status" || body["reason"] == "Conflict";
+            let tells = answer.body.as_ref().is_some_and(is_told)
+                || answer.text.as_ref().is_some_and(|text| text.contains("managedFields"))
+                || answer.select.as_ref().is_some_and(|parts| parts.contains_key("/metadata/managedFields"));
+            *cases.entry((topic.name.clone(), case.to_owned())).or_default() |= tells;
+        }
+    }
+    let telling = cases.values().filter(|tells| **tells).count();
+    assert!(telling >= 200, "{telling} of {} cases record an object or a conflict", cases.len());
+    // What is refused for its name leaves neither.
+    assert!(
+        cases.len() - telling <= 5,
+        "{:?}",
+        cases.iter().filter(|(_, tells)| !**tells).collect::<Vec<_>>()
+    );
 }
