@@ -30,6 +30,7 @@ func main() {
 	out := flag.String("out", "../expectations", "folder for the expectations")
 	only := flag.String("only", "", "comma-separated topics to record; all if empty")
 	serve := flag.String("serve", "", "record nothing: write a kubeconfig to this file and serve until interrupted")
+	cases := flag.String("cases", "", "record nothing: answer the cases of this folder, one by one")
 	verbose := flag.Bool("verbose", false, "print the server's log")
 	flag.Parse()
 	// What the server writes for itself is owned by a manager named for the program.
@@ -42,6 +43,9 @@ func main() {
 	err := withServer(func(base string, client *http.Client) error {
 		if *serve != "" {
 			return serveUntil(ctx, *serve, base)
+		}
+		if *cases != "" {
+			return answerCases(*cases, base, client)
 		}
 		return record(*scripts, *out, *only, base, client)
 	})

@@ -11,6 +11,7 @@
 //!   answer takes.
 
 mod client;
+pub mod differential;
 mod error;
 pub mod history;
 pub mod replay;

@@ -18,6 +18,7 @@ mod conversion;
 mod corpus;
 mod deletion;
 mod demo;
+mod differential;
 mod faces;
 mod fallback;
 mod hostile;

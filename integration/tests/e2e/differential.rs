@@ -1,0 +1,121 @@
+//! Random writes by several managers, held against what the real server answered (Shows 4 of server-side apply).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use kindom_integration::differential::{
+    Answers, Case, REVISION, SEED, SEQUENCES, Told, Type, WRITES, difference, hash, read_answers,
+    read_recording, requests_hash, sequence, types,
+};
+use kindom_integration::{Client, ServerOptions, count};
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// A type is served by then, or never.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many objects are written at the same time.
+const AT_ONCE: usize = 4;
+
+/// Where the oracle's answers are in full, if somebody is after a difference.
+fn answers() -> Option<Vec<Vec<Told>>> {
+    let folder = PathBuf::from(std::env::var_os("KINDOM_DIFFERENTIAL")?);
+    Some(read_answers(&folder).unwrap().1)
+}
+
+async fn register(client: &Client, types: &[Type]) {
+    for of in types {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let made = client.post(path, &of.registration()).await.unwrap();
+        assert_eq!(made.status, 201, "{}", made.text());
+    }
+    let deadline = Instant::now() + PATIENCE;
+    for of in types {
+        for version in ["v1", "v2"] {
+            // Being served is the event that is waited for.
+            while client.get(&of.path(version)).await.unwrap().status != 200 {
+                assert!(Instant::now() < deadline, "{} is not served", of.path(version));
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+/// Sends one case; the status, the warnings and the body.
+async fn send(client: &Client, case: &Case, revision: &str) -> (u16, Vec<String>, Vec<u8>) {
+    let mut request = client
+        .request(&case.method, &case.path)
+        .header("User-Agent", "kindom-replay/1")
+        .header("Accept", "application/json");
+    if !case.content_type.is_empty() {
+        request = request.body(&case.content_type, case.body.replace(REVISION, revision));
+    }
+    let answer = request.send().await.unwrap();
+    let warnings = answer.headers.get_all("warning").iter();
+    let warnings = warnings.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+    (answer.status, warnings, answer.body.to_vec())
+}
+
+/// What differs first of an object's answers, if anything does: what comes after would only follow from it.
+async fn compare(client: &Client, cases: &[Case], recorded: &[u32], told: Option<&[Told]>) -> Option<String> {
+    let (mut ours, mut theirs) = (Answers::default(), Answers::default());
+    for (index, (case, recorded)) in cases.iter().zip(recorded).enumerate() {
+        let revision = ours.revision().to_owned();
+        let (status, warnings, body) = send(client, case, &revision).await;
+        let answer = ours.mask(status, &warnings, &body);
+        let expected: Option<Value> = told
+            .and_then(|told| told.get(index))
+            .map(|told| theirs.mask(told.status, &told.warnings, told.body.as_bytes()));
+        if hash(&answer.to_string()) != *recorded {
+            let mut text = format!("object {}, write {index}:\n", case.sequence);
+            for case in cases.iter().take(index + 1) {
+                text.push_str(&format!("  {} {} {}\n", case.method, case.path, case.body));
+            }
+            match expected {
+                Some(expected) => {
+                    for line in difference(&expected, &answer) {
+                        text.push_str(&format!("    {line}\n"));
+                    }
+                }
+                None => text.push_str(&format!("    got {answer}\n")),
+            }
+            return Some(text);
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn random_writes_are_answered_as_the_real_server_does() {
+    let types = types(SEED);
+    let recorded = read_recording().unwrap();
+    let told = answers();
+    // The recorded server leaves what is stored in older versions to somebody else.
+    let options = ServerOptions::default().args(&["--feature-gates", "StorageVersionMigrator=false"]);
+    let server = options.start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &types).await;
+    let objects = count(600, SEQUENCES * WRITES) / WRITES;
+    let faults: Vec<String> = stream::iter(0..objects)
+        .map(|number| {
+            let cases = sequence(SEED, &types, number);
+            let recorded = &recorded[number];
+            assert_eq!(requests_hash(&cases), recorded.requests, "object {number}: record again");
+            let told = told.as_ref().and_then(|told| told.get(number)).map(Vec::as_slice);
+            let client = &client;
+            async move { compare(client, &cases, &recorded.answers, told).await }
+        })
+        .buffer_unordered(AT_ONCE)
+        .filter_map(|fault| async { fault })
+        .collect()
+        .await;
+    println!("differential: {} writes of {objects} objects", objects * WRITES);
+    let shown = faults.iter().take(20).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(
+        faults.is_empty(),
+        "{} of {objects} objects differ (integration/expectations/README.md says how to see the real server's \
+         answers):\n{shown}",
+        faults.len()
+    );
+}
