@@ -84,10 +84,27 @@ fn settle_managers(entries: &mut [Value]) {
     });
 }
 
+/// Hides an object that a message quotes, times and all.
+fn settle_message(of: &mut Value) {
+    let Some(Value::String(message)) = of.get_mut("message") else { return };
+    let Some((head, quoted)) = message.split_once("\"{\\\"apiVersion\\\"") else { return };
+    let mut escaped = false;
+    let end = quoted.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    if let Some(rest) = end.and_then(|end| quoted.get(end..)) {
+        *message = format!("{head}\"<object>{rest}");
+    }
+}
+
 /// Gives the causes one order, and the faults of a message, which upstream takes from a map.
 fn settle_status(status: &mut Value) {
     let mut several = false;
+    settle_message(status);
     if let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") {
+        causes.iter_mut().for_each(settle_message);
         causes.sort_by_key(Value::to_string);
         several = causes.len() > 1;
     }

@@ -80,6 +80,20 @@ fn what_upstream_takes_from_a_map_has_no_order() {
 }
 
 #[test]
+fn an_object_that_a_message_quotes_is_hidden() {
+    let status = |name: &str| {
+        let object = json!({"apiVersion": "v1", "metadata": {"name": name}}).to_string();
+        let message = format!("patch: Invalid value: {object:?}: unknown field \"x\"");
+        json!({"kind": "Status", "message": message, "details": {"causes": [{"message": message}]}})
+            .to_string()
+    };
+    let masked = Answers::default().mask(422, &[], status("a \" b").as_bytes());
+    assert_eq!(masked, Answers::default().mask(422, &[], status("c").as_bytes()));
+    let message = masked.pointer("/body/message").and_then(Value::as_str).unwrap();
+    assert_eq!(message, "patch: Invalid value: \"<object>\": unknown field \"x\"");
+}
+
+#[test]
 fn the_recording_is_of_these_writes() {
     let types = types(SEED);
     let recorded = read_recording().unwrap();
