@@ -1,6 +1,6 @@
 //! What of an answer is compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ pub struct Answers {
     uids: Vec<String>,
     revisions: Vec<String>,
     last: Option<String>,
+    times: BTreeSet<String>,
 }
 
 impl Answers {
@@ -19,6 +20,13 @@ impl Answers {
     #[must_use]
     pub fn revision(&self) -> &str {
         self.last.as_deref().unwrap_or("1")
+    }
+
+    /// Whether all times that the server set were the same second. The order of managedFields depends on that, and on
+    /// the order whether a write changes anything: so only such answers are compared.
+    #[must_use]
+    pub fn in_one_second(&self) -> bool {
+        self.times.len() <= 1
     }
 
     /// Masks the next answer.
@@ -52,9 +60,9 @@ impl Answers {
                     *revision = number(&mut self.revisions, revision, "rv");
                 }
                 ("creationTimestamp" | "deletionTimestamp", Value::String(time)) => {
-                    *time = "<time>".to_owned()
+                    self.times.insert(std::mem::replace(time, "<time>".to_owned()));
                 }
-                ("managedFields", Value::Array(entries)) => settle_managers(entries),
+                ("managedFields", Value::Array(entries)) => settle_managers(entries, &mut self.times),
                 _ => {}
             }
         }
@@ -70,12 +78,12 @@ fn number(seen: &mut Vec<String>, value: &str, kind: &str) -> String {
 }
 
 /// Hides the times of the run, and gives the entries the order in which they would be if they were all the same.
-fn settle_managers(entries: &mut [Value]) {
+fn settle_managers(entries: &mut [Value], times: &mut BTreeSet<String>) {
     for entry in entries.iter_mut() {
         if let Some(Value::String(time)) = entry.get_mut("time")
             && time.as_str() >= "2020"
         {
-            *time = "<time>".to_owned();
+            times.insert(std::mem::replace(time, "<time>".to_owned()));
         }
     }
     entries.sort_by_key(|entry| {

@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How many objects are written at the same time.
 const AT_ONCE: usize = 4;
 
+/// How often an object is written anew whose writes fell into several seconds.
+const ATTEMPTS: usize = 50;
+
 /// Where the oracle's answers are in full, if somebody is after a difference.
 fn answers() -> Option<Vec<Vec<Told>>> {
     let folder = PathBuf::from(std::env::var_os("KINDOM_DIFFERENTIAL")?);
@@ -59,6 +62,29 @@ async fn send(client: &Client, case: &Case, revision: &str) -> (u16, Vec<String>
 
 /// What differs first of an object's answers, if anything does: what comes after would only follow from it.
 async fn compare(client: &Client, cases: &[Case], recorded: &[u32], told: Option<&[Told]>) -> Option<String> {
+    let object = cases[0].path.split('?').next().unwrap();
+    let object = match cases[0].method.as_str() {
+        "POST" => format!("{object}/object-{}", cases[0].sequence),
+        _ => object.to_owned(),
+    };
+    for _ in 0..ATTEMPTS {
+        let (ours, fault) = attempt(client, cases, recorded, told).await;
+        if fault.is_none() || ours.in_one_second() {
+            return fault;
+        }
+        // The recording is of writes in one second.
+        let gone = client.delete(&object).await.unwrap();
+        assert!(matches!(gone.status, 200 | 404), "{}", gone.text());
+    }
+    Some(format!("object {}: the writes never fell into one second", cases[0].sequence))
+}
+
+async fn attempt(
+    client: &Client,
+    cases: &[Case],
+    recorded: &[u32],
+    told: Option<&[Told]>,
+) -> (Answers, Option<String>) {
     let (mut ours, mut theirs) = (Answers::default(), Answers::default());
     for (index, (case, recorded)) in cases.iter().zip(recorded).enumerate() {
         let revision = ours.revision().to_owned();
@@ -80,10 +106,10 @@ async fn compare(client: &Client, cases: &[Case], recorded: &[u32], told: Option
                 }
                 None => text.push_str(&format!("    got {answer}\n")),
             }
-            return Some(text);
+            return (ours, Some(text));
         }
     }
-    None
+    (ours, None)
 }
 
 #[tokio::test]
