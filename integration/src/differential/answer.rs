@@ -120,6 +120,13 @@ fn settle_status(status: &mut Value) {
     if several && let Some((head, _)) = message.split_once(" is invalid: [") {
         *message = format!("{head} is invalid: <causes>");
     }
+    // Which faults come before that of a field that is not declared, which ends the walk, is a map's accident too.
+    if message.starts_with("failed to create typed")
+        && message.contains("field not declared in schema")
+        && let Some((head, _)) = message.split_once("): ")
+    {
+        *message = format!("{head}): <undeclared>");
+    }
     if let Some((head, faults)) = message.split_once("errors:\n") {
         let mut faults: Vec<&str> = faults.lines().collect();
         faults.sort_unstable();
