@@ -110,7 +110,11 @@ impl Strategy for CustomObjects {
 
     fn complete_applied(&self, cx: &RuleContext<'_>, object: &mut Value) -> Result<(), String> {
         match &cx.version.schema {
-            Some(schema) => schema.fill_defaults(object).map_err(|e| e.to_string()),
+            Some(schema) => {
+                // Upstream stores what nobody knows and drops it whenever it is read.
+                schema.prune(object, None);
+                schema.fill_defaults(object).map_err(|e| e.to_string())
+            }
             None => Ok(()),
         }
     }
@@ -201,6 +205,12 @@ impl Strategy for CustomObjects {
     /// A status that was dropped may have a default, which upstream fills in when it reads what it stored without. Lists
     /// whose order means nothing may have one all the same (B-30).
     fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
+        if let Some(schema) = &cx.version.schema
+            // What an apply left null and is valid so; also in metadata, which validation has found well formed.
+            && schema.drop_nulls(object)
+        {
+            let _ = schema.coerce(object, None);
+        }
         if let Some(schema) = &cx.version.schema
             && has_status(cx)
             && object.get(STATUS).is_none()

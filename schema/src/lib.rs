@@ -142,11 +142,21 @@ impl Schema {
     /// # Errors
     /// [`TooManyDefaults`]: the object would become far larger than any that is stored. Some defaults are filled in then.
     pub fn default(&self, object: &mut Value) -> Result<(), TooManyDefaults> {
-        let Some(root) = &self.root else { return Ok(()) };
-        if !self.preserve_unknown_fields && default::has_null(object) {
+        self.drop_nulls(object);
+        self.fill_defaults(object)
+    }
+
+    /// Drops null fields where the schema allows none and has no default (`PruneNonNullableNullsWithoutDefaults`). Says
+    /// whether there was a null anywhere.
+    pub fn drop_nulls(&self, object: &mut Value) -> bool {
+        let has_null = default::has_null(object);
+        if let Some(root) = &self.root
+            && !self.preserve_unknown_fields
+            && has_null
+        {
             default::drop_nulls(object, root);
         }
-        default::fill(object, root)
+        has_null
     }
 
     /// Fills defaults and leaves nulls that have none, as upstream does where an object was not sent but made of others
