@@ -144,11 +144,20 @@ struct Header {
     oracle: BTreeMap<String, String>,
 }
 
-/// Reads what the oracle answered, by object.
+/// What the oracle answered.
+#[derive(Debug, Clone)]
+pub struct AllTold {
+    /// What it was made of, and by which command.
+    pub oracle: BTreeMap<String, String>,
+    /// The answers to each object's writes.
+    pub answers: Vec<Vec<Told>>,
+}
+
+/// Reads what the oracle answered.
 ///
 /// # Errors
 /// The file is missing or malformed, or is not for these cases.
-pub fn read_answers(folder: &Path) -> std::io::Result<(BTreeMap<String, String>, Vec<Vec<Told>>)> {
+pub fn read_answers(folder: &Path) -> std::io::Result<AllTold> {
     let text = std::fs::read_to_string(folder.join("answers.jsonl"))?;
     let mut lines = text.lines();
     let header: Header = serde_json::from_str(lines.next().unwrap_or_default())?;
@@ -160,7 +169,7 @@ pub fn read_answers(folder: &Path) -> std::io::Result<(BTreeMap<String, String>,
     if all.iter().any(|answers| answers.len() != WRITES) {
         return Err(std::io::Error::other("there are fewer answers than cases"));
     }
-    Ok((header.oracle, all))
+    Ok(AllTold { oracle: header.oracle, answers: all })
 }
 
 /// Makes the recording of what the oracle answered.
@@ -168,7 +177,7 @@ pub fn read_answers(folder: &Path) -> std::io::Result<(BTreeMap<String, String>,
 /// # Errors
 /// The answers cannot be read, or the recording cannot be written.
 pub fn record(folder: &Path) -> std::io::Result<usize> {
-    let (oracle, all) = read_answers(folder)?;
+    let AllTold { oracle, answers: all } = read_answers(folder)?;
     let types = types(SEED);
     let mut text = String::from(
         "# The answers to random writes; integration/expectations/README.md says how they are made.\n# A line for each object: the hash of its requests, then one of each answer.\n",

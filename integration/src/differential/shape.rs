@@ -249,8 +249,16 @@ fn odd(random: &mut Random) -> Value {
 }
 
 fn with(mut schema: Value, key: &str, value: Value) -> Value {
-    if let Value::Object(members) = &mut schema {
-        members.insert(key.to_owned(), value);
-    }
+    put(&mut schema, &[key], value);
     schema
+}
+
+/// Sets a member of a member, making the objects on the way.
+pub(super) fn put(object: &mut Value, path: &[&str], value: Value) {
+    let (Some((first, rest)), Value::Object(members)) = (path.split_first(), object) else { return };
+    if rest.is_empty() {
+        members.insert((*first).to_owned(), value);
+    } else {
+        put(members.entry(*first).or_insert_with(|| json!({})), rest, value);
+    }
 }

@@ -10,7 +10,6 @@ fn a_seed_gives_the_same_writes() {
     assert_eq!(first, sequence(SEED, &super::types(SEED), 7));
     assert_ne!(first, sequence(SEED + 1, &types, 7));
     assert!((0..SEQUENCES).all(|number| sequence(SEED, &types, number).len() == WRITES));
-    assert!(SEQUENCES * WRITES >= 20_000);
 }
 
 #[test]

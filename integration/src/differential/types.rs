@@ -7,6 +7,7 @@ use super::shape::Shape::{
     self, Any, AtomicDict, AtomicMap, Default, Dict, IntOrText, Keyed, List, Map, Nullable, Number, Open,
     Set, Text, Truth, Whole,
 };
+use super::shape::put;
 
 /// The group of all types.
 pub(super) const GROUP: &str = "differential.example.com";
@@ -46,8 +47,12 @@ impl Type {
     pub fn registration(&self) -> Value {
         let mut subresources = json!({"status": {}});
         if self.scale {
-            subresources["scale"] = json!({"specReplicasPath": ".spec.replicas",
-                "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"});
+            put(
+                &mut subresources,
+                &["scale"],
+                json!({"specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}),
+            );
         }
         let version = |name: &str, spec: Shape| {
             let schema = json!({"type": "object", "properties": {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Case;
 use super::random::Random;
-use super::shape::some;
+use super::shape::{put, some};
 use super::types::{GROUP, Type};
 
 /// What stands in a body for the last resourceVersion that an answer gave; `1` if none did.
@@ -80,10 +80,10 @@ impl Writer<'_> {
     fn object(&mut self, version: &str, members: Map<String, Value>) -> Value {
         let mut metadata = json!({"name": self.name()});
         if self.random.percent(20) {
-            metadata["labels"] = self.labels();
+            put(&mut metadata, &["labels"], self.labels());
         }
         if self.random.percent(8) {
-            metadata["annotations"] = self.labels();
+            put(&mut metadata, &["annotations"], self.labels());
         }
         let mut object = json!({"apiVersion": format!("{GROUP}/{version}"), "kind": self.of.kind(),
             "metadata": metadata});
@@ -148,12 +148,12 @@ impl Writer<'_> {
             manager = "kubectl-client-side-apply";
             let mut last = object.clone();
             if self.random.percent(20) {
-                last["spec"] = self.spec().into();
+                put(&mut last, &["spec"], self.spec().into());
             }
-            object["metadata"]["annotations"] = json!({LAST_APPLIED: format!("{last}\n")});
+            put(&mut object, &["metadata", "annotations"], json!({LAST_APPLIED: format!("{last}\n")}));
         }
         if self.random.percent(5) {
-            object["metadata"]["managedFields"] = self.managers();
+            put(&mut object, &["metadata", "managedFields"], self.managers());
         }
         let options = self.options(manager);
         self.push("POST", self.of.path(version), &options, "application/json", &object);
@@ -223,12 +223,12 @@ impl Writer<'_> {
         let path = self.object_path(version, "scale");
         let options = self.options(manager);
         if self.random.percent(50) {
-            let patch = json!({"spec": {"replicas": scale["spec"]["replicas"]}});
+            let patch = json!({"spec": scale.get("spec")});
             self.push("PATCH", path, &options, "application/merge-patch+json", &patch);
             return;
         }
         if self.random.percent(50) {
-            scale["metadata"]["resourceVersion"] = REVISION.into();
+            put(&mut scale, &["metadata", "resourceVersion"], REVISION.into());
         }
         self.push("PUT", path, &options, "application/json", &scale);
     }
@@ -242,11 +242,11 @@ impl Writer<'_> {
         let mut object = self.object(version, members);
         match self.random.below(20) {
             0 => {}
-            1 => object["metadata"]["resourceVersion"] = "1".into(),
-            _ => object["metadata"]["resourceVersion"] = REVISION.into(),
+            1 => put(&mut object, &["metadata", "resourceVersion"], "1".into()),
+            _ => put(&mut object, &["metadata", "resourceVersion"], REVISION.into()),
         }
         if self.random.percent(10) {
-            object["metadata"]["managedFields"] = self.managers();
+            put(&mut object, &["metadata", "managedFields"], self.managers());
         }
         let options = self.options(manager);
         self.push("PUT", self.object_path(version, subresource), &options, "application/json", &object);

@@ -24,7 +24,7 @@ const ATTEMPTS: usize = 50;
 /// Where the oracle's answers are in full, if somebody is after a difference.
 fn answers() -> Option<Vec<Vec<Told>>> {
     let folder = PathBuf::from(std::env::var_os("KINDOM_DIFFERENTIAL")?);
-    Some(read_answers(&folder).unwrap().1)
+    Some(read_answers(&folder).unwrap().answers)
 }
 
 async fn register(client: &Client, types: &[Type]) {
