@@ -1,7 +1,7 @@
-//! Values as Go's `%v` and `%T` print them in messages, which is not how its JSON does.
+//! Values as Go's `%v`, `%T` and `%#v` print them in messages, which is not how its JSON does.
 
 use kindom_api::Value;
-use kindom_api::field::BadValue;
+use kindom_api::field::{BadValue, go_quote};
 
 /// `%v` of a `float64`: with an exponent below 1e-4 and from 1e6 on (`strconv.FormatFloat(x, 'g', -1, 64)`). Infinities
 /// are `+Inf` and `-Inf`.
@@ -75,6 +75,23 @@ pub fn type_of(value: &Value) -> &'static str {
     }
 }
 
+/// `%#v` of such a value: `map[string]interface {}{"a":1}`.
+#[must_use]
+pub fn syntax(of: &Value) -> String {
+    match of {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) => value(of),
+        Value::String(text) => go_quote(text),
+        Value::Array(items) => {
+            format!("[]interface {{}}{{{}}}", items.iter().map(syntax).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(map) => {
+            let fields = map.iter().map(|(name, value)| format!("{}:{}", go_quote(name), syntax(value)));
+            format!("map[string]interface {{}}{{{}}}", fields.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
 /// A refused value as a field error prints it.
 #[must_use]
 pub fn bad_value(value: &Value) -> BadValue {
@@ -86,7 +103,7 @@ pub fn bad_value(value: &Value) -> BadValue {
 
 #[cfg(test)]
 mod tests {
-    use super::{float, type_of, value};
+    use super::{float, syntax, type_of, value};
 
     #[test]
     fn values_print_as_in_go() {
@@ -94,6 +111,10 @@ mod tests {
             kindom_api::json::parse(br#"{"b":[1.5,"x",null,{}],"a":{"c":true,"b":[]},"":"y z"}"#).unwrap();
         assert_eq!(value(&tree), "map[:y z a:map[b:[] c:true] b:[1.5 x <nil> map[]]]");
         assert_eq!(type_of(&tree), "map[string]interface {}");
+        assert_eq!(
+            syntax(&tree),
+            r#"map[string]interface {}{"":"y z", "a":map[string]interface {}{"b":[]interface {}{}, "c":true}, "b":[]interface {}{1.5, "x", interface {}(nil), map[string]interface {}{}}}"#
+        );
     }
 
     #[test]

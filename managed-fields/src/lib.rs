@@ -10,7 +10,6 @@
 mod element;
 mod entries;
 mod fields_v1;
-mod go;
 mod manager;
 pub mod scale;
 mod set;

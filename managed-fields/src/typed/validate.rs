@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use kindom_api::{Map, Value};
+use kindom_formats::go;
 use kindom_schema::merge::{ListRelation, ListType, MapType, MergeType, Scalar};
 
 use super::{Atom, TypeErrors, atom, items};
-use crate::{PathElement, go};
+use crate::PathElement;
 
 /// Whether items of sets and keyed lists may stand twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,16 +56,16 @@ pub(super) fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
     match (scalar, value) {
         (_, Value::Null) => None,
         (Scalar::Numeric, value) if !is_number => {
-            Some(format!("expected numeric (int or float), got {}", go::type_name(value)))
+            Some(format!("expected numeric (int or float), got {}", go::type_of(value)))
         }
         (Scalar::String, value) if value.as_str().is_none() => {
             Some(format!("expected string, got &value.valueUnstructured{{Value:{}}}", go::syntax(value)))
         }
         (Scalar::Boolean, value) if value.as_bool().is_none() => {
-            Some(format!("expected boolean, got &{{{}}}", go::plain(value)))
+            Some(format!("expected boolean, got &{{{}}}", go::value(value)))
         }
         (Scalar::Untyped, Value::Array(_) | Value::Object(_)) => {
-            Some(format!("expected any scalar, got &{{{}}}", go::plain(value)))
+            Some(format!("expected any scalar, got &{{{}}}", go::value(value)))
         }
         _ => None,
     }
@@ -89,10 +90,10 @@ impl Walk {
             }
             (Some(Atom::List(ty)), Value::Array(items)) => self.list(items, ty),
             (Some(Atom::Map(_)), other) => {
-                self.errors.push(format!("expected map, got &{{{}}}", go::plain(other)));
+                self.errors.push(format!("expected map, got &{{{}}}", go::value(other)));
             }
             (Some(Atom::List(_)), other) => {
-                self.errors.push(format!("expected list, got &{{{}}}", go::plain(other)));
+                self.errors.push(format!("expected list, got &{{{}}}", go::value(other)));
             }
         }
     }
