@@ -16,6 +16,8 @@ use crate::conditions;
 const VERDICTS_AT_ONCE: usize = 16;
 /// How long one step may take before the world is read again.
 const STEP: Duration = Duration::from_secs(10);
+/// How long a replica that does not lead leaves what is due to the one that does: nobody waits longer for a name.
+const GRACE: Duration = Duration::from_secs(1);
 /// How long to wait after a failure before trying again.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -74,6 +76,7 @@ impl Reconciler {
     async fn reconcile(&self) -> Result<(), ReconcileError> {
         loop {
             let due = self.registry.due(VERDICTS_AT_ONCE, Deadline::after(STEP)).await?;
+            let due = if self.registry.is_leader() { due } else { self.left_undone(due).await? };
             if due.is_empty() {
                 return Ok(());
             }
@@ -86,6 +89,20 @@ impl Reconciler {
             }
             self.registry.folded(last, Deadline::after(STEP)).await?;
         }
+    }
+
+    /// Of what is due, what the replica that leads does not do in time.
+    async fn left_undone(&self, due: Vec<Judgement>) -> Result<Vec<Judgement>, ReconcileError> {
+        if due.is_empty() {
+            return Ok(due);
+        }
+        let before: Vec<_> = due.into_iter().map(|due| (due.name, due.object.revision())).collect();
+        self.registry.deps().clock.sleep(GRACE).await;
+        let mut due = self.registry.due(VERDICTS_AT_ONCE, Deadline::after(STEP)).await?;
+        if !self.registry.is_leader() {
+            due.retain(|due| before.contains(&(due.name.clone(), due.object.revision())));
+        }
+        Ok(due)
     }
 
     /// Writes one verdict; gives back a revision after which it, or what came in between, is folded.

@@ -108,6 +108,9 @@ impl World {
         let mut namespaces = None;
         let mut drains = Works::default();
         loop {
+            if drains.beside(self.registry.leading()).await.is_none() {
+                continue;
+            }
             let Some(look) = drains.beside(self.look(&mut namespaces)).await else { continue };
             match look {
                 Ok(going) => {

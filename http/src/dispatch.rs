@@ -11,6 +11,7 @@ use futures::StreamExt as _;
 use kindom_actor_kit::Deadline;
 use kindom_api::{GroupResource, GroupVersionResource};
 use kindom_resource_actor::{ReadError, ResourceHandle, TypeSpec};
+use kindom_storage::Revision;
 use tokio::time::{Instant, timeout_at};
 
 use crate::authn::{Attributes, PeerIdentity, User, authorize};
@@ -32,6 +33,9 @@ pub(crate) struct Call<'a> {
     pub(crate) handle: ResourceHandle,
     pub(crate) spec: Arc<TypeSpec>,
     pub(crate) deadline: Deadline,
+    /// Of a write: the store's revision when the request had come. What is decided on the state at it, or later, is
+    /// decided on nothing that was over before the request.
+    pub(crate) as_of: Option<Revision>,
 }
 
 impl Call<'_> {
@@ -188,7 +192,8 @@ async fn answer(
             let wanted = if is_watch { None } else { query.timeout()? };
             let timeout = wanted.unwrap_or(REQUEST_TIMEOUT).min(REQUEST_TIMEOUT);
             let deadline = Deadline::after(timeout);
-            let Some(found) = look_up(state, info, deadline).await? else {
+            let (found, as_of) = look_up(state, info, deadline).await?;
+            let Some(found) = found else {
                 return match (nothing_there(state, info), &state.fallback) {
                     (RequestError::NotFound, Some(next)) => {
                         let body = body(request, deadline, payload).await?;
@@ -198,7 +203,7 @@ async fn answer(
                 };
             };
             let (handle, spec) = route(found, info)?;
-            let call = Call { state, request, query, info, handle, spec, deadline };
+            let call = Call { state, request, query, info, handle, spec, deadline, as_of };
             resource(&call, payload).await
         }
     }
@@ -213,21 +218,29 @@ fn authenticate(state: &State, request: &HttpRequest) -> Result<Arc<User>, Failu
     })
 }
 
-/// The type of a group, version and plural; none if nobody serves it.
+type Found = (ResourceHandle, Arc<TypeSpec>);
+
+/// The type of a group, version and plural; none if nobody serves it. For a write also the revision at which that is so:
+/// it is held to the registration that was in force when it came, not to one that another replica has replaced.
 async fn look_up(
     state: &State,
     info: &ResourceRequest,
     deadline: Deadline,
-) -> Result<Option<(ResourceHandle, Arc<TypeSpec>)>, Failure> {
-    if let Some(found) = find(state, info)
+) -> Result<(Option<Found>, Option<Revision>), Failure> {
+    let writes = matches!(
+        info.verb,
+        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection
+    );
+    if !writes
+        && let Some(found) = find(state, info)
         && (info.subresource.is_empty() || subresource_served(&found.1, info))
     {
-        return Ok(Some(found));
+        return Ok((Some(found), None));
     }
     // A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
-    let fresh = state.registry.fresh(deadline).await;
-    fresh.map_err(|e| Failure::Read(e, info.group_resource()))?;
-    Ok(find(state, info))
+    let as_of = state.registry.fresh(deadline).await;
+    let as_of = as_of.map_err(|e| Failure::Read(e, info.group_resource()))?;
+    Ok((find(state, info), Some(as_of)))
 }
 
 /// Whether a path is one of the type's.

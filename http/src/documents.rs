@@ -13,6 +13,7 @@ use kindom_registry_actor::GroupRoutes;
 use kindom_resource_actor::TypeSpec;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha512};
+use tokio::time::timeout_at;
 
 use crate::authn::{Attributes, MASTERS, User, deny};
 use crate::discovery::{self, Group, Resource, Subresource, Version};
@@ -318,7 +319,10 @@ async fn health(
         }
         let deadline = Deadline::after(CHECK_TIMEOUT);
         let outcome = match *name {
-            "storage" => state.registry.deps().storage.fresh().await.map(drop).map_err(|e| e.to_string()),
+            "storage" => match timeout_at(deadline.instant(), state.registry.deps().storage.fresh()).await {
+                Ok(fresh) => fresh.map(drop).map_err(|e| e.to_string()),
+                Err(_) => Err("timed out".to_owned()),
+            },
             "registry" => state.registry.fresh(deadline).await.map(drop).map_err(|e| e.to_string()),
             _ => Ok(()),
         };

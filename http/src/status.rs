@@ -179,7 +179,7 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
         WriteError::Patch(status) => *status,
         WriteError::Internal(message) => plain_internal(message),
         WriteError::Busy => busy(),
-        WriteError::Unknown => Status::timeout("the write was not confirmed in time; it may still happen", 0),
+        WriteError::Unknown => Status::timeout("the write was not confirmed in time; it may still happen", 1),
         WriteError::Unavailable(message) => unavailable(message),
         WriteError::Gone => Status::generic(404, "", resource, "", ""),
     }

@@ -73,11 +73,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
         revision
     } else {
         // The revision of an event that was just seen on another watch has happened.
-        let fresh = call.handle.deps().storage.fresh().await;
-        let current = fresh.map_err(|e| read(ReadError::Storage(e)))?;
-        if wanted > current {
-            return Err(read(ReadError::Storage(StorageError::Future { requested: wanted, current })));
-        }
+        call.handle.happened(wanted, call.deadline).await.map_err(read)?;
         wanted
     };
 

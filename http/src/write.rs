@@ -38,6 +38,7 @@ fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
         object_bytes_max: call.state.object_bytes_max,
         namespaces: Some(call.state.namespaces.clone()),
         manager: String::new(),
+        as_of: call.as_of,
     }
 }
 

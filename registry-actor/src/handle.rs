@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::{AskError, Deadline, Policy, StartError, Supervised, Wake, Woken};
+use kindom_actor_kit::{AskError, Deadline, Policy, StartError, Supervised, Wake, Woken, latest};
 use kindom_api::crd::decode_crd;
 use kindom_api::{Value, json};
 use kindom_resource_actor::{Deps, Feed, Names, ReadError, ResourceHandle};
@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     /// Those of built-in types.
     built_in_short_names: ShortNames,
     idle_after: Duration,
+    /// Whether this process does the work that one replica can do for all.
+    leads: latest::Sender<bool>,
 }
 
 /// How long a type that nobody uses or watches stays awake, at least, where nothing else is said. It may be up to twice
@@ -125,6 +127,7 @@ impl RegistryHandle {
             short_names: RwLock::default(),
             built_in_short_names,
             idle_after,
+            leads: latest::Sender::new(true),
             deps: Arc::clone(&deps),
         });
         let factory = {
@@ -152,6 +155,25 @@ impl RegistryHandle {
     #[must_use]
     pub fn changes(&self) -> Woken {
         self.shared.changed.listen()
+    }
+
+    /// Whether this process is the one of several replicas that does what one can do for all: every process, unless a
+    /// [`LeaderHandle`](crate::LeaderHandle) was started. It saves work and promises nothing: there may be two at once.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        *self.shared.leads.borrow()
+    }
+
+    /// Waits until [`RegistryHandle::is_leader`].
+    pub async fn leading(&self) {
+        // The sender is in `self`, so it is not closed.
+        let _ = self.shared.leads.subscribe().wait_for(|leads| *leads).await;
+    }
+
+    pub(crate) fn lead(&self, leads: bool) {
+        if self.shared.leads.send_replace(leads) != leads {
+            tracing::info!(leads, "which replica leads has changed");
+        }
     }
 
     /// Waits until everything up to `revision`, which touched a registration, was folded.

@@ -1,13 +1,15 @@
 //! Who holds which name, and which types are served.
 //!
-//! **Owns** the claims on names, the routes, the types' handles, and the rules of registrations as objects.
+//! **Owns** the claims on names, the routes, the types' handles, the rules of registrations as objects, and which of
+//! several replicas leads.
 //!
 //! **Messages:** `JudgeNames` from the conflict actor; `ListTerminating` and `ListRegistered` from the finalizer actor,
 //! `ListOutdated` from the storage version actor.
 //! Upward there are only wake-ups ([`RegistryHandle::changes`]).
 //!
 //! # Invariants
-//! - Claims and routes are a fold of the commit stream of registrations; the registry writes nothing.
+//! - Claims and routes are a fold of the commit stream of registrations; the registry writes nothing. (The leader actor
+//!   writes its lease, which is nobody's truth.)
 //! - A name has at most one holder (T-12, T-13, T-20): a verdict carries the revision up to which claims were folded, and
 //!   is written only if no claim of the group was accepted since (`conflict-actor`).
 //! - Handles outlive the registry's incarnations, so that watches do; a successor checks each against the store.
@@ -20,6 +22,7 @@ pub mod claims;
 mod crd;
 mod features;
 mod handle;
+mod leader;
 mod messages;
 mod routes;
 mod short_names;
@@ -28,6 +31,7 @@ mod types;
 pub use crd::Registrations;
 pub use features::Feature;
 pub use handle::RegistryHandle;
+pub use leader::LeaderHandle;
 pub use messages::{Judgement, Registered};
 pub use routes::{GroupRoutes, RouteTable, Routes};
 pub use types::{custom_resource_definitions, custom_resource_definitions_without, third_party_resources};

@@ -89,13 +89,32 @@ impl Feed {
     /// # Errors
     /// [`ReadError::Timeout`], [`ReadError::Gone`] once it is closed, or what the store says.
     pub async fn fresh(&self, deadline: Deadline) -> Result<Revision, ReadError> {
-        let at =
-            timeout_at(deadline.instant(), self.storage.fresh()).await.map_err(|_| ReadError::Timeout)??;
+        let at = self.store_fresh(deadline).await?;
         self.complete_at(at, deadline).await?;
         Ok(at)
     }
 
-    /// Waits until the state holds every change up to `at`, a revision that has happened.
+    /// Waits until this process knows of `revision`. One that it knows already needs no word from the store.
+    ///
+    /// # Errors
+    /// [`StorageError::Future`] if it has not happened; [`ReadError::Timeout`], or what the store says.
+    pub async fn happened(&self, revision: Revision, deadline: Deadline) -> Result<(), ReadError> {
+        if revision <= self.storage.published() {
+            return Ok(());
+        }
+        let current = self.store_fresh(deadline).await?;
+        if revision <= current {
+            return Ok(());
+        }
+        Err(ReadError::Storage(StorageError::Future { requested: revision, current }))
+    }
+
+    async fn store_fresh(&self, deadline: Deadline) -> Result<Revision, ReadError> {
+        let fresh = timeout_at(deadline.instant(), self.storage.fresh());
+        Ok(fresh.await.map_err(|_| ReadError::Timeout)??)
+    }
+
+    /// Waits until the state holds every change up to `at`, a revision that this process knows of.
     ///
     /// # Errors
     /// [`ReadError::Timeout`], and [`ReadError::Gone`] once it is closed.

@@ -271,13 +271,10 @@ impl ResourceHandle {
                 let revision = snapshot.revision();
                 Ok((snapshot, revision))
             }
+            // The store's revision is what clients saw; the type's own may be older, and complete all the same.
             Freshness::AtLeast(revision) => {
-                // The store's revision is what clients saw; the type's own may be older, and complete all the same.
-                let (snapshot, at) = live.fresh(deadline).await?;
-                if at >= revision {
-                    return Ok((snapshot, at));
-                }
-                Err(ReadError::Storage(StorageError::Future { requested: revision, current: at }))
+                live.feed.happened(revision, deadline).await?;
+                live.at(revision, deadline).await
             }
         }
     }
@@ -325,6 +322,14 @@ impl ResourceHandle {
 
     pub(crate) fn storage_key(&self, object_key: &str) -> kindom_storage::Key {
         format!("{}{object_key}", self.cell.prefix).into()
+    }
+
+    /// Waits until this process knows of a revision. One that it knows already needs no word from the store.
+    ///
+    /// # Errors
+    /// [`StorageError::Future`] if it has not happened; [`ReadError::Timeout`], or what the store says.
+    pub async fn happened(&self, revision: Revision, deadline: Deadline) -> Result<(), ReadError> {
+        self.awake()?.live.feed.happened(revision, deadline).await
     }
 
     /// A watch of the type's changes after `cursor`.

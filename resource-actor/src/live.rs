@@ -48,9 +48,24 @@ impl Live {
     /// is known to be the state of the type.
     pub(crate) async fn fresh(&self, deadline: Deadline) -> Result<(Arc<Snapshot>, Revision), ReadError> {
         let at = self.feed.fresh(deadline).await?;
+        Ok(self.known_at(at))
+    }
+
+    /// The snapshot, once it holds every change up to `at`, which has happened; and the revision at which it is known to
+    /// be the state.
+    pub(crate) async fn at(
+        &self,
+        at: Revision,
+        deadline: Deadline,
+    ) -> Result<(Arc<Snapshot>, Revision), ReadError> {
+        self.feed.complete_at(at, deadline).await?;
+        Ok(self.known_at(at))
+    }
+
+    fn known_at(&self, at: Revision) -> (Arc<Snapshot>, Revision) {
         let snapshot = self.snapshot();
         let revision = snapshot.revision().max(at);
-        Ok((snapshot, revision))
+        (snapshot, revision)
     }
 
     /// The snapshot as it is, once one was loaded; it is good enough also while the next incarnation loads.

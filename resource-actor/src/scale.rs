@@ -21,7 +21,7 @@ use crate::managed::{Managing, refused};
 use crate::plan;
 use crate::render::{decode, metadata_mut};
 use crate::write::{Change, Rules, Tried, Wanted};
-use crate::{ResourceHandle, RuleContext, StoredObject, Target, TypeSpec, WriteOptions, Written};
+use crate::{Freshness, ResourceHandle, RuleContext, StoredObject, Target, TypeSpec, WriteOptions, Written};
 
 /// Why upstream fails an apply of a Scale that would change something: it takes the Scale that comes of the merge for an
 /// object of the type, which has no such version.
@@ -171,8 +171,10 @@ impl ResourceHandle {
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
         let mut tracks = true;
+        let mut freshness = options.freshness();
         loop {
-            let rules = self.rules(target.version)?;
+            let rules = self.rules(target.version, freshness)?;
+            freshness = Freshness::Latest;
             let cx = rules.context(&target);
             let (current, shown) = self.shown(&rules, &target, options).await?;
             if let Some(uid) = uid {
@@ -215,8 +217,10 @@ impl ResourceHandle {
         apply: &mut Apply<'_>,
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
+        let mut freshness = options.freshness();
         loop {
-            let rules = self.rules(target.version)?;
+            let rules = self.rules(target.version, freshness)?;
+            freshness = Freshness::Latest;
             let cx = rules.context(&target);
             let (current, shown) = self.shown(&rules, &target, options).await?;
             let found = Found::new(&cx, target.name, shown)?;
@@ -242,7 +246,7 @@ impl ResourceHandle {
         options: &WriteOptions,
     ) -> Result<(Arc<StoredObject>, Value), WriteError> {
         let key = TypeSpec::object_key(target.namespace, target.name);
-        let current = self.get(&key, options.deadline).await?;
+        let current = self.found(&key, rules, options.deadline).await?;
         let current = current.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })?;
         let shown = decode(&rules.spec, rules.version()?, &current)?;
         Ok((current, shown))

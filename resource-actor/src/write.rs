@@ -6,7 +6,7 @@ use kindom_actor_kit::Deadline;
 use kindom_api::{Value, meta};
 use kindom_storage::{Compare, Op, RangeRequest, Revision, Txn, TxnOutcome};
 
-use crate::error::WriteError;
+use crate::error::{ReadError, WriteError};
 use crate::handle::Freshness;
 use crate::managed::{FieldManager, Managing};
 use crate::plan::{self, CreateInput, DeleteInput, DeletePlan, DrainPlan, Planned, UpdateInput, UpdatePlan};
@@ -30,6 +30,16 @@ pub struct WriteOptions {
     pub namespaces: Option<ResourceHandle>,
     /// Who the fields that the write sets belong to from now on (KEP-555); at most 128 bytes.
     pub manager: String,
+    /// A revision that was read from the store after the request came: the first plan is made on the state at it or
+    /// later. None: the store is asked.
+    pub as_of: Option<Revision>,
+}
+
+impl WriteOptions {
+    /// How fresh the state has to be that a first plan is made on.
+    pub(crate) fn freshness(&self) -> Freshness {
+        self.as_of.map_or(Freshness::Latest, Freshness::AtLeast)
+    }
 }
 
 /// What a write came to.
@@ -93,6 +103,8 @@ pub(crate) struct Rules {
     compiled: Arc<CompiledVersion>,
     version_at: usize,
     now: String,
+    /// How fresh the state has to be that the plan is made on.
+    freshness: Freshness,
 }
 
 impl Rules {
@@ -243,13 +255,13 @@ fn guard(spec: &TypeSpec, compares: &mut Vec<Compare>) {
 }
 
 impl ResourceHandle {
-    pub(crate) fn rules(&self, version: &str) -> Result<Rules, WriteError> {
+    pub(crate) fn rules(&self, version: &str, freshness: Freshness) -> Result<Rules, WriteError> {
         let spec = self.spec().ok_or(WriteError::Gone)?;
         let at = spec.versions.iter().position(|v| v.name == version && v.served).ok_or(WriteError::Gone)?;
         let version = spec.versions.get(at).ok_or(WriteError::Gone)?;
         let compiled = spec.compiled(version).map_err(WriteError::Internal)?;
         let seconds = i64::try_from(self.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
-        Ok(Rules { compiled, version_at: at, now: meta::time::format(seconds), spec })
+        Ok(Rules { compiled, version_at: at, now: meta::time::format(seconds), spec, freshness })
     }
 
     /// Creates an object. `wanted` gets `null` for what is stored.
@@ -266,8 +278,10 @@ impl ResourceHandle {
         let uid = deps.entropy.uuid_v4();
         let mut name_tries = 0;
         let mut managing = Managing::Update(&options.manager);
+        let mut freshness = options.freshness();
         loop {
-            let rules = self.rules(target.version)?;
+            let rules = self.rules(target.version, freshness)?;
+            freshness = Freshness::Latest;
             let cx = rules.context(&target);
             let mut object = wanted(&cx, &Value::Null)?;
             plan::wipe(metadata_mut(&mut object));
@@ -311,7 +325,7 @@ impl ResourceHandle {
             return Err(WriteError::Forbidden { name, message });
         }
         rules.refuse_frozen(&name)?;
-        let namespace = self.namespace_for_create(target, &name, options).await?;
+        let namespace = self.namespace_for_create(rules, target, &name, options).await?;
         let input = CreateInput {
             version: rules.version()?,
             namespace: target.namespace,
@@ -327,7 +341,7 @@ impl ResourceHandle {
         let done = |planned, revision| Written { created: true, ..written(planned, revision, rules) };
 
         if options.dry_run {
-            if self.get(&planned.key, options.deadline).await?.is_some() {
+            if self.found(&planned.key, rules, options.deadline).await?.is_some() {
                 return Ok(Tried::Taken { name, generated, key: planned.key });
             }
             return Ok(Tried::Done(Written { unstored: true, ..done(planned, Revision::ZERO) }));
@@ -348,8 +362,29 @@ impl ResourceHandle {
                 Ok(Tried::Lost)
             }
             Err(error @ WriteError::TooLarge { .. }) => Ok(Tried::TooLarge(error)),
+            Err(WriteError::Unknown) => {
+                // Nobody else has the uid. Somebody may have changed the object since.
+                let ours = |found: &StoredObject| found.uid() == new.uid;
+                let found = self.proof(&planned.key, ours, options.deadline).await?;
+                Ok(Tried::Done(Written { created: true, ..as_stored(&found, rules) }))
+            }
             Err(error) => Err(error),
         }
+    }
+
+    /// After an unknown outcome: what is stored now, if it proves that the write happened (design, invariant 1). That
+    /// it is not there proves nothing: it may still come.
+    ///
+    /// # Errors
+    /// [`WriteError::Unknown`]
+    async fn proof(
+        &self,
+        key: &str,
+        proves: impl Fn(&StoredObject) -> bool,
+        deadline: Deadline,
+    ) -> Result<Arc<StoredObject>, WriteError> {
+        let found = self.get(key, deadline).await.ok().flatten();
+        found.filter(|found| proves(found)).ok_or(WriteError::Unknown)
     }
 
     /// Updates an object to what `wanted` makes of it.
@@ -365,10 +400,12 @@ impl ResourceHandle {
     ) -> Result<Written, WriteError> {
         let key = TypeSpec::object_key(target.namespace, target.name);
         let mut managing = Managing::Update(&options.manager);
+        let mut freshness = options.freshness();
         loop {
-            let rules = self.rules(target.version)?;
+            let rules = self.rules(target.version, freshness)?;
+            freshness = Freshness::Latest;
             let cx = rules.context(&target);
-            let current = match self.current(&key, &target, options.deadline).await {
+            let current = match self.current(&key, &rules, &target, options.deadline).await {
                 // What is wrong with the client's object is said before that there is none.
                 Err(missing @ WriteError::NotFound { .. }) if !is_patch => {
                     wanted(&cx, &Value::Null)?;
@@ -445,6 +482,10 @@ impl ResourceHandle {
                 Ok(Tried::Lost)
             }
             Err(error @ WriteError::TooLarge { .. }) => Ok(Tried::TooLarge(error)),
+            Err(WriteError::Unknown) if !deleted => {
+                let found = self.proof(current.key(), is_later(current, &planned), options.deadline).await?;
+                Ok(done(planned, found.revision()))
+            }
             Err(error) => Err(error),
         }
     }
@@ -460,10 +501,12 @@ impl ResourceHandle {
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
         let key = TypeSpec::object_key(target.namespace, target.name);
+        let mut freshness = options.freshness();
         loop {
-            let rules = self.rules(target.version)?;
+            let rules = self.rules(target.version, freshness)?;
+            freshness = Freshness::Latest;
             let cx = rules.context(&target);
-            let current = self.current(&key, &target, options.deadline).await?;
+            let current = self.current(&key, &rules, &target, options.deadline).await?;
             rules.refuse_frozen(target.name)?;
             let shown = decode(&rules.spec, rules.version()?, &current)?;
             let old = rules.stored(&current, shown)?.old;
@@ -497,14 +540,19 @@ impl ResourceHandle {
             rules.guard(&mut compares);
             let emptiness = compares.len();
             compares.extend(needs_empty.iter().map(|n| Compare::empty_prefix(n.prefix.as_bytes())));
-            match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await? {
-                TxnOutcome::Committed { revision } => return Ok(done(planned, revision)),
-                TxnOutcome::Failed { compare: Some(failed), .. } if failed == emptiness => {
+            match (self.commit(Txn { compares, ops: vec![op] }, options.deadline).await, &planned) {
+                (Ok(TxnOutcome::Committed { revision }), _) => return Ok(done(planned, revision)),
+                (Ok(TxnOutcome::Failed { compare: Some(failed), .. }), _) if failed == emptiness => {
                     return Err(needs_empty.map_or(WriteError::Busy, |n| n.refusal));
                 }
-                TxnOutcome::Failed { compare, .. } => {
+                (Ok(TxnOutcome::Failed { compare, .. }), _) => {
                     self.after_lost_race(&rules, compare, options.deadline).await?
                 }
+                (Err(WriteError::Unknown), Some(marked)) => {
+                    let found = self.proof(&key, is_later(&current, marked), options.deadline).await?;
+                    return Ok(done(planned, found.revision()));
+                }
+                (Err(error), _) => return Err(error),
             }
         }
     }
@@ -585,13 +633,25 @@ impl ResourceHandle {
         if found.kvs.is_empty() { Ok(()) } else { Err(refusal) }
     }
 
+    /// What a plan finds stored.
+    pub(crate) async fn found(
+        &self,
+        key: &str,
+        rules: &Rules,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<StoredObject>>, ReadError> {
+        let (snapshot, _) = self.snapshot(rules.freshness, deadline).await?;
+        Ok(snapshot.get(key).cloned())
+    }
+
     async fn current(
         &self,
         key: &str,
+        rules: &Rules,
         target: &Target<'_>,
         deadline: Deadline,
     ) -> Result<Arc<StoredObject>, WriteError> {
-        let found = self.get(key, deadline).await?;
+        let found = self.found(key, rules, deadline).await?;
         found.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })
     }
 
@@ -599,6 +659,7 @@ impl ResourceHandle {
     /// `NamespaceLifecycle`); its key and revision guard the create.
     async fn namespace_for_create(
         &self,
+        rules: &Rules,
         target: &Target<'_>,
         name: &str,
         options: &WriteOptions,
@@ -606,7 +667,7 @@ impl ResourceHandle {
         let (Some(namespace), Some(namespaces)) = (target.namespace, &options.namespaces) else {
             return Ok(None);
         };
-        let (snapshot, _) = namespaces.snapshot(Freshness::Latest, options.deadline).await?;
+        let (snapshot, _) = namespaces.snapshot(rules.freshness, options.deadline).await?;
         let Some(found) = snapshot.get(namespace) else {
             return Err(WriteError::NamespaceNotFound { name: namespace.to_owned() });
         };
@@ -642,6 +703,11 @@ impl ResourceHandle {
 fn check_size(planned: &Planned, options: &WriteOptions) -> Result<(), WriteError> {
     let (bytes, limit) = (planned.json.len(), options.object_bytes_max);
     if bytes > limit { Err(WriteError::TooLarge { bytes, limit }) } else { Ok(()) }
+}
+
+/// Whether what is found is exactly what was planned, written after what it was planned on.
+fn is_later<'a>(before: &'a StoredObject, planned: &'a Planned) -> impl Fn(&StoredObject) -> bool + 'a {
+    |found| found.revision() > before.revision() && found.json() == &planned.json
 }
 
 fn written(planned: Planned, revision: Revision, rules: &Rules) -> Written {

@@ -163,6 +163,7 @@ async fn make_standard_namespaces(
             object_bytes_max,
             namespaces: None,
             manager: SERVER.to_owned(),
+            as_of: None,
         };
         let mut wanted = |cx: &RuleContext<'_>, _: &kindom_api::Value| {
             let mut object = standard_namespace(name);

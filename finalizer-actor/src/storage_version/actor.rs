@@ -68,6 +68,9 @@ impl World {
         let mut changes = self.registry.changes();
         let mut passes = Works::default();
         loop {
+            if passes.beside(self.registry.leading()).await.is_none() {
+                continue;
+            }
             let Some(look) = passes.beside(self.look()).await else { continue };
             match look {
                 Ok(outdated) => {

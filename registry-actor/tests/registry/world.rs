@@ -28,14 +28,19 @@ pub(crate) struct Slow {
     lag: u64,
     /// Deletions under this prefix are refused.
     pub(crate) undeletable: std::sync::Mutex<Option<String>>,
+    /// No call comes back.
+    pub(crate) away: std::sync::atomic::AtomicBool,
 }
 
 impl Slow {
     fn new(inner: Memory, entropy: Entropy, pauses: u64, lag: u64) -> Self {
-        Self { inner, entropy, pauses, lag, undeletable: std::sync::Mutex::default() }
+        Self { inner, entropy, pauses, lag, undeletable: std::sync::Mutex::default(), away: false.into() }
     }
 
     async fn pause(&self) {
+        if self.away.load(std::sync::atomic::Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         for _ in 0..self.entropy.below(self.pauses + 1) {
             tokio::task::yield_now().await;
         }
@@ -339,6 +344,7 @@ pub(crate) fn options() -> WriteOptions {
         object_bytes_max: 1 << 20,
         namespaces: None,
         manager: "test".into(),
+        as_of: None,
     }
 }
 

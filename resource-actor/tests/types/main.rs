@@ -3,6 +3,7 @@
 
 mod guards;
 mod kills;
+mod remote;
 mod schemas;
 mod sleep;
 mod stages;

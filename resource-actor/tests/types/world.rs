@@ -14,8 +14,8 @@ use kindom_resource_actor::{
 };
 use kindom_schema::columns::Columns;
 use kindom_storage::{
-    Change, Key, KeyRange, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageFuture, Txn,
-    TxnOutcome, Watch,
+    Applied, Change, Key, KeyRange, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageError,
+    StorageFuture, Txn, TxnOutcome, Watch,
 };
 
 pub(crate) type Hook = Box<dyn FnMut(&Memory, &Txn) + Send>;
@@ -30,6 +30,25 @@ pub(crate) struct Tampered {
     /// Transactions wait for a permit while this is closed to them.
     pub(crate) gate: tokio::sync::Semaphore,
     pub(crate) gated: std::sync::atomic::AtomicBool,
+    /// What becomes of the next transactions' answers.
+    pub(crate) answers: parking_lot::Mutex<Answers>,
+    /// The store can't be reached: only what was delivered before is known.
+    pub(crate) away: std::sync::atomic::AtomicBool,
+}
+
+/// What becomes of transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// They arrive, and so do their answers.
+    Arrive,
+    /// They arrive, and their answers get lost.
+    Lost,
+    /// They get lost themselves, and nobody knows.
+    NeverAsked,
+}
+
+fn away(applied: Applied) -> StorageError {
+    StorageError::Unavailable { reason: "planned".to_owned(), applied }
 }
 
 impl Tampered {
@@ -50,9 +69,13 @@ impl Storage for Tampered {
             if let Some(hook) = &mut *self.before_txn.lock() {
                 hook(&self.inner, &txn);
             }
+            let answers = *self.answers.lock();
+            if answers == Answers::NeverAsked {
+                return Err(away(Applied::Unknown));
+            }
             let outcome = self.inner.txn(txn).await;
             self.pause().await;
-            outcome
+            if answers == Answers::Lost { Err(away(Applied::Unknown)) } else { outcome }
         })
     }
 
@@ -77,6 +100,9 @@ impl Storage for Tampered {
     }
 
     fn fresh(&self) -> StorageFuture<'_, Revision> {
+        if self.away.load(std::sync::atomic::Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(away(Applied::No))));
+        }
         self.inner.fresh()
     }
 
@@ -111,6 +137,8 @@ impl World {
             before_txn: parking_lot::Mutex::default(),
             gate: tokio::sync::Semaphore::new(0),
             gated: false.into(),
+            answers: parking_lot::Mutex::new(Answers::Arrive),
+            away: false.into(),
         });
         let deps = Arc::new(Deps {
             storage: Arc::clone(&store) as Arc<dyn Storage>,
@@ -285,6 +313,7 @@ pub(crate) fn options() -> WriteOptions {
         object_bytes_max: 1 << 20,
         namespaces: None,
         manager: "test".into(),
+        as_of: None,
     }
 }
 

@@ -126,13 +126,24 @@ impl Client {
         self.world.replica(self.seat)
     }
 
-    fn options(&self, replica: &Replica) -> WriteOptions {
+    fn deadline(&self) -> Deadline {
+        Deadline::after(Duration::from_secs(1 + self.chance.below(20)))
+    }
+
+    /// As a request has them: sometimes with the revision at which the registry was fresh when it came.
+    async fn options(&self, replica: &Replica) -> WriteOptions {
+        let deadline = self.deadline();
+        let as_of = match self.chance.below(2) {
+            0 => None,
+            _ => guarded(&self.world, replica, replica.registry.fresh(deadline)).await.and_then(Result::ok),
+        };
         WriteOptions {
-            deadline: Deadline::after(Duration::from_secs(1 + self.chance.below(20))),
+            deadline,
             dry_run: false,
             object_bytes_max: 1 << 20,
             namespaces: Some(replica.namespaces.clone()),
             manager: self.name.clone(),
+            as_of,
         }
     }
 
@@ -210,7 +221,7 @@ impl Client {
             let metadata = object! { "name": name };
             decoded(cx, object! { "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
         };
-        let options = WriteOptions { namespaces: None, ..self.options(&replica) };
+        let options = WriteOptions { namespaces: None, ..self.options(&replica).await };
         let create = replica.namespaces.create(cluster(""), &mut wanted, &options);
         let outcome = guarded(&self.world, &replica, create).await;
         self.note(&replica, &format!("makes namespace {name}"), &outcome);
@@ -221,7 +232,7 @@ impl Client {
             return self.make_namespace("n2").await;
         }
         let replica = self.replica();
-        let options = WriteOptions { namespaces: None, ..self.options(&replica) };
+        let options = WriteOptions { namespaces: None, ..self.options(&replica).await };
         let none = Preconditions::default();
         let delete = replica.namespaces.delete(cluster("n2"), &none, &options);
         let outcome = guarded(&self.world, &replica, delete).await;
@@ -272,7 +283,7 @@ impl Client {
         };
         let replica = self.replica();
         let mut wanted = |cx: &RuleContext<'_>, _: &Value| decoded(cx, crd.clone());
-        let options = self.options(&replica);
+        let options = self.options(&replica).await;
         let create = replica.registrations.create(cluster(""), &mut wanted, &options);
         let outcome = guarded(&self.world, &replica, create).await;
         self.learned(&replica, &format!("registers {plural}.{group}"), &outcome);
@@ -290,7 +301,7 @@ impl Client {
         };
         let replica = self.replica();
         let mut wanted = |cx: &RuleContext<'_>, _: &Value| decoded(cx, tpr.clone());
-        let options = self.options(&replica);
+        let options = self.options(&replica).await;
         let target = Target { version: "v1beta1", ..cluster("") };
         let create = replica.third_party.create(target, &mut wanted, &options);
         let outcome = guarded(&self.world, &replica, create).await;
@@ -339,7 +350,7 @@ impl Client {
             amendment.apply(&mut crd);
             decoded(cx, crd)
         };
-        let options = self.options(replica);
+        let options = self.options(replica).await;
         let update = replica.registrations.update(cluster(name), true, &mut wanted, &options);
         let outcome = guarded(&self.world, replica, update).await;
         self.learned_of(mark, replica, &format!("amends {name}, {amendment:?}"), &outcome);
@@ -355,7 +366,7 @@ impl Client {
             map(&mut crd, &["status"]).insert("acceptedNames", names.clone());
             decoded(cx, crd)
         };
-        let options = self.options(&replica);
+        let options = self.options(&replica).await;
         let target = Target { subresource: Some("status"), ..cluster(&name) };
         let update = replica.registrations.update(target, true, &mut wanted, &options);
         let outcome = guarded(&self.world, &replica, update).await;
@@ -365,7 +376,7 @@ impl Client {
     async fn deregister(&self) {
         let name = self.registration();
         let replica = self.replica();
-        let (none, options) = (Preconditions::default(), self.options(&replica));
+        let (none, options) = (Preconditions::default(), self.options(&replica).await);
         let delete = replica.registrations.delete(cluster(&name), &none, &options);
         let outcome = guarded(&self.world, &replica, delete).await;
         self.note(&replica, &format!("deletes {name}"), &outcome);
@@ -393,7 +404,7 @@ impl Client {
     /// Some clients make sure first that their replica knows of everything.
     async fn refresh(&self, replica: &Replica) {
         if self.chance.below(2) == 0 {
-            let fresh = replica.registry.fresh(self.options(replica).deadline);
+            let fresh = replica.registry.fresh(self.deadline());
             let _ = guarded(&self.world, replica, fresh).await;
         }
     }
@@ -445,7 +456,7 @@ impl Client {
             }
             decoded(cx, object)
         };
-        let options = self.options(&replica);
+        let options = self.options(&replica).await;
         let target = Target { version, subresource: None, namespace: Some(namespace), name: "" };
         let create = handle.create(target, &mut wanted, &options);
         let outcome = guarded(&self.world, &replica, create).await;
@@ -464,7 +475,7 @@ impl Client {
             root.remove("epoch");
             decoded(cx, object)
         };
-        let options = self.options(&replica);
+        let options = self.options(&replica).await;
         let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let update = handle.update(target, true, &mut wanted, &options);
         let outcome = guarded(&self.world, &replica, update).await;
@@ -476,7 +487,7 @@ impl Client {
         let Some((handle, namespace, name)) = self.existing(&replica).await else { return };
         let version = self.version();
         let mut wanted = without_finalizers(&self.world);
-        let options = self.options(&replica);
+        let options = self.options(&replica).await;
         let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let update = handle.update(target, true, &mut wanted, &options);
         let outcome = guarded(&self.world, &replica, update).await;
@@ -487,7 +498,7 @@ impl Client {
         let replica = self.replica();
         let Some((handle, namespace, name)) = self.existing(&replica).await else { return };
         let version = self.version();
-        let (none, options) = (Preconditions::default(), self.options(&replica));
+        let (none, options) = (Preconditions::default(), self.options(&replica).await);
         let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let delete = handle.delete(target, &none, &options);
         let outcome = guarded(&self.world, &replica, delete).await;
@@ -501,7 +512,7 @@ impl Client {
         let Some((handle, namespace, name)) = self.existing(&replica).await else { return };
         let asked = self.world.truth.revision();
         let key = format!("{namespace}/{name}");
-        let read = handle.get(&key, self.options(&replica).deadline);
+        let read = handle.get(&key, self.deadline());
         if let Some(Ok(found)) = guarded(&self.world, &replica, read).await {
             let found = found.map(|object| object.revision());
             let key = format!("{}{key}", handle.prefix());
@@ -613,6 +624,7 @@ pub(super) async fn release_everything(world: &Rc<World>) {
                 object_bytes_max: 1 << 20,
                 namespaces: None,
                 manager: "releaser".to_owned(),
+                as_of: None,
             };
             let target =
                 Target { version: "v1", subresource: None, namespace: Some(&namespace), name: &name };

@@ -10,6 +10,8 @@ use kindom_storage::{Op, Revision};
 pub(super) const CRDS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 pub(super) const NAMESPACES: &str = "/registry/namespaces/";
 pub(super) const LEDGER: &str = "/kindom/registry/claims/";
+/// What keys start with that are no object's.
+const OURS: &str = "/kindom/";
 /// Where a registration carries the mark of the write that a client made last.
 pub(super) const MARK: &str = "sim.io/mark";
 
@@ -169,13 +171,10 @@ impl Judge {
     pub(super) fn committed(&mut self, revision: Revision, ops: &[Op]) -> Verdict {
         for op in ops {
             let key = std::str::from_utf8(op.key().as_bytes()).unwrap().to_owned();
-            let tree = match op {
-                Op::Put(_, value) if !key.starts_with(LEDGER) => Some(json::parse(value).unwrap()),
-                Op::Put(..) | Op::Delete(_) => None,
-            };
-            if key.starts_with(LEDGER) {
+            if key.starts_with(OURS) {
                 continue;
             }
+            let tree = op.value().map(|value| json::parse(value).unwrap());
             let there = self.history.get(&key).and_then(|h| h.last()).is_some_and(|(_, put)| *put);
             if tree.is_none() && !there {
                 continue;

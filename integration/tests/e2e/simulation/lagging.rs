@@ -65,6 +65,8 @@ pub(super) struct Weather {
     pub(super) mood: Mood,
     /// Whether what is stored follows a change of the storage version.
     pub(super) migrates: bool,
+    /// Whether one replica leads and does for all what one can do.
+    pub(super) led: bool,
     /// How long a client does nothing, in ms.
     pub(super) think_ms_max: u64,
     /// Whether all clients act at about the same moments.
@@ -93,6 +95,7 @@ impl Weather {
             watch_commits_max: usize::try_from(one_of(&[1024, 1024, 6])).unwrap(),
             mood: [Mood::Even, Mood::Names, Mood::Drains][usize::try_from(one_of(&[0, 1, 1, 2])).unwrap()],
             migrates: one_of(&[0, 1, 1]) == 1,
+            led: one_of(&[0, 1]) == 1,
             think_ms_max: one_of(&[60, 300, 1000]),
             bursts: one_of(&[0, 1]) == 1,
             answered_when_seen: one_of(&[0, 1]) == 1,

@@ -11,9 +11,11 @@ use kindom_actor_kit::{
 };
 use kindom_conflict_actor::ConflictHandle;
 use kindom_finalizer_actor::{FinalizerHandle, StorageVersionHandle, namespaces};
-use kindom_registry_actor::{RegistryHandle, custom_resource_definitions, third_party_resources};
+use kindom_registry_actor::{
+    LeaderHandle, RegistryHandle, custom_resource_definitions, third_party_resources,
+};
 use kindom_resource_actor::{Deps, Freshness, ResourceHandle};
-use kindom_storage::Storage as _;
+use kindom_storage::{Key, Storage as _};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -27,6 +29,8 @@ use super::watcher::Watcher;
 const SETTLES: Duration = Duration::from_secs(300);
 /// How long a run may take in all.
 const ENDS: Duration = Duration::from_secs(3600);
+/// Where replicas agree who leads.
+const LEASE: &str = "/kindom/registry/leases/leader";
 /// A type that nobody uses sleeps after so long: short enough to happen in a run.
 const IDLE: Duration = Duration::from_secs(5);
 
@@ -177,6 +181,9 @@ impl World {
         let built_in = [namespaces.clone(), third_party.clone()];
         let registry = RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in, IDLE).unwrap();
         // Dropping the handles stops nothing.
+        if self.truth.weather.lock().unwrap().led {
+            LeaderHandle::start(&registry, Key::from(LEASE)).unwrap();
+        }
         ConflictHandle::start(&registry, &registrations, LEDGER).unwrap();
         FinalizerHandle::start(&registry, &registrations, &namespaces).unwrap();
         if self.truth.weather.lock().unwrap().migrates {

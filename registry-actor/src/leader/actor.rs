@@ -1,0 +1,72 @@
+//! The actor: gets the lease, keeps it, and tells the registry.
+
+use actix::{Actor, AsyncContext as _, Context, WrapFuture as _};
+use bytes::Bytes;
+use kindom_storage::{Compare, Op, Revision, StorageError, Txn, TxnOutcome};
+use tokio::time::{Instant, timeout};
+
+use super::handle::Lease;
+use super::{EXPIRES, LOOKS, RENEWS, STEP};
+
+/// One incarnation. Whether it leads it finds out anew.
+pub(crate) struct LeaderActor {
+    pub(super) lease: Lease,
+}
+
+impl Actor for LeaderActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.spawn(Keeper { lease: self.lease.clone(), seen: None }.run().into_actor(self));
+    }
+}
+
+struct Keeper {
+    lease: Lease,
+    /// The revision of the lease that was found last, and since when.
+    seen: Option<(Revision, Instant)>,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        let mut renewed = Instant::now();
+        loop {
+            let asked = Instant::now();
+            match timeout(STEP, self.step()).await {
+                Ok(Ok(leads)) => {
+                    renewed = asked;
+                    self.lease.registry.lead(leads);
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "the lease could not be looked at"),
+                Err(_) => tracing::warn!("the lease could not be looked at in time"),
+            }
+            // Others may have it by now.
+            if renewed.elapsed() >= EXPIRES {
+                self.lease.registry.lead(false);
+            }
+            let pause = if self.lease.registry.is_leader() { RENEWS } else { LOOKS };
+            self.lease.registry.deps().clock.sleep(pause).await;
+        }
+    }
+
+    /// Renews the lease, or takes it if nobody holds it; says whether it is ours.
+    async fn step(&mut self) -> Result<bool, StorageError> {
+        let found = self.lease.storage().range(self.lease.request()).await?;
+        let held = found.kvs.first();
+        let at = held.map_or(Revision::ZERO, |kv| kv.mod_revision);
+        let ours = held.is_some_and(|kv| *kv.value == *self.lease.identity.as_bytes());
+        let since = match self.seen {
+            Some((seen, since)) if seen == at => since,
+            _ => Instant::now(),
+        };
+        self.seen = Some((at, since));
+        if held.is_some() && !ours && since.elapsed() < EXPIRES {
+            return Ok(false);
+        }
+        let value = Bytes::copy_from_slice(self.lease.identity.as_bytes());
+        let compares = vec![Compare::mod_is(&self.lease.key, at)];
+        let txn = Txn { compares, ops: vec![Op::Put(self.lease.key.clone(), value)] };
+        let outcome = self.lease.storage().txn(txn).await?;
+        Ok(matches!(outcome, TxnOutcome::Committed { .. }))
+    }
+}

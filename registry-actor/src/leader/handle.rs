@@ -1,0 +1,73 @@
+//! The public face of the leader actor.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindom_actor_kit::{Policy, StartError, Supervised};
+use kindom_storage::{Compare, Key, KeyRange, Op, RangeRequest, Storage, Txn};
+use tokio::time::timeout;
+
+use super::STEP;
+use super::actor::LeaderActor;
+use crate::RegistryHandle;
+
+/// The leader actor: what it finds is asked of the registry ([`RegistryHandle::is_leader`]).
+pub struct LeaderHandle {
+    lease: Lease,
+    actor: Supervised<LeaderActor>,
+}
+
+/// The lease, and who we are.
+#[derive(Clone)]
+pub(super) struct Lease {
+    pub(super) registry: RegistryHandle,
+    pub(super) key: Key,
+    /// Of this process.
+    pub(super) identity: Arc<str>,
+}
+
+impl Lease {
+    pub(super) fn storage(&self) -> &dyn Storage {
+        &*self.registry.deps().storage
+    }
+
+    pub(super) fn request(&self) -> RangeRequest {
+        RangeRequest { range: KeyRange::single(&self.key), limit: None, revision: None, keys_only: false }
+    }
+
+    /// Lets it go, if it is ours.
+    async fn release(&self) {
+        let Ok(found) = self.storage().range(self.request()).await else { return };
+        let Some(held) = found.kvs.first().filter(|kv| *kv.value == *self.identity.as_bytes()) else {
+            return;
+        };
+        let compares = vec![Compare::mod_is(&self.key, held.mod_revision)];
+        let _ = self.storage().txn(Txn { compares, ops: vec![Op::Delete(self.key.clone())] }).await;
+    }
+}
+
+impl LeaderHandle {
+    /// From now on the replica that holds the lease at `key` leads; without it, every process does.
+    ///
+    /// # Errors
+    /// [`StartError`]
+    pub fn start(registry: &RegistryHandle, key: Key) -> Result<Self, StartError> {
+        let deps = Arc::clone(registry.deps());
+        let lease = Lease { registry: registry.clone(), key, identity: deps.entropy.uuid_v4().into() };
+        registry.lead(false);
+        let arbiter = deps.arbiters.place("leader");
+        let of = lease.clone();
+        let actor = deps.supervisor.start("leader", &arbiter, Policy::default(), move |_| {
+            let actor = LeaderActor { lease: of.clone() };
+            async move { Ok(actor) }
+        })?;
+        Ok(Self { lease, actor })
+    }
+
+    /// Leads no more, and lets another replica lead at once; gives up after a while.
+    pub async fn resign(self) {
+        self.actor.stop().await;
+        self.lease.registry.lead(false);
+        let _ = timeout(STEP.min(Duration::from_secs(1)), self.lease.release()).await;
+    }
+}

@@ -1,0 +1,25 @@
+//! Which of several replicas does the work that one can do for all: judging names, draining, rewriting.
+//!
+//! **For economy only.** Every step of that work is a guarded transaction, so two leaders at once, or one that wakes from
+//! a pause of minutes and still thinks that it leads, do no harm. Nothing waits for a leader for ever: a lease that is not
+//! renewed for [`EXPIRES`] is taken over.
+//!
+//! **Flow.** The lease is one key. Its holder writes it anew every [`RENEWS`]; the others look at it every [`LOOKS`], and
+//! whoever has seen the same revision for [`EXPIRES`], by its own clock, writes it over that revision. So no clocks are
+//! compared. Who ends in order deletes it.
+
+mod actor;
+mod handle;
+
+use std::time::Duration;
+
+pub use handle::LeaderHandle;
+
+/// How often the holder renews the lease.
+const RENEWS: Duration = Duration::from_secs(3);
+/// How often the others look at it.
+const LOOKS: Duration = Duration::from_secs(2);
+/// A lease that stood unchanged for so long is free; a holder that could not renew it for so long does not lead.
+const EXPIRES: Duration = Duration::from_secs(10);
+/// How long one call of the store may take.
+const STEP: Duration = Duration::from_secs(3);
