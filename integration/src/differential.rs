@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 mod answer;
-mod random;
+
 mod shape;
 mod types;
 mod writes;
@@ -28,7 +28,7 @@ pub use answer::{Answers, difference};
 pub use types::Type;
 pub use writes::REVISION;
 
-use random::Random;
+use crate::random::Random;
 
 /// The seed of the recording.
 pub const SEED: u64 = 6;

@@ -1,8 +1,9 @@
 //! The black-box harness: starts the real binary as a process and talks to it with real clients.
 //!
-//! **Owns** the life of a server process ([`Server`]), a plain HTTP client that can send what no well-behaved client
-//! would ([`Client`], [`Server::dial`]), the tools that tests need ([`tools`]) and the model that judges what writers
-//! and watchers saw ([`history`]).
+//! **Owns** the life of a server process ([`Server`]) and of an etcd ([`Etcd`]), a network between them that can be taken
+//! away ([`Proxy`]), a plain HTTP client that can send what no well-behaved client would ([`Client`], [`Server::dial`]),
+//! the tools that tests need ([`tools`]) and the models that judge what clients saw: writers and watchers ([`history`]),
+//! and any operations on few objects ([`linearizability`]).
 //!
 //! # Invariants
 //! - Nothing here links the server: what is tested is the file that users run.
@@ -13,13 +14,19 @@
 mod client;
 pub mod differential;
 mod error;
+mod etcd;
 pub mod history;
+pub mod linearizability;
+mod proxy;
+mod random;
 pub mod replay;
 mod server;
 pub mod tools;
 
 pub use client::{Answer, Client, Opened, Request, WatchStream};
 pub use error::HarnessError;
+pub use etcd::{Etcd, EtcdOptions};
+pub use proxy::Proxy;
 pub use server::{Output, Server, ServerOptions};
 
 /// Whether the full counts were asked for (`./test --full`).

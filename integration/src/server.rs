@@ -184,10 +184,7 @@ impl Server {
     /// The last lines of its log.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        let text = std::fs::read(self.log_path()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().collect();
-        lines.iter().skip(lines.len().saturating_sub(LOG_LINES)).copied().collect::<Vec<_>>().join("\n")
+        tools::tail(&self.log_path(), LOG_LINES)
     }
 
     fn not_running(&self, reason: &str) -> HarnessError {

@@ -97,6 +97,37 @@ pub fn python() -> Result<PathBuf, HarnessError> {
     ))
 }
 
+/// An etcd: the one that `KINDOM_ETCD` names, else the one on PATH.
+///
+/// # Errors
+/// [`HarnessError::Missing`] if there is none.
+pub fn etcd() -> Result<PathBuf, HarnessError> {
+    let named = std::env::var_os("KINDOM_ETCD").map(PathBuf::from);
+    let on_path = || {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&folders).map(|folder| folder.join("etcd")).find(|file| file.is_file())
+    };
+    match named {
+        Some(file) if file.is_file() => Ok(file),
+        Some(file) => {
+            Err(HarnessError::Missing(format!("KINDOM_ETCD names {}, which is not a file", file.display())))
+        }
+        None => on_path().ok_or_else(|| {
+            HarnessError::Missing(
+                "no etcd on PATH: install etcd-server (./test does), or name one in KINDOM_ETCD".to_owned(),
+            )
+        }),
+    }
+}
+
+/// The last lines of a text file; nothing if it cannot be read.
+pub(crate) fn tail(file: &Path, count: usize) -> String {
+    let text = std::fs::read(file).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines.iter().skip(lines.len().saturating_sub(count)).copied().collect::<Vec<_>>().join("\n")
+}
+
 /// Raises this process's limit of open files as far as it may, and returns it. Child processes inherit it.
 #[must_use]
 pub fn raise_open_files() -> u64 {

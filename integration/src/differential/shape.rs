@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::random::Random;
+use crate::random::Random;
 
 /// The kinds of fields that merge differently.
 #[derive(Debug, Clone)]

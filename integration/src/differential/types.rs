@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::random::Random;
 use super::shape::Shape::{
     self, Any, AtomicDict, AtomicMap, Default, Dict, IntOrText, Keyed, List, Map, Nullable, Number, Open,
     Set, Text, Truth, Whole,
 };
 use super::shape::put;
+use crate::random::Random;
 
 /// The group of all types.
 pub(super) const GROUP: &str = "differential.example.com";

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::Case;
-use super::random::Random;
 use super::shape::{put, some};
 use super::types::{GROUP, Type};
+use crate::random::Random;
 
 /// What stands in a body for the last resourceVersion that an answer gave; `1` if none did.
 pub const REVISION: &str = "${rv}";
