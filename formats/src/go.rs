@@ -1,7 +1,7 @@
-//! Values as Go's `%v`, `%T` and `%#v` print them in messages, which is not how its JSON does.
+//! Values as Go's `%v`, `%s`, `%T` and `%#v` print them in messages, which is not how its JSON does.
 
-use kindom_api::Value;
 use kindom_api::field::{BadValue, go_quote};
+use kindom_api::{Map, Value};
 
 /// `%v` of a `float64`: with an exponent below 1e-4 and from 1e6 on (`strconv.FormatFloat(x, 'g', -1, 64)`). Infinities
 /// are `+Inf` and `-Inf`.
@@ -24,41 +24,83 @@ pub fn float(x: f64) -> String {
 #[must_use]
 pub fn value(value: &Value) -> String {
     let mut out = String::new();
-    write_value(value, &mut out);
+    write_value(value, Verb::Value, &mut out);
     out
 }
 
-fn write_value(value: &Value, out: &mut String) {
-    let separated = |out: &mut String, first: bool| {
-        if !first {
+/// `%v` of a list of such values.
+#[must_use]
+pub fn list(items: &[Value]) -> String {
+    let mut out = String::new();
+    write_list(items, Verb::Value, &mut out);
+    out
+}
+
+/// `%v` of a map of such values.
+#[must_use]
+pub fn map(map: &Map) -> String {
+    let mut out = String::new();
+    write_map(map, Verb::Value, &mut out);
+    out
+}
+
+/// `%s` of such a value, which says of what is no string what it is: `[x %!s(int64=1)]`.
+#[must_use]
+pub fn string(value: &Value) -> String {
+    if *value == Value::Null {
+        // Only within lists and maps it is `<nil>`.
+        return "%!s(<nil>)".to_owned();
+    }
+    let mut out = String::new();
+    write_value(value, Verb::String, &mut out);
+    out
+}
+
+#[derive(Clone, Copy)]
+enum Verb {
+    /// `%v`
+    Value,
+    /// `%s`
+    String,
+}
+
+fn write_value(value: &Value, verb: Verb, out: &mut String) {
+    let scalar = match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(b) => b.to_string(),
+        Value::Int(n) => n.to_string(),
+        Value::Float(x) => float(*x),
+        Value::String(text) => return out.push_str(text),
+        Value::Array(items) => return write_list(items, verb, out),
+        Value::Object(map) => return write_map(map, verb, out),
+    };
+    match (verb, value) {
+        (Verb::Value, _) | (_, Value::Null) => out.push_str(&scalar),
+        (Verb::String, _) => out.extend(["%!s(", type_of(value), "=", &scalar, ")"]),
+    }
+}
+
+fn write_list(items: &[Value], verb: Verb, out: &mut String) {
+    out.push('[');
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
             out.push(' ');
         }
-    };
-    match value {
-        Value::Null => out.push_str("<nil>"),
-        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-        Value::Int(n) => out.push_str(&n.to_string()),
-        Value::Float(x) => out.push_str(&float(*x)),
-        Value::String(text) => out.push_str(text),
-        Value::Array(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                separated(out, i == 0);
-                write_value(item, out);
-            }
-            out.push(']');
-        }
-        Value::Object(map) => {
-            out.push_str("map[");
-            for (i, (key, value)) in map.iter().enumerate() {
-                separated(out, i == 0);
-                out.push_str(key);
-                out.push(':');
-                write_value(value, out);
-            }
-            out.push(']');
-        }
+        write_value(item, verb, out);
     }
+    out.push(']');
+}
+
+fn write_map(map: &Map, verb: Verb, out: &mut String) {
+    out.push_str("map[");
+    for (i, (key, value)) in map.iter().enumerate() {
+        if i > 0 {
+            out.push(' ');
+        }
+        out.extend([key, ":"]);
+        write_value(value, verb, out);
+    }
+    out.push(']');
 }
 
 /// `%T` of such a value: `map[string]interface {}`.
@@ -103,7 +145,7 @@ pub fn bad_value(value: &Value) -> BadValue {
 
 #[cfg(test)]
 mod tests {
-    use super::{float, syntax, type_of, value};
+    use super::{float, list, map, string, syntax, type_of, value};
 
     #[test]
     fn values_print_as_in_go() {
@@ -114,6 +156,18 @@ mod tests {
         assert_eq!(
             syntax(&tree),
             r#"map[string]interface {}{"":"y z", "a":map[string]interface {}{"b":[]interface {}{}, "c":true}, "b":[]interface {}{1.5, "x", interface {}(nil), map[string]interface {}{}}}"#
+        );
+    }
+
+    #[test]
+    fn lists_and_maps_print_as_the_values_they_are() {
+        let tree = kindom_api::json::parse(br#"[5,"x",null,1000000.5,1e20,false,{"a":1}]"#).unwrap();
+        assert_eq!(list(tree.as_array().unwrap()), "[5 x <nil> 1.0000005e+06 1e+20 false map[a:1]]");
+        let last = tree.as_array().unwrap().last().unwrap();
+        assert_eq!(map(last.as_object().unwrap()), "map[a:1]");
+        assert_eq!(
+            string(&tree),
+            "[%!s(int64=5) x <nil> %!s(float64=1.0000005e+06) %!s(float64=1e+20) %!s(bool=false) map[a:%!s(int64=1)]]"
         );
     }
 

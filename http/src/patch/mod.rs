@@ -100,8 +100,7 @@ impl Patch {
     }
 }
 
-/// Whether it is not even JSON. All else that is wrong with a patch is only told where there is an object to be patched,
-/// as upstream decodes patches to apply them.
+/// Whether it is not even JSON.
 #[must_use]
 pub fn is_malformed_json(bytes: &[u8]) -> bool {
     go_syntax_error(bytes).is_some()

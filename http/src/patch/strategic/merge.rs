@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use kindom_api::decode::{Patched, Shape, Struct};
 use kindom_api::field::go_quote;
 use kindom_api::json::{Map, Value};
+use kindom_formats::go;
 
-use super::{order, print};
+use super::order;
 
 /// Says what else happens to a map or an item.
 pub(super) const DIRECTIVE: &str = "$patch";
@@ -47,20 +48,20 @@ impl Error {
     }
 
     fn unknown_directive(directive: &Value, map: &Map) -> Self {
-        let (directive, map) = (print::as_string(directive), print::go_map(map));
+        let (directive, map) = (go::string(directive), go::map(map));
         Self::Other(format!("unknown patch type: {directive} in map: {map}"))
     }
 
     fn no_merge_key(map: &Map, key: &str) -> Self {
-        Self::Other(format!("map: {} does not contain declared merge key: {key}", print::go_map(map)))
+        Self::Other(format!("map: {} does not contain declared merge key: {key}", go::map(map)))
     }
 
     pub(super) fn not_a_list(found: &Value) -> Self {
-        Self::Other(format!("expected a []interface {{}}, but received a {}", print::go_type(found)))
+        Self::Other(format!("expected a []interface {{}}, but received a {}", go_type(found)))
     }
 
     pub(super) fn not_a_map(found: &Value) -> Self {
-        Self::Other(format!("expected a map[string]interface {{}}, but received a {}", print::go_type(found)))
+        Self::Other(format!("expected a map[string]interface {{}}, but received a {}", go_type(found)))
     }
 }
 
@@ -288,7 +289,7 @@ pub(super) fn items_of(lists: [&[Value]; 2]) -> Result<Items, Error> {
         _ => {}
     }
     if !all.all(|item| is_same_type(first, item)) {
-        let [original, patch] = lists.map(print::go_list);
+        let [original, patch] = lists.map(go::list);
         let why = "list element types are not identical";
         return Err(Error::Other(format!("{why}: [{original} {patch}]")));
     }
@@ -411,4 +412,9 @@ fn merge_items(
         }
     }
     Ok(merged)
+}
+
+/// `%s` of a `reflect.Type`, of which null has none.
+fn go_type(value: &Value) -> &'static str {
+    if *value == Value::Null { "%!s(<nil>)" } else { go::type_of(value) }
 }

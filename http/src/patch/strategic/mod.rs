@@ -14,12 +14,12 @@
 
 mod merge;
 mod order;
-mod print;
 #[cfg(test)]
 mod tests;
 
 use kindom_api::decode::Struct;
 use kindom_api::json::{Map, Value};
+use kindom_formats::go;
 
 use super::parse;
 use crate::RequestError;
@@ -78,7 +78,7 @@ impl StrategicPatch {
             Error::Unprocessable(why) => RequestError::PatchDoesNotApply(why),
             Error::Other(why) => RequestError::Internal(why),
         })?;
-        let invalid = |patch: &Map, why: String| RequestError::invalid_patch(print::go_map(patch), why);
+        let invalid = |patch: &Map, why: String| RequestError::invalid_patch(go::map(patch), why);
         let converted =
             of.convert(&Value::Object(merged)).map_err(|error| invalid(&patch, error.to_string()))?;
         if validation == FieldValidation::Ignore {

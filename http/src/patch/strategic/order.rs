@@ -5,12 +5,12 @@ use std::collections::HashMap;
 
 use kindom_api::decode::{Patched, Shape};
 use kindom_api::json::{Map, Value};
+use kindom_formats::go;
 
 use super::merge::{
     DIRECTIVE, Error, Items, Lookup, SET_ORDER, identities, identity, items_of, keyed, lists, target,
     without_directives,
 };
-use super::print;
 
 /// Up to this many items Go's stable sort is an insertion sort.
 const INSERTION_MAX: usize = 20;
@@ -100,7 +100,7 @@ fn check(said: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Error
     if items.peek().is_none() {
         return Ok(());
     }
-    let (said, order) = (print::go_list(said), print::go_list(order));
+    let (said, order) = (go::list(said), go::list(order));
     Err(Error::Other(format!(
         "The order in patch list:\n{said}\n doesn't match {SET_ORDER} list:\n{order}\n"
     )))
