@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use jiff::tz::TimeZoneDatabase;
+use kindom_api::meta::time::{civil_from_days, days_from_civil, days_in};
 
 use crate::value::{Duration, EvalError, Timestamp};
 
@@ -80,45 +81,20 @@ pub struct Civil {
     pub second: i64,
 }
 
-/// Days from 1970 to a date.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March, so that leap days end them; 400 of them are 146,097 days.
-    let year = if month <= 2 { year - 1 } else { year };
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
-}
-
 /// The date and time of day at seconds since 1970.
 #[must_use]
 pub fn civil(seconds: i64) -> Civil {
     let (date, time) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    let shifted = date + 719_468;
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    let (year, month, day) = civil_from_days(date);
     Civil {
         year,
         month,
         day,
-        day_of_year: date - days(year, 1, 1),
+        day_of_year: date - days_from_civil(year, 1, 1),
         day_of_week: (date + 4).rem_euclid(7),
         hour: time / 3600,
         minute: time / 60 % 60,
         second: time % 60,
-    }
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
     }
 }
 
@@ -149,7 +125,7 @@ impl Reader<'_> {
         self.literal(b'-')?;
         let day = self.two()?;
         let valid = (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
-        valid.then(|| days(year, month, day) * DAY)
+        valid.then(|| days_from_civil(year, month, day) * DAY)
     }
 
     /// Of one digit or two, as Go's parser takes it.
