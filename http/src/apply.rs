@@ -3,7 +3,7 @@
 use actix_web::http::header;
 use actix_web::{HttpResponse, web};
 use kindom_api::Value;
-use kindom_resource_actor::{Apply, WriteError};
+use kindom_resource_actor::{Apply, ApplyCheck, WriteError};
 
 use crate::decode::{self, Configuration};
 use crate::dispatch::{Call, plain_body};
@@ -14,43 +14,71 @@ use crate::status::Failure;
 use crate::wait_for;
 use crate::write::{check_name, failed, options, refused, respond, short_names_elsewhere, target};
 
+/// A request to apply: what is sent, and how.
+pub(crate) struct Configured {
+    pub(crate) name: String,
+    pub(crate) query: WriteOptions,
+    configuration: Configuration,
+}
+
+impl Configured {
+    pub(crate) async fn read(call: &Call<'_>, payload: web::Payload) -> Result<Self, Failure> {
+        let name = call.info.required_name()?.to_owned();
+        let query = WriteOptions::for_patch(call.query, true)?;
+        wait_for::check(call, query.wait_for)?;
+        let configuration = decode::configuration(&plain_body(call, payload).await?)?;
+        Ok(Self { name, query, configuration })
+    }
+
+    /// The plan, which checks with [`Self::check`] what was made.
+    pub(crate) fn apply<'c>(&self, check: &'c mut ApplyCheck<'c>) -> Apply<'c> {
+        Apply {
+            patch: self.configuration.value.clone().map_err(WriteError::BadRequest),
+            force: self.query.force.unwrap_or(false),
+            check,
+        }
+    }
+
+    /// What the client is to be warned of, if the object that was made is one that it may make.
+    pub(crate) fn check(
+        &self,
+        namespace: Option<&str>,
+        made: &Value,
+        creates: bool,
+    ) -> Result<Vec<String>, WriteError> {
+        let warnings = strict(&self.configuration, self.query.field_validation)?;
+        check_identity(namespace, made, creates, &self.name)?;
+        Ok(warnings)
+    }
+}
+
 /// Applies what is sent: the object as it is then, with 201 if it is new.
 pub(crate) async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
-    let name = call.info.required_name()?.to_owned();
-    let query = WriteOptions::for_patch(call.query, true)?;
-    wait_for::check(call, query.wait_for)?;
-    let configuration = decode::configuration(&plain_body(call, payload).await?)?;
-    let mut warnings = Vec::new();
+    let sent = Configured::read(call, payload).await?;
     let namespace = call.namespace();
+    let mut warnings = Vec::new();
     let mut check = |object: &mut Value, creates: bool| {
-        warnings = strict(&configuration, query.field_validation)?;
-        check_identity(namespace, object, creates, &name)?;
+        warnings = sent.check(namespace, object, creates)?;
         warnings.extend(owner_references::dedup(object, Stage::Patched));
         Ok(())
     };
-    let mut apply = Apply {
-        patch: configuration.value.clone().map_err(WriteError::BadRequest),
-        force: query.force.unwrap_or(false),
-        check: &mut check,
-    };
-    let written = call.handle.apply(target(call, &name), &mut apply, &options(call, &query)).await;
+    let mut apply = sent.apply(&mut check);
+    let (target, options) = (target(call, &sent.name), options(call, &sent.query));
+    let written = call.handle.apply(target, &mut apply, &options).await;
     let written = match written {
         Ok(written) => written,
         Err(error) => return Err(failed(call, error).warned(warnings)),
     };
     warnings.extend(short_names_elsewhere(call, &written));
-    let written = wait_for::wait(call, query.waits_for(), written).await;
+    let written = wait_for::wait(call, sent.query.waits_for(), written).await;
     // A dry run creates nothing, and is answered as if it had.
     let code = if written.created { 201 } else { 200 };
     respond(call, accepted, code, &written, warnings)
 }
 
 /// What stands twice in the configuration: warnings, or a 400.
-pub(crate) fn strict(
-    configuration: &Configuration,
-    validation: FieldValidation,
-) -> Result<Vec<String>, WriteError> {
+fn strict(configuration: &Configuration, validation: FieldValidation) -> Result<Vec<String>, WriteError> {
     match validation {
         FieldValidation::Strict if !configuration.duplicates.is_empty() => {
             Err(WriteError::BadRequest(configuration.strict_text()))
@@ -61,7 +89,7 @@ pub(crate) fn strict(
 }
 
 /// The object that was made must be the one of the URL (`patcher.applyPatch`).
-pub(crate) fn check_identity(
+fn check_identity(
     namespace: Option<&str>,
     object: &Value,
     creates: bool,

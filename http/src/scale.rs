@@ -9,11 +9,11 @@ use actix_web::{HttpResponse, web};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::status::Status;
 use kindom_api::{Value, field, protobuf, scale};
-use kindom_resource_actor::{Apply, RuleContext, StoredObject, TypeSpec, WriteError, Written, render};
+use kindom_resource_actor::{RuleContext, StoredObject, TypeSpec, WriteError, Written, render};
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
 
-use crate::apply::{check_identity, strict};
+use crate::apply::Configured;
 use crate::dispatch::{Call, plain_body};
 use crate::negotiate::{Accepted, Format, PatchType, Shape, TypedForm, accept_typed};
 use crate::patch::{self, Patch};
@@ -21,7 +21,7 @@ use crate::query::{FieldValidation, WriteOptions};
 use crate::respond::Reply;
 use crate::status::Failure;
 use crate::table::{self, Column, IncludeObject, ListMeta};
-use crate::write::{check_name, failed, options, parse_patch, plain, refused, target};
+use crate::write::{check_name, failed, options, parse_patch, plain, refused, target, told_later};
 use crate::{RequestError, decode, read, wait_for};
 
 /// The versions of Scale that upstream's decoder knows beside `autoscaling/v1`, and cannot convert here.
@@ -222,11 +222,13 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
     wait_for::check(call, query.wait_for)?;
-    let patch = parse_patch(kind, &plain_body(call, payload).await?, query.field_validation)?;
+    let bytes = plain_body(call, payload).await?;
+    let patch = told_later(&bytes, parse_patch(kind, &bytes, query.field_validation))?;
     let mut warnings = Vec::new();
     let mut wanted = |_: &RuleContext<'_>, scale: &Value| {
+        let patch = patch.as_ref().map_err(|error| refused(error.clone()))?;
         let patched = patch.apply(scale.clone()).map_err(refused)?;
-        let sent = of_patched(&patch, &patched, query.field_validation).map_err(refused)?;
+        let sent = of_patched(patch, &patched, query.field_validation).map_err(refused)?;
         warnings = sent.warnings;
         check_name(&sent.scale, &name)?;
         Ok(sent.scale)
@@ -239,22 +241,16 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
 /// PATCH with a configuration
 async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
     let form = accept_typed(call.header(header::ACCEPT))?;
-    let name = call.info.required_name()?.to_owned();
-    let query = WriteOptions::for_patch(call.query, true)?;
-    wait_for::check(call, query.wait_for)?;
-    let configuration = decode::configuration(&plain_body(call, payload).await?)?;
-    let mut warnings = Vec::new();
+    let sent = Configured::read(call, payload).await?;
     let namespace = call.namespace();
+    let mut warnings = Vec::new();
     let mut check = |scale: &mut Value, creates: bool| {
-        warnings = strict(&configuration, query.field_validation)?;
-        check_identity(namespace, scale, creates, &name)
+        warnings = sent.check(namespace, scale, creates)?;
+        Ok(())
     };
-    let mut apply = Apply {
-        patch: configuration.value.clone().map_err(WriteError::BadRequest),
-        force: query.force.unwrap_or(false),
-        check: &mut check,
-    };
-    let written = call.handle.apply_scale(target(call, &name), &mut apply, &options(call, &query)).await;
+    let mut apply = sent.apply(&mut check);
+    let (target, options) = (target(call, &sent.name), options(call, &sent.query));
+    let written = call.handle.apply_scale(target, &mut apply, &options).await;
     respond(call, form, written, warnings)
 }
 

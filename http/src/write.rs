@@ -298,12 +298,22 @@ pub(crate) fn parse_patch(
     }
 }
 
+/// What is not even JSON is told at once; all else that is wrong with a patch only where there is an object to be
+/// patched, as upstream decodes patches to apply them.
+pub(crate) fn told_later<P>(
+    bytes: &[u8],
+    decoded: Result<P, RequestError>,
+) -> Result<Result<P, RequestError>, RequestError> {
+    match decoded {
+        Err(error) if patch::is_malformed_json(bytes) => Err(error),
+        decoded => Ok(decoded),
+    }
+}
+
 /// A patch as it came.
 enum Decoded {
     Plain(Patch),
     Strategic(StrategicPatch, &'static Struct),
-    /// JSON that is no patch.
-    Malformed(RequestError),
 }
 
 impl Decoded {
@@ -313,18 +323,11 @@ impl Decoded {
         go_type: Option<&'static Struct>,
         validation: FieldValidation,
     ) -> Result<Self, RequestError> {
-        let decoded = match (kind, go_type) {
-            (PatchType::Json, _) => Patch::json(bytes, validation).map(Self::Plain),
+        match (kind, go_type) {
             (PatchType::StrategicMerge, Some(of)) => {
                 StrategicPatch::decode(bytes, validation).map(|patch| Self::Strategic(patch, of))
             }
-            (PatchType::Merge | PatchType::StrategicMerge | PatchType::Apply, _) => {
-                Patch::merge(bytes, validation).map(Self::Plain)
-            }
-        };
-        match decoded {
-            Err(error) if !patch::is_malformed_json(bytes) => Ok(Self::Malformed(error)),
-            decoded => decoded,
+            _ => parse_patch(kind, bytes, validation).map(Self::Plain),
         }
     }
 }
@@ -347,14 +350,14 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     wait_for::check(call, query.wait_for)?;
     let bytes: Bytes = plain_body(call, payload).await?;
     let validation = query.field_validation;
-    let patch = Decoded::of(&bytes, kind, go_type, validation)?;
+    let patch = told_later(&bytes, Decoded::of(&bytes, kind, go_type, validation))?;
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
         warnings.clear();
         match &patch {
-            Decoded::Malformed(error) => Err(refused(error.clone())),
-            Decoded::Plain(patch) => patched(cx, patch, old, validation, &name, &mut warnings),
-            Decoded::Strategic(patch, of) => {
+            Err(error) => Err(refused(error.clone())),
+            Ok(Decoded::Plain(patch)) => patched(cx, patch, old, validation, &name, &mut warnings),
+            Ok(Decoded::Strategic(patch, of)) => {
                 let mut object = strategically_patched(cx, patch, of, old, validation, &mut warnings)?;
                 check_name(&object, &name)?;
                 warnings.extend(owner_references::dedup(&mut object, Stage::Patched));

@@ -124,6 +124,29 @@ async fn only_the_replicas_are_written() {
     assert_eq!(after, wanted);
 }
 
+/// As with every other patch (`handlers/patch.go` decodes one to apply it): what is JSON but no patch of its kind is only
+/// told where there is an object.
+#[tokio::test]
+async fn a_malformed_patch_is_told_after_a_missing_object_but_for_what_is_no_json() {
+    let (_server, client) = started().await;
+    let missing = SCALE.replace("/one/", "/none/");
+    let send = async |path: &str, kind: &str, body: &'static str| {
+        let answer = client.request("PATCH", path).body(kind, body).send().await.unwrap();
+        answer.status
+    };
+    for (kind, body) in [
+        ("application/json-patch+json", r#"{"op":"add"}"#),
+        ("application/merge-patch+json", "[]"),
+        ("application/merge-patch+json", "7"),
+    ] {
+        assert_eq!(send(&missing, kind, body).await, 404, "{kind} {body}");
+        assert_eq!(send(SCALE, kind, body).await, 400, "{kind} {body}");
+        for path in [&missing, SCALE] {
+            assert_eq!(send(path, kind, "{").await, 400, "{kind} {path}");
+        }
+    }
+}
+
 /// S-29, S-33
 #[tokio::test]
 async fn a_scale_has_its_objects_revision() {
