@@ -322,6 +322,11 @@ async fn verb(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Fa
             Some(_) => info.method_not_supported().into(),
         });
     }
+    // It has neither Get nor Patch (`FinalizeREST` in `pkg/registry/core/namespace/storage`).
+    if call.subresource() == Some("finalize") && call.spec.registration.is_none() && info.verb != Verb::Update
+    {
+        return Err(RequestError::MethodNotAllowed.into());
+    }
     if call.subresource() == Some("scale") {
         return match info.verb {
             Verb::Update => scale::update(call, payload).await,

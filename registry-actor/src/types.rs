@@ -153,11 +153,8 @@ impl Faces for Views {
     }
 
     fn merge_type(&self, api_version: &str) -> Option<MergeType<'static>> {
-        match Face::ALL.into_iter().find(|face| face.api_version() == api_version)? {
-            // Nobody has published a schema of it.
-            Face::ThirdPartyResource => Some(MergeType::deduced()),
-            known => built_in(known.group(), known.version(), known.kind()),
-        }
+        let face = Face::ALL.into_iter().find(|face| face.api_version() == api_version)?;
+        built_in(face.group(), face.version(), face.kind())
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
