@@ -22,7 +22,7 @@ use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_
 use crate::respond::{Reply, send, start};
 use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::Failure;
-use crate::{RequestError, openapi, version};
+use crate::{RequestError, openapi, snapshot, version};
 
 /// How long a health check may take.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -80,6 +80,9 @@ pub(crate) async fn serve(
     let reads = matches!(request.method().as_str(), "GET" | "HEAD");
     if let ["debug", "actors", rest @ ..] = segments.as_slice() {
         return chaos(state, request, rest, user);
+    }
+    if segments == ["debug", "snapshot"] {
+        return snapshot::serve(state, request, user).await;
     }
     let known = matches!(
         segments.as_slice(),

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::authn::Authenticator;
 use crate::fallback::Fallback;
 use crate::metrics::Metrics;
+use crate::snapshot::{self, Snapshots};
 
 /// How long a request may take, unless its `timeout` says less (kube-apiserver's `--request-timeout`).
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,6 +35,8 @@ pub struct Config {
     pub chaos: Option<ActorTable>,
     /// Who answers what nobody registered; none for 404.
     pub fallback: Option<Arc<dyn Fallback>>,
+    /// What is served at `/debug/snapshot`; none for 404.
+    pub snapshots: Option<Snapshots>,
     /// What the store has written, for `/metrics`; none where the engine does not say.
     pub store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
 }
@@ -46,6 +49,7 @@ pub(crate) struct State {
     pub(crate) object_bytes_max: usize,
     pub(crate) chaos: Option<ActorTable>,
     pub(crate) fallback: Option<Arc<dyn Fallback>>,
+    pub(crate) snapshots: Option<snapshot::Sender>,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
@@ -64,6 +68,7 @@ impl State {
             object_bytes_max: config.object_bytes_max,
             chaos: config.chaos,
             fallback: config.fallback,
+            snapshots: config.snapshots.map(snapshot::Sender::new),
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
             metrics: Metrics::new(config.store_writes),

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::stream::unfold;
+use futures::{Stream, StreamExt as _};
 use http_body_util::{BodyExt as _, Full};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT, WARNING};
 use hyper::{Method, Request, StatusCode};
@@ -17,6 +19,8 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use tokio::time::timeout;
 
 use crate::BoxError;
 use crate::kubeconfig::Access;
@@ -95,9 +99,9 @@ impl Client {
         let body = Bytes::from(body.map(Value::to_vec).unwrap_or_default());
         let mut tries = 1;
         loop {
-            let (pause, answer) = tokio::time::timeout(ANSWER_LIMIT, self.once(&method, path, body.clone()))
+            let (pause, answer) = timeout(ANSWER_LIMIT, self.once(&method, path, body.clone()))
                 .await
-                .map_err(|_| format!("{}: no answer within {ANSWER_LIMIT:?}", self.origin))?
+                .map_err(|_| self.no_answer())?
                 .map_err(|e| format!("{}: {}", self.origin, with_causes(e.as_ref())))?;
             let is_busy = matches!(answer.status.as_u16(), 429 | 503);
             match pause.filter(|_| is_busy && tries < TRIES) {
@@ -110,6 +114,49 @@ impl Client {
         }
     }
 
+    /// The body of a GET, piece by piece.
+    ///
+    /// # Errors
+    /// No HTTP answer, or another than 200; in the stream: it breaks off.
+    pub(crate) async fn stream(
+        &self,
+        path: &str,
+    ) -> Result<impl Stream<Item = Result<Bytes, BoxError>> + use<>, BoxError> {
+        let request = self.request(&Method::GET, path).header(ACCEPT, "*/*").body(Full::default())?;
+        let failed = |e: &(dyn std::error::Error + 'static)| format!("{}: {}", self.origin, with_causes(e));
+        let response = timeout(ANSWER_LIMIT, self.inner.request(request)).await;
+        let response = response.map_err(|_| self.no_answer())?.map_err(|error| failed(&error))?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            let body = response.into_body().collect().await?.to_bytes();
+            let body = json::parse(&body).unwrap_or_default();
+            return Err(Answer { status, body, warnings: Vec::new() }.message().into());
+        }
+        let late = self.no_answer();
+        Ok(unfold(Some((response.into_body().into_data_stream(), late)), |state| async {
+            let (mut body, late) = state?;
+            match timeout(ANSWER_LIMIT, body.next()).await {
+                Ok(Some(Ok(chunk))) => Some((Ok(chunk), Some((body, late)))),
+                Ok(Some(Err(error))) => Some((Err(with_causes(&error).into()), None)),
+                Ok(None) => None,
+                Err(_) => Some((Err(late.into()), None)),
+            }
+        }))
+    }
+
+    fn no_answer(&self) -> String {
+        format!("{}: no answer within {ANSWER_LIMIT:?}", self.origin)
+    }
+
+    fn request(&self, method: &Method, path: &str) -> hyper::http::request::Builder {
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
+        let request = request.header(USER_AGENT, concat!("kindom/", env!("CARGO_PKG_VERSION")));
+        match &self.authorization {
+            Some(authorization) => request.header(AUTHORIZATION, authorization),
+            None => request,
+        }
+    }
+
     /// The answer, and in how many seconds the server wants to be asked again.
     async fn once(
         &self,
@@ -117,17 +164,11 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<(Option<u64>, Answer), BoxError> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
-        if let Some(authorization) = &self.authorization {
-            request = request.header(AUTHORIZATION, authorization);
-        }
+        let mut request = self.request(method, path);
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        let request = request
-            .header(ACCEPT, "application/json")
-            .header(USER_AGENT, concat!("kindom/", env!("CARGO_PKG_VERSION")))
-            .body(Full::new(body))?;
+        let request = request.header(ACCEPT, "application/json").body(Full::new(body))?;
         let response = self.inner.request(request).await?;
         let status = response.status();
         let pause = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());

@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kindom_registry_actor::Feature;
 
+use crate::snapshot::Place;
+
 /// A Kubernetes-style API server for types that are registered at run time.
 #[derive(Debug, Parser)]
 #[command(name = "kindom", version, about)]
@@ -30,6 +32,103 @@ pub(crate) enum Command {
     /// What a server sets (uid, resourceVersion and so on) is left out. What is there already with the same content is
     /// unchanged; so it can be repeated. Owner references follow owners that are imported with what they own.
     Import(Import),
+    /// Saves everything that is stored to a file, checks it, and makes it a store again.
+    #[command(subcommand)]
+    Snapshot(Snapshot),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Snapshot {
+    /// Writes everything that is stored to a file, as of one revision.
+    ///
+    /// By default from the running server that the kubeconfig names, for whom writes go on meanwhile; the user must be
+    /// in group system:masters. With --data-dir from a folder that no server has open.
+    Save(SnapshotSave),
+    /// Reads a whole file, and says what is wrong with it and where.
+    Verify(SnapshotVerify),
+    /// Makes a file an empty folder's store again, with the same resourceVersions.
+    Restore(SnapshotRestore),
+    /// Copies everything from one store to another, which must be empty, and compares them.
+    ///
+    /// No server may be running on either.
+    Copy(SnapshotCopy),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotSave {
+    /// The file to write; one that is there is replaced once the new one is whole.
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) store: StoreFlags,
+    /// The file that says how to reach the server; by default $KUBECONFIG, or ~/.kube/config.
+    #[arg(long, conflicts_with = "data_dir")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context; by default its current one.
+    #[arg(long, conflicts_with = "data_dir")]
+    pub(crate) context: Option<String>,
+    /// The server's URL, instead of the kubeconfig's.
+    #[arg(short, long, conflicts_with = "data_dir")]
+    pub(crate) server: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotVerify {
+    /// The file to read.
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotRestore {
+    /// The file to read.
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) store: StoreFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotCopy {
+    /// Where from: a folder, as serve's --data-dir.
+    #[arg(long)]
+    pub(crate) from: String,
+    /// Where to, likewise.
+    #[arg(long)]
+    pub(crate) to: String,
+}
+
+impl SnapshotCopy {
+    /// # Errors
+    /// It names no place.
+    pub(crate) fn from(&self) -> Result<Place, String> {
+        place(&self.from)
+    }
+
+    /// # Errors
+    /// It names no place.
+    pub(crate) fn to(&self) -> Result<Place, String> {
+        place(&self.to)
+    }
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    if text.is_empty() { Err("which folder?".to_owned()) } else { Ok(Place::Folder(text.into())) }
+}
+
+/// A store that no server has open.
+#[derive(Debug, Args)]
+pub(crate) struct StoreFlags {
+    /// The folder that the store is in, as serve's.
+    #[arg(long)]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+impl StoreFlags {
+    /// None if nothing was said.
+    ///
+    /// # Errors
+    /// Two were said.
+    pub(crate) fn place(&self) -> Result<Option<Place>, String> {
+        Ok(self.data_dir.clone().map(Place::Folder))
+    }
 }
 
 #[derive(Debug, Args)]

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::Clock;
+use kindom_storage::snapshot::Holds;
 use kindom_storage::{Revision, Storage};
 
-/// Compacts for ever.
-pub(crate) async fn keep(storage: Arc<dyn Storage>, clock: Clock, interval: Duration) {
+/// Compacts for ever, as far as those who still read allow.
+pub(crate) async fn keep(storage: Arc<dyn Storage>, holds: Holds, clock: Clock, interval: Duration) {
     let step = (interval / STEPS).max(Duration::from_secs(1));
     let mut seen = VecDeque::new();
     loop {
         clock.sleep(step).await;
         if let Some(revision) = due(&mut seen, storage.published())
-            && let Err(error) = storage.compact(revision).await
+            && let Err(error) = storage.compact(holds.allow(revision)).await
         {
             tracing::warn!(%error, "history was not compacted");
         }

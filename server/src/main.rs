@@ -1,4 +1,5 @@
-//! The binary `kindom`: flags, threads, wiring, and an end in order; and the two commands that help to move to it.
+//! The binary `kindom`: flags, threads, wiring, and an end in order; and the commands that help to move to it and to
+//! keep what it holds.
 
 mod client;
 mod convert;
@@ -9,6 +10,7 @@ mod kubeconfig;
 mod manifests;
 mod pki;
 mod serve;
+mod snapshot;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
         Command::Serve(options) => return serve(&options),
         Command::Convert(options) => convert::run(&options),
         Command::Import(options) => import::run(&options),
+        Command::Snapshot(command) => snapshot::run(&command),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

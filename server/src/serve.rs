@@ -12,16 +12,18 @@ use kindom_finalizer_actor::{
     FinalizerHandle, STANDARD_NAMESPACES, StorageVersionHandle, namespaces, standard_namespace,
 };
 use kindom_http::authn::{Authenticator, Tokens, server_config};
-use kindom_http::{Config, serve};
+use kindom_http::{Config, Snapshots, serve};
 use kindom_registry_actor::{RegistryHandle, custom_resource_definitions_without, third_party_resources};
 use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, SERVER, Target, WriteError, WriteOptions};
-use kindom_storage::{Embedded, EmbeddedOptions, Limits, Storage};
+use kindom_storage::snapshot::Holds;
+use kindom_storage::{Embedded, EmbeddedOptions, EmbeddedRestore, Limits, Storage};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::BoxError;
 use crate::flags::{AuthorizationMode, Serve};
 use crate::history;
 use crate::pki::{Pki, host_name, read_certificates, read_private_key, server_url, serving_names};
+use crate::snapshot::{prefixes, store_of};
 
 /// What keys of our own start with that are no object's (design, "Storage").
 const LEDGER: &str = "/kindom/registry/claims/";
@@ -35,13 +37,19 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     let AuthorizationMode::AlwaysAllow = options.authorization_mode;
     std::fs::create_dir_all(&options.data_dir)
         .map_err(|e| format!("--data-dir {}: {e}", options.data_dir.display()))?;
+    let store = store_of(&options.data_dir);
+    if let Some(left) = EmbeddedRestore::unfinished(&store) {
+        return Err(format!(
+            "a restore of {} was begun and not finished: run it again, or remove {} to do without it",
+            options.data_dir.display(),
+            left.display()
+        )
+        .into());
+    }
     // First of all, as it locks the folder.
     let limits =
         Limits { value_bytes_max: options.max_object_bytes.saturating_add(VALUE_SLACK), ..Limits::default() };
-    let storage = Embedded::open(
-        options.data_dir.join("store"),
-        EmbeddedOptions { limits, ..EmbeddedOptions::default() },
-    )?;
+    let storage = Embedded::open(store, EmbeddedOptions { limits, ..EmbeddedOptions::default() })?;
     let pki = Pki::load_or_create(
         &options.data_dir.join("pki"),
         &serving_names(options.bind_address, host_name().as_deref()),
@@ -51,13 +59,12 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
 
 async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), BoxError> {
     let storage: Arc<dyn Storage> = Arc::new(engine.clone());
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let entropy = Entropy::system()?;
     let supervisor = Supervisor::new(ActorTable::new(), entropy.fork());
     let deps = Arc::new(Deps {
         storage: Arc::clone(&storage),
         supervisor: supervisor.clone(),
-        arbiters: Arbiters::new(cores)?,
+        arbiters: Arbiters::new(cores())?,
         clock: Clock::system(),
         entropy,
     });
@@ -75,10 +82,13 @@ async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), Box
         migrator.then(|| StorageVersionHandle::start(&registry, &registrations)).transpose()?;
     make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
     registry.fresh(Deadline::after(START)).await?;
-    let history = history::keep(Arc::clone(&storage), deps.clock.clone(), options.etcd_compaction_interval);
+    let holds = Holds::default();
+    let interval = options.etcd_compaction_interval;
+    let history = history::keep(Arc::clone(&storage), holds.clone(), deps.clock.clone(), interval);
     let history = tokio::spawn(history);
+    let snapshots = Snapshots { prefixes: prefixes(), holds };
 
-    let running = listen(options, pki, registry, namespaces, engine, &supervisor, cores)?;
+    let running = listen(options, pki, registry, namespaces, engine, snapshots, &supervisor)?;
     let url = server_url(running.address);
     let kubeconfig = kubeconfig(options, pki, &url)?;
     let mut out = std::io::stdout();
@@ -105,14 +115,19 @@ async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), Box
     Ok(served?)
 }
 
+/// How many threads there are of each kind.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn listen(
     options: &Serve,
     pki: &Pki,
     registry: RegistryHandle,
     namespaces: ResourceHandle,
     engine: Embedded,
+    snapshots: Snapshots,
     supervisor: &Supervisor,
-    workers: usize,
 ) -> Result<kindom_http::Running, BoxError> {
     let mut authorities = vec![pki.authority()];
     if let Some(file) = &options.client_ca_file {
@@ -131,10 +146,11 @@ fn listen(
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
         fallback: None,
+        snapshots: Some(snapshots),
         store_writes: Some(Box::new(move || engine.write_counts())),
     };
     let address = SocketAddr::new(options.bind_address, options.secure_port);
-    Ok(serve(address, tls, workers, config)?)
+    Ok(serve(address, tls, cores(), config)?)
 }
 
 /// Writes the administrator's kubeconfig, and gives back its absolute path.

@@ -25,13 +25,14 @@ mod limits;
 mod local;
 mod memory;
 mod model;
+pub mod snapshot;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod vfs;
 mod watch;
 
 pub use contract::{Storage, StorageFuture};
-pub use embedded::{Embedded, EmbeddedOptions, WriteCounts};
+pub use embedded::{Embedded, EmbeddedOptions, EmbeddedRestore, WriteCounts};
 pub use error::{Applied, StorageError};
 pub use limits::Limits;
 pub use memory::Memory;

@@ -71,6 +71,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<ConflictHandle>, 
         object_bytes_max: 1 << 20,
         chaos: None,
         fallback,
+        snapshots: None,
         store_writes: None,
     };
     let address: SocketAddr = "127.0.0.1:0".parse().unwrap();

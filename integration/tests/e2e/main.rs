@@ -41,6 +41,7 @@ mod replay;
 mod requirements;
 mod scale;
 mod sessions;
+mod snapshots;
 mod simulation;
 mod start;
 mod status;

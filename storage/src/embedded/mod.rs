@@ -27,6 +27,7 @@ mod mark;
 mod pack;
 mod queue;
 mod recover;
+mod restore;
 mod segment;
 mod writer;
 
@@ -44,6 +45,7 @@ use tokio::sync::oneshot;
 use self::frame::FrameBuilder;
 use self::pack::{Packer, Packing};
 use self::queue::{Queue, Request};
+pub use self::restore::EmbeddedRestore;
 use self::segment::{Segments, unusable};
 use self::writer::{ALLOCATE_BYTES, Writer};
 use crate::local::Local;

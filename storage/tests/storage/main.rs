@@ -7,6 +7,7 @@ mod damage;
 mod kill;
 mod model;
 mod power_cut;
+mod snapshots;
 mod support;
 
 mod memory_conforms {

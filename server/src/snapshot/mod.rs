@@ -1,0 +1,211 @@
+//! `kindom snapshot`: everything that is stored, saved to a file, checked, and made a store again.
+//!
+//! **Flow.** What is saved is a cut: all keys as of one revision, whatever is written meanwhile. It comes from a running
+//! server, or from a store that no server has open. The file is written under another name, read back, and only then
+//! gets its own. A restore reads the whole file once before it touches anything.
+//!
+//! **Guarantees.** A file that has its name was whole on the disk. A folder is restored whole or not at all. After a copy
+//! both sides were read and found equal.
+
+mod place;
+mod progress;
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _, pin_mut};
+use kindom_storage::snapshot::{Content, Cut, Header, Reader, Verdict, stream, verify};
+use kindom_storage::{KeyValue, Revision, Storage};
+
+use crate::BoxError;
+use crate::client::Client;
+use crate::flags::Snapshot;
+use crate::kubeconfig::Access;
+use place::Target;
+pub(crate) use place::{Place, store_of};
+use progress::{Progress, Unit};
+
+/// What the keys of a snapshot start with: objects, and who holds which name. Leases and markers belong to a store.
+const PREFIXES: [&str; 2] = ["/kindom/registry/claims/", "/registry/"];
+
+/// [`PREFIXES`], for whoever takes a cut.
+pub(crate) fn prefixes() -> Vec<Bytes> {
+    PREFIXES.iter().map(|prefix| Bytes::from_static(prefix.as_bytes())).collect()
+}
+
+/// Does what is asked, and tells what it did.
+///
+/// # Errors
+/// One line that says what is wrong. Files and stores are then as they were, unless it says otherwise.
+pub(crate) fn run(command: &Snapshot) -> Result<(), BoxError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let told = runtime.block_on(async {
+        match command {
+            Snapshot::Save(options) => match options.store.place()? {
+                Some(place) => save_store(&place, &options.file).await,
+                None => {
+                    let access = Access::load(
+                        options.kubeconfig.as_deref(),
+                        options.context.as_deref(),
+                        options.server.as_deref(),
+                    )?;
+                    let answer = Client::new(&access)?.stream("/debug/snapshot").await?;
+                    save(answer, &options.file).await
+                }
+            },
+            Snapshot::Verify(options) => check(&options.file).map(|(header, content)| {
+                format!("{} is whole: {}", options.file.display(), describe(header.revision, &content))
+            }),
+            Snapshot::Restore(options) => {
+                let place = options.store.place()?.ok_or("restore to where? give --data-dir")?;
+                restore(&options.file, &place).await
+            }
+            Snapshot::Copy(options) => copy(&options.from()?, &options.to()?).await,
+        }
+    })?;
+    writeln!(std::io::stdout(), "{told}")?;
+    Ok(())
+}
+
+fn describe(revision: Revision, content: &Content) -> String {
+    let (keys, bytes) = (content.keys(), progress::bytes(content.bytes()));
+    format!("revision {revision}, {keys} keys, {bytes}, contents sha256:{}", content.hash())
+}
+
+async fn save_store(place: &Place, file: &Path) -> Result<String, BoxError> {
+    let store = place.open().await?;
+    let cut = Cut::begin(Arc::clone(&store), prefixes(), None).await?;
+    let saved = save(stream(cut).map(|chunk| chunk.map_err(BoxError::from)), file).await;
+    store.close().await?;
+    saved
+}
+
+/// Writes a snapshot to a file, which is there when it is whole.
+async fn save(chunks: impl Stream<Item = Result<Bytes, BoxError>>, file: &Path) -> Result<String, BoxError> {
+    let mut name = file.file_name().ok_or("a snapshot needs a file name")?.to_owned();
+    name.push(".partial");
+    let temporary = Temporary(file.with_file_name(name));
+    let named = |error: std::io::Error| format!("{}: {error}", temporary.0.display());
+    let mut out = BufWriter::new(File::create(&temporary.0).map_err(named)?);
+    let mut progress = Progress::new("saving", Unit::Bytes, None);
+    pin_mut!(chunks);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk?;
+        out.write_all(&chunk).map_err(named)?;
+        progress.add(chunk.len() as u64);
+    }
+    out.flush().map_err(named)?;
+    out.get_ref().sync_all().map_err(named)?;
+    drop(progress);
+    // What is on the disk counts, and a server that broke off says so by not ending.
+    let (header, content) = check(&temporary.0).map_err(|error| format!("nothing was saved: {error}"))?;
+    fs::rename(&temporary.0, file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(format!("saved {}: {}", file.display(), describe(header.revision, &content)))
+}
+
+/// Removes the file when it is no longer needed; after it was renamed there is none.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // It may have its name by now.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// Everything that is wrong with it, a line each.
+fn check(file: &Path) -> Result<(Header, Content), BoxError> {
+    let input = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut progress = Progress::new("checking", Unit::Bytes, input.metadata().ok().map(|data| data.len()));
+    let Verdict { header, content, damages, more } = verify(input, |read| progress.set(read));
+    drop(progress);
+    match header {
+        Some(header) if damages.is_empty() => Ok((header, content)),
+        _ => {
+            let mut told = format!("{} is damaged", file.display());
+            for damage in &damages {
+                told.push_str(&format!("\n  {damage}"));
+            }
+            if more > 0 {
+                told.push_str(&format!("\n  and {more} more"));
+            }
+            Err(told.into())
+        }
+    }
+}
+
+async fn restore(file: &Path, place: &Place) -> Result<String, BoxError> {
+    let (_, content) = check(file)?;
+    let mut target = Target::begin(place).await?;
+    let input = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut progress = Progress::new("restoring", Unit::Bytes, input.metadata().ok().map(|data| data.len()));
+    let mut reader = Reader::open(input)?;
+    let revision = reader.header().revision;
+    let mut page = Vec::new();
+    loop {
+        let next = reader.next_key()?;
+        page.extend(next.clone());
+        if next.is_none() || page.len() == place::PAGE {
+            target.add(std::mem::take(&mut page)).await?;
+            progress.set(reader.offset());
+        }
+        if next.is_none() {
+            break;
+        }
+    }
+    drop(progress);
+    let reached = target.finish(revision, &content).await?;
+    Ok(format!("restored {place} from {}: {}", file.display(), describe(reached, &content)))
+}
+
+async fn copy(from: &Place, to: &Place) -> Result<String, BoxError> {
+    if from == to {
+        return Err("--from and --to are the same store".into());
+    }
+    let mut target = Target::begin(to).await?;
+    let source = from.open().await?;
+    let mut cut = Cut::begin(Arc::clone(&source), prefixes(), None).await?;
+    let revision = cut.header().revision;
+    let mut progress = Progress::new("copying", Unit::Keys, Some(cut.count().await?));
+    let mut content = Content::default();
+    while let Some(page) = cut.next_page().await? {
+        page.iter().for_each(|kv| content.add(kv));
+        progress.add(page.len() as u64);
+        target.add(page).await?;
+    }
+    drop((progress, cut));
+    let reached = target.finish(revision, &content).await?;
+    let now = Cut::begin(Arc::clone(&source), prefixes(), None).await?.header().revision;
+    source.close().await?;
+    let mut told =
+        format!("copied {from} to {to}; both were read and are equal: {}", describe(reached, &content));
+    if now != revision {
+        told.push_str(&format!(
+            "\nwhat was copied is revision {revision} of {from}, which is at revision {now} by now: if a server still \
+             writes there, that is not in the copy"
+        ));
+    }
+    Ok(told)
+}
+
+/// What a store holds now, and at which revision.
+async fn content_of(store: &Arc<dyn Storage>) -> Result<(Revision, Content), BoxError> {
+    let mut cut = Cut::begin(Arc::clone(store), prefixes(), None).await?;
+    let mut progress = Progress::new("comparing", Unit::Keys, Some(cut.count().await?));
+    let mut content = Content::default();
+    while let Some(page) = cut.next_page().await? {
+        page.iter().for_each(|kv: &KeyValue| content.add(kv));
+        progress.add(page.len() as u64);
+    }
+    Ok((cut.header().revision, content))
+}

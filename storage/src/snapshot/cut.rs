@@ -1,0 +1,156 @@
+//! Reading a store at one revision.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::Stream;
+use futures::stream::unfold;
+
+use super::format::{Encoder, Header};
+use super::holds::{Hold, Holds};
+use crate::{Key, KeyRange, KeyValue, RangeRequest, Storage, StorageError};
+
+/// So many keys are looked up at once. Engines count what is behind a page, which costs more than the page.
+const KEYS: usize = 8192;
+/// A page of values is as long as the one before says that these bytes take, but at most so long: objects differ a
+/// thousandfold.
+const PAGE_BYTES: usize = 1 << 20;
+const PAGE_KEYS_MAX: usize = 128;
+
+/// All keys of some prefixes at one revision, in order.
+///
+/// # Errors
+/// [`StorageError::Compacted`] from any call if history was compacted past the revision: what was read before is no
+/// snapshot then.
+pub struct Cut {
+    storage: Arc<dyn Storage>,
+    header: Header,
+    /// What is not yet looked up.
+    ranges: VecDeque<KeyRange>,
+    /// What is looked up and not yet read.
+    keys: VecDeque<Key>,
+    page: usize,
+    _hold: Option<Hold>,
+}
+
+impl Cut {
+    /// Everything under these prefixes, none of which is part of another, as of now. Until the cut is dropped, `holds`
+    /// keep its history, where whoever compacts asks them.
+    ///
+    /// # Errors
+    /// Those of [`Storage::range`].
+    pub async fn begin(
+        storage: Arc<dyn Storage>,
+        mut prefixes: Vec<Bytes>,
+        holds: Option<&Holds>,
+    ) -> Result<Self, StorageError> {
+        prefixes.sort();
+        let first = prefixes.first().cloned().unwrap_or_default();
+        let now = RangeRequest { limit: Some(1), keys_only: true, ..RangeRequest::prefix(&first) };
+        let revision = storage.range(now).await?.revision;
+        let hold = holds.map(|holds| holds.hold(revision));
+        let ranges = prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect();
+        let header = Header { revision, prefixes };
+        Ok(Self { storage, header, ranges, keys: VecDeque::new(), page: 1, _hold: hold })
+    }
+
+    /// What it is of.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// How many keys it has.
+    ///
+    /// # Errors
+    /// See [`Cut`].
+    pub async fn count(&self) -> Result<u64, StorageError> {
+        let mut count = 0;
+        for prefix in &self.header.prefixes {
+            let request = RangeRequest { limit: Some(1), ..self.request(KeyRange::prefix(prefix), true) };
+            count += self.storage.range(request).await?.count as u64;
+        }
+        Ok(count)
+    }
+
+    /// The next keys with their values; none at the end.
+    ///
+    /// # Errors
+    /// See [`Cut`].
+    pub async fn next_page(&mut self) -> Result<Option<Vec<KeyValue>>, StorageError> {
+        while self.keys.is_empty() {
+            let Some(range) = self.ranges.pop_front() else { return Ok(None) };
+            self.look_up(range).await?;
+        }
+        let keys: Vec<Key> = self.keys.drain(..self.page.min(self.keys.len())).collect();
+        let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return Ok(None) };
+        let range = KeyRange { start: first.clone(), end: Some(after(last)) };
+        let found = self.storage.range(self.request(range, false)).await?.kvs;
+        if !found.iter().map(|kv| &kv.key).eq(&keys) {
+            // A revision does not change; whoever answers so is not to be trusted with a backup.
+            let (at, revision) = (first, self.header.revision);
+            return Err(StorageError::Corrupt(format!(
+                "the store answered differently of revision {revision} when asked again, from {at} on"
+            )));
+        }
+        let bytes: usize = found.iter().map(|kv| kv.value.len()).sum();
+        let each = (bytes / found.len().max(1)).max(1);
+        self.page = (PAGE_BYTES / each).clamp(1, PAGE_KEYS_MAX);
+        Ok(Some(found))
+    }
+
+    async fn look_up(&mut self, range: KeyRange) -> Result<(), StorageError> {
+        let request = RangeRequest { limit: Some(KEYS), ..self.request(range.clone(), true) };
+        let found = self.storage.range(request).await?;
+        self.keys = found.kvs.into_iter().map(|kv| kv.key).collect();
+        if let Some(last) = self.keys.back().filter(|_| self.keys.len() < found.count) {
+            self.ranges.push_front(KeyRange { start: after(last), end: range.end });
+        }
+        Ok(())
+    }
+
+    fn request(&self, range: KeyRange, keys_only: bool) -> RangeRequest {
+        RangeRequest { range, limit: None, revision: Some(self.header.revision), keys_only }
+    }
+}
+
+/// The first key after this one.
+fn after(key: &Key) -> Key {
+    let mut bytes = key.as_bytes().to_vec();
+    bytes.push(0);
+    Key::new(bytes)
+}
+
+/// A cut as the bytes of a snapshot. After an error nothing more comes, and what came has no end: a [`Reader`] refuses it.
+///
+/// [`Reader`]: super::Reader
+pub fn stream(cut: Cut) -> impl Stream<Item = Result<Bytes, StorageError>> + Send {
+    enum State {
+        Begin(Cut),
+        Pages(Cut, Encoder),
+        Ended,
+    }
+    unfold(State::Begin(cut), |state| async {
+        let mut out = Vec::new();
+        let (result, next) = match state {
+            State::Begin(cut) => {
+                let encoder = Encoder::begin(cut.header(), &mut out);
+                (Ok(()), State::Pages(cut, encoder))
+            }
+            State::Pages(mut cut, mut encoder) => match cut.next_page().await {
+                Ok(Some(page)) => {
+                    page.iter().for_each(|kv| encoder.add(kv, &mut out));
+                    (Ok(()), State::Pages(cut, encoder))
+                }
+                Ok(None) => {
+                    encoder.finish(&mut out);
+                    (Ok(()), State::Ended)
+                }
+                Err(error) => (Err(error), State::Ended),
+            },
+            State::Ended => return None,
+        };
+        Some((result.map(|()| Bytes::from(out)), next))
+    })
+}
