@@ -114,9 +114,11 @@ fn read(error: ReadError, resource: &GroupResource) -> Status {
         ReadError::Storage(
             StorageError::Unavailable { reason, .. } | StorageError::ReadOnly { reason, .. },
         ) => unavailable(reason),
-        ReadError::Storage(error @ (StorageError::TooLarge { .. } | StorageError::Corrupt(_))) => {
-            Status::internal_error(error)
-        }
+        ReadError::Storage(
+            error @ (StorageError::TooLarge { .. }
+            | StorageError::RequestTooLarge { .. }
+            | StorageError::Corrupt(_)),
+        ) => Status::internal_error(error),
         ReadError::Undecodable(why) => plain_internal(why),
     }
 }
@@ -176,6 +178,7 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
         WriteError::TooLarge { bytes, limit } => {
             Status::request_entity_too_large(format!("the object has {bytes} bytes, the limit is {limit}"))
         }
+        WriteError::RequestTooLarge(what) => Status::request_entity_too_large(what),
         WriteError::Patch(status) => *status,
         WriteError::Internal(message) => plain_internal(message),
         WriteError::Busy => busy(),

@@ -122,6 +122,9 @@ pub enum WriteError {
         /// The limit.
         limit: usize,
     },
+    /// What would be written is larger than the server behind the store takes; in its words.
+    #[error("{0}")]
+    RequestTooLarge(String),
     /// A patch can't be applied; the caller's own error, carried through.
     #[error("the patch does not apply")]
     Patch(Box<kindom_api::status::Status>),
@@ -151,6 +154,7 @@ impl From<StorageError> for WriteError {
             }
             StorageError::Busy => Self::Busy,
             StorageError::TooLarge { bytes, limit, .. } => Self::TooLarge { bytes, limit },
+            StorageError::RequestTooLarge { .. } => Self::RequestTooLarge(error.to_string()),
             StorageError::ReadOnly { .. } | StorageError::Unavailable { .. } => {
                 Self::Unavailable(error.to_string())
             }

@@ -361,7 +361,9 @@ impl ResourceHandle {
                 self.after_lost_race(rules, compare, options.deadline).await?;
                 Ok(Tried::Lost)
             }
-            Err(error @ WriteError::TooLarge { .. }) => Ok(Tried::TooLarge(error)),
+            Err(error @ (WriteError::TooLarge { .. } | WriteError::RequestTooLarge(_))) => {
+                Ok(Tried::TooLarge(error))
+            }
             Err(WriteError::Unknown) => {
                 // Nobody else has the uid. Somebody may have changed the object since.
                 let ours = |found: &StoredObject| found.uid() == new.uid;
@@ -481,7 +483,9 @@ impl ResourceHandle {
                 self.after_lost_race(rules, compare, options.deadline).await?;
                 Ok(Tried::Lost)
             }
-            Err(error @ WriteError::TooLarge { .. }) => Ok(Tried::TooLarge(error)),
+            Err(error @ (WriteError::TooLarge { .. } | WriteError::RequestTooLarge(_))) => {
+                Ok(Tried::TooLarge(error))
+            }
             Err(WriteError::Unknown) if !deleted => {
                 let found = self.proof(current.key(), is_later(current, &planned), options.deadline).await?;
                 Ok(done(planned, found.revision()))

@@ -207,6 +207,21 @@ pub(crate) struct Serve {
     /// Who may do what: AlwaysAllow lets every authenticated user do everything.
     #[arg(long, value_enum, default_value_t = AuthorizationMode::AlwaysAllow)]
     pub(crate) authorization_mode: AuthorizationMode,
+    /// The servers of an etcd cluster that is the store, instead of a folder here: URLs, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "URL,...")]
+    pub(crate) etcd_servers: Vec<String>,
+    /// What keys in etcd start with.
+    #[arg(long, default_value = "/registry", requires = "etcd_servers", value_parser = etcd_prefix)]
+    pub(crate) etcd_prefix: String,
+    /// The authorities that etcd's certificates come from, PEM.
+    #[arg(long, requires = "etcd_servers")]
+    pub(crate) etcd_cafile: Option<PathBuf>,
+    /// The certificate to show to etcd, PEM.
+    #[arg(long, requires = "etcd_keyfile")]
+    pub(crate) etcd_certfile: Option<PathBuf>,
+    /// The key of --etcd-certfile, PEM.
+    #[arg(long, requires = "etcd_certfile")]
+    pub(crate) etcd_keyfile: Option<PathBuf>,
     /// The largest object, encoded, in bytes.
     #[arg(long, default_value_t = 1_572_864)]
     pub(crate) max_object_bytes: usize,
@@ -261,6 +276,18 @@ fn feature_gates(text: &str) -> Result<FeatureGates, String> {
     Ok(gates)
 }
 
+/// `/registry` or `registry/`, as `/registry` (apiserver `storage/etcd3/store.go`, `New`; 1.37).
+fn etcd_prefix(text: &str) -> Result<String, String> {
+    let path = text.trim_matches('/');
+    if path.is_empty() || path.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+        return Err(format!("{text:?} is no path"));
+    }
+    if path.split('/').next() == Some("kindom") {
+        return Err("keys under /kindom are kindom's own".to_owned());
+    }
+    Ok(format!("/{path}"))
+}
+
 /// A whole number of seconds, minutes or hours: `90s`, `5m`, `1h`.
 fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration such as 90s, 5m or 1h");
@@ -278,6 +305,15 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn etcd_prefixes_are_paths() {
+        assert_eq!(etcd_prefix("/registry"), Ok("/registry".to_owned()));
+        assert_eq!(etcd_prefix("a/b/"), Ok("/a/b".to_owned()));
+        for wrong in ["", "/", "/a//b", "../a", "/kindom", "kindom/a"] {
+            assert!(etcd_prefix(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_have_a_unit() {

@@ -3,6 +3,7 @@
 
 mod client;
 mod convert;
+mod etcd;
 mod flags;
 mod history;
 mod import;

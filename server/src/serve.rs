@@ -16,14 +16,14 @@ use kindom_http::{Config, Snapshots, serve};
 use kindom_registry_actor::{RegistryHandle, custom_resource_definitions_without, third_party_resources};
 use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, SERVER, Target, WriteError, WriteOptions};
 use kindom_storage::snapshot::Holds;
-use kindom_storage::{Embedded, EmbeddedOptions, EmbeddedRestore, Limits, Storage};
+use kindom_storage::{Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Limits, Storage, WriteCounts};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::BoxError;
 use crate::flags::{AuthorizationMode, Serve};
-use crate::history;
 use crate::pki::{Pki, host_name, read_certificates, read_private_key, server_url, serving_names};
 use crate::snapshot::{prefixes, store_of};
+use crate::{etcd, history};
 
 /// What keys of our own start with that are no object's (design, "Storage").
 const LEDGER: &str = "/kindom/registry/claims/";
@@ -37,6 +37,22 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     let AuthorizationMode::AlwaysAllow = options.authorization_mode;
     std::fs::create_dir_all(&options.data_dir)
         .map_err(|e| format!("--data-dir {}: {e}", options.data_dir.display()))?;
+    let limits =
+        Limits { value_bytes_max: options.max_object_bytes.saturating_add(VALUE_SLACK), ..Limits::default() };
+    let store = if options.etcd_servers.is_empty() {
+        Store::Embedded(embedded(options, limits)?)
+    } else {
+        Store::Etcd(Box::new(etcd::options(options, limits)?))
+    };
+    let pki = Pki::load_or_create(
+        &options.data_dir.join("pki"),
+        &serving_names(options.bind_address, host_name().as_deref()),
+    )?;
+    run_system(serving(options, store, &pki))?
+}
+
+/// Opens the store of the folder; first of all, as it locks it.
+fn embedded(options: &Serve, limits: Limits) -> Result<Embedded, BoxError> {
     let store = store_of(&options.data_dir);
     if let Some(left) = EmbeddedRestore::unfinished(&store) {
         return Err(format!(
@@ -46,19 +62,33 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
         )
         .into());
     }
-    // First of all, as it locks the folder.
-    let limits =
-        Limits { value_bytes_max: options.max_object_bytes.saturating_add(VALUE_SLACK), ..Limits::default() };
-    let storage = Embedded::open(store, EmbeddedOptions { limits, ..EmbeddedOptions::default() })?;
-    let pki = Pki::load_or_create(
-        &options.data_dir.join("pki"),
-        &serving_names(options.bind_address, host_name().as_deref()),
-    )?;
-    run_system(serving(options, storage, &pki))?
+    Ok(Embedded::open(store, EmbeddedOptions { limits, ..EmbeddedOptions::default() })?)
 }
 
-async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), BoxError> {
-    let storage: Arc<dyn Storage> = Arc::new(engine.clone());
+/// Where the objects are.
+enum Store {
+    Embedded(Embedded),
+    Etcd(Box<EtcdOptions>),
+}
+
+type WriteCounter = Box<dyn Fn() -> WriteCounts + Send + Sync>;
+
+impl Store {
+    /// What it is, once it answers; and what it has written, if it counts that.
+    async fn open(self) -> Result<(Arc<dyn Storage>, Option<WriteCounter>), BoxError> {
+        match self {
+            Self::Embedded(store) => {
+                let counted = store.clone();
+                Ok((Arc::new(store), Some(Box::new(move || counted.write_counts()))))
+            }
+            Self::Etcd(options) => Ok((Arc::new(etcd::open(*options).await?), None)),
+        }
+    }
+}
+
+async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxError> {
+    let embedded = matches!(store, Store::Embedded(_));
+    let (storage, store_writes) = store.open().await?;
     let entropy = Entropy::system()?;
     let supervisor = Supervisor::new(ActorTable::new(), entropy.fork());
     let deps = Arc::new(Deps {
@@ -83,12 +113,14 @@ async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), Box
     make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
     registry.fresh(Deadline::after(START)).await?;
     let holds = Holds::default();
-    let interval = options.etcd_compaction_interval;
-    let history = history::keep(Arc::clone(&storage), holds.clone(), deps.clock.clone(), interval);
-    let history = tokio::spawn(history);
+    // The replicas on etcd agree on who compacts; the engine does that.
+    let history = embedded.then(|| {
+        let every = options.etcd_compaction_interval;
+        tokio::spawn(history::keep(Arc::clone(&storage), holds.clone(), deps.clock.clone(), every))
+    });
     let snapshots = Snapshots { prefixes: prefixes(), holds };
 
-    let running = listen(options, pki, registry, namespaces, engine, snapshots, &supervisor)?;
+    let running = listen(options, pki, registry, namespaces, store_writes, snapshots, &supervisor)?;
     let url = server_url(running.address);
     let kubeconfig = kubeconfig(options, pki, &url)?;
     let mut out = std::io::stdout();
@@ -109,7 +141,9 @@ async fn serving(options: &Serve, engine: Embedded, pki: &Pki) -> Result<(), Box
     };
     let (served, ()) = tokio::join!(running.run(), stop);
     // From the top down: who asks goes before who answers.
-    history.abort();
+    if let Some(history) = history {
+        history.abort();
+    }
     supervisor.stop_all().await;
     storage.close().await?;
     Ok(served?)
@@ -125,7 +159,7 @@ fn listen(
     pki: &Pki,
     registry: RegistryHandle,
     namespaces: ResourceHandle,
-    engine: Embedded,
+    store_writes: Option<WriteCounter>,
     snapshots: Snapshots,
     supervisor: &Supervisor,
 ) -> Result<kindom_http::Running, BoxError> {
@@ -147,7 +181,7 @@ fn listen(
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
         fallback: None,
         snapshots: Some(snapshots),
-        store_writes: Some(Box::new(move || engine.write_counts())),
+        store_writes,
     };
     let address = SocketAddr::new(options.bind_address, options.secure_port);
     Ok(serve(address, tls, cores(), config)?)

@@ -43,6 +43,14 @@ pub enum StorageError {
         /// The engine's limit.
         limit: usize,
     },
+    /// The server behind the store takes no request of this size; nothing was done.
+    #[error("a request of {bytes} bytes is larger than etcd takes (--max-request-bytes): {reason}")]
+    RequestTooLarge {
+        /// The sum of its keys and values.
+        bytes: usize,
+        /// The server's words.
+        reason: String,
+    },
     /// The store accepts no more writes until it is reopened (a failed fsync, a full disk), but still serves reads.
     #[error("the store is read-only: {reason}")]
     ReadOnly {
@@ -78,6 +86,7 @@ impl StorageError {
             | Self::Future { .. }
             | Self::Busy
             | Self::TooLarge { .. }
+            | Self::RequestTooLarge { .. }
             | Self::Corrupt(_) => Applied::No,
         }
     }

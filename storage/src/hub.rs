@@ -1,4 +1,4 @@
-//! Range subscriptions over the one commit stream, shared by the local engines.
+//! Range subscriptions over the one commit stream, shared by the engines.
 //!
 //! # Routing, by example
 //! Every subscription hangs at the longest bytes that all keys of its range start with: `/a/` (a prefix), `/a/x` (a
@@ -222,6 +222,22 @@ impl Publisher<'_> {
         }
         // After every queue has it, as `Storage::published` promises.
         self.hub.published.store(revision.0, Ordering::Release);
+    }
+
+    /// Everything up to a revision has been published: what is not known to have changed anything changed nothing.
+    pub(crate) fn skip_to(&mut self, revision: Revision) {
+        self.hub.published.fetch_max(revision.0, Ordering::AcqRel);
+    }
+
+    /// Ends every watch with `error` and goes on after a revision, since what happened before it is not known. Says how
+    /// many watches there were.
+    pub(crate) fn gap(&mut self, error: &StorageError, after: Revision) -> usize {
+        let ids: Vec<u64> = self.inner.subscriptions.keys().copied().collect();
+        for id in &ids {
+            self.end(*id, error.clone());
+        }
+        self.skip_to(after);
+        ids.len()
     }
 
     fn deliver(&mut self, id: u64, positions: &[usize], commit: &Result<Arc<Commit>, StorageError>) {

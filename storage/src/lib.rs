@@ -1,6 +1,6 @@
-//! Bytes at keys, with revisions: what kindom needs of a store, and two engines that give it.
+//! Bytes at keys, with revisions: what kindom needs of a store, and three engines that give it.
 //!
-//! **Owns** the [`Storage`] contract, the `memory` and `embedded` engines, and
+//! **Owns** the [`Storage`] contract, the `memory`, `embedded` and `etcd` engines, and
 //! the conformance suite that every engine passes.
 //!
 //! **Knows no Kubernetes word.** Keys are opaque bytes ordered lexicographically; values are opaque bytes.
@@ -19,6 +19,7 @@ pub mod conformance;
 mod contract;
 mod embedded;
 mod error;
+mod etcd;
 mod hub;
 mod index;
 mod limits;
@@ -34,6 +35,7 @@ mod watch;
 pub use contract::{Storage, StorageFuture};
 pub use embedded::{Embedded, EmbeddedOptions, EmbeddedRestore, WriteCounts};
 pub use error::{Applied, StorageError};
+pub use etcd::{Area, Etcd, EtcdOptions, EtcdTls};
 pub use limits::Limits;
 pub use memory::Memory;
 pub use model::{

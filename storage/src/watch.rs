@@ -57,6 +57,22 @@ pub(crate) trait History: Send {
     fn next_commits(&mut self) -> Result<VecDeque<Arc<Commit>>, StorageError>;
 }
 
+/// History that was read already.
+pub(crate) struct Held(VecDeque<Arc<Commit>>);
+
+impl Held {
+    /// `commits` in revision order.
+    pub(crate) fn new(commits: Vec<Arc<Commit>>) -> Self {
+        Self(commits.into())
+    }
+}
+
+impl History for Held {
+    fn next_commits(&mut self) -> Result<VecDeque<Arc<Commit>>, StorageError> {
+        Ok(std::mem::take(&mut self.0))
+    }
+}
+
 /// How much waits in a live queue, counted by both of its ends.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
@@ -105,6 +121,12 @@ impl CommitStream {
         backlog: Arc<Backlog>,
     ) -> Self {
         Self { history, read: VecDeque::new(), live, source: Some(Source { hub, id, backlog }), ended: false }
+    }
+
+    /// Delivers a history first.
+    pub(crate) fn after(mut self, history: impl History + 'static) -> Self {
+        self.history = Some(Box::new(history));
+        self
     }
 
     /// The next commit; waits for it. After an error, or once the store is gone: `None`.

@@ -174,6 +174,7 @@ async fn rewrite(
                     Err(WriteError::TooLarge { bytes, limit }) => Ok(Rewritten::Undecodable(format!(
                         "with its defaults it has {bytes} bytes, more than {limit}"
                     ))),
+                    Err(WriteError::RequestTooLarge(why)) => Ok(Rewritten::Undecodable(why)),
                     other => other,
                 }
             }

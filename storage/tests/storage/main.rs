@@ -4,6 +4,7 @@
 
 mod counts;
 mod damage;
+mod etcd;
 mod kill;
 mod model;
 mod power_cut;
@@ -44,6 +45,26 @@ mod embedded_conforms_in_small_segments {
         let options =
             EmbeddedOptions { limits, segment_bytes: 2048, batch_txns_max: 3, ..EmbeddedOptions::default() };
         Subject::new(Embedded::open(dir.path(), options).unwrap(), dir)
+    }
+
+    kindom_storage::conformance!(open);
+}
+
+/// A cluster of one for each case.
+mod etcd_conforms {
+    use kindom_storage::Limits;
+    use kindom_storage::conformance::Subject;
+
+    use crate::etcd::{Server, options};
+
+    async fn open(limits: Limits) -> Subject {
+        let (server, store) = Server::with_store(|server| {
+            let mut options = options(server, "");
+            options.limits = limits.clone();
+            options
+        })
+        .await;
+        Subject::remote(store, server).await.unwrap()
     }
 
     kindom_storage::conformance!(open);

@@ -1,0 +1,56 @@
+//! The store in an etcd cluster, as the command line names it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kindom_storage::{Area, Etcd, EtcdOptions, EtcdTls, Limits, StorageError};
+use tokio::time::Instant;
+
+use crate::BoxError;
+use crate::flags::Serve;
+
+/// What all that clients see is called by the types' specs; in etcd it starts with `--etcd-prefix`.
+const OBJECTS: &str = "/registry";
+/// What is ours alone is beside it, not under it.
+const OURS: &str = "/kindom";
+/// How often it is said that the cluster does not answer.
+const SAY_EVERY: Duration = Duration::from_secs(5);
+
+/// # Errors
+/// If a file cannot be read.
+pub(crate) fn options(flags: &Serve, limits: Limits) -> Result<EtcdOptions, BoxError> {
+    let prefix = &flags.etcd_prefix;
+    let areas = vec![
+        Area { name: format!("{OBJECTS}/").into(), stored: format!("{prefix}/").into() },
+        Area { name: format!("{OURS}{OBJECTS}/").into(), stored: format!("{OURS}{prefix}/").into() },
+    ];
+    let marker = format!("{OURS}{prefix}/freshness");
+    let read = |flag: &str, file: &Path| {
+        std::fs::read(file).map_err(|e| BoxError::from(format!("--{flag} {}: {e}", file.display())))
+    };
+    let authorities = flags.etcd_cafile.as_deref().map(|file| read("etcd-cafile", file)).transpose()?;
+    let identity = match (&flags.etcd_certfile, &flags.etcd_keyfile) {
+        (Some(chain), Some(key)) => Some((read("etcd-certfile", chain)?, read("etcd-keyfile", key)?)),
+        _ => None,
+    };
+    Ok(EtcdOptions {
+        tls: Some(EtcdTls { authorities, identity }),
+        limits,
+        ..EtcdOptions::new(flags.etcd_servers.clone(), areas, marker)
+    })
+}
+
+/// Waits for the cluster, and says so.
+///
+/// # Errors
+/// If waiting is of no use: a wrong URL or certificate, say.
+pub(crate) async fn open(options: EtcdOptions) -> Result<Etcd, StorageError> {
+    let mut said: Option<Instant> = None;
+    let waiting = |error: &StorageError| {
+        if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
+            said = Some(Instant::now());
+            tracing::warn!("waiting for etcd: {error}");
+        }
+    };
+    Etcd::open(options, waiting).await
+}

@@ -1,0 +1,201 @@
+//! The endpoints, and which of them requests go to.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use tonic::Status;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+
+use super::status::Trouble;
+use super::wire::Rpc;
+use crate::StorageError;
+
+/// How long one try of a read may take: as long as an election of etcd usually does.
+const READ_TRY: Duration = Duration::from_secs(2);
+/// How long a read is tried again on one endpoint after the other.
+pub(super) const READ: Duration = Duration::from_secs(10);
+/// How long a transaction may take. etcd itself gives up after 7 s; nothing follows from when we do.
+const WRITE: Duration = Duration::from_secs(5);
+const CONNECT: Duration = Duration::from_secs(2);
+/// etcd ends connections that ping more often than every 5 s (`--grpc-keepalive-min-time`).
+const PING_EVERY: Duration = Duration::from_secs(6);
+const PING_PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// What may come in before the reader has asked for more, so that a large reply is not held up by round trips.
+const STREAM_WINDOW_BYTES: u32 = 4 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+
+/// How servers with https URLs are trusted, and trust us. All in PEM.
+#[derive(Debug, Clone, Default)]
+pub struct EtcdTls {
+    /// The authorities that the server's certificate must come from.
+    pub authorities: Option<Vec<u8>>,
+    /// Our certificate, intermediates after it, and its key.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// One endpoint; it is connected when it is used.
+pub(super) struct Member {
+    pub(super) url: String,
+    pub(super) rpc: Rpc,
+}
+
+/// All endpoints. One of them is current: requests go there until it fails.
+pub(super) struct Clients {
+    members: Vec<Member>,
+    current: AtomicUsize,
+}
+
+impl Clients {
+    /// Connects to none. Must be called on the runtime that is to do the work.
+    pub(super) fn new(urls: &[String], tls: Option<&EtcdTls>) -> Result<Self, StorageError> {
+        let mut members = Vec::new();
+        for url in urls {
+            let endpoint = endpoint(url, tls).map_err(|why| invalid(url, &why))?;
+            members.push(Member { url: url.clone(), rpc: Rpc::new(endpoint.connect_lazy()) });
+        }
+        if members.is_empty() {
+            return Err(invalid("", &"no URL is given"));
+        }
+        Ok(Self { members, current: AtomicUsize::new(0) })
+    }
+
+    /// How many there are; at least one.
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub(super) fn current(&self) -> usize {
+        self.current.load(Ordering::Acquire) % self.members.len()
+    }
+
+    pub(super) fn member(&self, at: usize) -> Option<&Member> {
+        self.members.get(at % self.members.len())
+    }
+
+    /// The current one has failed, if it is still `failed`.
+    pub(super) fn leave(&self, failed: usize) {
+        let next = (failed + 1) % self.members.len();
+        let left = self.current.compare_exchange(failed, next, Ordering::AcqRel, Ordering::Acquire);
+        if left.is_ok()
+            && next != failed
+            && let (Some(from), Some(to)) = (self.member(failed), self.member(next))
+        {
+            tracing::info!(from = from.url, to = to.url, "etcd: another endpoint");
+        }
+    }
+
+    /// Reads, on one endpoint after the other until one answers or none has for long.
+    pub(super) async fn read<T, F>(&self, call: impl Fn(Rpc) -> F + Send) -> Result<T, Trouble>
+    where
+        F: Future<Output = Result<T, Status>> + Send,
+    {
+        self.read_within(READ, call).await
+    }
+
+    /// Reads, at least once, until `limit` has passed.
+    pub(super) async fn read_within<T, F>(
+        &self,
+        limit: Duration,
+        call: impl Fn(Rpc) -> F + Send,
+    ) -> Result<T, Trouble>
+    where
+        F: Future<Output = Result<T, Status>> + Send,
+    {
+        let until = Instant::now() + limit;
+        let mut pause = PAUSE_MIN;
+        let mut tries = 0;
+        loop {
+            let (at, answer) = self.call(READ_TRY, &call).await;
+            let trouble = match answer {
+                Ok(found) => return Ok(found),
+                Err(trouble) if !trouble.is_passing() || Instant::now() + pause >= until => {
+                    return Err(trouble);
+                }
+                Err(trouble) => trouble,
+            };
+            tries += 1;
+            if trouble != Trouble::Busy {
+                self.leave(at);
+            }
+            // The others may be well: at first each is asked at once.
+            if tries >= self.members.len() {
+                sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+
+    /// Writes. It is tried again elsewhere only where it certainly was not done.
+    pub(super) async fn write<T, F>(&self, call: impl Fn(Rpc) -> F + Send) -> Result<T, Trouble>
+    where
+        F: Future<Output = Result<T, Status>> + Send,
+    {
+        let mut tries = 0;
+        loop {
+            let (at, answer) = self.call(WRITE, &call).await;
+            let trouble = match answer {
+                Ok(done) => return Ok(done),
+                Err(trouble) => trouble,
+            };
+            tries += 1;
+            if matches!(trouble, Trouble::NotDone(_) | Trouble::Untrusted(_) | Trouble::Lost(_)) {
+                self.leave(at);
+            }
+            if !matches!(trouble, Trouble::NotDone(_)) || tries >= self.members.len() {
+                return Err(trouble);
+            }
+        }
+    }
+
+    async fn call<T, F>(
+        &self,
+        limit: Duration,
+        call: &(impl Fn(Rpc) -> F + Send),
+    ) -> (usize, Result<T, Trouble>)
+    where
+        F: Future<Output = Result<T, Status>> + Send,
+    {
+        let at = self.current();
+        let Some(member) = self.member(at) else { return (at, Err(Trouble::timed_out())) };
+        let answer = match timeout(limit, call(member.rpc.clone())).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Trouble::timed_out()),
+        };
+        (at, answer)
+    }
+}
+
+fn endpoint(url: &str, tls: Option<&EtcdTls>) -> Result<Endpoint, Box<dyn std::error::Error + Send + Sync>> {
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return Err("it starts with neither http:// nor https://".into());
+    }
+    let mut endpoint = Endpoint::from_shared(url.to_owned())?
+        .connect_timeout(CONNECT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_PATIENCE)
+        .keep_alive_while_idle(false)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    if url.starts_with("https://") {
+        let tls = tls.cloned().unwrap_or_default();
+        let mut config = ClientTlsConfig::new();
+        if let Some(authorities) = tls.authorities {
+            config = config.ca_certificate(Certificate::from_pem(authorities));
+        }
+        if let Some((chain, key)) = tls.identity {
+            config = config.identity(Identity::from_pem(chain, key));
+        }
+        endpoint = endpoint.tls_config(config)?;
+    }
+    Ok(endpoint)
+}
+
+fn invalid(url: &str, why: &dyn std::fmt::Display) -> StorageError {
+    StorageError::Corrupt(format!("etcd server {url:?}: {why}"))
+}

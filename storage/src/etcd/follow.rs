@@ -1,0 +1,241 @@
+//! The one watch: what it delivers is published, and what breaks is taken up where it ended.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Status, Streaming};
+
+use super::Core;
+use super::clients::Member;
+use super::space::StoredRange;
+use super::status::Trouble;
+use super::wire::{
+    self, DELETED, WatchCreateRequest, WatchRequests, WatchResponse, header, number, revision,
+};
+use crate::{Change, Commit, Event, Key, KeyValue, Revision, StorageError};
+
+/// How long a server may take to begin a watch.
+const BEGIN: Duration = Duration::from_secs(3);
+/// A server that has said nothing for so long, while somebody waits for it, is left.
+const SILENCE: Duration = Duration::from_millis(1500);
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Why a watch ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// The revision that it began at lies before this one, to which the server has compacted.
+    Compacted(Revision),
+    /// The connection, or the server, or nobody knows.
+    Broken(String),
+    Closed,
+}
+
+impl From<Status> for Ended {
+    fn from(error: Status) -> Self {
+        match Trouble::from(error) {
+            Trouble::Lost(why) | Trouble::NotDone(why) | Trouble::Refused(why) => Self::Broken(why),
+            other => Self::Broken(format!("{other:?}")),
+        }
+    }
+}
+
+/// Follows the cluster until the store is closed or gone.
+pub(super) async fn follow(core: Weak<Core>) {
+    let mut at = core.upgrade().map_or(0, |core| core.clients.current());
+    let mut pause = PAUSE_MIN;
+    loop {
+        let Some(core) = core.upgrade() else { return };
+        let before = core.hub.published();
+        match core.session(at).await {
+            Ended::Closed => return,
+            Ended::Compacted(to) => core.gap(to),
+            Ended::Broken(why) => {
+                let url = core.clients.member(at).map_or("", |member| &member.url);
+                tracing::info!(url, why, after = %core.hub.published(), "etcd: the watch is taken up again");
+                // Where requests go is likely to be well, unless that is what broke.
+                let current = core.clients.current();
+                at = if current == at { (at + 1) % core.clients.len() } else { current };
+                pause = if core.hub.published() > before { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
+                sleep(pause).await;
+            }
+        }
+    }
+}
+
+/// Begins a watch over everything, at `from`: at, not after, because a server that has compacted `from + 1` still
+/// takes a watch from there, but no longer has all of it.
+pub(super) async fn begin(
+    core: &Core,
+    member: &Member,
+    from: Revision,
+) -> Result<(WatchRequests, Streaming<WatchResponse>), Ended> {
+    let StoredRange { key, end } = StoredRange::new(core.space.cover());
+    // 0 would be "now".
+    let create =
+        WatchCreateRequest { key, range_end: end, start_revision: number(from).max(1), prev_kv: true };
+    match timeout(BEGIN, member.rpc.watch(create)).await {
+        Ok(stream) => Ok(stream?),
+        Err(_) => Err(Ended::Broken("etcd did not begin the watch in time".to_owned())),
+    }
+}
+
+impl Core {
+    /// Everything up to there counts as published; nobody watches yet.
+    pub(super) fn start_at(&self, at: Revision) {
+        self.ring.lock().restart(at);
+        self.hub.publish().skip_to(at);
+    }
+
+    async fn session(&self, at: usize) -> Ended {
+        let Some(member) = self.clients.member(at) else { return Ended::Closed };
+        self.trusted.store(false, Ordering::Release);
+        let version = timeout(BEGIN, member.rpc.status()).await;
+        let version = match version {
+            Ok(Ok(status)) => status.version,
+            Ok(Err(error)) => return error.into(),
+            Err(_) => return Ended::Broken("etcd did not tell its version in time".to_owned()),
+        };
+        let (requests, mut responses) = match begin(self, member, self.hub.published()).await {
+            Ok(stream) => stream,
+            Err(ended) => return ended,
+        };
+        let trusted = progress_is_trusted(&version);
+        self.trusted.store(trusted, Ordering::Release);
+        let (mut created, mut heard) = (false, Instant::now());
+        loop {
+            if self.hub.check_open().is_err() {
+                return Ended::Closed;
+            }
+            tokio::select! {
+                message = responses.message() => match message {
+                    Ok(Some(message)) => {
+                        created |= message.created;
+                        heard = Instant::now();
+                        if let Err(ended) = self.receive(message, trusted) {
+                            return ended;
+                        }
+                    }
+                    Ok(None) => return Ended::Broken("etcd ended the watch".to_owned()),
+                    Err(error) => return error.into(),
+                },
+                () = self.progress.notified(), if trusted && created => requests.progress(),
+                // Whoever waits may have begun before this session did.
+                () = self.suspect.notified() => if heard.elapsed() >= SILENCE {
+                    return Ended::Broken("the watch lags behind".to_owned());
+                },
+            }
+        }
+    }
+
+    fn receive(&self, message: WatchResponse, trusted: bool) -> Result<(), Ended> {
+        refused(&message)?;
+        if message.events.is_empty() {
+            if trusted && !message.created {
+                let reached = header(message.header.as_ref());
+                if reached > self.hub.published() {
+                    self.hub.publish().skip_to(reached);
+                    self.moved.send_replace(());
+                }
+            }
+            return Ok(());
+        }
+        for commit in commits(self, message) {
+            if commit.revision <= self.hub.published() {
+                continue;
+            }
+            self.inside.fetch_max(commit.revision.0, Ordering::AcqRel);
+            // Under the publisher's lock, so that who subscribes finds in the ring what was published before.
+            let mut publisher = self.hub.publish();
+            self.ring.lock().push(Arc::clone(&commit));
+            let keys = commit.events.iter().map(|event| &event.key);
+            publisher.commit(commit.revision, keys, || Ok(commit.events.clone()));
+        }
+        self.moved.send_replace(());
+        Ok(())
+    }
+
+    /// What happened after the last published revision was compacted before it was seen.
+    fn gap(&self, compacted: Revision) {
+        self.has_compacted(compacted);
+        let requested = self.hub.published().next();
+        let compacted = compacted.max(requested);
+        let mut publisher = self.hub.publish();
+        self.ring.lock().restart(compacted);
+        let ended = publisher.gap(&StorageError::Compacted { requested, compacted }, compacted);
+        drop(publisher);
+        if ended > 0 {
+            tracing::warn!(from = %requested, to = %compacted, ended, "etcd: history was compacted before it was seen");
+        }
+        self.moved.send_replace(());
+    }
+}
+
+/// Whether the server ended the watch.
+pub(super) fn refused(message: &WatchResponse) -> Result<(), Ended> {
+    if !message.canceled {
+        return Ok(());
+    }
+    match message.compact_revision {
+        0 => Err(Ended::Broken(format!("etcd ended the watch: {}", message.cancel_reason))),
+        compacted => Err(Ended::Compacted(revision(compacted))),
+    }
+}
+
+/// The commits of a message, in order; of those that concern nobody only the revision.
+pub(super) fn commits(core: &Core, message: WatchResponse) -> Vec<Arc<Commit>> {
+    let mut commits: Vec<Commit> = Vec::new();
+    for event in message.events {
+        let Some(kv) = event.kv else { continue };
+        let revision = revision(kv.mod_revision);
+        if commits.last().is_none_or(|last| last.revision != revision) {
+            commits.push(Commit { revision, events: Vec::new() });
+        }
+        if let (Some(last), Some(key)) = (commits.last_mut(), core.space.name(&kv.key)) {
+            last.events.push(event_of(key, event.kind, kv, event.prev_kv));
+        }
+    }
+    commits.into_iter().map(Arc::new).collect()
+}
+
+fn event_of(key: Key, kind: i32, kv: wire::KeyValue, prev: Option<wire::KeyValue>) -> Event {
+    let change = match kind {
+        DELETED => Change::Delete,
+        _ => Change::Put { value: kv.value.into(), create_revision: revision(kv.create_revision) },
+    };
+    let prev = prev.map(|prev| KeyValue {
+        key: key.clone(),
+        value: prev.value.into(),
+        mod_revision: revision(prev.mod_revision),
+        create_revision: revision(prev.create_revision),
+    });
+    Event { key, change, prev }
+}
+
+/// Before 3.4.31 and 3.5.13 a progress notification may run ahead of events (etcd-io/etcd#15220).
+fn progress_is_trusted(version: &str) -> bool {
+    let mut parts = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().unwrap_or_default());
+    let mut part = || parts.next().unwrap_or_default();
+    match (part(), part(), part()) {
+        (3, 4, patch) => patch >= 31,
+        (3, 5, patch) => patch >= 13,
+        (major, minor, _) => (major, minor) >= (3, 6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::progress_is_trusted;
+
+    #[test]
+    fn old_servers_progress_is_not_trusted() {
+        for version in ["3.4.31", "3.4.40", "3.5.13", "3.6.0", "3.7.0-rc.1", "4.0.0"] {
+            assert!(progress_is_trusted(version), "{version}");
+        }
+        for version in ["3.4.23", "3.4.30", "3.5.12", "3.5.0-alpha.0", "3.3.99", "", "unknown"] {
+            assert!(!progress_is_trusted(version), "{version}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! How fresh what this process has seen is.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::Core;
+use super::clients::READ;
+use super::status::Trouble;
+use super::wire::{PutRequest, RangeRequest, Rpc, header};
+use crate::{Applied, Revision, StorageError};
+
+/// The watch usually gets there by itself within this time.
+const PATIENCE: Duration = Duration::from_millis(4);
+const PATIENCE_MAX: Duration = Duration::from_millis(200);
+/// A watch that is so late is taken up elsewhere.
+const DEAD: Duration = Duration::from_secs(2);
+/// A caller waits no longer than this.
+const REACH: Duration = Duration::from_secs(20);
+
+impl Core {
+    /// A revision that is at least that of all that was answered before the call, published here.
+    pub(super) async fn fresh(self: &Arc<Self>) -> Result<Revision, StorageError> {
+        self.hub.check_open()?;
+        let head = self.head().await?;
+        if self.hub.published() < head {
+            self.spawn(|core| async move { core.reach(head).await }).await??;
+        }
+        Ok(head)
+    }
+
+    /// The cluster's revision: one read for all that wait.
+    pub(super) async fn head(self: &Arc<Self>) -> Result<Revision, StorageError> {
+        let core = Arc::downgrade(self);
+        let read = move || {
+            let core = core.upgrade();
+            async move {
+                let core = core.ok_or_else(StorageError::closed)?;
+                core.first_head(READ).await.map_err(|trouble| trouble.into_error(true))
+            }
+        };
+        self.heads.ask(&self.runtime, read).await
+    }
+
+    /// The cluster's revision, read within `limit`.
+    pub(super) async fn first_head(&self, limit: Duration) -> Result<Revision, Trouble> {
+        let key = self.space.marker().to_bytes();
+        let request = RangeRequest { key, keys_only: true, ..RangeRequest::default() };
+        let call = |rpc: Rpc| {
+            let request = request.clone();
+            async move { rpc.range(request).await }
+        };
+        self.clients.read_within(limit, call).await.map(|found| header(found.header.as_ref()))
+    }
+
+    /// Waits until everything up to a revision that has happened is published.
+    pub(super) async fn reach(self: &Arc<Self>, wanted: Revision) -> Result<(), StorageError> {
+        let mut moved = self.moved.subscribe();
+        let (start, mut patience) = (Instant::now(), PATIENCE);
+        let (mut look, mut dead) = (start + patience, start + DEAD);
+        let mut marked = false;
+        loop {
+            moved.mark_unchanged();
+            self.hub.check_open()?;
+            if self.hub.published() >= wanted {
+                return Ok(());
+            }
+            tokio::select! {
+                _ = moved.changed() => continue,
+                () = sleep_until(look.min(dead)) => {}
+            }
+            let now = Instant::now();
+            if now >= start + REACH {
+                let reason = format!("the watch of etcd has not got to revision {wanted}");
+                return Err(StorageError::Unavailable { reason, applied: Applied::No });
+            }
+            if now >= dead {
+                dead = now + DEAD;
+                self.suspect.notify_one();
+            }
+            if now >= look {
+                patience = (patience * 2).min(PATIENCE_MAX);
+                look = now + patience;
+                if !self.comes_by_itself(wanted) {
+                    if self.trusted.load(Ordering::Acquire) {
+                        self.progress.notify_one();
+                    } else if !marked {
+                        marked = matches!(timeout_at(dead, self.mark()).await, Ok(Ok(_)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether an event at or after the revision is known to be on its way.
+    fn comes_by_itself(&self, wanted: Revision) -> bool {
+        self.space.covers_all() || wanted.0 <= self.inside.load(Ordering::Acquire)
+    }
+
+    /// Makes an event, after everything that was answered before the call; gives back its revision.
+    pub(super) async fn mark(self: &Arc<Self>) -> Result<Revision, StorageError> {
+        let core = Arc::downgrade(self);
+        let write = move || {
+            let core = core.upgrade();
+            async move {
+                let core = core.ok_or_else(StorageError::closed)?;
+                let call = |rpc: Rpc| {
+                    let key = core.space.marker().to_bytes();
+                    async move { rpc.put(PutRequest { key, value: Bytes::new() }).await }
+                };
+                let put = core.clients.write(call).await.map_err(|trouble| trouble.into_error(false))?;
+                let revision = header(put.header.as_ref());
+                core.inside.fetch_max(revision.0, Ordering::AcqRel);
+                Ok(revision)
+            }
+        };
+        self.markers.ask(&self.runtime, write).await
+    }
+}

@@ -1,0 +1,385 @@
+//! The engine of many processes: an etcd cluster, 3.4 to 3.6.
+//!
+//! ```text
+//! txn, range ──► clients ──► the current endpoint; another when it fails        clients.rs, txn.rs, range.rs
+//! watch ──► the past: ring, or a watch of its own ──► hub                       ring.rs, past.rs
+//!                                                      ▲
+//!           one watch over all that is ours ───────────┘                        follow.rs
+//! fresh ──► one read for all that wait ──► the watch has got there              fresh.rs, shared.rs
+//! ```
+//!
+//! # Order and gaps
+//! One watch, with one id, covers everything: etcd orders the events of one watcher, and sends all changes of a
+//! revision in one message; between two watchers it promises nothing (`mvcc/watchable_store.go`, victims). What
+//! breaks is taken up at the last revision that was seen. Only if that was compacted meanwhile is there a gap, and
+//! every subscription is told ([`StorageError::Compacted`]).
+//!
+//! # What proves that the watch is fresh
+//! An event at or after the revision in question. If that revision changed nothing that is watched, there is none: then
+//! a progress notification asked for on the same stream, from servers where it can be trusted (≥ 3.4.31, ≥ 3.5.13;
+//! etcd-io/etcd#15220); else the event of a marker key that is written for it. The revision in the header of a
+//! message with events proves nothing.
+
+mod clients;
+mod follow;
+mod fresh;
+mod past;
+mod range;
+mod ring;
+mod shared;
+mod space;
+mod status;
+mod txn;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+use self::clients::Clients;
+pub use self::clients::EtcdTls;
+use self::ring::Ring;
+use self::shared::Shared;
+pub use self::space::Area;
+use self::space::Space;
+use self::status::Trouble;
+use self::txn::Prepared;
+use self::wire::{CompactionRequest, Rpc, header, number};
+use crate::hub::Hub;
+use crate::index::last_op_of_each_key;
+use crate::{
+    Applied, KeyRange, Limits, RangeRequest, RangeResult, Revision, Storage, StorageError, StorageFuture,
+    Txn, TxnOutcome, Watch,
+};
+
+/// So many calls may be under way.
+const CALLS_MAX: u32 = 16 << 10;
+/// How long closing waits for transactions that are under way.
+const LAST_CALLS: Duration = Duration::from_secs(6);
+/// How long the start waits until it tries again.
+const START: Duration = Duration::from_secs(2);
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Which cluster an [`Etcd`] store is in, and what of it is ours.
+#[derive(Debug, Clone)]
+pub struct EtcdOptions {
+    /// `http://host:port` or `https://host:port`; at least one.
+    pub endpoints: Vec<String>,
+    /// For https.
+    pub tls: Option<EtcdTls>,
+    /// The keys that there are; disjoint.
+    pub areas: Vec<Area>,
+    /// The key that is written where nothing else can prove how fresh the watch is; nobody sees it.
+    pub marker: Vec<u8>,
+    /// The bounds on sizes and on the queues of watches.
+    pub limits: Limits,
+    /// So many commits of the past are held in memory.
+    pub recent_commits_max: usize,
+    /// They may weigh so many bytes.
+    pub recent_bytes_max: usize,
+}
+
+impl EtcdOptions {
+    /// The defaults for production.
+    #[must_use]
+    pub fn new(endpoints: Vec<String>, areas: Vec<Area>, marker: impl Into<Vec<u8>>) -> Self {
+        Self {
+            endpoints,
+            tls: None,
+            areas,
+            marker: marker.into(),
+            limits: Limits::default(),
+            recent_commits_max: 10_000,
+            recent_bytes_max: 32 << 20,
+        }
+    }
+}
+
+/// A store in an etcd cluster. Cloning gives another handle to the same store.
+///
+/// Its network work runs on a thread of its own. Dropping the last handle ends that at once; [`Storage::close`] first
+/// waits for transactions that are under way.
+#[derive(Clone)]
+pub struct Etcd {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    core: Arc<Core>,
+    _worker: Worker,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.core.hub.close(&StorageError::closed());
+    }
+}
+
+/// The thread that does the work. A runtime that is just dropped waits for its thread, and panics where it must not.
+struct Worker(Option<Runtime>);
+
+impl Worker {
+    fn start() -> Result<(Self, Handle), StorageError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("etcd")
+            .enable_all()
+            .build()
+            .map_err(|e| StorageError::Corrupt(format!("a thread for etcd cannot be started: {e}")))?;
+        let handle = runtime.handle().clone();
+        Ok((Self(Some(runtime)), handle))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// What all tasks share.
+struct Core {
+    runtime: Handle,
+    clients: Clients,
+    space: Space,
+    limits: Limits,
+    hub: Arc<Hub>,
+    ring: Mutex<Ring>,
+    /// Raised when more is published, and at the end.
+    moved: watch::Sender<()>,
+    /// The highest revision known to have changed something that is watched.
+    inside: AtomicU64,
+    compacted: AtomicU64,
+    calls: Arc<Semaphore>,
+    heads: Shared<Revision>,
+    markers: Shared<Revision>,
+    /// Whether the server at the other end of the watch can be asked how far it has got.
+    trusted: AtomicBool,
+    /// Asks it.
+    progress: Notify,
+    /// The watch lags so far that it seems dead.
+    suspect: Notify,
+    /// Bounds the watches of the past.
+    pasts: Semaphore,
+}
+
+impl Etcd {
+    /// Waits until the cluster answers and the watch has got to the present. While it does not, `waiting` is told why,
+    /// at every try.
+    ///
+    /// # Errors
+    /// [`StorageError::Corrupt`] for options that cannot work; [`StorageError::Unavailable`] where waiting is of no
+    /// use: certificates or permissions.
+    ///
+    /// # Cancel safety
+    /// Dropping it leaves nothing.
+    pub async fn open(
+        options: EtcdOptions,
+        mut waiting: impl FnMut(&StorageError) + Send,
+    ) -> Result<Self, StorageError> {
+        let (worker, handle) = Worker::start()?;
+        let (urls, tls) = (options.endpoints.clone(), options.tls.clone());
+        // On the runtime, where its connections are to live.
+        let connect = async move { Clients::new(&urls, tls.as_ref()) };
+        let clients = handle.spawn(connect).await.map_err(|_| StorageError::closed())??;
+        let limits = options.limits;
+        let core = Arc::new(Core {
+            runtime: handle.clone(),
+            clients,
+            space: Space::new(options.areas, options.marker),
+            hub: Hub::new(Revision::ZERO, &limits),
+            limits,
+            ring: Mutex::new(Ring::new(options.recent_commits_max, options.recent_bytes_max)),
+            moved: watch::Sender::new(()),
+            inside: AtomicU64::new(0),
+            compacted: AtomicU64::new(0),
+            calls: Arc::new(Semaphore::new(CALLS_MAX as usize)),
+            heads: Shared::new(),
+            markers: Shared::new(),
+            trusted: AtomicBool::new(false),
+            progress: Notify::new(),
+            suspect: Notify::new(),
+            pasts: Semaphore::new(past::AT_ONCE),
+        });
+        let store = Self { inner: Arc::new(Inner { core: Arc::clone(&core), _worker: worker }) };
+        let head = loop {
+            match core.spawn(|core| async move { core.first_head(START).await }).await {
+                Ok(Ok(head)) => break head,
+                Ok(Err(trouble)) => {
+                    let hopeless = !trouble.is_passing() || matches!(trouble, Trouble::Untrusted(_));
+                    let error = trouble.into_error(true);
+                    if hopeless {
+                        return Err(error);
+                    }
+                    waiting(&error);
+                }
+                Err(error) => return Err(error),
+            }
+            // On its own runtime: the caller's may have no timers.
+            core.spawn(|_| sleep(RETRY)).await?;
+        };
+        let back = options.recent_commits_max as u64;
+        core.start_at(Revision(head.0.saturating_sub(back).max(1)));
+        handle.spawn(follow::follow(Arc::downgrade(&core)));
+        while let Err(error) = store.fresh().await {
+            waiting(&error);
+        }
+        Ok(store)
+    }
+}
+
+impl Core {
+    /// Runs on the engine's runtime, whatever becomes of the caller.
+    async fn spawn<T, F>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> F) -> Result<T, StorageError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.runtime.spawn(work(Arc::clone(self))).await.map_err(|_| StorageError::closed())
+    }
+
+    fn permit(&self) -> Result<OwnedSemaphorePermit, StorageError> {
+        self.hub.check_open()?;
+        Arc::clone(&self.calls).try_acquire_owned().map_err(|_| StorageError::Busy)
+    }
+
+    fn compacted(&self) -> Revision {
+        Revision(self.compacted.load(Ordering::Acquire))
+    }
+
+    fn has_compacted(&self, to: Revision) {
+        self.compacted.fetch_max(to.0, Ordering::AcqRel);
+    }
+
+    async fn txn(&self, prepared: Prepared, bytes: usize) -> Result<TxnOutcome, StorageError> {
+        let call = |rpc: Rpc| {
+            let request = prepared.request.clone();
+            async move { rpc.txn(request).await }
+        };
+        let answer = match self.clients.write(call).await {
+            Ok(answer) => answer,
+            Err(Trouble::TooLarge(reason)) => return Err(StorageError::RequestTooLarge { bytes, reason }),
+            Err(trouble) => return Err(trouble.into_error(false)),
+        };
+        let revision = header(answer.header.as_ref());
+        if !answer.succeeded {
+            return Ok(TxnOutcome::Failed { compare: prepared.first_failed(&answer.responses), revision });
+        }
+        if prepared.puts {
+            self.inside.fetch_max(revision.0, Ordering::AcqRel);
+        }
+        Ok(TxnOutcome::Committed { revision })
+    }
+
+    async fn compact(self: &Arc<Self>, to: Revision) -> Result<(), StorageError> {
+        if to <= self.compacted() || to == Revision::ZERO {
+            return Ok(());
+        }
+        let request = CompactionRequest { revision: number(to) };
+        let call = |rpc: Rpc| async move { rpc.compact(request).await };
+        match self.clients.write(call).await {
+            // Somebody else was there first.
+            Ok(_) | Err(Trouble::Compacted) => {
+                self.has_compacted(to);
+                Ok(())
+            }
+            Err(Trouble::Future) => Err(StorageError::Future { requested: to, current: self.head().await? }),
+            Err(trouble) => Err(trouble.into_error(false)),
+        }
+    }
+}
+
+impl Storage for Etcd {
+    fn txn(&self, mut txn: Txn) -> StorageFuture<'_, TxnOutcome> {
+        let core = &self.inner.core;
+        let prepared = core.permit().and_then(|permit| {
+            let bytes = core.limits.check(&txn)?;
+            last_op_of_each_key(&mut txn.ops);
+            Ok((permit, Prepared::new(&txn, &core.space)?, bytes))
+        });
+        let (permit, prepared, bytes) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        };
+        // Begun here and not when it is first polled: dropping the future does not take it back.
+        let work = Arc::clone(core);
+        let running = core.runtime.spawn(async move {
+            let _permit = permit;
+            work.txn(prepared, bytes).await
+        });
+        Box::pin(async move {
+            let lost = || "the store was closed while the transaction was under way".to_owned();
+            running.await.unwrap_or_else(|_| {
+                Err(StorageError::Unavailable { reason: lost(), applied: Applied::Unknown })
+            })
+        })
+    }
+
+    fn range(&self, request: RangeRequest) -> StorageFuture<'_, RangeResult> {
+        Box::pin(async move {
+            let permit = self.inner.core.permit()?;
+            let read = |core: Arc<Core>| async move {
+                let _permit = permit;
+                core.range(&request).await
+            };
+            self.inner.core.spawn(read).await?
+        })
+    }
+
+    fn watch(&self, range: KeyRange, from: Option<Revision>) -> StorageFuture<'_, Watch> {
+        Box::pin(async move {
+            self.inner.core.hub.check_open()?;
+            self.inner.core.spawn(|core| async move { core.watch(range, from).await }).await?
+        })
+    }
+
+    fn published(&self) -> Revision {
+        self.inner.core.hub.published()
+    }
+
+    fn fresh(&self) -> StorageFuture<'_, Revision> {
+        Box::pin(self.inner.core.fresh())
+    }
+
+    fn compact(&self, revision: Revision) -> StorageFuture<'_, ()> {
+        Box::pin(async move {
+            self.inner.core.hub.check_open()?;
+            self.inner.core.spawn(move |core| async move { core.compact(revision).await }).await?
+        })
+    }
+
+    fn compacted(&self) -> Revision {
+        self.inner.core.compacted()
+    }
+
+    fn close(&self) -> StorageFuture<'_, ()> {
+        let core = &self.inner.core;
+        core.hub.close(&StorageError::closed());
+        core.moved.send_replace(());
+        core.suspect.notify_one();
+        Box::pin(async move {
+            let under_way = |core: Arc<Core>| async move {
+                // Whatever is not done by then is lost to its caller, as if the process had died.
+                let all = timeout(LAST_CALLS, core.calls.acquire_many(CALLS_MAX)).await;
+                drop(all);
+            };
+            // A runtime that is gone has nothing under way.
+            let _ = core.spawn(under_way).await;
+            Ok(())
+        })
+    }
+}
+
+impl fmt::Debug for Etcd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Etcd").field("published", &self.published()).finish_non_exhaustive()
+    }
+}
