@@ -5,10 +5,8 @@ need_build_packages() {
     local packages=()
     command -v cc >/dev/null || packages+=(build-essential)
     # etcd-client generates its messages at build time.
-    if grep -q '^name = "etcd-client"$' "$root/Cargo.lock"; then
-        command -v protoc >/dev/null || packages+=(protobuf-compiler)
-        [ -e /usr/include/google/protobuf/descriptor.proto ] || packages+=(libprotobuf-dev)
-    fi
+    command -v protoc >/dev/null || packages+=(protobuf-compiler)
+    [ -e /usr/include/google/protobuf/descriptor.proto ] || packages+=(libprotobuf-dev)
     install_packages "${packages[@]}"
 }
 

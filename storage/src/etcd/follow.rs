@@ -5,15 +5,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 use super::Core;
 use super::clients::Member;
 use super::space::StoredRange;
 use super::status::Trouble;
-use super::wire::{
-    self, DELETED, WatchCreateRequest, WatchRequests, WatchResponse, header, number, revision,
-};
+use super::wire::{self, WatchCreateRequest, WatchRequests, WatchResponse, WatchResponses, number, revision};
 use crate::{Change, Commit, Event, Key, KeyValue, Revision, StorageError};
 
 /// How long a server may take to begin a watch.
@@ -71,11 +69,10 @@ pub(super) async fn begin(
     core: &Core,
     member: &Member,
     from: Revision,
-) -> Result<(WatchRequests, Streaming<WatchResponse>), Ended> {
+) -> Result<(WatchRequests, WatchResponses), Ended> {
     let StoredRange { key, end } = StoredRange::new(core.space.cover());
     // 0 would be "now".
-    let create =
-        WatchCreateRequest { key, range_end: end, start_revision: number(from).max(1), prev_kv: true };
+    let create = WatchCreateRequest { key, range_end: end, start_revision: number(from).max(1) };
     match timeout(BEGIN, member.rpc.watch(create)).await {
         Ok(stream) => Ok(stream?),
         Err(_) => Err(Ended::Broken("etcd did not begin the watch in time".to_owned())),
@@ -92,13 +89,13 @@ impl Core {
     async fn session(&self, at: usize) -> Ended {
         let Some(member) = self.clients.member(at) else { return Ended::Closed };
         self.trusted.store(false, Ordering::Release);
-        let version = timeout(BEGIN, member.rpc.status()).await;
+        let version = timeout(BEGIN, member.rpc.version()).await;
         let version = match version {
-            Ok(Ok(status)) => status.version,
+            Ok(Ok(version)) => version,
             Ok(Err(error)) => return error.into(),
             Err(_) => return Ended::Broken("etcd did not tell its version in time".to_owned()),
         };
-        let (requests, mut responses) = match begin(self, member, self.hub.published()).await {
+        let (mut requests, mut responses) = match begin(self, member, self.hub.published()).await {
             Ok(stream) => stream,
             Err(ended) => return ended,
         };
@@ -134,7 +131,7 @@ impl Core {
         refused(&message)?;
         if message.events.is_empty() {
             if trusted && !message.created {
-                let reached = header(message.header.as_ref());
+                let reached = message.revision;
                 if reached > self.hub.published() {
                     self.hub.publish().skip_to(reached);
                     self.moved.send_replace(());
@@ -188,28 +185,28 @@ pub(super) fn refused(message: &WatchResponse) -> Result<(), Ended> {
 pub(super) fn commits(core: &Core, message: WatchResponse) -> Vec<Arc<Commit>> {
     let mut commits: Vec<Commit> = Vec::new();
     for event in message.events {
-        let Some(kv) = event.kv else { continue };
-        let revision = revision(kv.mod_revision);
+        let kv = event.kv;
+        let revision = kv.mod_revision;
         if commits.last().is_none_or(|last| last.revision != revision) {
             commits.push(Commit { revision, events: Vec::new() });
         }
         if let (Some(last), Some(key)) = (commits.last_mut(), core.space.name(&kv.key)) {
-            last.events.push(event_of(key, event.kind, kv, event.prev_kv));
+            last.events.push(event_of(key, event.deleted, kv, event.prev_kv));
         }
     }
     commits.into_iter().map(Arc::new).collect()
 }
 
-fn event_of(key: Key, kind: i32, kv: wire::KeyValue, prev: Option<wire::KeyValue>) -> Event {
-    let change = match kind {
-        DELETED => Change::Delete,
-        _ => Change::Put { value: kv.value.into(), create_revision: revision(kv.create_revision) },
+fn event_of(key: Key, deleted: bool, kv: wire::KeyValue, prev: Option<wire::KeyValue>) -> Event {
+    let change = match deleted {
+        true => Change::Delete,
+        false => Change::Put { value: kv.value.into(), create_revision: kv.create_revision },
     };
     let prev = prev.map(|prev| KeyValue {
         key: key.clone(),
         value: prev.value.into(),
-        mod_revision: revision(prev.mod_revision),
-        create_revision: revision(prev.create_revision),
+        mod_revision: prev.mod_revision,
+        create_revision: prev.create_revision,
     });
     Event { key, change, prev }
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::Core;
 use super::clients::READ;
 use super::status::Trouble;
-use super::wire::{PutRequest, RangeRequest, Rpc, header};
+use super::wire::{RangeRequest, Rpc};
 use crate::{Applied, Revision, StorageError};
 
 /// The watch usually gets there by itself within this time.
@@ -53,7 +53,7 @@ impl Core {
             let request = request.clone();
             async move { rpc.range(request).await }
         };
-        self.clients.read_within(limit, call).await.map(|found| header(found.header.as_ref()))
+        self.clients.read_within(limit, call).await.map(|found| found.revision)
     }
 
     /// Waits until everything up to a revision that has happened is published.
@@ -109,10 +109,9 @@ impl Core {
                 let core = core.ok_or_else(StorageError::closed)?;
                 let call = |rpc: Rpc| {
                     let key = core.space.marker().to_bytes();
-                    async move { rpc.put(PutRequest { key, value: Bytes::new() }).await }
+                    async move { rpc.put(key, Bytes::new()).await }
                 };
-                let put = core.clients.write(call).await.map_err(|trouble| trouble.into_error(false))?;
-                let revision = header(put.header.as_ref());
+                let revision = core.clients.write(call).await.map_err(|trouble| trouble.into_error(false))?;
                 core.inside.fetch_max(revision.0, Ordering::AcqRel);
                 Ok(revision)
             }

@@ -50,7 +50,7 @@ pub use self::space::Area;
 use self::space::Space;
 use self::status::Trouble;
 use self::txn::Prepared;
-use self::wire::{CompactionRequest, Rpc, header, number};
+use self::wire::{Rpc, number};
 use crate::hub::Hub;
 use crate::index::last_op_of_each_key;
 use crate::{
@@ -188,7 +188,7 @@ impl Etcd {
         let (worker, handle) = Worker::start()?;
         let (urls, tls) = (options.endpoints.clone(), options.tls.clone());
         // On the runtime, where its connections are to live.
-        let connect = async move { Clients::new(&urls, tls.as_ref()) };
+        let connect = async move { Clients::new(&urls, tls.as_ref()).await };
         let clients = handle.spawn(connect).await.map_err(|_| StorageError::closed())??;
         let limits = options.limits;
         let core = Arc::new(Core {
@@ -269,9 +269,9 @@ impl Core {
             Err(Trouble::TooLarge(reason)) => return Err(StorageError::RequestTooLarge { bytes, reason }),
             Err(trouble) => return Err(trouble.into_error(false)),
         };
-        let revision = header(answer.header.as_ref());
+        let revision = answer.revision;
         if !answer.succeeded {
-            return Ok(TxnOutcome::Failed { compare: prepared.first_failed(&answer.responses), revision });
+            return Ok(TxnOutcome::Failed { compare: prepared.first_failed(&answer.read), revision });
         }
         if prepared.puts {
             self.inside.fetch_max(revision.0, Ordering::AcqRel);
@@ -283,8 +283,7 @@ impl Core {
         if to <= self.compacted() || to == Revision::ZERO {
             return Ok(());
         }
-        let request = CompactionRequest { revision: number(to) };
-        let call = |rpc: Rpc| async move { rpc.compact(request).await };
+        let call = |rpc: Rpc| async move { rpc.compact(number(to)).await };
         match self.clients.write(call).await {
             // Somebody else was there first.
             Ok(_) | Err(Trouble::Compacted) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Core;
 use super::space::StoredRange;
 use super::status::Trouble;
-use super::wire::{self, RangeResponse, Rpc, header, number, revision};
+use super::wire::{self, RangeResponse, Rpc, number};
 use crate::{KeyValue, RangeRequest, RangeResult, Revision, StorageError};
 use bytes::Bytes;
 
@@ -80,13 +80,13 @@ impl<'a> Reading<'a> {
                 return Ok(());
             }
             let page = self.page(&part, wanted).await?;
-            let revision = header(page.header.as_ref());
+            let revision = page.revision;
             if self.result.revision == Revision::ZERO {
                 self.result.revision = revision;
             }
             self.at.get_or_insert(revision);
             if std::mem::replace(&mut first, false) {
-                self.result.count += usize::try_from(page.count).unwrap_or_default();
+                self.result.count += page.count;
             }
             let more = page.more;
             let Some(last) = self.take(page) else { return Ok(()) };
@@ -124,7 +124,7 @@ impl<'a> Reading<'a> {
         }
         let mut last = None;
         for kv in page.kvs {
-            let (mod_revision, create_revision) = (revision(kv.mod_revision), revision(kv.create_revision));
+            let (mod_revision, create_revision) = (kv.mod_revision, kv.create_revision);
             if let Some(key) = self.core.space.name(&kv.key) {
                 let value = Bytes::from(kv.value);
                 self.result.kvs.push(KeyValue { key, value, mod_revision, create_revision });

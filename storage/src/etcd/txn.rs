@@ -1,10 +1,9 @@
 //! Transactions in etcd's words, and which compare of a failed one did not hold.
 
+use etcd_client::CompareOp;
+
 use super::space::{Space, StoredRange};
-use super::wire::{
-    self, CompareValue, DeleteRangeRequest, EQUAL, GREATER, LESS, MOD, PutRequest, RangeRequest,
-    RangeResponse, RequestOp, RequestOpKind, ResponseOp, TxnRequest, number, revision,
-};
+use super::wire::{self, Operation, RangeRequest, RangeResponse, TxnRequest, number};
 use crate::{Applied, Compare, CompareTarget, Op, Revision, StorageError, Txn};
 
 /// etcd's `--max-txn-ops`, for compares and for each branch.
@@ -61,27 +60,25 @@ impl Prepared {
         for op in &txn.ops {
             let key = space.stored(op.key())?.to_bytes();
             ops.push(match op {
-                Op::Put(_, value) => RequestOpKind::Put(PutRequest { key, value: value.clone() }),
-                Op::Delete(_) => RequestOpKind::Delete(DeleteRangeRequest { key }),
+                Op::Put(_, value) => Operation::Put(key, value.clone()),
+                Op::Delete(_) => Operation::Delete(key),
             });
         }
         let puts = txn.ops.iter().any(|op| op.value().is_some());
-        let branch = |ops: Vec<RequestOpKind>| ops.into_iter().map(|op| RequestOp { op: Some(op) }).collect();
-        let failure = branch(reads.into_iter().map(RequestOpKind::Range).collect());
-        let request = TxnRequest { compare: compares, success: branch(ops), failure };
+        let request = TxnRequest { compare: compares, success: ops, failure: reads };
         Ok(Self { request, puts, probes })
     }
 
     /// The first compare that did not hold, by what the else branch read.
-    pub(super) fn first_failed(&self, answers: &[ResponseOp]) -> Option<usize> {
+    pub(super) fn first_failed(&self, answers: &[RangeResponse]) -> Option<usize> {
         let mut answers = answers.iter();
         for (at, probe) in self.probes.iter().enumerate() {
             let holds = match *probe {
                 Probe::Never => false,
                 Probe::Unread => return None,
                 Probe::Key(target) => {
-                    let found = got(answers.next())?;
-                    let at = found.kvs.first().map_or(Revision::ZERO, |kv| revision(kv.mod_revision));
+                    let found = answers.next()?;
+                    let at = found.kvs.first().map_or(Revision::ZERO, |kv| kv.mod_revision);
                     match target {
                         CompareTarget::ModEqual(wanted) => at == wanted,
                         CompareTarget::ModLess(bound) => at < bound,
@@ -91,7 +88,7 @@ impl Prepared {
                 Probe::Range { reads, holds_if_empty } => {
                     let (mut contradicted, mut keys) = (false, 0);
                     for _ in 0..reads {
-                        let found = got(answers.next())?;
+                        let found = answers.next()?;
                         contradicted |= !found.kvs.is_empty();
                         keys = found.count;
                     }
@@ -106,21 +103,16 @@ impl Prepared {
     }
 }
 
-fn got(answer: Option<&ResponseOp>) -> Option<&RangeResponse> {
-    answer?.range.as_ref()
-}
-
 fn stored_compare(compare: &Compare, range: &StoredRange) -> wire::Compare {
     let (result, bound) = match compare.target {
-        CompareTarget::ModEqual(at) => (EQUAL, at),
-        CompareTarget::ModLess(bound) => (LESS, bound),
-        CompareTarget::ModGreater(bound) => (GREATER, bound),
+        CompareTarget::ModEqual(at) => (CompareOp::Equal, at),
+        CompareTarget::ModLess(bound) => (CompareOp::Less, bound),
+        CompareTarget::ModGreater(bound) => (CompareOp::Greater, bound),
     };
     wire::Compare {
         result,
-        target: MOD,
+        mod_revision: number(bound),
         key: range.key.clone(),
-        value: Some(CompareValue::ModRevision(number(bound))),
         range_end: range.end.clone(),
     }
 }

@@ -1,331 +1,297 @@
-//! The part of etcd's API that is used here (`etcdserverpb/rpc.proto`, `mvccpb/kv.proto`; 3.4 to 3.6), and the calls.
+//! etcd's API as it is used here, over `etcd-client`: six calls, and what they take and give.
 //!
-//! Written out, not generated: that would need `protoc` wherever kindom is built (docs/decisions/0009-etcd-wire.md).
+//! What comes back is taken apart into plain values: `etcd-client` lends what it holds.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http::uri::PathAndQuery;
-use prost::{Message, Oneof};
-use tokio::sync::mpsc::{Sender, channel};
-use tonic::client::Grpc;
-use tonic::metadata::AsciiMetadataValue;
-use tonic::transport::Channel;
-use tonic::{Request, Status, Streaming};
-use tonic_prost::ProstCodec;
+use etcd_client::{
+    Channel, Client, CompareOp, ConnectOptions, Error, EventType, GetOptions, KvClient, MaintenanceClient,
+    TxnOp, TxnOpResponse, WatchClient, WatchOptions, WatchRequestSender, WatchResponseStream,
+};
+use futures::FutureExt as _;
+use tonic::{Code, Status};
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct ResponseHeader {
-    #[prost(int64, tag = "3")]
-    pub(super) revision: i64,
-}
+use crate::Revision;
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Debug, Clone)]
 pub(super) struct KeyValue {
-    #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
-    #[prost(int64, tag = "2")]
-    pub(super) create_revision: i64,
-    #[prost(int64, tag = "3")]
-    pub(super) mod_revision: i64,
-    #[prost(int64, tag = "4")]
-    pub(super) version: i64,
-    /// Not a part of the message that it came in: one value that is kept would keep all of it.
-    #[prost(bytes = "vec", tag = "5")]
+    pub(super) create_revision: Revision,
+    pub(super) mod_revision: Revision,
     pub(super) value: Vec<u8>,
 }
 
-#[derive(Clone, PartialEq, Message)]
+impl From<etcd_client::KeyValue> for KeyValue {
+    fn from(kv: etcd_client::KeyValue) -> Self {
+        let (create_revision, mod_revision) = (revision(kv.create_revision()), revision(kv.mod_revision()));
+        let (key, value) = kv.into_key_value();
+        Self { key, create_revision, mod_revision, value }
+    }
+}
+
+#[derive(Debug, Clone)]
 pub(super) struct Event {
-    /// 0: put, 1: deleted.
-    #[prost(int32, tag = "1")]
-    pub(super) kind: i32,
-    #[prost(message, optional, tag = "2")]
-    pub(super) kv: Option<KeyValue>,
-    #[prost(message, optional, tag = "3")]
+    /// It was removed; else it was set.
+    pub(super) deleted: bool,
+    pub(super) kv: KeyValue,
     pub(super) prev_kv: Option<KeyValue>,
 }
 
-/// [`Event::kind`] of a key that was removed.
-pub(super) const DELETED: i32 = 1;
-
-#[derive(Clone, PartialEq, Message)]
+/// A bound of 0 is none; no `range_end` is a single key.
+#[derive(Debug, Clone, Default)]
 pub(super) struct RangeRequest {
-    #[prost(bytes = "bytes", tag = "1")]
     pub(super) key: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
     pub(super) range_end: Bytes,
-    #[prost(int64, tag = "3")]
     pub(super) limit: i64,
-    #[prost(int64, tag = "4")]
     pub(super) revision: i64,
-    #[prost(bool, tag = "8")]
     pub(super) keys_only: bool,
-    #[prost(bool, tag = "9")]
     pub(super) count_only: bool,
-    #[prost(int64, tag = "10")]
     pub(super) min_mod_revision: i64,
-    #[prost(int64, tag = "11")]
     pub(super) max_mod_revision: i64,
 }
 
-#[derive(Clone, PartialEq, Message)]
+impl RangeRequest {
+    fn into_parts(self) -> (Bytes, GetOptions) {
+        let mut options = GetOptions::new()
+            .with_range(self.range_end)
+            .with_limit(self.limit)
+            .with_revision(self.revision)
+            .with_min_mod_revision(self.min_mod_revision)
+            .with_max_mod_revision(self.max_mod_revision);
+        if self.keys_only {
+            options = options.with_keys_only();
+        }
+        if self.count_only {
+            options = options.with_count_only();
+        }
+        (self.key, options)
+    }
+}
+
+#[derive(Debug, Clone)]
 pub(super) struct RangeResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<ResponseHeader>,
-    #[prost(message, repeated, tag = "2")]
+    /// The store's, when it was read.
+    pub(super) revision: Revision,
     pub(super) kvs: Vec<KeyValue>,
-    #[prost(bool, tag = "3")]
     pub(super) more: bool,
     /// Of all keys of the range, whatever the limit and the filters.
-    #[prost(int64, tag = "4")]
-    pub(super) count: i64,
+    pub(super) count: usize,
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct PutRequest {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub(super) key: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub(super) value: Bytes,
+impl From<etcd_client::GetResponse> for RangeResponse {
+    fn from(mut answer: etcd_client::GetResponse) -> Self {
+        Self {
+            revision: header(answer.header()),
+            more: answer.more(),
+            count: usize::try_from(answer.count()).unwrap_or_default(),
+            kvs: answer.take_kvs().into_iter().map(KeyValue::from).collect(),
+        }
+    }
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct DeleteRangeRequest {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub(super) key: Bytes,
-}
-
-/// An answer of which only the header matters.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct HeaderResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<ResponseHeader>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct RequestOp {
-    #[prost(oneof = "RequestOpKind", tags = "1, 2, 3")]
-    pub(super) op: Option<RequestOpKind>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-pub(super) enum RequestOpKind {
-    #[prost(message, tag = "1")]
+/// What a transaction does or reads.
+#[derive(Debug, Clone)]
+pub(super) enum Operation {
     Range(RangeRequest),
-    #[prost(message, tag = "2")]
-    Put(PutRequest),
-    #[prost(message, tag = "3")]
-    Delete(DeleteRangeRequest),
+    Put(Bytes, Bytes),
+    Delete(Bytes),
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct ResponseOp {
-    #[prost(message, optional, tag = "1")]
-    pub(super) range: Option<RangeResponse>,
+impl Operation {
+    fn into_op(self) -> TxnOp {
+        match self {
+            Self::Range(request) => {
+                let (key, options) = request.into_parts();
+                TxnOp::get(key, Some(options))
+            }
+            Self::Put(key, value) => TxnOp::put(key, value, None),
+            Self::Delete(key) => TxnOp::delete(key, None),
+        }
+    }
 }
 
-#[derive(Clone, PartialEq, Message)]
+/// A compare of mod revisions, of every key in the range; no `range_end` is a single key.
+#[derive(Debug, Clone)]
 pub(super) struct Compare {
-    #[prost(int32, tag = "1")]
-    pub(super) result: i32,
-    #[prost(int32, tag = "2")]
-    pub(super) target: i32,
-    #[prost(bytes = "bytes", tag = "3")]
+    pub(super) result: CompareOp,
+    pub(super) mod_revision: i64,
     pub(super) key: Bytes,
-    #[prost(oneof = "CompareValue", tags = "6")]
-    pub(super) value: Option<CompareValue>,
-    #[prost(bytes = "bytes", tag = "64")]
     pub(super) range_end: Bytes,
 }
 
-#[derive(Clone, Copy, PartialEq, Oneof)]
-pub(super) enum CompareValue {
-    #[prost(int64, tag = "6")]
-    ModRevision(i64),
-}
-
-/// Values of [`Compare::result`].
-pub(super) const EQUAL: i32 = 0;
-pub(super) const GREATER: i32 = 1;
-pub(super) const LESS: i32 = 2;
-/// A value of [`Compare::target`].
-pub(super) const MOD: i32 = 2;
-
-#[derive(Clone, PartialEq, Message)]
+#[derive(Debug, Clone)]
 pub(super) struct TxnRequest {
-    #[prost(message, repeated, tag = "1")]
     pub(super) compare: Vec<Compare>,
-    #[prost(message, repeated, tag = "2")]
-    pub(super) success: Vec<RequestOp>,
-    #[prost(message, repeated, tag = "3")]
-    pub(super) failure: Vec<RequestOp>,
+    pub(super) success: Vec<Operation>,
+    /// Reads only.
+    pub(super) failure: Vec<RangeRequest>,
 }
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Debug, Clone)]
 pub(super) struct TxnResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<ResponseHeader>,
-    #[prost(bool, tag = "2")]
+    pub(super) revision: Revision,
     pub(super) succeeded: bool,
-    #[prost(message, repeated, tag = "3")]
-    pub(super) responses: Vec<ResponseOp>,
+    /// Where it failed: what the failure branch read.
+    pub(super) read: Vec<RangeResponse>,
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct CompactionRequest {
-    #[prost(int64, tag = "1")]
-    pub(super) revision: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct WatchRequest {
-    #[prost(oneof = "WatchRequestKind", tags = "1, 3")]
-    pub(super) request: Option<WatchRequestKind>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-pub(super) enum WatchRequestKind {
-    #[prost(message, tag = "1")]
-    Create(WatchCreateRequest),
-    #[prost(message, tag = "3")]
-    Progress(WatchProgressRequest),
-}
-
-#[derive(Clone, PartialEq, Message)]
+#[derive(Debug, Clone)]
 pub(super) struct WatchCreateRequest {
-    #[prost(bytes = "bytes", tag = "1")]
     pub(super) key: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
     pub(super) range_end: Bytes,
-    #[prost(int64, tag = "3")]
     pub(super) start_revision: i64,
-    #[prost(bool, tag = "6")]
-    pub(super) prev_kv: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct WatchProgressRequest {}
-
-#[derive(Clone, PartialEq, Message)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct WatchResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<ResponseHeader>,
-    #[prost(bool, tag = "3")]
+    pub(super) revision: Revision,
     pub(super) created: bool,
-    #[prost(bool, tag = "4")]
     pub(super) canceled: bool,
-    #[prost(int64, tag = "5")]
     pub(super) compact_revision: i64,
-    #[prost(string, tag = "6")]
     pub(super) cancel_reason: String,
-    #[prost(message, repeated, tag = "11")]
     pub(super) events: Vec<Event>,
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct StatusRequest {}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct StatusResponse {
-    #[prost(string, tag = "2")]
-    pub(super) version: String,
+impl From<&etcd_client::WatchResponse> for WatchResponse {
+    fn from(message: &etcd_client::WatchResponse) -> Self {
+        let event = |event: &etcd_client::Event| {
+            Some(Event {
+                deleted: event.event_type() == EventType::Delete,
+                kv: event.kv()?.clone().into(),
+                prev_kv: event.prev_kv().cloned().map(KeyValue::from),
+            })
+        };
+        Self {
+            revision: header(message.header()),
+            created: message.created(),
+            canceled: message.canceled(),
+            compact_revision: message.compact_revision(),
+            cancel_reason: message.cancel_reason().to_owned(),
+            events: message.events().iter().filter_map(event).collect(),
+        }
+    }
 }
 
-/// The calls, on one endpoint. Every one of them fails where the member knows of no leader.
-#[derive(Debug, Clone)]
-pub(super) struct Rpc {
-    channel: Channel,
-}
+/// The calls, on one endpoint. Every one of them fails where the member knows of no leader. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Rpc(Arc<Clients>);
 
-/// The sending end of a watch; dropping it, and the stream, ends the watch.
-#[derive(Debug)]
-pub(super) struct WatchRequests(Sender<WatchRequest>);
+struct Clients {
+    kv: KvClient,
+    watch: WatchClient,
+    maintenance: MaintenanceClient,
+}
 
 impl Rpc {
-    pub(super) fn new(channel: Channel) -> Self {
-        Self { channel }
+    pub(super) async fn new(channel: tonic::transport::Channel) -> Result<Self, Status> {
+        let options = ConnectOptions::new().with_require_leader(true);
+        let client = Client::from_channel(Channel::Tonic(channel), Some(options)).await.map_err(status)?;
+        // What etcd may answer is bounded by what was asked, not by gRPC's 4 MiB.
+        Ok(Self(Arc::new(Clients {
+            kv: client.kv_client().max_decoding_message_size(usize::MAX),
+            watch: client.watch_client().max_decoding_message_size(usize::MAX),
+            maintenance: client.maintenance_client(),
+        })))
     }
 
     pub(super) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
-        self.unary("/etcdserverpb.KV/Range", request).await
+        let (key, options) = request.into_parts();
+        Ok(self.0.kv.clone().get(key, Some(options)).await.map_err(status)?.into())
     }
 
-    pub(super) async fn put(&self, request: PutRequest) -> Result<HeaderResponse, Status> {
-        self.unary("/etcdserverpb.KV/Put", request).await
+    /// The revision that it was put at.
+    pub(super) async fn put(&self, key: Bytes, value: Bytes) -> Result<Revision, Status> {
+        let answer = self.0.kv.clone().put(key, value, None).await.map_err(status)?;
+        Ok(header(answer.header()))
     }
 
     pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
-        self.unary("/etcdserverpb.KV/Txn", request).await
+        let compare = |compare: Compare| {
+            etcd_client::Compare::mod_revision(compare.key, compare.result, compare.mod_revision)
+                .with_range(compare.range_end)
+        };
+        let compares: Vec<_> = request.compare.into_iter().map(compare).collect();
+        let success: Vec<_> = request.success.into_iter().map(Operation::into_op).collect();
+        let failure: Vec<_> =
+            request.failure.into_iter().map(|read| Operation::Range(read).into_op()).collect();
+        let txn = etcd_client::Txn::new().when(compares).and_then(success).or_else(failure);
+        let answer = self.0.kv.clone().txn(txn).await.map_err(status)?;
+        let succeeded = answer.succeeded();
+        let read = |answer| match answer {
+            TxnOpResponse::Get(found) => Some(RangeResponse::from(found)),
+            TxnOpResponse::Put(_) | TxnOpResponse::Delete(_) | TxnOpResponse::Txn(_) => None,
+        };
+        let read =
+            if succeeded { Vec::new() } else { answer.op_responses().into_iter().filter_map(read).collect() };
+        Ok(TxnResponse { revision: header(answer.header()), succeeded, read })
     }
 
-    pub(super) async fn compact(&self, request: CompactionRequest) -> Result<HeaderResponse, Status> {
-        self.unary("/etcdserverpb.KV/Compact", request).await
+    pub(super) async fn compact(&self, revision: i64) -> Result<(), Status> {
+        self.0.kv.clone().compact(revision, None).await.map(drop).map_err(status)
     }
 
-    pub(super) async fn status(&self) -> Result<StatusResponse, Status> {
-        self.unary("/etcdserverpb.Maintenance/Status", StatusRequest {}).await
+    /// The version of the member's server.
+    pub(super) async fn version(&self) -> Result<String, Status> {
+        let answer = self.0.maintenance.clone().status().await.map_err(status)?;
+        Ok(answer.version().to_owned())
     }
 
+    /// Events come with what was there before.
     pub(super) async fn watch(
         &self,
         create: WatchCreateRequest,
-    ) -> Result<(WatchRequests, Streaming<WatchResponse>), Status> {
-        // One request to create it, and progress requests, of which one at a time is enough.
-        let (requests, mut sent) = channel(4);
-        let create = WatchRequest { request: Some(WatchRequestKind::Create(create)) };
-        requests.try_send(create).map_err(|_| Status::internal("the watch's queue is full"))?;
-        let stream = futures::stream::poll_fn(move |cx| sent.poll_recv(cx));
-        let mut grpc = self.grpc().await?;
-        let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
-        let codec: ProstCodec<WatchRequest, WatchResponse> = ProstCodec::default();
-        let answers = grpc.streaming(with_leader(stream), path, codec).await?;
-        Ok((WatchRequests(requests), answers.into_inner()))
-    }
-
-    async fn unary<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Status>
-    where
-        Q: Message + 'static,
-        A: Message + Default + 'static,
-    {
-        let mut grpc = self.grpc().await?;
-        let codec: ProstCodec<Q, A> = ProstCodec::default();
-        let answer = grpc.unary(with_leader(request), PathAndQuery::from_static(path), codec).await?;
-        Ok(answer.into_inner())
-    }
-
-    async fn grpc(&self) -> Result<Grpc<Channel>, Status> {
-        // What etcd may answer is bounded by what was asked, not by gRPC's 4 MiB.
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(usize::MAX);
-        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-        Ok(grpc)
+    ) -> Result<(WatchRequests, WatchResponses), Status> {
+        let options = WatchOptions::new()
+            .with_range(create.range_end)
+            .with_start_revision(create.start_revision)
+            .with_prev_key();
+        let stream = self.0.watch.clone().watch(create.key, Some(options)).await.map_err(status)?;
+        let (requests, responses) = stream.split();
+        Ok((WatchRequests(requests), WatchResponses(responses)))
     }
 }
+
+/// The sending end of a watch; dropping it, and the other, ends the watch.
+pub(super) struct WatchRequests(WatchRequestSender);
 
 impl WatchRequests {
-    /// Asks how far the watch has got. Does nothing while an earlier request has not gone out.
-    pub(super) fn progress(&self) {
-        let request = WatchRequest { request: Some(WatchRequestKind::Progress(WatchProgressRequest {})) };
+    /// Asks how far the watch has got. Does nothing while many earlier requests have not gone out.
+    pub(super) fn progress(&mut self) {
         // Full: it has been asked for. Closed: the stream says so.
-        let _ = self.0.try_send(request);
+        let _ = self.0.request_progress().now_or_never();
     }
 }
 
-fn with_leader<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.metadata_mut().insert("hasleader", AsciiMetadataValue::from_static("true"));
-    request
+/// The receiving end of a watch.
+pub(super) struct WatchResponses(WatchResponseStream);
+
+impl WatchResponses {
+    pub(super) async fn message(&mut self) -> Result<Option<WatchResponse>, Status> {
+        let message = self.0.message().await.map_err(status)?;
+        Ok(message.as_ref().map(WatchResponse::from))
+    }
+}
+
+/// gRPC's own words; other errors come before anything is sent or after the stream has ended.
+fn status(error: Error) -> Status {
+    match error {
+        Error::GRpcStatus(status) => status,
+        other => Status::new(Code::Unknown, other.to_string()),
+    }
 }
 
 /// The revision in an answer's header.
-pub(super) fn header(header: Option<&ResponseHeader>) -> crate::Revision {
-    header.map_or(crate::Revision::ZERO, |header| revision(header.revision))
+fn header(header: Option<&etcd_client::ResponseHeader>) -> Revision {
+    header.map_or(Revision::ZERO, |header| revision(header.revision()))
 }
 
 /// A revision that etcd wrote.
-pub(super) fn revision(number: i64) -> crate::Revision {
-    crate::Revision(u64::try_from(number).unwrap_or_default())
+pub(super) fn revision(number: i64) -> Revision {
+    Revision(u64::try_from(number).unwrap_or_default())
 }
 
 /// A revision as etcd writes it.
-pub(super) fn number(revision: crate::Revision) -> i64 {
+pub(super) fn number(revision: Revision) -> i64 {
     i64::try_from(revision.0).unwrap_or(i64::MAX)
 }
