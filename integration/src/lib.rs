@@ -12,6 +12,7 @@
 //!   answer takes.
 
 mod client;
+mod cluster;
 pub mod differential;
 mod error;
 mod etcd;
@@ -24,10 +25,12 @@ mod server;
 pub mod tools;
 
 pub use client::{Answer, Client, Opened, Request, WatchStream};
+pub use cluster::{Cluster, ClusterOptions};
 pub use error::HarnessError;
 pub use etcd::{Etcd, EtcdOptions};
 pub use proxy::Proxy;
-pub use server::{Output, Server, ServerOptions};
+pub use random::Random;
+pub use server::{Output, Server, ServerOptions, on_etcd};
 
 /// Whether the full counts were asked for (`./test --full`).
 #[must_use]

@@ -2,10 +2,12 @@
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The same seed gives the same numbers.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -18,22 +20,22 @@ impl Random {
     }
 
     /// Below `bound`, which is not 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound.max(1) as u64).unwrap_or_default()
     }
 
     /// True in so many of a hundred cases.
-    pub(crate) fn percent(&mut self, chance: usize) -> bool {
+    pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
     /// One of these, each as likely.
-    pub(crate) fn one<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+    pub fn one<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         of.get(self.below(of.len()))
     }
 
     /// One of these texts.
-    pub(crate) fn text(&mut self, of: &[&'static str]) -> &'static str {
+    pub fn text(&mut self, of: &[&'static str]) -> &'static str {
         self.one(of).copied().unwrap_or_default()
     }
 }

@@ -17,20 +17,73 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::{Client, HarnessError, tools};
+use crate::{Client, Etcd, HarnessError, tools};
 
 /// A process that has not said where it listens by then hangs.
 const READY_LIMIT: Duration = Duration::from_secs(120);
 const LOG_LINES: usize = 40;
 
 /// How to start a [`Server`].
-#[derive(Debug, Clone, Default)]
+///
+/// With `KINDOM_TEST_STORE=etcd` in the environment it gets an etcd of its own unless it says what it runs on.
+#[derive(Clone, Default)]
 pub struct ServerOptions {
     args: Vec<String>,
     data_dir: Option<PathBuf>,
+    store: Option<Store>,
+}
+
+#[derive(Clone)]
+enum Store {
+    Embedded,
+    /// Somebody else's etcd.
+    Endpoints(Vec<String>),
+    /// An etcd that goes with its last server.
+    Own(Arc<Etcd>),
+}
+
+/// Whether servers that do not say what they run on run on etcd.
+#[must_use]
+pub fn on_etcd() -> bool {
+    std::env::var_os("KINDOM_TEST_STORE").is_some_and(|value| value == "etcd")
 }
 
 impl ServerOptions {
+    /// Serves this folder instead of one of its own, with the store in it.
+    #[must_use]
+    pub fn data_dir(mut self, folder: &Path) -> Self {
+        self.data_dir = Some(folder.to_owned());
+        self.embedded()
+    }
+
+    /// Runs on the embedded store, whatever the environment says.
+    #[must_use]
+    pub fn embedded(mut self) -> Self {
+        self.store = Some(Store::Embedded);
+        self
+    }
+
+    /// Runs on the etcd with these endpoints, which may be [proxies](crate::Proxy).
+    #[must_use]
+    pub fn etcd(mut self, endpoints: &[String]) -> Self {
+        self.store = Some(Store::Endpoints(endpoints.to_vec()));
+        self
+    }
+
+    /// Uses this folder for the certificates, which other servers may use too.
+    #[must_use]
+    pub fn cert_dir(self, folder: &Path) -> Self {
+        self.args(&["--cert-dir", &folder.to_string_lossy()])
+    }
+
+    /// Runs on the folder and the store of a server that has ended.
+    #[must_use]
+    pub fn succeeding(mut self, server: &Server) -> Self {
+        self.data_dir = Some(server.data_dir());
+        self.store = Some(server.store.clone());
+        self
+    }
+
     /// Adds arguments to `kindom serve`.
     #[must_use]
     pub fn args(mut self, args: &[&str]) -> Self {
@@ -61,7 +114,18 @@ impl ServerOptions {
         let home = dir.path().join("home");
         std::fs::create_dir(&home).map_err(HarnessError::io("a folder"))?;
         let data_dir = self.data_dir.unwrap_or_else(|| dir.path().join("data"));
-        let mut server = Server { dir, data_dir, args: self.args, running: None };
+        let store = match self.store {
+            Some(store) => store,
+            None if on_etcd() => Store::Own(Arc::new(Etcd::start().await?)),
+            None => Store::Embedded,
+        };
+        let mut args = self.args;
+        match &store {
+            Store::Embedded => {}
+            Store::Endpoints(endpoints) => args.push(format!("--etcd-servers={}", endpoints.join(","))),
+            Store::Own(etcd) => args.push(format!("--etcd-servers={}", etcd.endpoints().join(","))),
+        }
+        let mut server = Server { dir, data_dir, args, store, running: None };
         server.launch().await?;
         Ok(server)
     }
@@ -80,6 +144,7 @@ pub struct Server {
     dir: TempDir,
     data_dir: PathBuf,
     args: Vec<String>,
+    store: Store,
     running: Option<Running>,
 }
 
@@ -157,6 +222,16 @@ impl Server {
     #[must_use]
     pub fn data_dir(&self) -> PathBuf {
         self.data_dir.clone()
+    }
+
+    /// The endpoints of the etcd that it runs on; none on the embedded store.
+    #[must_use]
+    pub fn etcd_endpoints(&self) -> Vec<String> {
+        match &self.store {
+            Store::Embedded => Vec::new(),
+            Store::Endpoints(endpoints) => endpoints.clone(),
+            Store::Own(etcd) => etcd.endpoints(),
+        }
     }
 
     /// An empty home folder, so that no client's cache or settings are shared.
@@ -244,6 +319,28 @@ impl Server {
         Ok(())
     }
 
+    /// SIGSTOP: it keeps its connections and says nothing more.
+    ///
+    /// # Errors
+    /// [`HarnessError::NotRunning`], or the process could not be handled.
+    pub fn pause(&self) -> Result<(), HarnessError> {
+        self.signal(Signal::STOP)
+    }
+
+    /// SIGCONT.
+    ///
+    /// # Errors
+    /// As [`Server::pause`].
+    pub fn resume(&self) -> Result<(), HarnessError> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), HarnessError> {
+        let running = self.running.as_ref().ok_or_else(|| self.not_running("it was stopped"))?;
+        kill_process(Pid::from_child(&running.process), signal)
+            .map_err(|e| HarnessError::Io { what: format!("{signal:?}"), source: e.into() })
+    }
+
     /// Sends SIGTERM and waits until it has ended.
     ///
     /// # Errors
@@ -283,6 +380,14 @@ impl Server {
     /// The kubeconfig cannot be read.
     pub fn client_http2(&self) -> Result<Client, HarnessError> {
         Ok(Client::new(self.address()?, self.tls(Identity::Admin)?, true))
+    }
+
+    /// A client with the admin certificate that connects elsewhere: to a proxy of it, or of its replicas.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be read.
+    pub fn client_at(&self, address: SocketAddr, http2: bool) -> Result<Client, HarnessError> {
+        Ok(Client::new(address, self.tls(Identity::Admin)?, http2))
     }
 
     /// A client without credentials.

@@ -198,6 +198,10 @@ pub(crate) struct Serve {
     /// The key of --tls-cert-file, PEM.
     #[arg(long, requires = "tls_cert_file")]
     pub(crate) tls_private_key_file: Option<PathBuf>,
+    /// Where the certificates are that it makes for itself; by default pki in --data-dir. Replicas that share it serve
+    /// with the same certificate and trust the same clients.
+    #[arg(long)]
+    pub(crate) cert_dir: Option<PathBuf>,
     /// More authorities whose client certificates are trusted, PEM.
     #[arg(long)]
     pub(crate) client_ca_file: Option<PathBuf>,

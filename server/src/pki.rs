@@ -11,7 +11,8 @@
 //! - What is there and cannot be used is never overwritten: the start ends with an error that names the
 //!   file.
 //!
-//! The caller holds the data directory's lock, so nobody else writes here.
+//! Several servers may share a directory (`--cert-dir`): who looks or writes here holds a lock on it, so the first one makes
+//! what all serve with and trust.
 
 use std::{
     collections::BTreeSet,
@@ -86,6 +87,9 @@ impl Pki {
     ) -> Result<Self, PkiError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| PkiError::Write { file: dir.to_owned(), error })?;
+        // Held until this function ends.
+        let locked = File::open(dir).and_then(|folder| folder.lock().map(|()| folder));
+        let _locked = locked.map_err(|error| PkiError::Read { file: dir.to_owned(), error })?;
         let authority = match Pair::load(dir, AUTHORITY)? {
             Some(pair) if pair.ends_after(now) => pair,
             _ => Pair::make(dir, AUTHORITY, |key| authority_params(now).self_signed(key))?,
@@ -487,6 +491,21 @@ mod tests {
         let pki = load(&dir).unwrap();
         assert_eq!(changed(&first, &dir), [""; 0]);
         assert!(serves(&pki, "localhost"));
+    }
+
+    #[test]
+    fn many_that_start_at_once_have_one_authority() {
+        let dir = TempDir::new().unwrap();
+        let all = std::thread::scope(|scope| {
+            let start = || load(&dir).unwrap();
+            let started: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        for pki in &all {
+            assert_eq!(pki.authority(), all[0].authority());
+            assert_eq!(pki.serving().0, all[0].serving().0);
+            assert_eq!(pki.admin.certificate, all[0].admin.certificate);
+        }
     }
 
     #[test]

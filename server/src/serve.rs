@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
         Store::Etcd(Box::new(etcd::options(options, limits)?))
     };
     let pki = Pki::load_or_create(
-        &options.data_dir.join("pki"),
+        &options.cert_dir.clone().unwrap_or_else(|| options.data_dir.join("pki")),
         &serving_names(options.bind_address, host_name().as_deref()),
     )?;
     run_system(serving(options, store, &pki))?

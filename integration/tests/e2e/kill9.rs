@@ -137,9 +137,10 @@ async fn an_orderly_end_and_a_restart_keep_everything() {
 
 #[tokio::test]
 async fn a_second_process_on_the_same_folder_is_refused() {
-    let server = Server::start().await.unwrap();
+    // A folder holds nothing that replicas on etcd could spoil.
+    let server = ServerOptions::default().embedded().start().await.unwrap();
     let folder = server.data_dir();
-    let Err(error) = ServerOptions::default().data_dir(&folder).start().await else {
+    let Err(error) = ServerOptions::default().succeeding(&server).start().await else {
         panic!("two processes on one folder")
     };
     let error = error.to_string();

@@ -501,23 +501,35 @@ fn judged(fold: &Fold, winners: &[String]) -> BTreeMap<String, Value> {
 /// winner goes, and who waited longest is promoted, under kills as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_race_for_few_names_while_their_judges_are_killed() {
-    const RACE: &str = "race.example.com";
     const CONNECTIONS: usize = 8;
-    let (clients, names, kills) = (count(60, 1000), count(6, 100), u64::try_from(count(40, 1000)).unwrap());
     let server = ServerOptions::default().chaos().start().await.unwrap();
     let client = server.client().unwrap();
     let connections: Vec<Client> = (0..CONNECTIONS).map(|_| server.client_http2().unwrap()).collect();
-    let (began, before) = (Instant::now(), falls(&client).await);
+    race(&client, &connections, count(60, 1000), count(6, 100), count(40, 1000)).await;
+}
+
+/// Lets so many clients, over these connections in turn, race for so many names, while the judges of `client`'s server
+/// fall so often; and judges what comes of it.
+pub(crate) async fn race(
+    client: &Client,
+    connections: &[Client],
+    clients: usize,
+    names: usize,
+    kills: usize,
+) {
+    const RACE: &str = "race.example.com";
+    let kills = u64::try_from(kills).unwrap();
+    let (began, before) = (Instant::now(), falls(client).await);
 
     let fold = Arc::new(Mutex::new(Fold::default()));
     let (sender, mut seen) = watch::channel(0);
-    let follower = tokio::spawn(follow(watch_from_now(&client).await, Arc::clone(&fold), sender));
+    let follower = tokio::spawn(follow(watch_from_now(client).await, Arc::clone(&fold), sender));
 
     // Half of them at once, the others as the judges fall.
     let gate = Arc::new(Semaphore::new(clients / 2));
     let race = |what: &'static str, of: Vec<(String, Value)>, repeated: u16| -> Vec<_> {
         let run = |(i, (path, body)): (usize, (String, Value))| {
-            let (client, gate) = (connections[i % CONNECTIONS].clone(), Arc::clone(&gate));
+            let (client, gate) = (connections[i % connections.len()].clone(), Arc::clone(&gate));
             tokio::spawn(async move {
                 gate.acquire().await.unwrap().forget();
                 insist(&client, what, &path, &body, repeated).await
@@ -530,7 +542,7 @@ async fn many_race_for_few_names_while_their_judges_are_killed() {
         (CRDS.to_owned(), registration)
     });
     let tasks = race("POST", registrants.collect(), 409);
-    kill_until(&client, before + kills * 7 / 10, &gate, clients - clients / 2, &mut seen).await;
+    kill_until(client, before + kills * 7 / 10, &gate, clients - clients / 2, &mut seen).await;
     let mut retriable = 0;
     for task in tasks {
         retriable += task.await.unwrap();
@@ -551,13 +563,13 @@ async fn many_race_for_few_names_while_their_judges_are_killed() {
 
     let deletions = winners.iter().map(|name| (format!("{CRDS}/{name}"), json!({}))).collect();
     let tasks = race("DELETE", deletions, 404);
-    kill_until(&client, before + kills, &gate, names, &mut seen).await;
+    kill_until(client, before + kills, &gate, names, &mut seen).await;
     for task in tasks {
         retriable += task.await.unwrap();
     }
     folded(&fold, &mut seen, |fold| fold.settled(clients - names)).await;
     let promoted = began.elapsed();
-    let fallen = falls(&client).await - before;
+    let fallen = falls(client).await - before;
     follower.abort();
 
     let stored = judged(&fold.lock().unwrap(), &winners);

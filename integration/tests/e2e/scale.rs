@@ -466,11 +466,10 @@ async fn there_are_no_other_subresources() {
 async fn the_feature_gate_drops_the_field_unless_it_is_in_use() {
     let (mut server, client) = started().await;
     drop(client);
-    let folder = server.data_dir();
     server.terminate().await.unwrap();
     let off = ServerOptions::default()
         .args(&["--feature-gates=CustomResourceSubresources=false"])
-        .data_dir(&folder);
+        .succeeding(&server);
     let restarted = off.start().await.unwrap();
     let client = restarted.client().unwrap();
     let registration = format!("{CRDS}/flocks.scale.example.org");

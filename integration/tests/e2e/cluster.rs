@@ -1,0 +1,115 @@
+//! Several replicas on one etcd: names, watches that move, and certificates that all of them share.
+
+use kindom_integration::history::History;
+use kindom_integration::{Client, Cluster, ClusterOptions, Proxy, count};
+use tokio::sync::watch;
+
+use crate::load::{self, Type, Watcher, Writer};
+use crate::names;
+use crate::support::{crd, register};
+
+const WRITERS: usize = 6;
+
+/// Three clients a replica, each replica's in turn.
+fn connections(cluster: &Cluster) -> Vec<Client> {
+    (0..9).map(|i| cluster.client(i % cluster.replicas().len(), true).unwrap()).collect()
+}
+
+/// A name has one holder, whichever replica its claimants speak to and whichever judges them, while the judges of one
+/// replica are killed; then every winner goes, and who waited longest is promoted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_race_for_few_names_over_three_replicas() {
+    let cluster = ClusterOptions::default().nodes(1).args(&["--enable-chaos"]).start().await.unwrap();
+    let client = cluster.client(0, false).unwrap();
+    names::race(&client, &connections(&cluster), count(60, 1000), count(6, 100), count(6, 100)).await;
+}
+
+/// Each replica accepts the credentials of every other one's kubeconfig, and is trusted by it.
+#[tokio::test]
+async fn replicas_that_share_certificates_share_their_clients() {
+    let cluster = ClusterOptions::default().nodes(1).start().await.unwrap();
+    for of in cluster.replicas() {
+        for to in cluster.replicas() {
+            let client = of.client_at(to.address().unwrap(), false).unwrap();
+            client.get("/api/v1/namespaces/default").await.unwrap().expect_status(200).unwrap();
+        }
+    }
+    let text = |i: usize| std::fs::read_to_string(cluster.replicas()[i].kubeconfig()).unwrap();
+    let but_for_the_address = |i: usize| {
+        let kubeconfig = text(i);
+        let lines = kubeconfig.lines().filter(|l| !l.contains("server: ")).map(str::to_owned);
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(but_for_the_address(0), but_for_the_address(1));
+    assert_eq!(but_for_the_address(0), but_for_the_address(2));
+}
+
+/// A watch behind a load balancer goes on at another replica from the last resourceVersion it saw, as client-go's
+/// reflector does, again and again: it sees every event once, in order, and so do watches that stay.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_moves_between_replicas_sees_every_event_once() {
+    let (moves, writes_between) = (count(12, 200), 20);
+    let cluster = ClusterOptions::default().nodes(1).start().await.unwrap();
+    let client = cluster.client(0, false).unwrap();
+    register(&client, &crd("roam.example.com", "pawns", "Pawn", "Namespaced")).await;
+    let of = Type {
+        api_version: "roam.example.com/v1".to_owned(),
+        kind: "Pawn".to_owned(),
+        collection: "/apis/roam.example.com/v1/namespaces/default/pawns".to_owned(),
+    };
+    let (from, nothing) = load::list(&client, &of).await;
+    assert!(nothing.is_empty());
+
+    let balancer = Proxy::start(&[cluster.replicas()[0].address().unwrap()]).await.unwrap();
+    let roaming = cluster.replicas()[0].client_at(balancer.address(), false).unwrap();
+    let mut watchers = vec![];
+    let stay = (0..3).map(|i| cluster.client(i, false).unwrap());
+    for client in std::iter::once(roaming).chain(stay) {
+        let mut watcher = Watcher::new(&of, from);
+        watchers.push(tokio::spawn(async move {
+            let mut streams = 1;
+            while let Err(ended) = watcher.run(&client).await {
+                assert!(!ended.contains("unexpected event"), "{ended}");
+                streams += 1;
+            }
+            (watcher, streams)
+        }));
+    }
+
+    let (acknowledged, mut progress) = watch::channel(0);
+    let (stop, stopped) = watch::channel(false);
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|i| {
+            let client = cluster.client(i % 3, i.is_multiple_of(2)).unwrap();
+            let (acknowledged, stopped) = (acknowledged.clone(), stopped.clone());
+            let mut writer = Writer::new(&of, format!("key-{i}"));
+            tokio::spawn(async move {
+                writer.run(&client, &acknowledged, &stopped).await.expect("a connection broke");
+                writer
+            })
+        })
+        .collect();
+    for turn in 1..=moves {
+        let before = *progress.borrow();
+        progress.wait_for(|n| *n >= before + writes_between).await.unwrap();
+        balancer.aim(&[cluster.replicas()[turn % 3].address().unwrap()]);
+        balancer.cut();
+    }
+    stop.send_replace(true);
+
+    let mut history = History::default();
+    for writer in writers {
+        let writer = writer.await.unwrap();
+        assert!(writer.faults.is_empty(), "{}", writer.faults.join("\n"));
+        history.attempts.extend(writer.attempts);
+    }
+    history.attempts.extend(load::sentinel(&client, &of).await);
+    for (i, watcher) in watchers.into_iter().enumerate() {
+        let (watcher, streams) = watcher.await.unwrap();
+        assert!(i > 0 || streams > moves, "it was moved {moves} times and had {streams} streams");
+        history.watchers.push(watcher.events);
+    }
+    history.last = load::list(&client, &of).await.1;
+    history.check().unwrap();
+    println!("roam: {moves} moves, {} writes, {} events", history.attempts.len(), history.watchers[0].len());
+}
