@@ -91,13 +91,6 @@ impl ServerOptions {
         self
     }
 
-    /// Serves this folder instead of one of its own.
-    #[must_use]
-    pub fn data_dir(mut self, folder: &Path) -> Self {
-        self.data_dir = Some(folder.to_owned());
-        self
-    }
-
     /// Adds `/debug/actors`.
     #[must_use]
     pub fn chaos(self) -> Self {
