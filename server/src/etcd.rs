@@ -7,7 +7,7 @@ use kindom_storage::{Area, Etcd, EtcdOptions, EtcdTls, Limits, StorageError};
 use tokio::time::Instant;
 
 use crate::BoxError;
-use crate::flags::Serve;
+use crate::flags::EtcdAccess;
 
 /// What all that clients see is called by the types' specs; in etcd it starts with `--etcd-prefix`.
 const OBJECTS: &str = "/registry";
@@ -18,7 +18,11 @@ const SAY_EVERY: Duration = Duration::from_secs(5);
 
 /// # Errors
 /// If a file cannot be read.
-pub(crate) fn options(flags: &Serve, limits: Limits) -> Result<EtcdOptions, BoxError> {
+pub(crate) fn options(
+    servers: &[String],
+    flags: &EtcdAccess,
+    limits: Limits,
+) -> Result<EtcdOptions, BoxError> {
     let prefix = &flags.etcd_prefix;
     let areas = vec![
         Area { name: format!("{OBJECTS}/").into(), stored: format!("{prefix}/").into() },
@@ -36,7 +40,7 @@ pub(crate) fn options(flags: &Serve, limits: Limits) -> Result<EtcdOptions, BoxE
     Ok(EtcdOptions {
         tls: Some(EtcdTls { authorities, identity }),
         limits,
-        ..EtcdOptions::new(flags.etcd_servers.clone(), areas, marker)
+        ..EtcdOptions::new(servers.to_vec(), areas, marker)
     })
 }
 

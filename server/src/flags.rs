@@ -42,15 +42,17 @@ pub(crate) enum Snapshot {
     /// Writes everything that is stored to a file, as of one revision.
     ///
     /// By default from the running server that the kubeconfig names, for whom writes go on meanwhile; the user must be
-    /// in group system:masters. With --data-dir from a folder that no server has open.
+    /// in group system:masters. With --data-dir from a folder that no server has open, with --etcd-servers from a cluster.
     Save(SnapshotSave),
     /// Reads a whole file, and says what is wrong with it and where.
     Verify(SnapshotVerify),
-    /// Makes a file an empty folder's store again, with the same resourceVersions.
+    /// Makes a file an empty store again.
+    ///
+    /// In a folder with the same resourceVersions; an etcd cluster gives new ones.
     Restore(SnapshotRestore),
     /// Copies everything from one store to another, which must be empty, and compares them.
     ///
-    /// No server may be running on either.
+    /// No server may be running on a folder, and none on the cluster that is copied to.
     Copy(SnapshotCopy),
 }
 
@@ -61,13 +63,13 @@ pub(crate) struct SnapshotSave {
     #[command(flatten)]
     pub(crate) store: StoreFlags,
     /// The file that says how to reach the server; by default $KUBECONFIG, or ~/.kube/config.
-    #[arg(long, conflicts_with = "data_dir")]
+    #[arg(long, conflicts_with_all = ["data_dir", "etcd_servers"])]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The kubeconfig's context; by default its current one.
-    #[arg(long, conflicts_with = "data_dir")]
+    #[arg(long, conflicts_with_all = ["data_dir", "etcd_servers"])]
     pub(crate) context: Option<String>,
     /// The server's URL, instead of the kubeconfig's.
-    #[arg(short, long, conflicts_with = "data_dir")]
+    #[arg(short, long, conflicts_with_all = ["data_dir", "etcd_servers"])]
     pub(crate) server: Option<String>,
 }
 
@@ -87,47 +89,50 @@ pub(crate) struct SnapshotRestore {
 
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotCopy {
-    /// Where from: a folder, as serve's --data-dir.
+    /// Where from: a folder, as serve's --data-dir, or the URLs of an etcd cluster, separated by commas.
     #[arg(long)]
     pub(crate) from: String,
     /// Where to, likewise.
     #[arg(long)]
     pub(crate) to: String,
+    #[command(flatten)]
+    pub(crate) etcd: EtcdAccess,
 }
 
 impl SnapshotCopy {
-    /// # Errors
-    /// It names no place.
-    pub(crate) fn from(&self) -> Result<Place, String> {
-        place(&self.from)
-    }
-
-    /// # Errors
-    /// It names no place.
-    pub(crate) fn to(&self) -> Result<Place, String> {
-        place(&self.to)
+    /// From where, and where to.
+    pub(crate) fn places(&self) -> (Place, Place) {
+        let place = |text: &str| {
+            if text.starts_with("http://") || text.starts_with("https://") {
+                return Place::Etcd(text.split(',').map(str::to_owned).collect(), self.etcd.clone());
+            }
+            Place::Folder(text.into())
+        };
+        (place(&self.from), place(&self.to))
     }
 }
 
-fn place(text: &str) -> Result<Place, String> {
-    if text.is_empty() { Err("which folder?".to_owned()) } else { Ok(Place::Folder(text.into())) }
-}
-
-/// A store that no server has open.
+/// A store that no server has open, or an etcd cluster.
 #[derive(Debug, Args)]
 pub(crate) struct StoreFlags {
     /// The folder that the store is in, as serve's.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "etcd_servers")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// The servers of an etcd cluster that is the store: URLs, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "URL,...")]
+    pub(crate) etcd_servers: Vec<String>,
+    #[command(flatten)]
+    pub(crate) etcd: EtcdAccess,
 }
 
 impl StoreFlags {
     /// None if nothing was said.
-    ///
-    /// # Errors
-    /// Two were said.
-    pub(crate) fn place(&self) -> Result<Option<Place>, String> {
-        Ok(self.data_dir.clone().map(Place::Folder))
+    pub(crate) fn place(&self) -> Option<Place> {
+        match &self.data_dir {
+            Some(folder) => Some(Place::Folder(folder.clone())),
+            None if self.etcd_servers.is_empty() => None,
+            None => Some(Place::Etcd(self.etcd_servers.clone(), self.etcd.clone())),
+        }
     }
 }
 
@@ -214,18 +219,8 @@ pub(crate) struct Serve {
     /// The servers of an etcd cluster that is the store, instead of a folder here: URLs, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "URL,...")]
     pub(crate) etcd_servers: Vec<String>,
-    /// What keys in etcd start with.
-    #[arg(long, default_value = "/registry", requires = "etcd_servers", value_parser = etcd_prefix)]
-    pub(crate) etcd_prefix: String,
-    /// The authorities that etcd's certificates come from, PEM.
-    #[arg(long, requires = "etcd_servers")]
-    pub(crate) etcd_cafile: Option<PathBuf>,
-    /// The certificate to show to etcd, PEM.
-    #[arg(long, requires = "etcd_keyfile")]
-    pub(crate) etcd_certfile: Option<PathBuf>,
-    /// The key of --etcd-certfile, PEM.
-    #[arg(long, requires = "etcd_certfile")]
-    pub(crate) etcd_keyfile: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) etcd: EtcdAccess,
     /// The largest object, encoded, in bytes.
     #[arg(long, default_value_t = 1_572_864)]
     pub(crate) max_object_bytes: usize,
@@ -240,6 +235,23 @@ pub(crate) struct Serve {
     /// Serves /debug/actors: lists the actors, and kills them.
     #[arg(long)]
     pub(crate) enable_chaos: bool,
+}
+
+/// How to reach an etcd cluster, and what of it is ours.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct EtcdAccess {
+    /// What keys in etcd start with.
+    #[arg(long, default_value = "/registry", value_parser = etcd_prefix)]
+    pub(crate) etcd_prefix: String,
+    /// The authorities that etcd's certificates come from, PEM.
+    #[arg(long)]
+    pub(crate) etcd_cafile: Option<PathBuf>,
+    /// The certificate to show to etcd, PEM.
+    #[arg(long, requires = "etcd_keyfile")]
+    pub(crate) etcd_certfile: Option<PathBuf>,
+    /// The key of --etcd-certfile, PEM.
+    #[arg(long, requires = "etcd_certfile")]
+    pub(crate) etcd_keyfile: Option<PathBuf>,
 }
 
 /// Kubernetes' name, not clap's.

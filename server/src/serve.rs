@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::BoxError;
 use crate::flags::{AuthorizationMode, Serve};
 use crate::pki::{Pki, host_name, read_certificates, read_private_key, server_url, serving_names};
-use crate::snapshot::{prefixes, store_of};
+use crate::snapshot::{is_unfinished, prefixes, store_of};
 use crate::{etcd, history};
 
 /// What keys of our own start with that are no object's (design, "Storage").
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     let store = if options.etcd_servers.is_empty() {
         Store::Embedded(embedded(options, limits)?)
     } else {
-        Store::Etcd(Box::new(etcd::options(options, limits)?))
+        Store::Etcd(Box::new(etcd::options(&options.etcd_servers, &options.etcd, limits)?))
     };
     let pki = Pki::load_or_create(
         &options.cert_dir.clone().unwrap_or_else(|| options.data_dir.join("pki")),
@@ -89,6 +89,9 @@ impl Store {
 async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxError> {
     let embedded = matches!(store, Store::Embedded(_));
     let (storage, store_writes) = store.open().await?;
+    if is_unfinished(&*storage).await? {
+        return Err("a restore into this store was begun and not finished: run it again".into());
+    }
     let entropy = Entropy::system()?;
     let supervisor = Supervisor::new(ActorTable::new(), entropy.fork());
     let deps = Arc::new(Deps {

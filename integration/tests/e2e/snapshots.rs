@@ -4,8 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kindom_integration::{Client, Output, Server, ServerOptions, count};
+use bytes::Bytes;
+use futures::StreamExt as _;
+use kindom_integration::{Client, Etcd, Output, Server, ServerOptions, count, tools};
+use kindom_storage::snapshot::{Encoder, Header};
+use kindom_storage::{Area, Key, KeyRange, KeyValue, Revision, Storage as _};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{CRDS, crd, kindom, names, namespace, object, refused, register, revision};
 
@@ -188,6 +193,161 @@ async fn what_is_wrong_is_told_and_leaves_all_as_it_was() {
     refusal(&again, &["copy", "--from", text(&used), "--to", text(&used)], "are the same store").await;
     let third = ServerOptions::default().data_dir(&copy).start().await.unwrap();
     assert_eq!(names(&third.client().unwrap().get(SHIPS).await.unwrap().json()), ships);
+}
+
+fn without_revision(mut object: Value) -> Value {
+    object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    object
+}
+
+/// The store moves to etcd and back; there it gets revisions of its own, and keeps them on the way back.
+#[tokio::test]
+async fn a_store_moves_to_etcd_and_back() {
+    let etcd = Etcd::start().await.unwrap();
+    let urls = etcd.endpoints().join(",");
+    let (mut server, client) = started().await;
+    fill(&client, 60).await;
+    let before = all(&client, None).await;
+    let (folder, scratch) = (server.data_dir(), server.scratch().to_owned());
+    assert!(server.terminate().await.unwrap().success());
+    let copied = told(&server, &["copy", "--from", text(&folder), "--to", &urls]).await;
+    assert!(copied.contains("both were read and are equal"), "{copied}");
+    refusal(&server, &["copy", "--from", text(&folder), "--to", &urls], "is not empty").await;
+
+    let on_etcd = ServerOptions::default().args(&["--etcd-servers", &urls]).start().await.unwrap();
+    let there = all(&on_etcd.client().unwrap(), None).await;
+    let bare = |objects: &[Value]| objects.iter().cloned().map(without_revision).collect::<Vec<_>>();
+    assert_eq!(bare(&there), bare(&before));
+    // From the running server, and from the cluster itself: the same.
+    let contents = |told: &str| told.trim().rsplit("sha256:").next().unwrap().to_owned();
+    let (online, offline) = (scratch.join("online.snapshot"), scratch.join("offline.snapshot"));
+    for saved in [
+        told(&on_etcd, &["save", text(&online)]).await,
+        told(&on_etcd, &["save", text(&offline), "--etcd-servers", &urls]).await,
+    ] {
+        assert_eq!(contents(&saved), contents(&copied));
+    }
+
+    let back = scratch.join("back");
+    told(&on_etcd, &["copy", "--from", &urls, "--to", text(&back)]).await;
+    let again = ServerOptions::default().data_dir(&back).start().await.unwrap();
+    assert_eq!(all(&again.client().unwrap(), None).await, there, "with the same resourceVersions");
+    // Another prefix of the same cluster is another store.
+    let other = ["restore", text(&online), "--etcd-servers", &urls, "--etcd-prefix", "/other/place"];
+    assert_eq!(contents(&told(&on_etcd, &other).await), contents(&copied));
+    let other = ["--etcd-servers", &urls, "--etcd-prefix", "/other/place"];
+    let other = ServerOptions::default().args(&other).start().await.unwrap();
+    assert_eq!(bare(&all(&other.client().unwrap(), None).await), bare(&before));
+}
+
+/// kill -9 in the middle of a restore into etcd.
+#[tokio::test]
+async fn a_killed_restore_into_etcd_is_not_served_and_begins_anew() {
+    let etcd = Etcd::start().await.unwrap();
+    let urls = etcd.endpoints();
+    let (server, client) = started().await;
+    fill(&client, 10).await;
+    let (whole, long) = (server.scratch().join("whole.snapshot"), server.scratch().join("long.snapshot"));
+    told(&server, &["save", text(&whole)]).await;
+    let mut bytes = Vec::new();
+    let header = Header { revision: Revision(1), prefixes: vec![Bytes::from_static(b"/registry/")] };
+    let mut encoder = Encoder::begin(&header, &mut bytes);
+    for n in 0..20_000 {
+        let (key, value) = (Key::from(format!("/registry/long/{n:05}")), Bytes::from_static(b"{}"));
+        let (mod_revision, create_revision) = (Revision(1), Revision(1));
+        encoder.add(&KeyValue { key, value, mod_revision, create_revision }, &mut bytes);
+    }
+    encoder.finish(&mut bytes);
+    std::fs::write(&long, bytes).unwrap();
+
+    let areas = ["/registry/", "/kindom/registry/"].map(Area::same).to_vec();
+    let options = kindom_storage::EtcdOptions::new(urls.clone(), areas, "/kindom/registry/freshness");
+    let store = kindom_storage::Etcd::open(options, |_| ()).await.unwrap();
+    let mut keys = store.watch(KeyRange::prefix(b"/registry/long/"), None).await.unwrap();
+    let mut restore = tokio::process::Command::new(tools::kindom().unwrap());
+    restore.args(["snapshot", "restore", text(&long), "--etcd-servers", &urls.join(",")]).kill_on_drop(true);
+    let mut restore = restore.spawn().unwrap();
+    for _ in 0..100 {
+        keys.commits.next().await.unwrap().unwrap();
+    }
+    restore.kill().await.unwrap();
+
+    let serve = ServerOptions::default().args(&["--etcd-servers", &urls.join(",")]);
+    let Err(error) = serve.clone().start().await else { panic!("it is served") };
+    assert!(error.to_string().contains("was begun and not finished"), "{error}");
+    told(&server, &["restore", text(&whole), "--etcd-servers", &urls.join(",")]).await;
+    let left = store.range(kindom_storage::RangeRequest::prefix(b"/registry/long/")).await.unwrap();
+    assert_eq!(left.count, 0);
+    let served = serve.start().await.unwrap();
+    let ships = names(&served.client().unwrap().get(SHIPS).await.unwrap().json());
+    assert_eq!(ships, names(&client.get(SHIPS).await.unwrap().json()));
+}
+
+/// The body of an answer in chunks.
+fn unchunked(answer: &[u8]) -> Vec<u8> {
+    let start = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+    let (mut rest, mut body) = (&answer[start..], Vec::new());
+    loop {
+        let end = rest.windows(2).position(|bytes| bytes == b"\r\n").unwrap();
+        let size = usize::from_str_radix(std::str::from_utf8(&rest[..end]).unwrap(), 16).unwrap();
+        if size == 0 {
+            return body;
+        }
+        body.extend_from_slice(&rest[end + 2..end + 2 + size]);
+        rest = &rest[end + 2 + size + 2..];
+    }
+}
+
+/// History is compacted every second; for a reader that takes its time it is kept until that has all.
+#[tokio::test]
+async fn compaction_waits_for_a_slow_reader() {
+    let options = ServerOptions::default().args(&["--etcd-compaction-interval", "1s"]);
+    let server = options.start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &crd(GROUP, "ships", "Ship", "Namespaced")).await;
+    // More than connections hold.
+    for n in 0..60 {
+        let ship = ship(&format!("large-{n}"), json!({"note": "x".repeat(1_000_000)}));
+        client.post(SHIPS, &ship).await.unwrap().expect_status(201).unwrap();
+    }
+    let exact = async |at: u64| {
+        let path = format!("{SHIPS}?limit=1&resourceVersion={at}&resourceVersionMatch=Exact");
+        client.get(&path).await.unwrap().status
+    };
+    let mut stream = server.dial().await.unwrap();
+    stream
+        .write_all(b"GET /debug/snapshot HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    // Up to the revision in the header.
+    let mut answer = Vec::new();
+    let at = loop {
+        answer.push(stream.read_u8().await.unwrap());
+        if let Some([b'k', b'i', b'n', b'd', b'o', b'm', b'S', b'S', _, _, _, _, at @ ..]) =
+            answer.last_chunk::<20>()
+        {
+            break u64::from_le_bytes(*at);
+        }
+    };
+    let mut writes = 0;
+    while exact(at - 1).await != 410 {
+        writes += 1;
+        let change = json!({"spec": {"note": format!("{writes}")}});
+        client
+            .merge_patch(&format!("{SHIPS}/large-{}", writes % 60), &change)
+            .await
+            .unwrap()
+            .expect_status(200)
+            .unwrap();
+    }
+    assert!(writes > 1);
+    assert_eq!(exact(at).await, 200);
+    stream.read_to_end(&mut answer).await.unwrap();
+    let file = server.scratch().join("slow.snapshot");
+    std::fs::write(&file, unchunked(&answer)).unwrap();
+    let checked = told(&server, &["verify", text(&file)]).await;
+    assert_eq!(told_revision(&checked), at);
+    while exact(at).await != 410 {}
 }
 
 /// Everything of everybody is in it.

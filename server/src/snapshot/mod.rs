@@ -4,9 +4,10 @@
 //! server, or from a store that no server has open. The file is written under another name, read back, and only then
 //! gets its own. A restore reads the whole file once before it touches anything.
 //!
-//! **Guarantees.** A file that has its name was whole on the disk. A folder is restored whole or not at all. After a copy
-//! both sides were read and found equal.
+//! **Guarantees.** A file that has its name was whole on the disk. A folder is restored whole or not at all, and nobody
+//! serves a cluster that is not whole. After a restore or copy both sides were read and found equal.
 
+mod fill;
 mod place;
 mod progress;
 
@@ -24,6 +25,7 @@ use crate::BoxError;
 use crate::client::Client;
 use crate::flags::Snapshot;
 use crate::kubeconfig::Access;
+pub(crate) use fill::is_unfinished;
 use place::Target;
 pub(crate) use place::{Place, store_of};
 use progress::{Progress, Unit};
@@ -44,7 +46,7 @@ pub(crate) fn run(command: &Snapshot) -> Result<(), BoxError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let told = runtime.block_on(async {
         match command {
-            Snapshot::Save(options) => match options.store.place()? {
+            Snapshot::Save(options) => match options.store.place() {
                 Some(place) => save_store(&place, &options.file).await,
                 None => {
                     let access = Access::load(
@@ -60,10 +62,14 @@ pub(crate) fn run(command: &Snapshot) -> Result<(), BoxError> {
                 format!("{} is whole: {}", options.file.display(), describe(header.revision, &content))
             }),
             Snapshot::Restore(options) => {
-                let place = options.store.place()?.ok_or("restore to where? give --data-dir")?;
+                let place = options.store.place();
+                let place = place.ok_or("restore to where? give --data-dir or --etcd-servers")?;
                 restore(&options.file, &place).await
             }
-            Snapshot::Copy(options) => copy(&options.from()?, &options.to()?).await,
+            Snapshot::Copy(options) => {
+                let (from, to) = options.places();
+                copy(&from, &to).await
+            }
         }
     })?;
     writeln!(std::io::stdout(), "{told}")?;

@@ -3,27 +3,37 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kindom_storage::snapshot::Content;
-use kindom_storage::{Embedded, EmbeddedOptions, EmbeddedRestore, KeyValue, Revision, Storage};
+use kindom_storage::{Embedded, EmbeddedOptions, EmbeddedRestore, Etcd, KeyValue, Limits, Revision, Storage};
+use tokio::time::timeout;
 
 use super::content_of;
-use crate::BoxError;
+use super::fill::Filling;
+use crate::flags::EtcdAccess;
+use crate::{BoxError, etcd};
 
 /// So many keys are handed to a target at once.
 pub(super) const PAGE: usize = 64;
+
+/// How long a cluster may take to answer for the first time.
+const CONNECT: Duration = Duration::from_secs(30);
 
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Place {
     /// A folder as `serve --data-dir` has it.
     Folder(PathBuf),
+    /// The URLs of a cluster, and how to reach it.
+    Etcd(Vec<String>, EtcdAccess),
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(folder) => folder.display().fmt(f),
+            Self::Etcd(servers, access) => write!(f, "{} under {}", servers.join(","), access.etcd_prefix),
         }
     }
 }
@@ -47,6 +57,16 @@ impl Place {
                 }
                 Ok(Arc::new(Embedded::open(store, EmbeddedOptions::default())?))
             }
+            Self::Etcd(servers, access) => {
+                // What was stored may be stored again, however large.
+                let limits =
+                    Limits { value_bytes_max: usize::MAX, txn_bytes_max: usize::MAX, ..Limits::default() };
+                let options = etcd::options(servers, access, limits)?;
+                let mut why = String::from("no answer");
+                let opened = timeout(CONNECT, Etcd::open(options, |error| why = error.to_string())).await;
+                let opened = opened.map_err(|_| format!("{self}: {why}"))?;
+                Ok(Arc::new(opened.map_err(|error| format!("{self}: {error}"))?))
+            }
         }
     }
 }
@@ -54,6 +74,7 @@ impl Place {
 /// A store in the making.
 pub(super) enum Target {
     Folder(Box<EmbeddedRestore>, Place),
+    Store(Filling),
 }
 
 impl Target {
@@ -65,14 +86,15 @@ impl Target {
                 let restore = EmbeddedRestore::begin(store_of(folder), &EmbeddedOptions::default())?;
                 Ok(Self::Folder(Box::new(restore), place.clone()))
             }
+            Place::Etcd(..) => Ok(Self::Store(Filling::begin(place.open().await?, place.to_string()).await?)),
         }
     }
 
     pub(super) async fn add(&mut self, page: Vec<KeyValue>) -> Result<(), BoxError> {
         match self {
-            Self::Folder(restore, _) => page.iter().try_for_each(|kv| restore.add(kv))?,
+            Self::Folder(restore, _) => Ok(page.iter().try_for_each(|kv| restore.add(kv))?),
+            Self::Store(filling) => filling.add(page).await,
         }
-        Ok(())
     }
 
     /// Ends it, reads all of it, and compares it with what it should be. Gives back its revision.
@@ -86,14 +108,15 @@ impl Target {
                 let store = place.open().await?;
                 let (reached, found) = content_of(&store).await?;
                 store.close().await?;
-                same(&place, content, &found)?;
+                same(&place.to_string(), content, &found)?;
                 Ok(reached)
             }
+            Self::Store(filling) => filling.finish(content).await,
         }
     }
 }
 
-fn same(place: &Place, wanted: &Content, found: &Content) -> Result<(), BoxError> {
+pub(super) fn same(place: &str, wanted: &Content, found: &Content) -> Result<(), BoxError> {
     if wanted == found {
         return Ok(());
     }

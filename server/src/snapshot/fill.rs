@@ -1,0 +1,214 @@
+//! A store of its own kind, such as an etcd cluster, filled with what another held.
+//!
+//! **Guarantees.** A key marks the store as unfinished from before the first key is written until all of it was read and
+//! compared. Every write is guarded by that mark: two that fill the same store cannot mix, and one that woke up late
+//! writes nothing. Nobody serves a store with the mark.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{TryStreamExt as _, stream};
+use kindom_storage::snapshot::Content;
+use kindom_storage::{
+    Applied, Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Storage, StorageError, Txn,
+    TxnOutcome,
+};
+
+use super::{PREFIXES, content_of};
+use crate::BoxError;
+
+/// There as long as a store is not whole.
+const MARK: &str = "/kindom/registry/restoring";
+/// So many transactions are under way. Each has one key: objects of a type have revisions of their own.
+const IN_FLIGHT: usize = 64;
+/// How often a transaction is tried whose outcome nobody knows, or that came at a bad time; and how long between tries.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(250);
+/// So many keys of an unfinished attempt are removed at once.
+const REMOVED: usize = 100;
+
+/// Whether the store is one that somebody has begun to fill, and has not finished.
+///
+/// # Errors
+/// Those of [`Storage::range`].
+pub(crate) async fn is_unfinished(store: &dyn Storage) -> Result<bool, StorageError> {
+    Ok(mark(store).await? != Revision::ZERO)
+}
+
+async fn mark(store: &dyn Storage) -> Result<Revision, StorageError> {
+    let request = RangeRequest {
+        range: KeyRange::single(&Key::from(MARK)),
+        limit: None,
+        revision: None,
+        keys_only: true,
+    };
+    let found = store.range(request).await?.kvs;
+    Ok(found.first().map_or(Revision::ZERO, |kv| kv.mod_revision))
+}
+
+/// A store that is being filled.
+pub(super) struct Filling {
+    store: Arc<dyn Storage>,
+    name: String,
+    guard: Compare,
+}
+
+impl Filling {
+    /// Begins, if the store is empty; what an attempt before this one has left goes.
+    ///
+    /// # Errors
+    /// It is not empty.
+    pub(super) async fn begin(store: Arc<dyn Storage>, name: String) -> Result<Self, BoxError> {
+        let key = Key::from(MARK);
+        let left = mark(&*store).await?;
+        let mut compares = vec![Compare::mod_is(&key, left)];
+        if left == Revision::ZERO {
+            compares.extend(PREFIXES.map(|prefix| Compare::empty_prefix(prefix.as_bytes())));
+        }
+        let ops = vec![Op::Put(key.clone(), Bytes::from_static(b"a snapshot is being restored"))];
+        // Not tried again: whether an unknown outcome was ours could not be told.
+        let TxnOutcome::Committed { revision } = store.txn(Txn { compares, ops }).await? else {
+            return Err(format!("{name} is not empty: only an empty store can be restored").into());
+        };
+        let filling = Self { store, name, guard: Compare::mod_is(&key, revision) };
+        if left != Revision::ZERO {
+            filling.clear().await?;
+        }
+        Ok(filling)
+    }
+
+    async fn clear(&self) -> Result<(), BoxError> {
+        for prefix in PREFIXES {
+            loop {
+                let request = RangeRequest {
+                    limit: Some(REMOVED),
+                    keys_only: true,
+                    ..RangeRequest::prefix(prefix.as_bytes())
+                };
+                let found = self.store.range(request).await?.kvs;
+                if found.is_empty() {
+                    break;
+                }
+                self.commit(found.into_iter().map(|kv| Op::Delete(kv.key)).collect()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn add(&self, page: Vec<KeyValue>) -> Result<(), BoxError> {
+        let puts = page.into_iter().map(|kv| Ok(self.commit(vec![Op::Put(kv.key, kv.value)])));
+        stream::iter(puts).try_buffer_unordered(IN_FLIGHT).try_collect().await
+    }
+
+    /// Reads all of it, compares it with what it should be, and takes the mark away. Gives back its revision.
+    ///
+    /// # Errors
+    /// What is there is not what was written; then the mark stays.
+    pub(super) async fn finish(self, content: &Content) -> Result<Revision, BoxError> {
+        let (revision, found) = content_of(&self.store).await?;
+        super::place::same(&self.name, content, &found)?;
+        self.commit(vec![Op::Delete(Key::from(MARK))]).await?;
+        self.store.close().await?;
+        Ok(revision)
+    }
+
+    /// Commits what may be committed twice.
+    async fn commit(&self, ops: Vec<Op>) -> Result<(), BoxError> {
+        let mut tries = 1;
+        let mut unknown = false;
+        let ends = ops.iter().any(|op| op.key().as_bytes() == MARK.as_bytes());
+        loop {
+            let txn = Txn { compares: vec![self.guard.clone()], ops: ops.clone() };
+            match self.store.txn(txn).await {
+                Ok(TxnOutcome::Committed { .. }) => return Ok(()),
+                // It was ours, and it has ended.
+                Ok(TxnOutcome::Failed { .. })
+                    if ends && unknown && mark(&*self.store).await? == Revision::ZERO =>
+                {
+                    return Ok(());
+                }
+                Ok(TxnOutcome::Failed { .. }) => {
+                    return Err(format!("{} is being restored by somebody else since", self.name).into());
+                }
+                Err(error @ (StorageError::Busy | StorageError::Unavailable { .. })) if tries < TRIES => {
+                    unknown |= error.applied() == Applied::Unknown;
+                    tries += 1;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_storage::Memory;
+
+    use super::*;
+
+    fn store() -> Arc<dyn Storage> {
+        Arc::new(Memory::new())
+    }
+
+    fn kv(key: &str, value: &'static str) -> KeyValue {
+        let (key, value) = (Key::from(key), Bytes::from_static(value.as_bytes()));
+        KeyValue { key, value, mod_revision: Revision(70), create_revision: Revision(7) }
+    }
+
+    async fn begin(store: &Arc<dyn Storage>) -> Result<Filling, BoxError> {
+        Filling::begin(Arc::clone(store), "it".to_owned()).await
+    }
+
+    fn contents(kvs: &[KeyValue]) -> Content {
+        let mut content = Content::default();
+        kvs.iter().for_each(|kv| content.add(kv));
+        content
+    }
+
+    #[tokio::test]
+    async fn it_is_unfinished_until_it_was_compared() {
+        let store = store();
+        let kvs = [kv("/kindom/registry/claims/g", "1"), kv("/registry/a", "x"), kv("/registry/b", "y")];
+        let filling = begin(&store).await.unwrap();
+        filling.add(kvs.to_vec()).await.unwrap();
+        assert!(is_unfinished(&*store).await.unwrap());
+        let error = filling.finish(&contents(&kvs[1..])).await.unwrap_err().to_string();
+        assert!(error.contains("does not hold what was written"), "{error}");
+        assert!(is_unfinished(&*store).await.unwrap());
+
+        // The next attempt begins anew, and the one before can write no more.
+        let late = Filling {
+            store: Arc::clone(&store),
+            name: "it".to_owned(),
+            guard: begin(&store).await.unwrap().guard,
+        };
+        let filling = begin(&store).await.unwrap();
+        let error = late.add(vec![kv("/registry/late", "z")]).await.unwrap_err().to_string();
+        assert!(error.contains("by somebody else"), "{error}");
+        filling.add(kvs[1..].to_vec()).await.unwrap();
+        let all = store.range(RangeRequest::prefix(b"/")).await.unwrap().kvs;
+        let names: Vec<_> = all.iter().map(|kv| kv.key.to_string()).collect();
+        assert_eq!(names, [MARK, "/registry/a", "/registry/b"]);
+        filling.finish(&contents(&kvs[1..])).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_an_empty_store_is_filled() {
+        for prefix in PREFIXES {
+            let store = store();
+            let op = Op::Put(Key::from(format!("{prefix}x").as_str()), Bytes::new());
+            store.txn(Txn { compares: Vec::new(), ops: vec![op] }).await.unwrap();
+            let error = begin(&store).await.err().unwrap().to_string();
+            assert!(error.contains("is not empty"), "{error}");
+            assert!(!is_unfinished(&*store).await.unwrap());
+        }
+        // What is nobody's, or a lease, is in nobody's way.
+        let store = store();
+        let op = Op::Put(Key::from("/kindom/registry/leases/x"), Bytes::new());
+        store.txn(Txn { compares: Vec::new(), ops: vec![op] }).await.unwrap();
+        let filling = begin(&store).await.unwrap();
+        filling.finish(&contents(&[])).await.unwrap();
+    }
+}
