@@ -13,10 +13,14 @@ use kindom_finalizer_actor::{
 };
 use kindom_http::authn::{Authenticator, Tokens, server_config};
 use kindom_http::{Config, Snapshots, serve};
-use kindom_registry_actor::{RegistryHandle, custom_resource_definitions_without, third_party_resources};
+use kindom_registry_actor::{
+    LeaderHandle, RegistryHandle, custom_resource_definitions_without, third_party_resources,
+};
 use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, SERVER, Target, WriteError, WriteOptions};
 use kindom_storage::snapshot::Holds;
-use kindom_storage::{Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Limits, Storage, WriteCounts};
+use kindom_storage::{
+    Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Key, Limits, Storage, WriteCounts,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::BoxError;
@@ -27,6 +31,8 @@ use crate::{etcd, history};
 
 /// What keys of our own start with that are no object's (design, "Storage").
 const LEDGER: &str = "/kindom/registry/claims/";
+/// Where several replicas agree which of them leads.
+const LEASE: &str = "/kindom/registry/leases/leader";
 /// How much longer than an object its stored form may be: a registration's status, say.
 const VALUE_SLACK: usize = 256 << 10;
 /// How long the start may wait for the store and the registry.
@@ -108,6 +114,7 @@ async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxErro
     let third_party = registrations.face(third_party_resources(&crds));
     let registry =
         RegistryHandle::start(Arc::clone(&deps), &registrations, [namespaces.clone(), third_party])?;
+    let leader = if embedded { None } else { Some(LeaderHandle::start(&registry, Key::from(LEASE))?) };
     let _conflict = ConflictHandle::start(&registry, &registrations, LEDGER)?;
     let _finalizer = FinalizerHandle::start(&registry, &registrations, &namespaces)?;
     let migrator = options.feature_gates.storage_version_migrator;
@@ -146,6 +153,9 @@ async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxErro
     // From the top down: who asks goes before who answers.
     if let Some(history) = history {
         history.abort();
+    }
+    if let Some(leader) = leader {
+        leader.resign().await;
     }
     supervisor.stop_all().await;
     storage.close().await?;
