@@ -28,6 +28,7 @@ use std::fmt;
 pub use unstructured::Converted;
 
 use crate::field::go_quote;
+use crate::json::Key;
 use crate::meta::time;
 use crate::{Map, Value};
 
@@ -247,6 +248,26 @@ impl Shape {
         }
     }
 
+    /// Whether a value decodes without an error to just what it is. It may say no where it does.
+    fn keeps(&self, value: &Value) -> bool {
+        match (self, value) {
+            (_, Value::Null) => false,
+            (Self::Pointer(to), value) => to.keeps(value),
+            (Self::Json, _) => true,
+            (Self::String(_), Value::String(_))
+            | (Self::Bool, Value::Bool(_))
+            | (Self::Int64, Value::Int(_)) => true,
+            (Self::Int32, Value::Int(n)) => i32::try_from(*n).is_ok(),
+            (Self::Time, Value::String(text)) => {
+                time::parse(text).is_ok_and(|time| time != time::ZERO && time::format(time) == *text)
+            }
+            (Self::List(item), Value::Array(items)) => items.iter().all(|value| item.keeps(value)),
+            (Self::Map(of), Value::Object(map)) => map.values().all(|value| of.keeps(value)),
+            (Self::Struct(of), Value::Object(map)) => of.keeps(map),
+            _ => false,
+        }
+    }
+
     /// Whether `omitempty` leaves out this decoded value.
     fn omits(&self, value: &Value) -> bool {
         match (self, value) {
@@ -287,6 +308,19 @@ impl Struct {
             Some(error) => Err(error),
             None => Ok(Decoded { value, unknown_fields: state.unknown_fields }),
         }
+    }
+
+    /// Whether a map decodes to just what it is, which is asked without a copy of it. It may say no where it does.
+    #[must_use]
+    pub fn keeps(&self, map: &Map) -> bool {
+        let known = |(name, value): (&str, &Value)| {
+            let field = self.fields.iter().find(|field| field.name == name);
+            field.is_some_and(|field| {
+                field.shape.keeps(value) && !(field.omit_empty && field.shape.omits(value))
+            })
+        };
+        map.iter().all(known)
+            && self.fields.iter().all(|field| field.omit_empty || map.contains_key(field.name))
     }
 
     /// Its name without the package.
@@ -403,7 +437,7 @@ impl State {
 
     fn fields_of(&mut self, of: &'static Struct, map: &Map) -> Result<Value, DecodeError> {
         let (length, depth, outer) = (self.path.len(), self.fields.len(), self.in_struct);
-        let mut out: Vec<(Box<str>, Value)> = Vec::with_capacity(map.len());
+        let mut out: Vec<(Key, Value)> = Vec::with_capacity(map.len());
         for (key, value) in map.iter() {
             let Some(field) = of.fields.iter().find(|f| f.name == key) else {
                 self.step(key);

@@ -407,13 +407,14 @@ fn patched(
     }
     let mut unknown = Vec::new();
     let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
-    let patched = object.clone();
+    // Made again where it is told: decoding changes the object.
+    let patched = || patch.apply(old.clone()).unwrap_or_default();
     let decoded = decode_as(cx, &found.version, &mut object, wanted);
-    let read = decoded.map_err(|why| refused(patch::undecodable(&patched, &why)))?;
+    let read = decoded.map_err(|why| refused(patch::undecodable(&patched(), &why)))?;
     let mut strict = patch.strict_errors().to_vec();
     strict.extend(unknown.iter().map(|path| decode::unknown_field(path)));
     if validation == FieldValidation::Strict && !strict.is_empty() {
-        return Err(refused(patch::strict_error(&patched, &strict)));
+        return Err(refused(patch::strict_error(&patched(), &strict)));
     }
     warnings.extend(strict);
     warnings.extend(read);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use kindom_api::json::Key;
 use kindom_api::meta::time;
 use kindom_api::{Map, Value};
 
@@ -58,10 +59,46 @@ impl<'a> Id<'a> {
 /// What somebody manages.
 #[derive(Debug, Clone)]
 pub(crate) struct Managed<'a> {
-    pub(crate) fields: Set<'a>,
+    fields: Set<'a>,
     pub(crate) api_version: Cow<'a, str>,
     /// As metav1.Time prints it.
     pub(crate) time: Option<Cow<'a, str>>,
+    /// The place of the entry that this was read from, if that has these fields as they would be written.
+    read_at: Option<usize>,
+}
+
+impl<'a> Managed<'a> {
+    pub(crate) fn new(fields: Set<'a>, api_version: Cow<'a, str>, time: Option<Cow<'a, str>>) -> Self {
+        Self { fields, api_version, time, read_at: None }
+    }
+
+    pub(crate) fn fields(&self) -> &Set<'a> {
+        &self.fields
+    }
+
+    pub(crate) fn into_fields(self) -> Set<'a> {
+        self.fields
+    }
+
+    pub(crate) fn set_fields(&mut self, fields: Set<'a>) {
+        self.fields = fields;
+        self.read_at = None;
+    }
+
+    /// Adds fields.
+    pub(crate) fn add_fields(&mut self, fields: Set<'a>) {
+        if !fields.is_said_by(&self.fields) {
+            let before = std::mem::take(&mut self.fields);
+            self.set_fields(fields.with(before));
+        }
+    }
+
+    /// Takes fields away.
+    pub(crate) fn take_fields(&mut self, fields: &Set<'a>) {
+        if self.fields.meets(fields) {
+            self.set_fields(self.fields.difference(fields));
+        }
+    }
 }
 
 /// All managers of an object.
@@ -106,16 +143,30 @@ pub(crate) fn decode(list: Option<&Value>) -> Result<Managers<'_>, String> {
                 return Err(format!("invalid fieldsType {other} in managed fields entry {i}"));
             }
         }
-        let fields = match entry.get("fieldsV1") {
-            None | Some(Value::Null) => Set::new(),
+        let (fields, as_written) = match entry.get("fieldsV1") {
+            None | Some(Value::Null) => (Set::new(), false),
             Some(fields) => fields_v1::decode(fields)
                 .map_err(|e| format!("error decoding versioned set from {entry}: error decoding set: {e}"))?,
         };
         let id = Id::of(text("manager"), applied, api_version, text("subresource"));
         let time = entry.get("time").and_then(Value::as_str).map(Cow::Borrowed);
-        managers.insert(id, Managed { fields, api_version: api_version.into(), time });
+        let read_at = (as_written && is_as_written(entry)).then_some(i);
+        managers.insert(id, Managed { fields, api_version: api_version.into(), time, read_at });
     }
     Ok(managers)
+}
+
+/// Whether an entry that has been read says nothing but what [`entry`] would write; its set of fields is not looked at.
+fn is_as_written(entry: &Value) -> bool {
+    let written = |(name, value): (&str, &Value)| match name {
+        "fieldsV1" => true,
+        "time" => value.as_str().is_some(),
+        "apiVersion" | "fieldsType" | "manager" | "operation" | "subresource" => {
+            value.as_str().is_some_and(|text| !text.is_empty())
+        }
+        _ => false,
+    };
+    entry.as_object().is_some_and(|entry| entry.iter().all(written))
 }
 
 /// Seconds since 1970; 0 where there is no time.
@@ -123,31 +174,78 @@ pub(crate) fn seconds(managed: &Managed<'_>) -> i64 {
     managed.time.as_deref().and_then(|text| time::parse(text).ok()).unwrap_or(0)
 }
 
-/// Writes entries, in the order that upstream keeps: appliers first, then by time, name, version and subresource; none if
-/// there are none.
+/// Entries as they are to be written, by which the list that they were read from is not borrowed.
+pub(crate) struct Entries(Vec<Outline>);
+
+enum Outline {
+    /// The entry at a place of the list that was read, with another time if there is one.
+    Read(usize, Option<String>),
+    New(Value),
+}
+
+impl Entries {
+    /// The entries of managers, in the order that upstream keeps: appliers first, then by time, name, version and
+    /// subresource. `read` is the list that managers were read from, of which entries may be taken.
+    pub(crate) fn of(managers: &Managers<'_>, read: Option<&Value>) -> Self {
+        let mut sorted: Vec<(&Id<'_>, &Managed<'_>, i64)> =
+            managers.iter().map(|(id, managed)| (id, managed, seconds(managed))).collect();
+        sorted.sort_by(|(a, a_of, a_time), (b, b_of, b_time)| {
+            (b.applied.cmp(&a.applied))
+                .then_with(|| a_time.cmp(b_time))
+                .then_with(|| a.manager.cmp(&b.manager))
+                .then_with(|| a_of.api_version.cmp(&b_of.api_version))
+                .then_with(|| a.subresource.cmp(&b.subresource))
+        });
+        let read = read.and_then(Value::as_array).unwrap_or_default();
+        let outline = |(id, managed, _): (&Id<'_>, &Managed<'_>, i64)| {
+            let time = managed.time.as_deref();
+            let there = managed.read_at.and_then(|at| Some((at, read.get(at)?)));
+            match there.filter(|(_, entry)| says(entry, id, managed)) {
+                Some((at, entry)) if entry.get("time").and_then(Value::as_str) == time => {
+                    Outline::Read(at, None)
+                }
+                Some((at, _)) if time.is_some() => Outline::Read(at, time.map(str::to_owned)),
+                _ => Outline::New(entry(id, &managed.api_version, time, fields_v1::encode(&managed.fields))),
+            }
+        };
+        Self(sorted.into_iter().map(outline).collect())
+    }
+
+    /// The list; none if it is empty. `read` gives the entry at a place of the list that was read, once.
+    pub(crate) fn write(self, mut read: impl FnMut(usize) -> Value) -> Option<Value> {
+        let write = |outline| match outline {
+            Outline::New(entry) => entry,
+            Outline::Read(at, time) => {
+                let mut entry = read(at);
+                if let (Some(time), Some(entry)) = (time, entry.as_object_mut()) {
+                    entry.insert("time", time);
+                }
+                entry
+            }
+        };
+        let entries: Vec<Value> = self.0.into_iter().map(write).collect();
+        (!entries.is_empty()).then_some(Value::Array(entries))
+    }
+}
+
+/// Whether an entry is of a manager, in the version that it manages fields in.
+fn says(entry: &Value, id: &Id<'_>, managed: &Managed<'_>) -> bool {
+    let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
+    text("manager") == id.manager
+        && (text("operation") == "Apply") == id.applied
+        && text("subresource") == id.subresource
+        && text("apiVersion") == managed.api_version
+}
+
+/// Writes entries; none if there are none.
 pub(crate) fn encode(managers: &Managers<'_>) -> Option<Value> {
-    let mut sorted: Vec<(&Id<'_>, &Managed<'_>, i64)> =
-        managers.iter().map(|(id, managed)| (id, managed, seconds(managed))).collect();
-    sorted.sort_by(|(a, a_of, a_time), (b, b_of, b_time)| {
-        (b.applied.cmp(&a.applied))
-            .then_with(|| a_time.cmp(b_time))
-            .then_with(|| a.manager.cmp(&b.manager))
-            .then_with(|| a_of.api_version.cmp(&b_of.api_version))
-            .then_with(|| a.subresource.cmp(&b.subresource))
-    });
-    let entries: Vec<Value> = sorted
-        .into_iter()
-        .map(|(id, managed, _)| {
-            entry(id, &managed.api_version, managed.time.as_deref(), fields_v1::encode(&managed.fields))
-        })
-        .collect();
-    (!entries.is_empty()).then_some(Value::Array(entries))
+    Entries::of(managers, None).write(|_| Value::Null)
 }
 
 /// An entry; `fields` is a set in its wire form.
 pub(crate) fn entry(id: &Id<'_>, api_version: &str, time: Option<&str>, fields: Value) -> Value {
-    let mut out: Vec<(Box<str>, Value)> = Vec::with_capacity(7);
-    let mut put = |name: &str, value: Value| out.push((name.into(), value));
+    let mut out: Vec<(Key, Value)> = Vec::with_capacity(7);
+    let mut put = |name: &'static str, value: Value| out.push((Key::new_static(name), value));
     put("apiVersion", api_version.into());
     put("fieldsType", "FieldsV1".into());
     put("fieldsV1", fields);

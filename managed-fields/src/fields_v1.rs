@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use kindom_api::json::Key;
 use kindom_api::{Map, Value, json};
 
 use crate::element::KeyField;
@@ -10,7 +11,7 @@ use crate::set::Node;
 use crate::{PathElement, Set};
 
 /// The key under which a set says that the element that it is about is a member itself.
-pub(crate) const SELF: &str = ".";
+pub(crate) const SELF: Key = Key::new_static(".");
 
 /// What is no set of fields.
 #[derive(Debug, thiserror::Error)]
@@ -21,23 +22,32 @@ pub(crate) enum FieldsError {
     Element(String, String),
 }
 
-/// Reads a set. Elements of a kind that this version does not know are left out.
-pub(crate) fn decode(fields: &Value) -> Result<Set<'_>, FieldsError> {
-    Ok(node(fields)?.below)
+/// Reads a set, and says whether it would be written just so. Elements of a kind that this version does not know are left
+/// out.
+pub(crate) fn decode(fields: &Value) -> Result<(Set<'_>, bool), FieldsError> {
+    let mut as_written = fields.as_object().is_some_and(|map| !map.contains_key(&SELF));
+    Ok((node(fields, &mut as_written)?.below, as_written))
 }
 
-fn node(fields: &Value) -> Result<Node<'_>, FieldsError> {
+fn node<'a>(fields: &'a Value, as_written: &mut bool) -> Result<Node<'a>, FieldsError> {
     let map = match fields {
         Value::Object(map) => map,
-        Value::Null => return Ok(Node::LEAF),
+        Value::Null => {
+            *as_written = false;
+            return Ok(Node::LEAF);
+        }
         _ => return Err(FieldsError::Shape),
     };
-    let mut out = Node::default();
-    for (key, below) in map.iter() {
+    let mut out = Node { member: false, below: Set::with_room(map.len()) };
+    for (key, value) in map.iter() {
         if key == SELF {
             out.member = true;
+            *as_written &= map.len() > 1 && value.as_object().is_some_and(Map::is_empty);
         } else if let Some(element) = element(key)? {
-            out.below.put(element, node(below)?);
+            *as_written &= matches!(element, PathElement::Field(_)) || *self::key(&element) == *key;
+            out.below.put(element, node(value, as_written)?);
+        } else {
+            *as_written = false;
         }
     }
     out.member |= out.below.is_empty();
@@ -93,9 +103,9 @@ pub(crate) fn encode(set: &Set<'_>) -> Value {
 }
 
 fn contents(set: &Set<'_>, is_member: bool) -> Map {
-    let mut entries: Vec<(Box<str>, Value)> = Vec::with_capacity(set.entries().len() + 1);
+    let mut entries: Vec<(Key, Value)> = Vec::with_capacity(set.entries().len() + 1);
     if is_member && !set.is_empty() {
-        entries.push((SELF.into(), Map::new().into()));
+        entries.push((SELF, Map::new().into()));
     }
     for entry in set.entries() {
         entries.push((key(&entry.element), contents(&entry.at.below, entry.at.member).into()));
@@ -104,15 +114,12 @@ fn contents(set: &Set<'_>, is_member: bool) -> Map {
 }
 
 /// The key of a field of a map.
-pub(crate) fn field_key(name: &str) -> Box<str> {
-    let mut key = String::with_capacity(2 + name.len());
-    key.push_str("f:");
-    key.push_str(name);
-    key.into_boxed_str()
+pub(crate) fn field_key(name: &str) -> Key {
+    ["f:", name].into_iter().collect()
 }
 
 /// The key of an element.
-pub(crate) fn key(element: &PathElement<'_>) -> Box<str> {
+pub(crate) fn key(element: &PathElement<'_>) -> Key {
     match element {
         PathElement::Field(name) => field_key(name),
         PathElement::Key(fields) => format!("k:{}", key_object(fields)).into(),
@@ -133,4 +140,37 @@ fn key_object(fields: &Rc<[KeyField<'_>]>) -> String {
     }
     out.push(b'}');
     String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::{Map, Value};
+    use proptest::prelude::*;
+
+    use super::{decode, encode};
+
+    fn fields() -> impl Strategy<Value = Value> {
+        let key = prop_oneof![
+            8 => "f:[a-c]",
+            3 => Just(".".to_owned()),
+            2 => r#"v:("[ab]"|[1-3]|1\.0|-0|9007199254740993|\["a"\]|\{"a":1\}| 1)"#,
+            2 => r#"k:\{"a":("x"|1|1\.5|1e0)(,"b":true|,"a":"y")?\}"#,
+            1 => "i:0?[1-3]",
+            1 => "x:[a-c]",
+        ];
+        let leaf = prop_oneof![8 => Just(Value::Object(Map::new())), 1 => Just(Value::Null)];
+        leaf.prop_recursive(4, 24, 5, move |inner| {
+            prop::collection::vec((key.clone(), inner), 0..5)
+                .prop_map(|map| map.into_iter().collect::<Map>().into())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_as_it_would_be_written_is_known_as_such(fields in fields()) {
+            if let Ok((set, as_written)) = decode(&fields) {
+                prop_assert_eq!(as_written, encode(&set) == fields, "{}", fields);
+            }
+        }
+    }
 }

@@ -9,7 +9,7 @@ use kindom_api::field::go_quote;
 use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::{Map, Value, json, object};
 
-use crate::entries::{self, Id, Managed, Managers};
+use crate::entries::{self, Entries, Id, Managed, Managers};
 use crate::typed::{Duplicates, compare, created, to_set, validate_object};
 use crate::unmanaged::strip;
 use crate::updater::{Conflict, UpdateError, Updater};
@@ -81,42 +81,53 @@ pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager:
         set_entries(new, entries);
         return None;
     }
-    let (entries, why) = {
-        let live_list = live.and_then(entries::of);
-        let of_live = || entries::decode(live_list).unwrap_or_default();
-        // A subresource does not change entries. Whoever does not know them leaves them out.
-        let managers = match said.as_ref().filter(|_| scope.subresource.is_empty()) {
-            Some(list) if entries::is_reset(list) => Managers::new(),
-            Some(list) => match entries::decode(Some(list)) {
-                Ok(managers) if !managers.is_empty() => managers,
-                _ => of_live(),
-            },
-            None => of_live(),
-        };
-        if managers.is_empty() && live.is_some() {
-            // Not tracked so far.
-            (None, None)
-        } else {
-            let empty;
-            let live = match live {
-                Some(live) => live,
-                None => {
-                    empty = empty_object(scope);
-                    &empty
-                }
-            };
-            let tracked = updater(scope, &api_version).and_then(|updater| {
-                let id = Id::new(manager, false, &api_version, scope.subresource);
-                updated(scope, &updater, live, new, managers, id)
-            });
-            match tracked {
-                Ok(entries) => (entries, None),
-                Err(why) => (live_list.cloned(), Some(why)),
-            }
+    let live_list = live.and_then(entries::of);
+    // A subresource does not change entries; mostly it says those that are there. Whoever does not know them leaves them
+    // out.
+    let counts = |said: &&Value| scope.subresource.is_empty() || Some(*said) == live_list;
+    let of_live = || (entries::decode(live_list).unwrap_or_default(), false);
+    let (managers, of_said) = match said.as_ref().filter(counts) {
+        Some(list) if entries::is_reset(list) => (Managers::new(), true),
+        Some(list) => match entries::decode(Some(list)) {
+            Ok(managers) if !managers.is_empty() => (managers, true),
+            _ => of_live(),
+        },
+        None => of_live(),
+    };
+    if managers.is_empty() && live.is_some() {
+        // Not tracked so far.
+        return None;
+    }
+    let empty;
+    let live = match live {
+        Some(live) => live,
+        None => {
+            empty = empty_object(scope);
+            &empty
         }
     };
-    set_entries(new, entries);
-    why
+    let tracked = updater(scope, &api_version).and_then(|updater| {
+        let id = Id::new(manager, false, &api_version, scope.subresource);
+        let read = if of_said { said.as_ref() } else { live_list };
+        updated(scope, &updater, live, new, Tracked { managers, read }, id)
+    });
+    match tracked {
+        Ok(entries) => {
+            let mut said = said.filter(|_| of_said);
+            let mut said = said.as_mut().and_then(Value::as_array_mut);
+            let live = live_list.and_then(Value::as_array).unwrap_or_default();
+            let entries = entries.write(|at| match &mut said {
+                Some(said) => said.get_mut(at).map(std::mem::take).unwrap_or_default(),
+                None => live.get(at).cloned().unwrap_or_default(),
+            });
+            set_entries(new, entries);
+            None
+        }
+        Err(why) => {
+            set_entries(new, live_list.cloned());
+            Some(why)
+        }
+    }
 }
 
 /// The entries of a new object; none where it is not of its type.
@@ -130,14 +141,20 @@ fn of_created(scope: &Scope<'_>, new: &Value, manager: &str, api_version: &str) 
     Some(Some(vec![entries::entry(&id, api_version, Some(scope.now), fields)].into()))
 }
 
+/// The managers before a write, and the list that they were read from.
+struct Tracked<'a> {
+    managers: Managers<'a>,
+    read: Option<&'a Value>,
+}
+
 fn updated(
     scope: &Scope<'_>,
     updater: &Updater<'_>,
     live: &Value,
     new: &Value,
-    managers: Managers<'_>,
+    Tracked { managers, read }: Tracked<'_>,
     id: Id<'_>,
-) -> Result<Option<Value>, String> {
+) -> Result<Entries, String> {
     let typed = |what: &str, object: &Value, known| {
         validate_object(object, updater.ty, Duplicates::Allowed, known).map_err(|errors| {
             format!("failed to convert {what} object ({}) to smd typed: {errors}", name_of(object))
@@ -153,7 +170,7 @@ fn updated(
     let (mut managers, set) = updater.update(&live, &new, managers).map_err(failed)?;
     credit(&mut managers, id, strip(set), updater.api_version, scope.now);
     cap(&mut managers);
-    Ok(entries::encode(&managers))
+    Ok(Entries::of(&managers, read))
 }
 
 /// Adds fields to what a manager has, if there are any (`managedfieldsupdater.go`).
@@ -161,23 +178,28 @@ fn credit<'v>(managers: &mut Managers<'v>, id: Id<'v>, fields: Set<'v>, api_vers
     if fields.is_empty() {
         return;
     }
-    let before = managers.remove(&id).map(|before| before.fields).unwrap_or_default();
-    let fields = fields.with(before);
-    managers.insert(id, Managed { fields, api_version: api_version.into(), time: Some(now.into()) });
+    match managers.get_mut(&id) {
+        Some(managed) => {
+            managed.add_fields(fields);
+            managed.api_version = api_version.into();
+            managed.time = Some(now.into());
+        }
+        None => {
+            managers.insert(id, Managed::new(fields, api_version.into(), Some(now.into())));
+        }
+    }
 }
 
 /// Merges the oldest entries of updates, version by version, until there are no more than may be (`capmanagers.go`).
 fn cap(managers: &mut Managers<'_>) {
-    let mut updates: Vec<(i64, String, Id<'_>)> = managers
-        .iter()
-        .filter(|(id, _)| !id.applied)
-        .map(|(id, managed)| (entries::seconds(managed), String::new(), id.clone()))
-        .collect();
-    let mut left = updates.len();
+    let is_update = |(id, _): &(&Id<'_>, &Managed<'_>)| !id.applied;
+    let mut left = managers.iter().filter(is_update).count();
     if left <= UPDATE_MANAGERS_MAX {
         return;
     }
-    updates.iter_mut().for_each(|(_, text, id)| *text = id.text());
+    let updates = managers.iter().filter(is_update);
+    let mut updates: Vec<(i64, String, Id<'_>)> =
+        updates.map(|(id, managed)| (entries::seconds(managed), id.text(), id.clone())).collect();
     updates.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     // By version, the first entry that was seen, until it has become the bucket.
     let mut first: BTreeMap<String, Id<'_>> = BTreeMap::new();
@@ -205,7 +227,7 @@ fn cap(managers: &mut Managers<'_>) {
         }
         let Some(merged) = managers.get(&id).cloned() else { continue };
         if let Some(bucket) = managers.get_mut(&bucket_id) {
-            bucket.fields = merged.fields.union(&bucket.fields);
+            bucket.set_fields(merged.fields().union(bucket.fields()));
             bucket.time = merged.time;
         }
         managers.remove(&id);
@@ -226,8 +248,10 @@ pub fn apply(
     force: bool,
 ) -> Result<Value, ApplyError> {
     let internal = ApplyError::Internal;
-    let managers = entries::decode(live.and_then(entries::of))
-        .map_err(|why| internal(format!("failed to decode managed fields: {why}")))?;
+    let list = live.and_then(entries::of);
+    let read =
+        || entries::decode(list).map_err(|why| internal(format!("failed to decode managed fields: {why}")));
+    let managers = read()?;
     let said = gvk_of(patch);
     if said.as_ref() != Some(scope.gvk) {
         let said = said.as_ref().map_or_else(|| "/, Kind=".to_owned(), gvk_text);
@@ -240,26 +264,25 @@ pub fn apply(
     let updater = updater(scope, &api_version).map_err(internal)?;
     let empty = empty_object(scope);
     let live = live.map_or_else(|| empty.clone(), without_entries);
-    let managers = if managers.is_empty() {
-        before_first_apply(scope, &updater, &empty, &live)
-            .map_err(|why| internal(format!("failed to create manager for existing fields: {why}")))?
-    } else {
-        managers
+    let tracked = |managers| {
+        tracked(scope, &updater, (&empty, &live), managers)
+            .map_err(|why| internal(format!("failed to create manager for existing fields: {why}")))
     };
     let config =
         Config { live: &live, patch, applier: Id::new(manager, true, &api_version, scope.subresource) };
 
-    let applied = match applied(scope, &updater, &config, managers.clone(), force) {
+    let applied = match applied(scope, &updater, &config, tracked(managers)?, force) {
         // Nothing but what `kubectl apply` set is in the way.
         Err(Refusal::Conflicts(conflicts)) if conflicts.is_empty() => {
-            applied(scope, &updater, &config, managers, true)
+            applied(scope, &updater, &config, tracked(read()?)?, true)
         }
         other => other,
     };
-    let (mut object, entries) = applied.map_err(|why| match why {
+    let (merged, entries) = applied.map_err(|why| match why {
         Refusal::Conflicts(conflicts) => conflict(&conflicts),
         Refusal::Failed(why) => internal(why),
     })?;
+    let mut object = merged.unwrap_or(live);
     if manager == KUBECTL {
         renew_last_applied(&mut object, patch);
     }
@@ -267,13 +290,16 @@ pub fn apply(
     Ok(object)
 }
 
-/// The entry for what is there before an object without entries is first applied.
-fn before_first_apply<'v>(
+/// The managers of a live object; where there are none, an entry for what is there before it is first applied.
+fn tracked<'v>(
     scope: &Scope<'v>,
     updater: &Updater<'v>,
-    empty: &'v Value,
-    live: &'v Value,
+    (empty, live): (&'v Value, &'v Value),
+    managers: Managers<'v>,
 ) -> Result<Managers<'v>, String> {
+    if !managers.is_empty() {
+        return Ok(managers);
+    }
     validate_object(live, updater.ty, Duplicates::Allowed, None).map_err(|errors| {
         format!("failed to convert new object ({}) to smd typed: {errors}", name_of(live))
     })?;
@@ -329,14 +355,14 @@ impl Conflicts {
     }
 }
 
-/// The object that comes of an apply, and its entries.
+/// The object that comes of an apply, none where it is as it was, and its entries.
 fn applied<'v>(
     scope: &Scope<'v>,
     updater: &Updater<'v>,
     config: &Config<'v>,
     managers: Managers<'v>,
     force: bool,
-) -> Result<(Value, Option<Value>), Refusal> {
+) -> Result<(Option<Value>, Option<Value>), Refusal> {
     let Config { live, patch, applier } = config;
     let typed = |what: &str, object: &Value, duplicates| {
         validate_object(object, updater.ty, duplicates, None)
@@ -349,7 +375,7 @@ fn applied<'v>(
     let last = managers.remove(applier);
     let time = last.as_ref().and_then(|last| last.time.clone());
     let fields = updater.configured(patch);
-    managers.insert(applier.clone(), Managed { fields, api_version: updater.api_version.into(), time });
+    managers.insert(applier.clone(), Managed::new(fields, updater.api_version.into(), time));
     let merged = updater.merged(live, patch, &managers, applier, last.as_ref())?;
     let merged_views = updater
         .views(Cow::Owned(merged), &managers)
@@ -365,18 +391,17 @@ fn applied<'v>(
             conflicts.iter().map(|conflict| Conflicts::new(&conflict.manager, &conflict.fields)).collect(),
         ),
     })?;
-    if let Some(mut managed) = managers.remove(applier) {
-        managed.fields = strip(managed.fields);
-        if changed {
-            managed.time = Some(scope.now.into());
-        }
-        if !managed.fields.is_empty() {
-            managers.insert(applier.clone(), managed);
+    if let Some(managed) = managers.remove(applier) {
+        let time = if changed { Some(scope.now.into()) } else { managed.time.clone() };
+        let api_version = managed.api_version.clone();
+        let fields = strip(managed.into_fields());
+        if !fields.is_empty() {
+            managers.insert(applier.clone(), Managed::new(fields, api_version, time));
         }
     }
     let entries = entries::encode(&managers);
     drop(managers);
-    Ok((if changed { merged_views.into_object() } else { (*live).clone() }, entries))
+    Ok((changed.then(|| merged_views.into_object()), entries))
 }
 
 /// The conflicts that are about more than what `kubectl apply` set and nobody has changed since, which the first
@@ -533,10 +558,17 @@ fn set_entries(object: &mut Value, entries: Option<Value>) {
     }
 }
 
+/// A copy of an object, but for its entries.
 fn without_entries(object: &Value) -> Value {
-    let mut object = object.clone();
-    take_entries(&mut object);
-    object
+    let Value::Object(fields) = object else { return object.clone() };
+    let copied = fields.iter().map(|(name, value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+            (name, Value::Object(kept.map(|(name, value)| (name, value.clone())).collect()))
+        }
+        value => (name, value.clone()),
+    });
+    Value::Object(copied.collect())
 }
 
 /// What an object says that it is; none if that is nothing.

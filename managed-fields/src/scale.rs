@@ -42,11 +42,8 @@ pub fn from_parent(parent: Option<&Value>, paths: &[ReplicasPath<'_>]) -> Result
     let mut managers = Managers::new();
     for (id, managed) in entries::decode(parent)? {
         let Some(Some(path)) = path_in(paths, &managed.api_version) else { continue };
-        if has(&managed.fields, path) {
-            managers.insert(
-                id,
-                Managed { fields: set(&REPLICAS), api_version: API_VERSION.into(), time: managed.time },
-            );
+        if has(managed.fields(), path) {
+            managers.insert(id, Managed::new(set(&REPLICAS), API_VERSION.into(), managed.time));
         }
     }
     Ok(entries::encode(&managers))
@@ -69,12 +66,12 @@ pub fn to_parent(
     for (id, mut managed) in parents.clone() {
         let Some(path) = path_in(paths, &managed.api_version) else { continue };
         if let Some(path) = path
-            && has(&managed.fields, path)
+            && has(managed.fields(), path)
             && scales.remove(&id).is_none()
         {
             // Taken over through the Scale.
-            managed.fields = managed.fields.difference(&set(path));
-            if managed.fields.is_empty() {
+            managed.take_fields(&set(path));
+            if managed.fields().is_empty() {
                 continue;
             }
         }
@@ -82,11 +79,11 @@ pub fn to_parent(
     }
     let path = path_in(paths, api_version).flatten().unwrap_or_default();
     for (id, managed) in scales {
-        if !has(&managed.fields, &REPLICAS) {
+        if !has(managed.fields(), &REPLICAS) {
             continue;
         }
         let time = parents.get(&id).and_then(|before| before.time.clone());
-        managers.insert(id, Managed { fields: set(path), api_version: api_version.into(), time });
+        managers.insert(id, Managed::new(set(path), api_version.into(), time));
     }
     Ok(entries::encode(&managers))
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::PathElement;
+use crate::{PathElement, fields_v1};
 
 /// A set of paths to fields, as a tree. A path in the set says nothing of what is below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,6 +73,30 @@ impl<'a> Set<'a> {
             there.is_some_and(|there| {
                 (there.member || !entry.at.member) && entry.at.below.is_within(&there.below)
             })
+        })
+    }
+
+    /// Whether all that is in it is in another one, in the same words: numbers may be equal and yet not print alike.
+    pub(crate) fn is_said_by(&self, other: &Self) -> bool {
+        self.entries.iter().all(|entry| {
+            let Some(there) = other.find(&entry.element).ok().and_then(|i| other.entries.get(i)) else {
+                return false;
+            };
+            let said = match &entry.element {
+                PathElement::Field(_) | PathElement::Index(_) => true,
+                PathElement::Key(_) | PathElement::Value(_) => {
+                    fields_v1::key(&entry.element) == fields_v1::key(&there.element)
+                }
+            };
+            said && (there.at.member || !entry.at.member) && entry.at.below.is_said_by(&there.at.below)
+        })
+    }
+
+    /// Whether a path is in both.
+    pub(crate) fn meets(&self, other: &Set<'_>) -> bool {
+        other.entries.iter().any(|entry| {
+            let there = self.at(&entry.element);
+            there.is_some_and(|there| (there.member && entry.at.member) || there.below.meets(&entry.at.below))
         })
     }
 

@@ -144,8 +144,8 @@ impl<'a> Updater<'a> {
         managers.retain(|_, managed| {
             let known = self.view(live, &managed.api_version).is_some();
             let Some(ty) = self.type_in(&managed.api_version).ok().filter(|_| known) else { return false };
-            if let Some(fields) = reconcile(&managed.fields, ty) {
-                managed.fields = fields;
+            if let Some(fields) = reconcile(managed.fields(), ty) {
+                managed.set_fields(fields);
             }
             true
         });
@@ -190,24 +190,22 @@ impl<'a> Updater<'a> {
                 difference
             };
             let changed = managed
-                .fields
+                .fields()
                 .intersection(&difference.modified)
-                .with(managed.fields.intersection(&difference.added));
+                .with(managed.fields().intersection(&difference.added));
             if !changed.is_empty() {
                 if !force {
                     conflicts.push(Conflict { manager: id.clone(), fields: changed });
                     continue;
                 }
-                managed.fields = managed.fields.difference(&changed);
+                managed.take_fields(&changed);
             }
-            if !difference.removed.is_empty() {
-                managed.fields = managed.fields.difference(&difference.removed);
-            }
+            managed.take_fields(&difference.removed);
         }
         if !conflicts.is_empty() {
             return Err(UpdateError::Conflicts(conflicts));
         }
-        managers.retain(|id, managed| !managed.fields.is_empty() && !gone.contains(id));
+        managers.retain(|id, managed| !managed.fields().is_empty() && !gone.contains(id));
         Ok((managers, own))
     }
 
@@ -245,7 +243,7 @@ impl<'a> Updater<'a> {
             || managers.values().chain(last).all(|managed| managed.api_version == self.api_version);
         let says_again = |last: &Managed<'_>| {
             let now = managers.get(applier);
-            now.is_some_and(|now| last.fields.is_within(&now.fields)) && one_version()
+            now.is_some_and(|now| last.fields().is_within(now.fields())) && one_version()
         };
         match last.filter(|last| !says_again(last)) {
             None => Ok(merged),
@@ -294,7 +292,7 @@ impl<'a> Updater<'a> {
             }
         };
         let last_type = self.type_in(&last.api_version).map_err(|e| e.to_string())?;
-        let named_last = with_named_fields(&last.fields, Some(last_type));
+        let named_last = with_named_fields(last.fields(), Some(last_type));
         let pruned = remove(&at_last, &named_last, last_type);
         let pruned = self
             .add_back_owned(&at_last, pruned, &last.api_version, managers)
@@ -332,7 +330,7 @@ impl<'a> Updater<'a> {
         let mut managed_in: BTreeMap<&str, Set<'_>> = BTreeMap::new();
         for managed in managers.values() {
             let all = managed_in.entry(&managed.api_version).or_default();
-            *all = all.union(&managed.fields);
+            *all = all.union(managed.fields());
         }
         // First the version that was pruned, as conversions may need what was.
         let first = managed_in.remove_entry(pruned_version);

@@ -3,6 +3,7 @@
 //! unknown fields are named by other paths, which leave out the keys of maps.
 
 use super::{DecodeError, Shape, State, Struct, UNKNOWN_FIELDS_MAX};
+use crate::json::Key;
 use crate::{Map, Value};
 
 /// What a tree comes to.
@@ -129,7 +130,7 @@ impl Walk {
 
     fn fields(&mut self, of: &Struct, map: &Map) -> Result<Value, DecodeError> {
         let length = self.path.len();
-        let mut out: Vec<(Box<str>, Value)> = Vec::with_capacity(map.len());
+        let mut out: Vec<(Key, Value)> = Vec::with_capacity(map.len());
         for field in of.fields {
             let Some(value) = map.get(field.name) else { continue };
             self.step(field.name);

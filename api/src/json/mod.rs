@@ -11,7 +11,7 @@ mod write;
 
 use std::fmt;
 
-pub use parse::{MAX_DEPTH, ParseError, duplicate_fields, parse};
+pub use parse::{MAX_DEPTH, ParseError, duplicate_fields, parse, parse_telling};
 pub use typed::{TypeError, from_value, to_value};
 
 /// A JSON value.
@@ -179,7 +179,10 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 /// A map with its keys sorted, bytewise as Go sorts them. Objects are small: a sorted list is compact, and as fast to
 /// search as a tree.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Map(Vec<(Box<str>, Value)>);
+pub struct Map(Vec<(Key, Value)>);
+
+/// A key of a map. One of up to 23 bytes, as most are, stands in the map itself, without memory of its own.
+pub type Key = smol_str::SmolStr;
 
 impl Map {
     /// An empty map.
@@ -190,7 +193,7 @@ impl Map {
 
     /// A map of these entries; of several with the same key the last one stays.
     #[must_use]
-    pub fn from_entries(mut entries: Vec<(Box<str>, Value)>) -> Self {
+    pub fn from_entries(mut entries: Vec<(Key, Value)>) -> Self {
         if !entries.is_sorted_by(|a, b| a.0 < b.0) {
             // A stable sort keeps equal keys in order, so the last of a run is the one that was last in the input.
             entries.sort_by(|a, b| a.0.cmp(&b.0));
@@ -206,7 +209,7 @@ impl Map {
     }
 
     fn find(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(k, _)| (**k).cmp(key))
+        self.0.binary_search_by(|(k, _)| k.as_str().cmp(key))
     }
 
     /// The value of a key.
@@ -228,7 +231,7 @@ impl Map {
     }
 
     /// Sets a key; gives back what it held.
-    pub fn insert(&mut self, key: impl Into<Box<str>>, value: impl Into<Value>) -> Option<Value> {
+    pub fn insert(&mut self, key: impl Into<Key>, value: impl Into<Value>) -> Option<Value> {
         let (key, value) = (key.into(), value.into());
         match self.find(&key) {
             Ok(i) => self.0.get_mut(i).map(|(_, v)| std::mem::replace(v, value)),
@@ -271,12 +274,12 @@ impl Map {
 
     /// The entries, by key.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Value)> + ExactSizeIterator {
-        self.0.iter().map(|(k, v)| (&**k, v))
+        self.0.iter().map(|(k, v)| (k.as_str(), v))
     }
 
     /// The entries, by key, for changing the values.
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&str, &mut Value)> + ExactSizeIterator {
-        self.0.iter_mut().map(|(k, v)| (&**k, v))
+        self.0.iter_mut().map(|(k, v)| (k.as_str(), v))
     }
 
     /// The place of a key in the order of keys.
@@ -288,12 +291,12 @@ impl Map {
     /// The entry at a place in the order of keys.
     #[must_use]
     pub fn at(&self, place: usize) -> Option<(&str, &Value)> {
-        self.0.get(place).map(|(k, v)| (&**k, v))
+        self.0.get(place).map(|(k, v)| (k.as_str(), v))
     }
 
     /// The keys, in order.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
-        self.0.iter().map(|(k, _)| &**k)
+        self.0.iter().map(|(k, _)| k.as_str())
     }
 
     /// The values, by key.
@@ -315,14 +318,14 @@ impl Map {
 }
 
 impl IntoIterator for Map {
-    type Item = (Box<str>, Value);
-    type IntoIter = std::vec::IntoIter<(Box<str>, Value)>;
+    type Item = (Key, Value);
+    type IntoIter = std::vec::IntoIter<(Key, Value)>;
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
     }
 }
 
-impl<K: Into<Box<str>>, V: Into<Value>> FromIterator<(K, V)> for Map {
+impl<K: Into<Key>, V: Into<Value>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         Self::from_entries(entries.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
     }
@@ -339,7 +342,7 @@ macro_rules! object {
     ({ $($key:literal : $value:expr),* $(,)? }) => { $crate::object! { $($key : $value),* } };
     ($($key:literal : $value:expr),* $(,)?) => {
         $crate::Value::Object($crate::Map::from_entries(vec![
-            $((::std::boxed::Box::<str>::from($key), $crate::Value::from($value))),*
+            $(($crate::json::Key::new_static($key), $crate::Value::from($value))),*
         ]))
     };
 }

@@ -1,12 +1,12 @@
 //! Input: bytes to tree, with a bound on depth.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{Map, Value};
+use super::{Key, Map, Value};
 
 /// How deeply maps and lists may nest. Go allows 10,000; the walks over a tree are recursive here, and real objects and
 /// schemas stay far below this.
@@ -25,7 +25,18 @@ pub struct ParseError(String);
 /// # Errors
 /// Malformed JSON, bad UTF-8, a number out of range, more than [`MAX_DEPTH`] levels, or anything after the value.
 pub fn parse(bytes: &[u8]) -> Result<Value, ParseError> {
-    run(bytes, Node { depth: 0, duplicates: None, path: &Trail::Root })
+    parse_telling(bytes).map(|(value, _)| value)
+}
+
+/// As [`parse`]; also whether a key stands more than once in any of the maps. To ask costs nothing, while
+/// [`duplicate_fields`] reads everything again.
+///
+/// # Errors
+/// As for [`parse`].
+pub fn parse_telling(bytes: &[u8]) -> Result<(Value, bool), ParseError> {
+    let twice = Cell::new(false);
+    let value = run(bytes, Node { depth: 0, twice: &twice, duplicates: None, path: &Trail::Root })?;
+    Ok((value, twice.get()))
 }
 
 /// The paths of fields that stand more than once in a map, as Kubernetes' strict decoder names them: `spec.a[0].b`, in
@@ -34,8 +45,8 @@ pub fn parse(bytes: &[u8]) -> Result<Value, ParseError> {
 /// # Errors
 /// As for [`parse`].
 pub fn duplicate_fields(bytes: &[u8]) -> Result<Vec<String>, ParseError> {
-    let found = RefCell::new(Vec::new());
-    run(bytes, Node { depth: 0, duplicates: Some(&found), path: &Trail::Root })?;
+    let (found, twice) = (RefCell::new(Vec::new()), Cell::new(false));
+    run(bytes, Node { depth: 0, twice: &twice, duplicates: Some(&found), path: &Trail::Root })?;
     Ok(found.into_inner())
 }
 
@@ -85,12 +96,14 @@ fn read(text: &str, node: Node<'_>) -> Result<Value, ParseError> {
 
 /// The tree that any input gives.
 pub(super) fn any<'de, D: Deserializer<'de>>(input: D) -> Result<Value, D::Error> {
-    Node { depth: 0, duplicates: None, path: &Trail::Root }.deserialize(input)
+    Node { depth: 0, twice: &Cell::new(false), duplicates: None, path: &Trail::Root }.deserialize(input)
 }
 
 #[derive(Clone, Copy)]
 struct Node<'a> {
     depth: usize,
+    /// Set where a key stands more than once.
+    twice: &'a Cell<bool>,
     /// Where to note duplicates; `path` is kept up only if this is set.
     duplicates: Option<&'a RefCell<Vec<String>>>,
     path: &'a Trail<'a>,
@@ -165,10 +178,10 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let depth = self.deeper()?;
-        let mut entries: Vec<(Box<str>, Value)> = Vec::new();
+        let mut entries: Vec<(Key, Value)> = Vec::new();
         // Whether a key stands there more than once already.
-        let mut seen: HashMap<Box<str>, bool> = HashMap::new();
-        while let Some(key) = map.next_key::<Box<str>>()? {
+        let mut seen: HashMap<Key, bool> = HashMap::new();
+        while let Some(key) = map.next_key::<Key>()? {
             let path = Trail::Field(self.path, &key);
             if let Some(duplicates) = self.duplicates {
                 match seen.get_mut(&key) {
@@ -188,7 +201,12 @@ impl<'de> Visitor<'de> for Node<'_> {
             let value = map.next_value_seed(Node { depth, path: &path, ..self })?;
             entries.push((key, value));
         }
-        Ok(Value::Object(Map::from_entries(entries)))
+        let read = entries.len();
+        let map = Map::from_entries(entries);
+        if map.len() < read {
+            self.twice.set(true);
+        }
+        Ok(Value::Object(map))
     }
 }
 
@@ -200,7 +218,7 @@ impl Node<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_DEPTH, duplicate_fields, parse};
+    use super::{MAX_DEPTH, duplicate_fields, parse, parse_telling};
 
     fn check(input: &str, want: &str) {
         assert_eq!(parse(input.as_bytes()).unwrap().to_string(), want);
@@ -250,6 +268,9 @@ mod tests {
     fn duplicates_are_named_by_path() {
         let found = duplicate_fields(br#"{"spec":{"x":1,"x":2,"l":[{"y":1,"y":1}]},"spec":{}}"#).unwrap();
         assert_eq!(found, ["spec.x", "spec.l[0].y", "spec"]);
+        let told = |text: &str| parse_telling(text.as_bytes()).unwrap().1;
+        assert!(told(r#"{"b":{"x":1,"a":1,"x":2}}"#) && told(r#"[[{"x":1,"\u0078":1}]]"#));
+        assert!(!told(r#"{"b":{"x":1,"a":{"x":1}},"x":1}"#) && !told("[1,1]"));
     }
 
     #[test]

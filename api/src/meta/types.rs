@@ -223,6 +223,10 @@ pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition, now: &str)
 /// A field of the wrong type; to be answered 400 with its text. The object is then unchanged.
 pub fn coerce_metadata(object: &mut Value) -> Result<Vec<String>, DecodeError> {
     let Some(metadata) = object.get_mut("metadata") else { return Ok(Vec::new()) };
+    // Mostly nothing is to be done.
+    if metadata.as_object().is_some_and(|metadata| OBJECT_META.keeps(metadata)) {
+        return Ok(Vec::new());
+    }
     let decoded = OBJECT_META.decode_at(metadata, "metadata")?;
     *metadata = decoded.value;
     Ok(decoded.unknown_fields)
@@ -230,6 +234,8 @@ pub fn coerce_metadata(object: &mut Value) -> Result<Vec<String>, DecodeError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::json::{from_value, parse, to_value};
 
@@ -262,6 +268,61 @@ mod tests {
             r#"{"metadata":{"managedFields":[{"manager":"m","fieldsV1":{"f:x":{}},"time":null}]}}"#,
             r#"{"metadata":{"managedFields":[{"fieldsV1":{"f:x":{}},"manager":"m"}]}} []"#,
         );
+    }
+
+    #[test]
+    fn metadata_as_stored_is_known_to_decode_to_itself() {
+        let keeps =
+            |metadata: &str| OBJECT_META.keeps(parse(metadata.as_bytes()).unwrap().as_object().unwrap());
+        assert!(keeps(
+            r#"{"annotations":{"a":""},"creationTimestamp":"2024-02-29T10:00:00Z","deletionGracePeriodSeconds":0,
+            "finalizers":["f"],"generation":1,"labels":{"a":"b"},"managedFields":[{"apiVersion":"v1","fieldsType":"FieldsV1",
+            "fieldsV1":{"f:x":{}},"manager":"m","operation":"Update","time":"2024-02-29T10:00:00Z"}],"name":"a",
+            "ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"u"}],"resourceVersion":"1","uid":"u"}"#
+        ));
+        assert!(!keeps(r#"{"creationTimestamp":null}"#));
+    }
+
+    fn metadata() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            (-1_i64..2).prop_map(Value::from),
+            Just(Value::Float(0.5)),
+            any::<bool>().prop_map(Value::from),
+            "a?".prop_map(Value::from),
+            Just(Value::from("2024-02-29T10:00:00Z")),
+            Just(Value::from("2024-02-29T10:00:00.5+01:00")),
+            Just(Value::from("0001-01-01T00:00:00Z")),
+        ];
+        let names = |of: &Struct| {
+            let mut names: Vec<_> = of.fields.iter().map(|field| field.name).collect();
+            names.push("x");
+            proptest::sample::select(names)
+        };
+        let values = leaf.prop_recursive(3, 16, 4, move |inner| {
+            let map = |name: BoxedStrategy<&'static str>| {
+                prop::collection::vec((name, inner.clone()), 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect()))
+            };
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                map(Just("a").boxed()),
+                map(names(&OWNER_REFERENCE).boxed()),
+                map(names(&MANAGED_FIELDS_ENTRY).boxed()),
+            ]
+        });
+        prop::collection::vec((names(&OBJECT_META), values), 0..4)
+            .prop_map(|map| Value::Object(map.into_iter().collect()))
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_decodes_to_itself(metadata in metadata()) {
+            if OBJECT_META.keeps(metadata.as_object().unwrap()) {
+                let decoded = OBJECT_META.decode(&metadata).unwrap();
+                prop_assert_eq!(decoded, crate::decode::Decoded { value: metadata, unknown_fields: Vec::new() });
+            }
+        }
     }
 
     #[test]

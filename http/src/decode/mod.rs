@@ -166,10 +166,8 @@ fn plain_json(bytes: &[u8]) -> Option<Value> {
     if !bytes.iter().all(is_plain) || bytes.windows(2).any(special) {
         return None;
     }
-    let value = json::parse(bytes).ok()?;
-    let same = value.as_object().is_some()
-        && !has_float(&value)
-        && json::duplicate_fields(bytes).is_ok_and(|duplicates| duplicates.is_empty());
+    let (value, has_duplicates) = json::parse_telling(bytes).ok()?;
+    let same = value.as_object().is_some() && !has_duplicates && !has_float(&value);
     same.then_some(value)
 }
 
@@ -219,11 +217,11 @@ pub fn documents(bytes: &[u8]) -> Result<Vec<Value>, DocumentError> {
 fn tree(bytes: &[u8], format: Format, strict: bool) -> Result<(Value, Vec<String>), String> {
     match format {
         Format::Json => {
-            let value = json::parse(bytes).map_err(|e| {
+            let (value, has_duplicates) = json::parse_telling(bytes).map_err(|e| {
                 let why = go_syntax_error(bytes).unwrap_or_else(|| e.to_string());
                 format!("couldn't get version/kind; json parse error: {why}")
             })?;
-            let duplicates = if strict { duplicate_fields(bytes) } else { Vec::new() };
+            let duplicates = if strict && has_duplicates { duplicate_fields(bytes) } else { Vec::new() };
             Ok((value, duplicates))
         }
         Format::Yaml => {

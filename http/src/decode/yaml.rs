@@ -172,12 +172,12 @@ struct Frame {
 
 enum Kind {
     List(Vec<Value>),
-    Map { entries: Vec<(Box<str>, Value)>, seen: HashSet<Box<str>>, merged: Vec<Map>, key: Option<Key> },
+    Map { entries: Vec<(json::Key, Value)>, seen: HashSet<json::Key>, merged: Vec<Map>, key: Option<Key> },
 }
 
 enum Key {
     /// The name in JSON; of what is no string, also that.
-    Field(Box<str>, Option<Value>),
+    Field(json::Key, Option<Value>),
     Merge,
 }
 
@@ -292,7 +292,7 @@ impl Builder {
 }
 
 /// A map's key as JSON has it.
-fn field(value: &Value) -> Result<Box<str>, String> {
+fn field(value: &Value) -> Result<json::Key, String> {
     match value {
         Value::String(s) => Ok(s.as_str().into()),
         Value::Bool(_) | Value::Int(_) | Value::Float(_) => Ok(value.to_string().into()),
@@ -318,11 +318,11 @@ fn merge(value: Value, merged: &mut Vec<Map>) -> Result<(), String> {
 }
 
 /// Fields that stand in the map win over merged ones. As the last of equal keys stays, they come last.
-fn with_merged(entries: Vec<(Box<str>, Value)>, merged: Vec<Map>) -> Map {
+fn with_merged(entries: Vec<(json::Key, Value)>, merged: Vec<Map>) -> Map {
     if merged.is_empty() {
         return Map::from_entries(entries);
     }
-    let mut all: Vec<(Box<str>, Value)> = Vec::new();
+    let mut all: Vec<(json::Key, Value)> = Vec::new();
     for map in merged.iter().rev() {
         all.extend(map.iter().map(|(k, v)| (k.into(), v.clone())));
     }

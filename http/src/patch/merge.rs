@@ -1,6 +1,6 @@
 //! Merge patch (RFC 7386) as `gopkg.in/evanphx/json-patch.v4` applies it.
 
-use kindom_api::json::{Map, Value};
+use kindom_api::json::{Key, Map, Value};
 
 /// What a patch makes of a document. One that is no map takes its place.
 pub(super) fn apply(doc: Value, patch: Value) -> Value {
@@ -28,7 +28,7 @@ fn maps(mut doc: Map, patch: Map) -> Map {
     if added.is_empty() {
         return doc;
     }
-    let mut entries: Vec<(Box<str>, Value)> = doc.into_iter().collect();
+    let mut entries: Vec<(Key, Value)> = doc.into_iter().collect();
     entries.extend(added);
     Map::from_entries(entries)
 }

@@ -36,7 +36,7 @@ impl Patch {
     /// of them. An operation that is malformed only fails to apply.
     pub fn json(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
         let strict = validation != FieldValidation::Ignore;
-        let value = parse(bytes, strict)?;
+        let (value, _) = parse(bytes, strict)?;
         let strict_errors = if strict { json_patch::strict_errors(&value, bytes)? } else { Vec::new() };
         let operations = json_patch::operations(value)?;
         Ok(Self { kind: Kind::Json(operations), strict_errors })
@@ -50,7 +50,7 @@ impl Patch {
     pub fn merge(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
         let strict = validation != FieldValidation::Ignore;
         let invalid = || RequestError::BadRequest("Invalid JSON Patch".to_owned());
-        let value = parse(bytes, strict)?;
+        let (value, has_duplicates) = parse(bytes, strict)?;
         match &value {
             Value::Object(_) => {}
             Value::Array(_) if !strict => {}
@@ -63,7 +63,7 @@ impl Patch {
             }
             _ => return Err(invalid()),
         }
-        let strict_errors = if strict { duplicate_fields(bytes) } else { Vec::new() };
+        let strict_errors = if strict && has_duplicates { duplicate_fields(bytes) } else { Vec::new() };
         Ok(Self { kind: Kind::Merge(value), strict_errors })
     }
 
@@ -118,8 +118,9 @@ pub fn undecodable(patched: &Value, why: &str) -> RequestError {
     RequestError::invalid_patch(patched.to_string(), why)
 }
 
-fn parse(bytes: &[u8], strict: bool) -> Result<Value, RequestError> {
-    json::parse(bytes).map_err(|e| match go_syntax_error(bytes) {
+/// The value, and whether a field stands twice in it.
+fn parse(bytes: &[u8], strict: bool) -> Result<(Value, bool), RequestError> {
+    json::parse_telling(bytes).map_err(|e| match go_syntax_error(bytes) {
         Some(_) => RequestError::BadRequest("invalid JSON patch".to_owned()),
         None if strict => decoding(e.to_string()),
         None => RequestError::BadRequest(e.to_string()),

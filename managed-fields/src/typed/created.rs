@@ -1,6 +1,7 @@
 //! The fields of a new object in their wire form, in one walk: what [`super::validate`], [`super::compare`] with nothing
 //! and the encoding of a set make of it. Every create needs it.
 
+use kindom_api::json::Key;
 use kindom_api::{Map, Value};
 use kindom_schema::merge::{ListRelation, ListType, MapType, MergeType};
 
@@ -58,9 +59,9 @@ fn fields(map: &Map, ty: MapType<'_>, member: bool, keep: impl Fn(&str) -> bool)
 }
 
 /// Where something is below it, a member says that it is one itself.
-fn with_self(mut out: Vec<(Box<str>, Value)>, member: bool) -> Map {
+fn with_self(mut out: Vec<(Key, Value)>, member: bool) -> Map {
     if member && !out.is_empty() {
-        out.insert(0, (fields_v1::SELF.into(), Map::new().into()));
+        out.insert(0, (fields_v1::SELF, Map::new().into()));
     }
     Map::from_entries(out)
 }
@@ -70,7 +71,7 @@ fn list_items(list: &[Value], ty: ListType<'_>) -> Option<Map> {
         list.iter().try_for_each(|item| contents(item, ty.element()).map(drop))?;
         return Some(Map::new());
     }
-    let mut out: Vec<(Box<str>, Value)> = Vec::with_capacity(list.len() + 1);
+    let mut out: Vec<(Key, Value)> = Vec::with_capacity(list.len() + 1);
     for item in list {
         let key = fields_v1::key(&items::element_of(ty, item).ok()?);
         out.push((key, contents(item, ty.element())?.into()));

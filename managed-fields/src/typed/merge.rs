@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use kindom_api::json::Key;
 use kindom_api::{Map, Value};
 use kindom_schema::merge::{ListRelation, ListType, MapType, MergeType};
 
@@ -74,13 +75,13 @@ fn map<'a>(
     ty: MapType<'a>,
     errors: &mut TypeErrors,
 ) -> Option<Value> {
-    let mut out: Vec<(Box<str>, Value)> = Vec::new();
+    let mut out: Vec<(Key, Value)> = Vec::new();
     for (name, lhs, rhs) in zip(lhs, rhs) {
         let Some(ty) = field_type(ty, name) else { continue };
         let before = errors.len();
         let merged = value(lhs, rhs, ty, errors);
         errors.prefix(before, &PathElement::Field(name));
-        out.extend(merged.map(|merged| (Box::from(name), merged)));
+        out.extend(merged.map(|merged| (name.into(), merged)));
     }
     (!out.is_empty()).then(|| Value::Object(Map::from_entries(out)))
 }

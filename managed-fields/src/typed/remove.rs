@@ -1,5 +1,6 @@
 //! Values without some of their fields (`typed/remove.go`).
 
+use kindom_api::json::Key;
 use kindom_api::{Map, Value};
 use kindom_schema::merge::{ListRelation, ListType, MapType, MergeType};
 
@@ -31,9 +32,9 @@ fn from_map(map: &Map, fields: &Set<'_>, ty: MapType<'_>) -> Value {
             },
             None => value.clone(),
         };
-        Some((Box::from(name), value))
+        Some((name.into(), value))
     });
-    let kept: Vec<(Box<str>, Value)> = kept.collect();
+    let kept: Vec<(Key, Value)> = kept.collect();
     if kept.is_empty() { Value::Null } else { Value::Object(Map::from_entries(kept)) }
 }
 

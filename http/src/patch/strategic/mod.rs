@@ -41,7 +41,8 @@ impl StrategicPatch {
     /// # Errors
     /// [`RequestError::BadRequest`] for what is no JSON map; a `null` changes nothing.
     pub fn decode(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
-        let patch = match parse(bytes, false)? {
+        let (value, has_duplicates) = parse(bytes, false)?;
+        let patch = match value {
             Value::Object(map) => map,
             Value::Null => Map::new(),
             other => {
@@ -51,8 +52,8 @@ impl StrategicPatch {
                 )));
             }
         };
-        let duplicates =
-            if validation == FieldValidation::Ignore { Vec::new() } else { duplicate_fields(bytes) };
+        let strict = validation != FieldValidation::Ignore;
+        let duplicates = if strict && has_duplicates { duplicate_fields(bytes) } else { Vec::new() };
         Ok(Self { patch, duplicates })
     }
 
