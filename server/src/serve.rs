@@ -48,7 +48,10 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     let store = if options.etcd_servers.is_empty() {
         Store::Embedded(embedded(options, limits)?)
     } else {
-        Store::Etcd(Box::new(etcd::options(&options.etcd_servers, &options.etcd, limits)?))
+        let mut store = etcd::options(&options.etcd_servers, &options.etcd, limits)?;
+        // As there, 0 switches it off.
+        store.compact_every = Some(options.etcd_compaction_interval).filter(|every| !every.is_zero());
+        Store::Etcd(Box::new(store))
     };
     let pki = Pki::load_or_create(
         &options.cert_dir.clone().unwrap_or_else(|| options.data_dir.join("pki")),

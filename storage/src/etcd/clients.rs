@@ -28,6 +28,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
+const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
 /// How servers with https URLs are trusted, and trust us. All in PEM.
 #[derive(Debug, Clone, Default)]
 pub struct EtcdTls {
@@ -108,16 +110,21 @@ impl Clients {
     {
         let until = Instant::now() + limit;
         let mut pause = PAUSE_MIN;
-        let mut tries = 0;
+        let (mut tries, mut untrusted) = (0, None);
         loop {
             let (at, answer) = self.call(READ_TRY, &call).await;
             let trouble = match answer {
                 Ok(found) => return Ok(found),
-                Err(trouble) if !trouble.is_passing() || Instant::now() + pause >= until => {
-                    return Err(trouble);
-                }
+                Err(trouble) if !trouble.is_passing() => return Err(trouble),
                 Err(trouble) => trouble,
             };
+            if matches!(trouble, Trouble::Untrusted(_)) {
+                // Later ones may only say that the connection is closed.
+                untrusted = Some(trouble.clone());
+            }
+            if Instant::now() + pause >= until {
+                return Err(untrusted.unwrap_or(trouble));
+            }
             tries += 1;
             if trouble != Trouble::Busy {
                 self.leave(at);
@@ -187,6 +194,10 @@ fn endpoint(url: &str, tls: Option<&EtcdTls>) -> Result<Endpoint, Box<dyn std::e
         let tls = tls.cloned().unwrap_or_default();
         let mut config = ClientTlsConfig::new();
         if let Some(authorities) = tls.authorities {
+            // It would be taken, and trust nobody.
+            if !authorities.windows(BEGIN.len()).any(|window| window == BEGIN) {
+                return Err("the authorities hold no certificate in PEM".into());
+            }
             config = config.ca_certificate(Certificate::from_pem(authorities));
         }
         if let Some((chain, key)) = tls.identity {

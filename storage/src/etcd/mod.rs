@@ -5,6 +5,7 @@
 //! watch ──► the past: ring, or a watch of its own ──► hub                       ring.rs, past.rs
 //!                                                      ▲
 //!           one watch over all that is ours ───────────┘                        follow.rs
+//! compact ──► one replica an interval                                           compaction.rs
 //! fresh ──► one read for all that wait ──► the watch has got there              fresh.rs, shared.rs
 //! ```
 //!
@@ -21,6 +22,7 @@
 //! message with events proves nothing.
 
 mod clients;
+mod compaction;
 mod follow;
 mod fresh;
 mod past;
@@ -79,6 +81,8 @@ pub struct EtcdOptions {
     pub marker: Vec<u8>,
     /// The bounds on sizes and on the queues of watches.
     pub limits: Limits,
+    /// Takes part in compacting: history is kept for one to two of these. `None`: it does not.
+    pub compact_every: Option<Duration>,
     /// So many commits of the past are held in memory.
     pub recent_commits_max: usize,
     /// They may weigh so many bytes.
@@ -95,6 +99,7 @@ impl EtcdOptions {
             areas,
             marker: marker.into(),
             limits: Limits::default(),
+            compact_every: None,
             recent_commits_max: 10_000,
             recent_bytes_max: 32 << 20,
         }
@@ -231,6 +236,9 @@ impl Etcd {
         handle.spawn(follow::follow(Arc::downgrade(&core)));
         while let Err(error) = store.fresh().await {
             waiting(&error);
+        }
+        if let Some(every) = options.compact_every {
+            handle.spawn(compaction::keep(Arc::downgrade(&core), every));
         }
         Ok(store)
     }

@@ -72,6 +72,13 @@ fn of(status: &Status) -> Trouble {
             find::<std::io::Error>(connect).is_some_and(|e| e.kind() == std::io::ErrorKind::InvalidData);
         return if untrusted { Trouble::Untrusted(reason) } else { Trouble::NotDone(reason) };
     }
+    // In TLS 1.3 a server refuses a client's certificate after the client takes itself for connected.
+    if ["BadCertificate", "CertificateRequired", "CertificateUnknown", "UnknownCA", "AccessDenied"]
+        .iter()
+        .any(|alert| reason.contains(&format!("received fatal alert: {alert}")))
+    {
+        return Trouble::Untrusted(reason);
+    }
     let message = status.message();
     let says = |text: &str| message.contains(text);
     match status.code() {

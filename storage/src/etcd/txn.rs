@@ -1,9 +1,7 @@
 //! Transactions in etcd's words, and which compare of a failed one did not hold.
 
-use etcd_client::CompareOp;
-
 use super::space::{Space, StoredRange};
-use super::wire::{self, Operation, RangeRequest, RangeResponse, TxnRequest, number};
+use super::wire::{self, CompareOp, Operation, RangeRequest, RangeResponse, Target, TxnRequest, number};
 use crate::{Applied, Compare, CompareTarget, Op, Revision, StorageError, Txn};
 
 /// etcd's `--max-txn-ops`, for compares and for each branch.
@@ -111,7 +109,7 @@ fn stored_compare(compare: &Compare, range: &StoredRange) -> wire::Compare {
     };
     wire::Compare {
         result,
-        mod_revision: number(bound),
+        target: Target::ModRevision(number(bound)),
         key: range.key.clone(),
         range_end: range.end.clone(),
     }

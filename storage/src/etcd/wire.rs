@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+pub(super) use etcd_client::CompareOp;
 use etcd_client::{
-    Channel, Client, CompareOp, ConnectOptions, Error, EventType, GetOptions, KvClient, MaintenanceClient,
-    TxnOp, TxnOpResponse, WatchClient, WatchOptions, WatchRequestSender, WatchResponseStream,
+    Channel, Client, ConnectOptions, Error, EventType, GetOptions, KvClient, MaintenanceClient, TxnOp,
+    TxnOpResponse, WatchClient, WatchOptions, WatchRequestSender, WatchResponseStream,
 };
 use futures::FutureExt as _;
 use tonic::{Code, Status};
@@ -19,14 +20,17 @@ pub(super) struct KeyValue {
     pub(super) key: Vec<u8>,
     pub(super) create_revision: Revision,
     pub(super) mod_revision: Revision,
+    /// How often it was set since it was created.
+    pub(super) version: i64,
     pub(super) value: Vec<u8>,
 }
 
 impl From<etcd_client::KeyValue> for KeyValue {
     fn from(kv: etcd_client::KeyValue) -> Self {
         let (create_revision, mod_revision) = (revision(kv.create_revision()), revision(kv.mod_revision()));
+        let version = kv.version();
         let (key, value) = kv.into_key_value();
-        Self { key, create_revision, mod_revision, value }
+        Self { key, create_revision, mod_revision, version, value }
     }
 }
 
@@ -111,11 +115,18 @@ impl Operation {
     }
 }
 
-/// A compare of mod revisions, of every key in the range; no `range_end` is a single key.
+/// What a compare looks at; both are 0 for a key that is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    ModRevision(i64),
+    Version(i64),
+}
+
+/// A compare of every key in the range; no `range_end` is a single key.
 #[derive(Debug, Clone)]
 pub(super) struct Compare {
     pub(super) result: CompareOp,
-    pub(super) mod_revision: i64,
+    pub(super) target: Target,
     pub(super) key: Bytes,
     pub(super) range_end: Bytes,
 }
@@ -208,8 +219,12 @@ impl Rpc {
 
     pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
         let compare = |compare: Compare| {
-            etcd_client::Compare::mod_revision(compare.key, compare.result, compare.mod_revision)
-                .with_range(compare.range_end)
+            let Compare { result, target, key, range_end } = compare;
+            let compare = match target {
+                Target::ModRevision(at) => etcd_client::Compare::mod_revision(key, result, at),
+                Target::Version(at) => etcd_client::Compare::version(key, result, at),
+            };
+            compare.with_range(range_end)
         };
         let compares: Vec<_> = request.compare.into_iter().map(compare).collect();
         let success: Vec<_> = request.success.into_iter().map(Operation::into_op).collect();

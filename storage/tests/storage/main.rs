@@ -55,16 +55,16 @@ mod etcd_conforms {
     use kindom_storage::Limits;
     use kindom_storage::conformance::Subject;
 
-    use crate::etcd::{Server, options};
+    use crate::etcd::{Cluster, options};
 
     async fn open(limits: Limits) -> Subject {
-        let (server, store) = Server::with_store(|server| {
-            let mut options = options(server, "");
+        let (cluster, store) = Cluster::with_store(1, |cluster| {
+            let mut options = options(cluster, "");
             options.limits = limits.clone();
             options
         })
         .await;
-        Subject::remote(store, server).await.unwrap()
+        Subject::remote(store, cluster).await.unwrap()
     }
 
     kindom_storage::conformance!(open);
