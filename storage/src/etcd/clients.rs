@@ -110,9 +110,12 @@ impl Clients {
     {
         let until = Instant::now() + limit;
         let mut pause = PAUSE_MIN;
-        let (mut tries, mut untrusted) = (0, None);
+        let (mut tries, mut untrusted) = (0_usize, None);
         loop {
-            let (at, answer) = self.call(READ_TRY, &call).await;
+            // One that is only slow may be given its time in the next round.
+            let round = u32::try_from(tries / self.members.len()).unwrap_or(u32::MAX);
+            let limit = READ_TRY.saturating_mul(round.saturating_add(1)).min(READ);
+            let (at, answer) = self.call(limit, &call).await;
             let trouble = match answer {
                 Ok(found) => return Ok(found),
                 Err(trouble) if !trouble.is_passing() => return Err(trouble),

@@ -44,19 +44,26 @@ impl From<Status> for Ended {
 pub(super) async fn follow(core: Weak<Core>) {
     let mut at = core.upgrade().map_or(0, |core| core.clients.current());
     let mut pause = PAUSE_MIN;
+    // What broke is told once, however often it is tried.
+    let mut told = false;
     loop {
         let Some(core) = core.upgrade() else { return };
-        let before = core.hub.published();
-        match core.session(at).await {
+        let mut begun = false;
+        match core.session(at, &mut begun).await {
             Ended::Closed => return,
             Ended::Compacted(to) => core.gap(to),
             Ended::Broken(why) => {
+                told &= !begun;
                 let url = core.clients.member(at).map_or("", |member| &member.url);
-                tracing::info!(url, why, after = %core.hub.published(), "etcd: the watch is taken up again");
+                if std::mem::replace(&mut told, true) {
+                    tracing::debug!(url, why, "etcd: the watch does not begin");
+                } else {
+                    tracing::warn!(url, why, after = %core.hub.published(), "etcd: the watch broke, and is taken up again");
+                }
                 // Where requests go is likely to be well, unless that is what broke.
                 let current = core.clients.current();
                 at = if current == at { (at + 1) % core.clients.len() } else { current };
-                pause = if core.hub.published() > before { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
+                pause = if begun { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
                 sleep(pause).await;
             }
         }
@@ -86,7 +93,8 @@ impl Core {
         self.hub.publish().skip_to(at);
     }
 
-    async fn session(&self, at: usize) -> Ended {
+    /// Watches by one member; `begun` tells whether that member took the watch.
+    async fn session(&self, at: usize, begun: &mut bool) -> Ended {
         let Some(member) = self.clients.member(at) else { return Ended::Closed };
         self.trusted.store(false, Ordering::Release);
         let version = timeout(BEGIN, member.rpc.version()).await;
@@ -101,7 +109,7 @@ impl Core {
         };
         let trusted = progress_is_trusted(&version);
         self.trusted.store(trusted, Ordering::Release);
-        let (mut created, mut heard) = (false, Instant::now());
+        let mut heard = Instant::now();
         loop {
             if self.hub.check_open().is_err() {
                 return Ended::Closed;
@@ -109,7 +117,7 @@ impl Core {
             tokio::select! {
                 message = responses.message() => match message {
                     Ok(Some(message)) => {
-                        created |= message.created;
+                        *begun |= message.created;
                         heard = Instant::now();
                         if let Err(ended) = self.receive(message, trusted) {
                             return ended;
@@ -118,7 +126,7 @@ impl Core {
                     Ok(None) => return Ended::Broken("etcd ended the watch".to_owned()),
                     Err(error) => return error.into(),
                 },
-                () = self.progress.notified(), if trusted && created => requests.progress(),
+                () = self.progress.notified(), if trusted && *begun => requests.progress(),
                 // Whoever waits may have begun before this session did.
                 () = self.suspect.notified() => if heard.elapsed() >= SILENCE {
                     return Ended::Broken("the watch lags behind".to_owned());

@@ -61,7 +61,7 @@ impl Core {
         let mut moved = self.moved.subscribe();
         let (start, mut patience) = (Instant::now(), PATIENCE);
         let (mut look, mut dead) = (start + patience, start + DEAD);
-        let mut marked = false;
+        let (mut marked, mut last) = (false, self.hub.published());
         loop {
             moved.mark_unchanged();
             self.hub.check_open()?;
@@ -81,7 +81,14 @@ impl Core {
                 dead = now + DEAD;
                 self.suspect.notify_one();
             }
-            if now >= look {
+            if now < look {
+                continue;
+            }
+            let published = self.hub.published();
+            if std::mem::replace(&mut last, published) < published {
+                // While it moves, it gets there.
+                look = now + PATIENCE;
+            } else {
                 patience = (patience * 2).min(PATIENCE_MAX);
                 look = now + patience;
                 if !self.comes_by_itself(wanted) {

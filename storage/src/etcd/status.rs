@@ -112,7 +112,11 @@ fn describe(status: &Status) -> String {
         }
         source = error.source();
     }
-    if text.is_empty() { format!("etcd: {}", status.code()) } else { text }
+    match &text {
+        text if text.is_empty() => format!("etcd: {}", status.code()),
+        text if text.starts_with("etcd") => text.clone(),
+        text => format!("etcd: {text}"),
+    }
 }
 
 /// The first cause of that type; an I/O error also hides its own cause.

@@ -50,7 +50,7 @@ async fn history_that_is_compacted_before_it_is_seen_is_told() {
     let mut seen = watch(&store, "k", None).await;
     put(&direct, "k/1", "").await;
     assert_eq!(next_keys(&mut seen).await, "k/1");
-    let before = store.published();
+    let before = in_time("freshness", store.fresh()).await.unwrap();
     proxy.close();
     for n in 2..6 {
         put(&direct, &format!("k/{n}"), "").await;
