@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::{Value, meta};
-use kindom_storage::{Compare, Op, RangeRequest, Revision, Txn, TxnOutcome};
+use kindom_storage::{Compare, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
+use tokio::time::timeout_at;
 
 use crate::error::{ReadError, WriteError};
 use crate::handle::Freshness;
@@ -365,10 +366,10 @@ impl ResourceHandle {
                 Ok(Tried::TooLarge(error))
             }
             Err(WriteError::Unknown) => {
-                // Nobody else has the uid. Somebody may have changed the object since.
+                // Nobody else has the uid. Somebody may have changed the object since, but not when it began.
                 let ours = |found: &StoredObject| found.uid() == new.uid;
-                let found = self.proof(&planned.key, ours, options.deadline).await?;
-                Ok(Tried::Done(Written { created: true, ..as_stored(&found, rules) }))
+                let created = self.proof(&planned.key, ours, options.deadline).await?.create_revision;
+                Ok(Tried::Done(done(planned, created)))
             }
             Err(error) => Err(error),
         }
@@ -384,9 +385,13 @@ impl ResourceHandle {
         key: &str,
         proves: impl Fn(&StoredObject) -> bool,
         deadline: Deadline,
-    ) -> Result<Arc<StoredObject>, WriteError> {
-        let found = self.get(key, deadline).await.ok().flatten();
-        found.filter(|found| proves(found)).ok_or(WriteError::Unknown)
+    ) -> Result<KeyValue, WriteError> {
+        let range = KeyRange::single(&self.storage_key(key));
+        let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
+        let read = timeout_at(deadline.instant(), self.deps().storage.range(request)).await;
+        let found = read.ok().and_then(Result::ok).and_then(|found| found.kvs.into_iter().next());
+        let is_proof = |kv: &KeyValue| proves(&StoredObject::new(key, kv.value.clone(), kv.mod_revision));
+        found.filter(is_proof).ok_or(WriteError::Unknown)
     }
 
     /// Updates an object to what `wanted` makes of it.
@@ -488,7 +493,7 @@ impl ResourceHandle {
             }
             Err(WriteError::Unknown) if !deleted => {
                 let found = self.proof(current.key(), is_later(current, &planned), options.deadline).await?;
-                Ok(done(planned, found.revision()))
+                Ok(done(planned, found.mod_revision))
             }
             Err(error) => Err(error),
         }
@@ -554,7 +559,7 @@ impl ResourceHandle {
                 }
                 (Err(WriteError::Unknown), Some(marked)) => {
                     let found = self.proof(&key, is_later(&current, marked), options.deadline).await?;
-                    return Ok(done(planned, found.revision()));
+                    return Ok(done(planned, found.mod_revision));
                 }
                 (Err(error), _) => return Err(error),
             }
