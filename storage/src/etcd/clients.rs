@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Status;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
@@ -49,6 +50,8 @@ pub(super) struct Member {
 pub(super) struct Clients {
     members: Vec<Member>,
     current: AtomicUsize,
+    /// Raised when an endpoint is left.
+    left: Notify,
 }
 
 impl Clients {
@@ -63,7 +66,7 @@ impl Clients {
         if members.is_empty() {
             return Err(invalid("", &"no URL is given"));
         }
-        Ok(Self { members, current: AtomicUsize::new(0) })
+        Ok(Self { members, current: AtomicUsize::new(0), left: Notify::new() })
     }
 
     /// How many there are; at least one.
@@ -88,7 +91,13 @@ impl Clients {
             && let (Some(from), Some(to)) = (self.member(failed), self.member(next))
         {
             tracing::info!(from = from.url, to = to.url, "etcd: another endpoint");
+            self.left.notify_one();
         }
+    }
+
+    /// Waits until requests have left an endpoint.
+    pub(super) async fn left(&self) {
+        self.left.notified().await;
     }
 
     /// Reads, on one endpoint after the other until one answers or none has for long.
@@ -125,12 +134,12 @@ impl Clients {
                 // Later ones may only say that the connection is closed.
                 untrusted = Some(trouble.clone());
             }
-            if Instant::now() + pause >= until {
-                return Err(untrusted.unwrap_or(trouble));
-            }
             tries += 1;
             if trouble != Trouble::Busy {
                 self.leave(at);
+            }
+            if Instant::now() + pause >= until {
+                return Err(untrusted.unwrap_or(trouble));
             }
             // The others may be well: at first each is asked at once.
             if tries >= self.members.len() {

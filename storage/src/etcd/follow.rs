@@ -60,9 +60,9 @@ pub(super) async fn follow(core: Weak<Core>) {
                 } else {
                     tracing::warn!(url, why, after = %core.hub.published(), "etcd: the watch broke, and is taken up again");
                 }
-                // Where requests go is likely to be well, unless that is what broke.
-                let current = core.clients.current();
-                at = if current == at { (at + 1) % core.clients.len() } else { current };
+                // Requests need not find out by themselves; where they go then is likely to be well.
+                core.clients.leave(at);
+                at = core.clients.current();
                 pause = if begun { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
                 sleep(pause).await;
             }
@@ -97,11 +97,9 @@ impl Core {
     async fn session(&self, at: usize, begun: &mut bool) -> Ended {
         let Some(member) = self.clients.member(at) else { return Ended::Closed };
         self.trusted.store(false, Ordering::Release);
-        let version = timeout(BEGIN, member.rpc.version()).await;
-        let version = match version {
-            Ok(Ok(version)) => version,
-            Ok(Err(error)) => return error.into(),
-            Err(_) => return Ended::Broken("etcd did not tell its version in time".to_owned()),
+        let version = match self.version(member).await {
+            Ok(version) => version,
+            Err(ended) => return ended,
         };
         let (mut requests, mut responses) = match begin(self, member, self.hub.published()).await {
             Ok(stream) => stream,
@@ -127,11 +125,22 @@ impl Core {
                     Err(error) => return error.into(),
                 },
                 () = self.progress.notified(), if trusted && *begun => requests.progress(),
+                // Where requests failed the watch may be dead too, and nobody may ever ask for what it does not say.
+                () = self.clients.left() => if let Err(why) = self.version(member).await {
+                    return why;
+                },
                 // Whoever waits may have begun before this session did.
                 () = self.suspect.notified() => if heard.elapsed() >= SILENCE {
                     return Ended::Broken("the watch lags behind".to_owned());
                 },
             }
+        }
+    }
+
+    async fn version(&self, member: &Member) -> Result<String, Ended> {
+        match timeout(BEGIN, member.rpc.version()).await {
+            Ok(version) => Ok(version?),
+            Err(_) => Err(Ended::Broken("etcd did not tell its version in time".to_owned())),
         }
     }
 

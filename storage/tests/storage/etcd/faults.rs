@@ -132,6 +132,35 @@ async fn a_paused_member_is_left() {
 }
 
 #[tokio::test]
+async fn a_store_opens_by_whichever_member_answers() {
+    let (cluster, direct) = Cluster::with_store(3, |cluster| options(cluster, "")).await;
+    put(&direct, "k", "1").await;
+    cluster.pause(0);
+    let store = in_time("a store", Etcd::open(options(&cluster, ""), |_| ())).await.unwrap();
+    assert_eq!(read(&store, "k").await, "k=1");
+    let mut seen = watch(&store, "k", None).await;
+    put_surely(&direct, "k", "2").await;
+    assert_eq!(next_keys(&mut seen).await, "k");
+}
+
+#[tokio::test]
+async fn a_watch_of_a_paused_member_goes_on_though_nobody_asks() {
+    let (cluster, writer) = Cluster::with_store(3, |cluster| options(cluster, "")).await;
+    // It reads and watches by the first member, and only waits for events.
+    let idle = in_time("a store", Etcd::open(options(&cluster, ""), |_| ())).await.unwrap();
+    let mut seen = watch(&idle, "k", None).await;
+    cluster.pause(0);
+    let revision = put_surely(&writer, "k", "").await;
+    loop {
+        let commit = next(&mut seen).await.unwrap();
+        assert!(commit.revision <= revision);
+        if commit.revision == revision {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_cluster_that_comes_back_is_found_again() {
     let (mut cluster, store) = Cluster::with_store(1, |cluster| options(cluster, "")).await;
     let mut seen = watch(&store, "k", None).await;
