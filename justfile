@@ -16,6 +16,10 @@ e2e *args:
 sim seeds="10000" first="0":
     KINDOM_SIM_SEEDS={{seeds}} KINDOM_SIM_FIRST={{first}} ./test -p kindom-integration --profile sim --test e2e simulation:: -- --nocapture
 
+# three replicas on a three-node etcd, behind one address, until Ctrl-C
+cluster *port:
+    ./run cluster {{port}}
+
 # README's demo, printed as it runs
 demo:
     ./test -p kindom-integration --test e2e demo:: -- --nocapture

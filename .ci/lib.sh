@@ -10,6 +10,11 @@ need_build_packages() {
     install_packages "${packages[@]}"
 }
 
+# An etcd: the one that KINDOM_ETCD names, or the one on PATH.
+need_etcd() {
+    [ -n "${KINDOM_ETCD:-}" ] || command -v etcd >/dev/null || install_packages etcd-server
+}
+
 # Installs Debian packages, or says in one line which ones to install and fails.
 install_packages() {
     [ $# -gt 0 ] || return 0

@@ -1,7 +1,11 @@
 //! Several replicas on one etcd: names, watches that move, and certificates that all of them share.
 
+use std::process::Stdio;
+
 use kindom_integration::history::History;
-use kindom_integration::{Client, Cluster, ClusterOptions, Proxy, count};
+use kindom_integration::{Client, Cluster, ClusterOptions, Proxy, Server, count, tools};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::watch;
 
 use crate::load::{self, Type, Watcher, Writer};
@@ -42,6 +46,47 @@ async fn replicas_that_share_certificates_share_their_clients() {
     };
     assert_eq!(but_for_the_address(0), but_for_the_address(1));
     assert_eq!(but_for_the_address(0), but_for_the_address(2));
+}
+
+/// What `./run cluster` runs: one address for all of it, and nothing is left of it when it ends.
+#[tokio::test]
+async fn a_cluster_on_this_machine_starts_and_ends() {
+    let mut cluster = tokio::process::Command::new(env!("CARGO_BIN_EXE_cluster"))
+        .arg("0")
+        .env("KINDOM_BIN", tools::kindom().unwrap())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(cluster.stdout.take().unwrap()).lines();
+    let mut said = Vec::new();
+    let kubeconfig = loop {
+        let line = lines.next_line().await.unwrap().expect("it says where its kubeconfig is");
+        if let Some((_, file)) = line.split_once("export KUBECONFIG=") {
+            break file.to_owned();
+        }
+        said.push(line);
+    };
+    assert_eq!(said.len(), 4, "{said:?}");
+    // Any server lends its folder and kubectl's environment.
+    let lender = Server::start().await.unwrap();
+    for _ in 0..3 {
+        lender.kubectl(&["--kubeconfig", &kubeconfig, "get", "namespace", "default"]).await.unwrap();
+    }
+    let processes: Vec<Pid> = said
+        .iter()
+        .filter_map(|line| line.split_once("(process ")?.1.strip_suffix(')')?.parse().ok())
+        .map(|pid| Pid::from_raw(pid).unwrap())
+        .collect();
+    assert_eq!(processes.len(), 3);
+    let own = Pid::from_raw(cluster.id().unwrap().cast_signed()).unwrap();
+    kill_process(own, Signal::INT).unwrap();
+    assert!(cluster.wait().await.unwrap().success());
+    for process in processes {
+        assert!(rustix::process::test_kill_process(process).is_err(), "{process:?} goes on");
+    }
+    assert!(!std::path::Path::new(&kubeconfig).exists());
 }
 
 /// A watch behind a load balancer goes on at another replica from the last resourceVersion it saw, as client-go's

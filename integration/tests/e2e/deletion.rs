@@ -2,15 +2,16 @@
 //! Show 3), and large types that nobody uses are drained.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use kindom_integration::history::{Attempt, Change, History, Outcome, Seen};
 use kindom_integration::{Client, Server, ServerOptions, count};
-use kindom_storage::{Embedded, EmbeddedOptions, KeyValue, Op, RangeRequest, Storage as _, Txn, TxnOutcome};
+use kindom_storage::{Op, Txn, TxnOutcome};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::support::{CRDS, condition, crd, names, namespace, object, register, revision, until, until_gone};
+use crate::support::{
+    CRDS, condition, crd, names, namespace, object, register, revision, store, stored, until, until_gone,
+};
 
 const GROUP: &str = "drain.example.com";
 const NAME: &str = "pawns.drain.example.com";
@@ -241,13 +242,6 @@ async fn kill_actors(
     kills
 }
 
-async fn stored(data_dir: &Path, prefix: &str) -> Vec<KeyValue> {
-    let store = Embedded::open(data_dir.join("store"), EmbeddedOptions::default()).unwrap();
-    let found = store.range(RangeRequest::prefix(prefix.as_bytes())).await.unwrap().kvs;
-    store.close().await.unwrap();
-    found
-}
-
 fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", f64::from(u32::try_from(bytes >> 10).unwrap()) / 1024.0)
 }
@@ -383,7 +377,7 @@ async fn a_type_in_use_goes_to_its_last_object_whatever_falls() {
     register(&client, &crd(GROUP, "pawns", "Pawn", "Namespaced")).await;
     assert!(names(&client.get(ALL).await.unwrap().json()).is_empty());
     assert!(server.terminate().await.unwrap().success());
-    assert!(stored(&server.data_dir(), PREFIX).await.is_empty());
+    assert!(stored(&server, PREFIX).await.is_empty());
     println!(
         "deletion: {} objects of {acknowledged} acknowledged creates, {released} released from finalizers, {refused:?} creates refused (403, 404); filled in {filled:.1?}, gone after {drained:.1?}; {actor_kills} actor kills, {process_kills} process kills; {} resident before, {} at its peak",
         counts[0],
@@ -402,8 +396,8 @@ fn message(crd: &Value) -> String {
 }
 
 /// Puts these into a store that no server has open.
-async fn prepare(data_dir: &Path, puts: BTreeMap<Vec<u8>, Vec<u8>>) {
-    let store = Embedded::open(data_dir.join("store"), EmbeddedOptions::default()).unwrap();
+async fn prepare(server: &Server, puts: BTreeMap<Vec<u8>, Vec<u8>>) {
+    let store = store(server).await;
     let puts: Vec<_> = puts.into_iter().collect();
     for chunk in puts.chunks(1000) {
         let txns = chunk.iter().map(|(key, value)| {
@@ -455,7 +449,7 @@ async fn a_large_type_that_nobody_uses_goes_without_being_loaded() {
     }
     puts.insert(b"/registry/drain.example.com/rooks/default/a".to_vec(), b"{}".to_vec());
     puts.insert(b"/registry/drain.example.com/pawnshops/default/a".to_vec(), b"{}".to_vec());
-    prepare(&server.data_dir(), puts).await;
+    prepare(&server, puts).await;
 
     server.restart().await.unwrap();
     let client = server.client().unwrap();
@@ -472,9 +466,9 @@ async fn a_large_type_that_nobody_uses_goes_without_being_loaded() {
     assert!(names(&client.get(ALL).await.unwrap().json()).is_empty());
     assert!(server.terminate().await.unwrap().success());
     for prefix in [PREFIX, "/registry/drain.example.com/rooks/"] {
-        assert!(stored(&server.data_dir(), prefix).await.is_empty());
+        assert!(stored(&server, prefix).await.is_empty());
     }
-    assert_eq!(stored(&server.data_dir(), "/registry/drain.example.com/pawnshops/").await.len(), 1);
+    assert_eq!(stored(&server, "/registry/drain.example.com/pawnshops/").await.len(), 1);
     println!(
         "asleep: {objects} objects and {} odd keys gone after {drained:.1?}; {} resident before, {} at its peak",
         odd.len(),

@@ -22,7 +22,15 @@ fn ship(name: &str, spec: Value) -> Value {
 }
 
 async fn started() -> (Server, Client) {
-    let server = Server::start().await.unwrap();
+    ships(Server::start().await.unwrap()).await
+}
+
+/// For tests of the folder: there is none on etcd.
+async fn started_on_a_folder() -> (Server, Client) {
+    ships(ServerOptions::default().embedded().start().await.unwrap()).await
+}
+
+async fn ships(server: Server) -> (Server, Client) {
     let client = server.client().unwrap();
     register(&client, &crd(GROUP, "ships", "Ship", "Namespaced")).await;
     (server, client)
@@ -138,7 +146,7 @@ async fn a_snapshot_under_load_is_one_revision_and_is_served_again() {
 /// Nothing is made of what is damaged, and nothing is made where something is.
 #[tokio::test]
 async fn what_is_wrong_is_told_and_leaves_all_as_it_was() {
-    let (mut server, client) = started().await;
+    let (mut server, client) = started_on_a_folder().await;
     fill(&client, 20).await;
     let scratch = server.scratch().to_owned();
     let file = scratch.join("a.snapshot");
@@ -205,7 +213,7 @@ fn without_revision(mut object: Value) -> Value {
 async fn a_store_moves_to_etcd_and_back() {
     let etcd = Etcd::start().await.unwrap();
     let urls = etcd.endpoints().join(",");
-    let (mut server, client) = started().await;
+    let (mut server, client) = started_on_a_folder().await;
     fill(&client, 60).await;
     let before = all(&client, None).await;
     let (folder, scratch) = (server.data_dir(), server.scratch().to_owned());
@@ -214,7 +222,7 @@ async fn a_store_moves_to_etcd_and_back() {
     assert!(copied.contains("both were read and are equal"), "{copied}");
     refusal(&server, &["copy", "--from", text(&folder), "--to", &urls], "is not empty").await;
 
-    let on_etcd = ServerOptions::default().args(&["--etcd-servers", &urls]).start().await.unwrap();
+    let on_etcd = ServerOptions::default().etcd(&etcd.endpoints()).start().await.unwrap();
     let there = all(&on_etcd.client().unwrap(), None).await;
     let bare = |objects: &[Value]| objects.iter().cloned().map(without_revision).collect::<Vec<_>>();
     assert_eq!(bare(&there), bare(&before));
@@ -235,8 +243,8 @@ async fn a_store_moves_to_etcd_and_back() {
     // Another prefix of the same cluster is another store.
     let other = ["restore", text(&online), "--etcd-servers", &urls, "--etcd-prefix", "/other/place"];
     assert_eq!(contents(&told(&on_etcd, &other).await), contents(&copied));
-    let other = ["--etcd-servers", &urls, "--etcd-prefix", "/other/place"];
-    let other = ServerOptions::default().args(&other).start().await.unwrap();
+    let other = ServerOptions::default().etcd(&etcd.endpoints()).args(&["--etcd-prefix", "/other/place"]);
+    let other = other.start().await.unwrap();
     assert_eq!(bare(&all(&other.client().unwrap(), None).await), bare(&before));
 }
 
@@ -272,7 +280,7 @@ async fn a_killed_restore_into_etcd_is_not_served_and_begins_anew() {
     }
     restore.kill().await.unwrap();
 
-    let serve = ServerOptions::default().args(&["--etcd-servers", &urls.join(",")]);
+    let serve = ServerOptions::default().etcd(&urls);
     let Err(error) = serve.clone().start().await else { panic!("it is served") };
     assert!(error.to_string().contains("was begun and not finished"), "{error}");
     told(&server, &["restore", text(&whole), "--etcd-servers", &urls.join(",")]).await;
@@ -301,7 +309,8 @@ fn unchunked(answer: &[u8]) -> Vec<u8> {
 /// History is compacted every second; for a reader that takes its time it is kept until that has all.
 #[tokio::test]
 async fn compaction_waits_for_a_slow_reader() {
-    let options = ServerOptions::default().args(&["--etcd-compaction-interval", "1s"]);
+    // On etcd every replica compacts for all, and knows nothing of the readers of the others.
+    let options = ServerOptions::default().embedded().args(&["--etcd-compaction-interval", "1s"]);
     let server = options.start().await.unwrap();
     let client = server.client().unwrap();
     register(&client, &crd(GROUP, "ships", "Ship", "Namespaced")).await;

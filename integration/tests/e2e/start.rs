@@ -30,9 +30,6 @@ async fn a_port_in_use_is_named() {
 
 #[tokio::test]
 async fn what_does_not_exist_yet_is_refused_and_not_ignored() {
-    for args in [["--etcd-servers", "http://127.0.0.1:2379"], ["--authorization-mode", "RBAC"]] {
-        let (success, said) = serve(&[&["--secure-port", "0"], args.as_slice()].concat()).await;
-        assert!(!success, "{said}");
-        assert!(said.contains(args[0]), "{said}");
-    }
+    let (success, said) = serve(&["--secure-port", "0", "--authorization-mode", "RBAC"]).await;
+    assert!(!success && said.contains("--authorization-mode"), "{said}");
 }

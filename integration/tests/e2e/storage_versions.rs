@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use futures::stream::{self, StreamExt as _};
 use kindom_integration::{ServerOptions, count};
-use kindom_storage::{Embedded, EmbeddedOptions, RangeRequest, Storage as _};
 use serde_json::{Value, json};
 
-use crate::support::{CRDS, crd, object, refused, register, revision, until, version};
+use crate::support::{CRDS, crd, object, refused, register, revision, stored, until, version};
 
 const GROUP: &str = "stored.example.com";
 const NAME: &str = "vaults.stored.example.com";
@@ -91,8 +90,7 @@ async fn objects_follow_the_storage_version_and_the_old_one_can_be_dropped() {
     assert_eq!(list.at("/metadata/remainingItemCount"), objects - 1);
 
     assert!(server.terminate().await.unwrap().success());
-    let store = Embedded::open(server.data_dir().join("store"), EmbeddedOptions::default()).unwrap();
-    let found = store.range(RangeRequest::prefix(PREFIX.as_bytes())).await.unwrap().kvs;
+    let found = stored(&server, PREFIX).await;
     assert_eq!(found.len(), objects);
     for kv in found {
         let stored: Value = serde_json::from_slice(&kv.value).unwrap();

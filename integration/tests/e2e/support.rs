@@ -1,6 +1,9 @@
 //! What several modules need.
 
+use std::sync::Arc;
+
 use kindom_integration::{Answer, Client, HarnessError, Output, Server, tools};
+use kindom_storage::{Area, Embedded, EmbeddedOptions, Etcd, EtcdOptions, KeyValue, RangeRequest, Storage};
 use serde_json::{Value, json};
 
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -98,6 +101,26 @@ pub(crate) async fn kindom(server: &Server, args: &[&str], stdin: &str) -> Outpu
     let mut command = tokio::process::Command::new(tools::kindom().unwrap());
     command.args(args);
     server.run(command, stdin).await.unwrap()
+}
+
+/// The store of a server that has ended.
+pub(crate) async fn store(server: &Server) -> Arc<dyn Storage> {
+    let endpoints = server.etcd_endpoints();
+    if endpoints.is_empty() {
+        let folder = server.data_dir().join("store");
+        return Arc::new(Embedded::open(folder, EmbeddedOptions::default()).unwrap());
+    }
+    let areas = ["/registry/", "/kindom/registry/"].map(Area::same).to_vec();
+    let options = EtcdOptions::new(endpoints, areas, "/kindom/registry/freshness");
+    Arc::new(Etcd::open(options, |_| ()).await.unwrap())
+}
+
+/// What is stored under a prefix of a server that has ended.
+pub(crate) async fn stored(server: &Server, prefix: &str) -> Vec<KeyValue> {
+    let store = store(server).await;
+    let found = store.range(RangeRequest::prefix(prefix.as_bytes())).await.unwrap().kvs;
+    store.close().await.unwrap();
+    found
 }
 
 /// Creates a namespace.
