@@ -1,10 +1,10 @@
 //! The rules of the objects of registered types (apiextensions `pkg/registry/customresource/strategy.go`, 1.37).
 
-use kindom_api::Value;
 use kindom_api::field::{ErrorList, Path, go_quote};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::{coerce_metadata, validate_object_meta, validate_object_meta_update};
 use kindom_api::names::split_api_version;
+use kindom_api::{Map, Value};
 use kindom_schema::scale::{ScalePaths, Selectors};
 
 use crate::render::metadata_mut;
@@ -58,22 +58,26 @@ fn is_changed(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool {
 /// A write to `/status` changes nothing else but who manages what (`status_strategy.go`, `PrepareForUpdate`; S-18, S-28).
 /// The revision that it is based on has been checked.
 fn keep_all_but_status(object: &mut Value, old: &Value) {
+    const OWN: [&str; 2] = ["managedFields", "resourceVersion"];
     let status = object.as_object_mut().and_then(|map| map.remove("status"));
     let metadata = metadata_mut(object);
-    let own = ["managedFields", "resourceVersion"].map(|field| (field, metadata.remove(field)));
-    *object = old.clone();
+    let own = OWN.map(|field| (field, metadata.remove(field)));
+    // Who manages what is much of an object, so the old list is not copied first.
+    let kept = old.as_object().into_iter().flat_map(Map::iter).filter(|(name, _)| *name != "status");
+    let kept = kept.map(|(name, value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| !OWN.contains(name));
+            (name, Value::Object(kept.map(|(name, value)| (name, value.clone())).collect()))
+        }
+        value => (name, value.clone()),
+    });
+    *object = Value::Object(kept.collect());
     let metadata = metadata_mut(object);
-    for (field, value) in own {
-        match value {
-            Some(value) => drop(metadata.insert(field, value)),
-            None => drop(metadata.remove(field)),
-        }
+    for (field, value) in own.into_iter().filter_map(|(field, value)| Some((field, value?))) {
+        metadata.insert(field, value);
     }
-    if let Some(map) = object.as_object_mut() {
-        match status {
-            Some(status) => drop(map.insert("status", status)),
-            None => drop(map.remove("status")),
-        }
+    if let (Some(status), Some(map)) = (status, object.as_object_mut()) {
+        map.insert("status", status);
     }
 }
 
