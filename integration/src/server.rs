@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tempfile::TempDir;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -404,9 +404,26 @@ impl Server {
     /// # Errors
     /// The connection fails.
     pub async fn dial(&self) -> Result<TlsStream<TcpStream>, HarnessError> {
+        self.speak_tls(self.dial_tcp().await?).await
+    }
+
+    /// [`Server::dial`] as a client that holds so few bytes that it has not read.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub async fn dial_holding(&self, bytes: u32) -> Result<TlsStream<TcpStream>, HarnessError> {
+        let connect = async |address| {
+            let socket = TcpSocket::new_v4()?;
+            socket.set_recv_buffer_size(bytes)?;
+            socket.connect(address).await
+        };
+        let stream = connect(self.address()?).await.map_err(HarnessError::io("connecting"))?;
+        self.speak_tls(stream).await
+    }
+
+    async fn speak_tls(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, HarnessError> {
         let mut config = self.tls(Identity::Admin)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let stream = self.dial_tcp().await?;
         let name = ServerName::try_from("localhost").map_err(|e| HarnessError::transport("the name", &e))?;
         TlsConnector::from(Arc::new(config))
             .connect(name, stream)

@@ -315,7 +315,7 @@ async fn compaction_waits_for_a_slow_reader() {
     let client = server.client().unwrap();
     register(&client, &crd(GROUP, "ships", "Ship", "Namespaced")).await;
     // More than connections hold.
-    for n in 0..60 {
+    for n in 0..16 {
         let ship = ship(&format!("large-{n}"), json!({"note": "x".repeat(1_000_000)}));
         client.post(SHIPS, &ship).await.unwrap().expect_status(201).unwrap();
     }
@@ -323,7 +323,7 @@ async fn compaction_waits_for_a_slow_reader() {
         let path = format!("{SHIPS}?limit=1&resourceVersion={at}&resourceVersionMatch=Exact");
         client.get(&path).await.unwrap().status
     };
-    let mut stream = server.dial().await.unwrap();
+    let mut stream = server.dial_holding(64 << 10).await.unwrap();
     stream
         .write_all(b"GET /debug/snapshot HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         .await
@@ -343,7 +343,7 @@ async fn compaction_waits_for_a_slow_reader() {
         writes += 1;
         let change = json!({"spec": {"note": format!("{writes}")}});
         client
-            .merge_patch(&format!("{SHIPS}/large-{}", writes % 60), &change)
+            .merge_patch(&format!("{SHIPS}/large-{}", writes % 16), &change)
             .await
             .unwrap()
             .expect_status(200)

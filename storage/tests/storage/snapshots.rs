@@ -12,6 +12,7 @@ use kindom_storage::{
 };
 use proptest::prelude::*;
 
+use crate::etcd;
 use crate::support::cases;
 
 fn put(key: &str, value: impl Into<Bytes>) -> Op {
@@ -73,6 +74,18 @@ proptest! {
     #[test]
     fn what_was_written_is_read((header, kvs) in snapshots()) {
         prop_assert_eq!(read(&encoded(&header, &kvs)), (header, kvs));
+    }
+
+    /// Whatever comes is read to its end, or to where it makes no sense; nothing of it is believed.
+    #[test]
+    fn garbage_is_damaged((header, kvs) in snapshots(), garbage in proptest::collection::vec(any::<u8>(), 0..200), at in any::<proptest::sample::Index>()) {
+        prop_assert!(!verify(&garbage[..], |_| ()).damages.is_empty());
+        let mut mixed = encoded(&header, &kvs);
+        let at = at.index(mixed.len());
+        mixed.truncate(at);
+        mixed.extend(garbage);
+        // Unless what was put there is what was there.
+        prop_assert!(mixed == encoded(&header, &kvs) || !verify(&mixed[..], |_| ()).damages.is_empty());
     }
 
     /// Every byte, one bit each; every length that is too short; and one that is too long.
@@ -158,16 +171,27 @@ async fn a_cut_is_of_one_revision_whatever_is_written_meanwhile() {
 }
 
 /// More keys than are looked up at once, and values of very different sizes.
+async fn check_many_keys(store: Arc<dyn Storage>) {
+    for batch in 0..100_u32 {
+        let value =
+            |n: u32| if (batch * 100 + n).is_multiple_of(511) { vec![1; 300_000] } else { vec![2; 3] };
+        run(&*store, (0..100).map(|n| put(&format!("/r/{batch:02}/{n:04}"), value(n))).collect()).await;
+    }
+    let revision = store.fresh().await.unwrap();
+    let (header, found) = read(&bytes_of(Arc::clone(&store), &[b"/r/"]).await);
+    assert_eq!((header.revision, found.len()), (revision, 10_000));
+    assert_eq!(found, store.range(RangeRequest::prefix(b"/r/")).await.unwrap().kvs);
+}
+
 #[tokio::test]
 async fn a_cut_of_many_keys_misses_none() {
-    let store: Arc<dyn Storage> = Arc::new(Memory::new());
-    for batch in 0..20_u32 {
-        let value = |n: u32| if n.is_multiple_of(511) { vec![1; 300_000] } else { vec![2; 3] };
-        run(&*store, (0..1000).map(|n| put(&format!("/r/{batch:02}/{n:04}"), value(n))).collect()).await;
-    }
-    let (header, found) = read(&bytes_of(Arc::clone(&store), &[b"/r/"]).await);
-    assert_eq!(header.revision, Revision(20));
-    assert_eq!(found, all(&*store).await);
+    check_many_keys(Arc::new(Memory::new())).await;
+}
+
+#[tokio::test]
+async fn a_cut_of_many_keys_in_etcd_misses_none() {
+    let (_server, store) = etcd::Server::with_store(|server| etcd::options(server, "/")).await;
+    check_many_keys(Arc::new(store)).await;
 }
 
 #[tokio::test]
