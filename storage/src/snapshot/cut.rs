@@ -14,9 +14,11 @@ use crate::{Key, KeyRange, KeyValue, RangeRequest, Storage, StorageError};
 /// So many keys are looked up at once. Engines count what is behind a page, which costs more than the page.
 const KEYS: usize = 8192;
 /// A page of values is as long as the one before says that these bytes take, but at most so long: objects differ a
-/// thousandfold.
+/// thousandfold, and 32 of the largest are 48 MiB.
 const PAGE_BYTES: usize = 1 << 20;
-const PAGE_KEYS_MAX: usize = 128;
+const PAGE_KEYS_MAX: usize = 32;
+/// A stream's pieces are about as large.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// All keys of some prefixes at one revision, in order.
 ///
@@ -128,7 +130,8 @@ fn after(key: &Key) -> Key {
 pub fn stream(cut: Cut) -> impl Stream<Item = Result<Bytes, StorageError>> + Send {
     enum State {
         Begin(Cut),
-        Pages(Cut, Encoder),
+        /// What was read and is not yet sent stands in the list. The cut holds its history until all is sent.
+        Pages(Cut, Encoder, VecDeque<KeyValue>),
         Ended,
     }
     unfold(State::Begin(cut), |state| async {
@@ -136,12 +139,23 @@ pub fn stream(cut: Cut) -> impl Stream<Item = Result<Bytes, StorageError>> + Sen
         let (result, next) = match state {
             State::Begin(cut) => {
                 let encoder = Encoder::begin(cut.header(), &mut out);
-                (Ok(()), State::Pages(cut, encoder))
+                (Ok(()), State::Pages(cut, encoder, VecDeque::new()))
             }
-            State::Pages(mut cut, mut encoder) => match cut.next_page().await {
+            State::Pages(cut, mut encoder, mut page) if !page.is_empty() => {
+                while out.len() < PIECE_BYTES
+                    && let Some(kv) = page.pop_front()
+                {
+                    encoder.add(&kv, &mut out);
+                }
+                (Ok(()), State::Pages(cut, encoder, page))
+            }
+            State::Pages(mut cut, mut encoder, _) => match cut.next_page().await {
                 Ok(Some(page)) => {
-                    page.iter().for_each(|kv| encoder.add(kv, &mut out));
-                    (Ok(()), State::Pages(cut, encoder))
+                    let mut page = VecDeque::from(page);
+                    if let Some(kv) = page.pop_front() {
+                        encoder.add(&kv, &mut out);
+                    }
+                    (Ok(()), State::Pages(cut, encoder, page))
                 }
                 Ok(None) => {
                     encoder.finish(&mut out);

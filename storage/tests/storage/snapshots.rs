@@ -151,7 +151,7 @@ async fn a_cut_is_of_one_revision_whatever_is_written_meanwhile() {
     let mut found = Vec::new();
     let mut n = 0;
     while let Some(page) = cut.next_page().await.unwrap() {
-        assert!(page.len() <= 128);
+        assert!(page.len() <= 32);
         found.extend(page);
         n += 1;
         run(
@@ -190,7 +190,7 @@ async fn a_cut_of_many_keys_misses_none() {
 
 #[tokio::test]
 async fn a_cut_of_many_keys_in_etcd_misses_none() {
-    let (_server, store) = etcd::Server::with_store(|server| etcd::options(server, "/")).await;
+    let (_cluster, store) = etcd::Cluster::with_store(1, |cluster| etcd::options(cluster, "/")).await;
     check_many_keys(Arc::new(store)).await;
 }
 
