@@ -21,6 +21,7 @@ mod corpus;
 mod deletion;
 mod demo;
 mod differential;
+mod etcd_away;
 mod faces;
 mod fallback;
 mod hostile;
