@@ -37,6 +37,8 @@ pub mod reason {
     pub const SERVER_TIMEOUT: &str = "ServerTimeout";
     /// 503
     pub const SERVICE_UNAVAILABLE: &str = "ServiceUnavailable";
+    /// 500: something stored is no object.
+    pub const STORE_READ_ERROR: &str = "StorageReadError";
     /// 504: the outcome is not known.
     pub const TIMEOUT: &str = "Timeout";
     /// 429
@@ -56,6 +58,8 @@ pub mod cause {
     pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
     /// The revision asked for lies ahead of the store's.
     pub const RESOURCE_VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
+    /// More is wrong than is told.
+    pub const TOO_MANY: &str = "FieldValueTooMany";
     /// Something answered that is no API server.
     pub const UNEXPECTED_SERVER_RESPONSE: &str = "UnexpectedServerResponse";
 }

@@ -35,6 +35,8 @@ pub(crate) enum ReconcileError {
     Write(#[from] WriteError),
     #[error(transparent)]
     Drain(#[from] DrainError),
+    #[error("the registration can't be read, so its objects can't be deleted")]
+    Unreadable,
 }
 
 /// One incarnation; it knows nothing of its own.

@@ -1,5 +1,9 @@
 //! The end of a namespace: everything in it, of every registered type, then itself.
 //!
+//! What another API server keeps in it of types that are not registered here (`/registry/pods/…`) is neither looked for nor
+//! removed nor waited for: only that server knows how its keys are laid out, and nobody could delete through this one what
+//! it would wait for.
+//!
 //! Source: `pkg/controller/namespace/deletion/namespaced_resources_deleter.go` and its conditions (1.37).
 
 use std::collections::BTreeMap;
@@ -11,7 +15,7 @@ use futures::future::select_all;
 use kindom_actor_kit::Deadline;
 use kindom_api::{GroupResource, json};
 use kindom_registry_actor::Registered;
-use kindom_resource_actor::{Scope, StoredObject, manage_status};
+use kindom_resource_actor::{Scope, StoredObject, TypeSpec, manage_status};
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
@@ -102,6 +106,9 @@ async fn empty(world: &World, object: &StoredObject) -> Result<Remaining, Reconc
     let within = format!("{}/", object.name());
     for registered in world.registry.registered(Deadline::after(STEP)).await? {
         let spec = registered.handle.as_ref().and_then(|handle| handle.spec());
+        if spec.is_none() && !registered.built_in {
+            remaining.failed.extend(unreadable(world, &registered, &within).await);
+        }
         let Some(spec) = spec.filter(|spec| spec.scope == Scope::Namespaced) else { continue };
         match empty_of(world, object, &registered, &within).await {
             Ok(Stock::Empty) => {}
@@ -114,6 +121,23 @@ async fn empty(world: &World, object: &StoredObject) -> Result<Remaining, Reconc
         tokio::task::yield_now().await;
     }
     Ok(remaining)
+}
+
+/// What a registration that can't be read keeps in a namespace. By its name, as nothing else is known of it; and if there is
+/// something, the namespace stays, as its objects can't be drained and would come back with a namespace of the same name.
+async fn unreadable(
+    world: &World,
+    registered: &Registered,
+    within: &str,
+) -> Option<(GroupResource, ReconcileError)> {
+    let (plural, group) = registered.name.split_once('.')?;
+    let prefix = format!("{}{within}", TypeSpec::prefix_of(group, plural));
+    let why = match is_empty(&*world.registry.deps().storage, &prefix).await {
+        Ok(true) => return None,
+        Ok(false) => ReconcileError::Unreadable,
+        Err(error) => DrainError::List(error).into(),
+    };
+    Some((GroupResource::new(group, plural), why))
 }
 
 async fn empty_of(
@@ -197,6 +221,11 @@ async fn conclude(
         return unchanged;
     };
     if matches!(&op, Op::Put(_, json) if *json == *object.json()) {
+        return unchanged;
+    }
+    if let (Op::Put(..), Some(fields)) = (&op, object.would_lose()) {
+        // It goes as others' do, but nothing can be told in it.
+        tracing::warn!(namespace = object.name(), fields, "a namespace with unknown fields is left as it is");
         return unchanged;
     }
     let compares = vec![Compare::mod_is(op.key(), object.revision())];

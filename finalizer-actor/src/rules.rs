@@ -9,9 +9,9 @@ use kindom_api::crd::ColumnDefinition;
 use kindom_api::decode::Struct;
 use kindom_api::field::ErrorList;
 use kindom_api::namespace::{self as rules, Namespace};
-use kindom_api::{GroupResource, Map, Value, object};
+use kindom_api::{GroupResource, Map, Value, json, object, protobuf};
 use kindom_resource_actor::{
-    BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, TypeSpec, keep_reset,
+    BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, Translated, TypeSpec, keep_reset,
 };
 use kindom_schema::columns::Columns;
 
@@ -69,7 +69,36 @@ fn strings<'a>(object: &'a Value, path: &[&str]) -> Vec<&'a str> {
     object.at(path).and_then(Value::as_array).unwrap_or_default().iter().filter_map(Value::as_str).collect()
 }
 
+/// What every namespace that kindom stored begins with.
+const STORED_HEAD: &[u8] = br#"{"apiVersion":"v1","kind":"Namespace","metadata":"#;
+
+/// Reads a namespace that another API server stored, in protobuf or JSON.
+fn translate(bytes: &[u8]) -> Result<Translated, String> {
+    let other_form = protobuf::is_protobuf(bytes);
+    let (tree, mut unknown) = if other_form {
+        protobuf::decode_telling(bytes, &protobuf::NAMESPACE).map_err(|e| e.to_string())?
+    } else {
+        (json::parse(bytes).map_err(|e| e.to_string())?, Vec::new())
+    };
+    let said = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
+    if tree.as_object().is_none() {
+        return Err("it is no JSON object".to_owned());
+    }
+    if (said("apiVersion"), said("kind")) != ("v1", "Namespace") {
+        return Err(format!("no kind {:?} is registered for version {:?}", said("kind"), said("apiVersion")));
+    }
+    let (mut namespace, fields) = rules::decode_namespace(&tree).map_err(|e| e.to_string())?;
+    unknown.extend(fields);
+    rules::default_namespace(&mut namespace);
+    Ok(Translated { json: namespace.to_value().to_vec(), other_form, unknown })
+}
+
 impl Strategy for Namespaces {
+    fn translate(&self, bytes: &[u8]) -> Option<Result<Translated, String>> {
+        let own = bytes.starts_with(STORED_HEAD) && memchr::memchr2(b'\n', b'\r', bytes).is_none();
+        (!own).then(|| translate(bytes))
+    }
+
     fn subresources(&self) -> &'static [&'static str] {
         &["finalize", "status"]
     }

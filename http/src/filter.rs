@@ -80,6 +80,14 @@ impl Filter {
             && (self.fields.is_empty() || self.fields_match(object))
     }
 
+    /// Whether an object that can't be read may be one of those that are selected: by its key, that is.
+    pub(crate) fn may_match(&self, object: &StoredObject) -> bool {
+        let is = |field, of: &str| self.fields.exact_match(field).is_none_or(|wanted| wanted == of);
+        object.key().starts_with(&self.prefix)
+            && is("metadata.name", object.name())
+            && is("metadata.namespace", object.namespace().unwrap_or_default())
+    }
+
     fn fields_match(&self, object: &StoredObject) -> bool {
         let values: Vec<String> = if self.declared.is_empty() {
             Vec::new()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use actix_web::http::header;
 use kindom_api::Value;
-use kindom_api::status::Status;
+use kindom_api::status::{Cause, Details, Outcome, Status, cause, reason};
 use kindom_resource_actor::{Freshness, ReadError, StoredObject, TypeSpec, VersionSpec, render};
 use kindom_storage::{Revision, StorageError};
 
@@ -149,6 +149,71 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     list_reply(call, &listed, accepted)
 }
 
+/// So many objects that can't be read are named.
+const CORRUPT_MAX: usize = 100;
+
+/// What a list meets that can't be read: it fails then, lest somebody takes these objects for deleted (apiserver
+/// `pkg/storage/etcd3/corrupt_obj_deleter.go`, 1.37).
+struct Corrupt<'a> {
+    call: &'a Call<'a>,
+    filter: &'a Filter,
+    causes: Vec<Cause>,
+    more: usize,
+}
+
+impl<'a> Corrupt<'a> {
+    fn new(call: &'a Call<'_>, filter: &'a Filter) -> Self {
+        Self { call, filter, causes: Vec::new(), more: 0 }
+    }
+
+    /// Whether an object can be read and is selected.
+    fn selects(&mut self, object: &StoredObject) -> bool {
+        let Err(error) = render::readable(&self.call.spec, object) else {
+            return self.filter.matches(object);
+        };
+        if !self.filter.may_match(object) {
+            return false;
+        }
+        if self.causes.len() == CORRUPT_MAX {
+            self.more += 1;
+            return false;
+        }
+        let message = error.to_string();
+        let field = format!("{}{}", self.call.spec.prefix, object.key());
+        self.causes.push(Cause { reason: cause::UNEXPECTED_SERVER_RESPONSE.into(), message, field });
+        false
+    }
+
+    fn refuse(mut self) -> Result<(), Failure> {
+        let Some(first) = self.causes.first() else { return Ok(()) };
+        let resource = self.call.resource();
+        let mut message =
+            format!("failed to read one or more {resource} from the storage: {}", first.message);
+        if self.causes.len() > 1 {
+            message = format!("{message} (and {} more)", self.causes.len() - 1);
+        }
+        if self.more > 0 {
+            let message = "too many errors, the list is truncated".to_owned();
+            self.causes.push(Cause { reason: cause::TOO_MANY.into(), message, field: String::new() });
+        }
+        let details = Details {
+            name: "list".into(),
+            group: resource.group,
+            kind: resource.resource,
+            causes: self.causes,
+            ..Details::default()
+        };
+        Err(Failure::Status(Box::new(Status {
+            status: Outcome::Failure,
+            message,
+            reason: reason::STORE_READ_ERROR.into(),
+            details: Some(Box::new(details)),
+            code: 500,
+            continue_token: None,
+        })))
+    }
+}
+
 /// Which state a list shows.
 enum At {
     Now(Freshness),
@@ -174,6 +239,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
         (None, _) => At::Now(Freshness::AtLeast(wanted)),
     };
     let start = token.as_ref().map_or("", |token| token.start.as_str());
+    let mut corrupt = Corrupt::new(call, &filter);
     // A page ends with the last object that fits. Whether there is another says what is stored behind it, selected or
     // not, as upstream's store does.
     let (objects, rest, revision) = match at {
@@ -182,7 +248,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
                 call.handle.snapshot(freshness, call.deadline).await.map_err(|e| call.read_failure(e))?;
             let take = limit.unwrap_or(usize::MAX);
             let mut objects = snapshot.range(filter.prefix(), start);
-            let found: Vec<_> = objects.by_ref().filter(|o| filter.matches(o)).take(take).cloned().collect();
+            let found: Vec<_> = objects.by_ref().filter(|o| corrupt.selects(o)).take(take).cloned().collect();
             let rest = match found.len() < take {
                 true => 0,
                 false if filter.is_everything() => objects.count(),
@@ -202,13 +268,14 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
                     break;
                 }
                 seen += 1;
-                if filter.matches(&object) {
+                if corrupt.selects(&object) {
                     found.push(object);
                 }
             }
             (found, total.saturating_sub(seen), revision)
         }
     };
+    corrupt.refuse()?;
     let mut meta = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
     if rest > 0 && limit.is_some() {
         let last = objects.last().map_or("", |object| object.key());

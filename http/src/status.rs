@@ -119,6 +119,7 @@ fn read(error: ReadError, resource: &GroupResource) -> Status {
             | StorageError::RequestTooLarge { .. }
             | StorageError::Corrupt(_)),
         ) => Status::internal_error(error),
+        error @ ReadError::Corrupt { .. } => Status::internal_error(error),
         ReadError::Undecodable(why) => plain_internal(why),
     }
 }
@@ -180,6 +181,8 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
         }
         WriteError::RequestTooLarge(what) => Status::request_entity_too_large(what),
         WriteError::Patch(status) => *status,
+        WriteError::Corrupt(message) => Status::internal_error(message),
+        error @ WriteError::WouldLose { .. } => Status::internal_error(error),
         WriteError::Internal(message) => plain_internal(message),
         WriteError::Busy => busy(),
         WriteError::Unknown => Status::timeout("the write was not confirmed in time; it may still happen", 1),

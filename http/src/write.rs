@@ -461,10 +461,14 @@ async fn delete_options(call: &Call<'_>, payload: web::Payload) -> Result<Delete
         // Nothing would ever remove the finalizer: there is no garbage collector yet.
         let path = field::Path::new("propagationPolicy");
         let error = field::Error::not_supported(&path, "Foreground", &["Background", "Orphan"]);
-        let kind = kindom_api::GroupKind { group: "meta.k8s.io".into(), kind: "DeleteOptions".into() };
-        return Err(RequestError::Invalid { kind, errors: vec![error] }.into());
+        return Err(invalid_delete(error).into());
     }
     Ok(options)
+}
+
+fn invalid_delete(error: field::Error) -> RequestError {
+    let kind = GroupKind { group: "meta.k8s.io".into(), kind: "DeleteOptions".into() };
+    RequestError::Invalid { kind, errors: vec![error] }
 }
 
 fn preconditions(options: &DeleteOptions) -> Preconditions {
@@ -480,7 +484,10 @@ pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let name = call.info.required_name()?.to_owned();
     let query = delete_options(call, payload).await?;
     let options = deletion(call, query.dry_run);
-    let deleted = call.handle.delete(target(call, &name), &preconditions(&query), &options).await;
+    let deleted = match query.ignore_store_read_error {
+        true => call.handle.delete_corrupt(target(call, &name), &options).await,
+        false => call.handle.delete(target(call, &name), &preconditions(&query), &options).await,
+    };
     let deleted = deleted.map_err(|e| failed(call, e))?;
     if !deleted.deleted {
         return respond(call, accepted, 200, &deleted, Vec::new());
@@ -507,6 +514,11 @@ pub(crate) async fn delete_collection(
     let list_options = ListOptions::parse(call.query)?;
     list_options.validate()?;
     let query = delete_options(call, payload).await?;
+    if query.ignore_store_read_error {
+        let path = field::Path::new("ignoreStoreReadErrorWithClusterBreakingPotential");
+        let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        return Err(invalid_delete(field::Error::invalid(&path, true, detail)).into());
+    }
     let listed = read::select(call, &list_options).await?;
     let options = deletion(call, query.dry_run);
     let preconditions = preconditions(&query);

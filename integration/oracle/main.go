@@ -31,12 +31,20 @@ func main() {
 	only := flag.String("only", "", "comma-separated topics to record; all if empty")
 	serve := flag.String("serve", "", "record nothing: write a kubeconfig to this file and serve until interrupted")
 	cases := flag.String("cases", "", "record nothing: answer the cases of this folder, one by one")
+	stored := flag.String("stored", "", "record nothing else: what the server stores and reads, as this folder's setup.json says")
 	verbose := flag.Bool("verbose", false, "print the server's log")
 	flag.Parse()
 	// What the server writes for itself is owned by a manager named for the program.
 	os.Args[0] = "kube-apiserver"
 	if !*verbose {
 		klog.SetLogger(logr.Discard())
+	}
+	if *stored != "" {
+		if err := recordStored(*stored); err != nil {
+			fmt.Fprintln(os.Stderr, "oracle:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	ctx, interrupted := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer interrupted()

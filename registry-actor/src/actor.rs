@@ -119,8 +119,12 @@ impl RegistryActor {
         else {
             return;
         };
-        let object = Arc::new(StoredObject::new(name, value, revision));
-        let tree = json::parse(object.json()).unwrap_or_default();
+        let object = Arc::new(self.shared.registrations.stored_object(name, value, revision));
+        if let Some(why) = object.corrupt() {
+            tracing::error!(registration = name, why, "a stored registration can't be read");
+        }
+        let readable = object.corrupt().is_none().then(|| json::parse(object.json()).ok()).flatten();
+        let tree = readable.unwrap_or_default();
         let facts = facts(&tree, created);
         let handle = facts.as_ref().and_then(|facts| self.type_of(name, facts, &object, &tree));
         match &facts {

@@ -1,17 +1,19 @@
 //! The rules of registrations as objects (apiextensions `pkg/registry/customresourcedefinition`, 1.37).
 
-use kindom_api::Value;
 use kindom_api::crd::{
     CLEANUP_FINALIZER, CustomResourceDefinition, condition, decode_crd, prepare_for_create,
     prepare_for_status_update, prepare_for_update,
 };
 use kindom_api::decode::Struct;
-use kindom_api::faces::Face;
+use kindom_api::faces::{Face, stored_form};
 use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::meta::{Condition, set_condition};
+use kindom_api::{Value, json};
 use kindom_resource_actor::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
 use kindom_resource_actor::spec::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
-use kindom_resource_actor::{Deletion, NeedsEmpty, RuleContext, Strategy, TypeSpec, WriteError, keep_reset};
+use kindom_resource_actor::{
+    Deletion, NeedsEmpty, RuleContext, Strategy, Translated, TypeSpec, WriteError, keep_reset,
+};
 use kindom_schema::crd as rules;
 
 use crate::features::{Feature, drop_disabled};
@@ -109,7 +111,23 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
     }
 }
 
+/// What every registration that kindom stored begins with.
+const STORED_HEAD: &[u8] =
+    br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":"#;
+
 impl Strategy for Registrations {
+    fn translate(&self, bytes: &[u8]) -> Option<Result<Translated, String>> {
+        if bytes.starts_with(STORED_HEAD) && memchr::memchr2(b'\n', b'\r', bytes).is_none() {
+            return None;
+        }
+        let translated = json::parse(bytes).map_err(|e| e.to_string()).and_then(|tree| {
+            let stored = stored_form(&tree)?;
+            let other_form = tree.get("apiVersion") != stored.get("apiVersion");
+            Ok(Translated { json: stored.to_vec(), other_form, unknown: Vec::new() })
+        });
+        Some(translated)
+    }
+
     fn subresources(&self) -> &'static [&'static str] {
         &["status"]
     }

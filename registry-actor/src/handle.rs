@@ -24,6 +24,7 @@ use crate::short_names::{ShortNames, warning};
 pub(crate) struct Shared {
     pub(crate) deps: Arc<Deps>,
     pub(crate) prefix: String,
+    pub(crate) registrations: ResourceHandle,
     pub(crate) built_in: RouteTable,
     pub(crate) routes: Arc<Routes>,
     /// In order: types are put to sleep and ended in the same order whenever a simulation repeats.
@@ -119,6 +120,7 @@ impl RegistryHandle {
         }
         let shared = Arc::new(Shared {
             prefix,
+            registrations: registrations.clone(),
             routes: Arc::new(Routes::new(table.clone())),
             built_in: table,
             handles: Mutex::default(),

@@ -10,13 +10,14 @@ use crate::feed::{Batch, Batches};
 use crate::limits::{FOLD_BYTES_PER_TURN_MAX, FOLD_PER_TURN_MAX, LOAD_PAGE};
 use crate::live::Live;
 use crate::messages::{Admitted, CommitObject};
-use crate::{ObjectEvent, Snapshot, StoredObject};
+use crate::{ObjectEvent, Snapshot, StoredObject, Strategy};
 
 /// One incarnation. What it knows beyond `live` is only where it got it from.
 pub(crate) struct ResourceActor {
     storage: Arc<dyn Storage>,
     live: Arc<Live>,
     prefix: Arc<str>,
+    strategy: Arc<dyn Strategy>,
     commits: Option<Batches>,
 }
 
@@ -26,6 +27,7 @@ impl ResourceActor {
         storage: Arc<dyn Storage>,
         live: Arc<Live>,
         prefix: Arc<str>,
+        strategy: Arc<dyn Strategy>,
     ) -> Result<Self, BoxError> {
         let range = KeyRange::prefix(prefix.as_bytes());
         let mut request = RangeRequest { limit: Some(LOAD_PAGE), ..RangeRequest::prefix(prefix.as_bytes()) };
@@ -40,7 +42,7 @@ impl ResourceActor {
             let full = page.kvs.len() == LOAD_PAGE;
             objects.extend(page.kvs.into_iter().filter_map(|kv| {
                 let key = suffix(&prefix, kv.key.as_bytes())?;
-                Some(Arc::new(StoredObject::new(key, kv.value, kv.mod_revision)))
+                Some(Arc::new(StoredObject::read(key, kv.value, kv.mod_revision, &*strategy)))
             }));
             if !full {
                 break at;
@@ -53,7 +55,7 @@ impl ResourceActor {
         let feed = Arc::clone(&live.feed);
         let commits = Batches::new(feed, commits, FOLD_PER_TURN_MAX, FOLD_BYTES_PER_TURN_MAX);
         live.install(snapshot, progress);
-        Ok(Self { storage, live, prefix, commits: Some(commits) })
+        Ok(Self { storage, live, prefix, strategy, commits: Some(commits) })
     }
 
     fn fold(&self, commits: &Batch) -> Result<(), StorageError> {
@@ -72,7 +74,8 @@ impl ResourceActor {
                 let Some(key) = suffix(&self.prefix, event.key.as_bytes()) else { continue };
                 let (object, previous) = match &event.change {
                     Change::Put { value, .. } => {
-                        let object = Arc::new(StoredObject::new(key, value.clone(), commit.revision));
+                        let (value, revision) = (value.clone(), commit.revision);
+                        let object = Arc::new(StoredObject::read(key, value, revision, &*self.strategy));
                         (Some(Arc::clone(&object)), snapshot.put(object))
                     }
                     Change::Delete => (None, snapshot.remove(key)),

@@ -15,6 +15,18 @@ pub enum ReadError {
     /// The store could not say.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// The stored bytes are no object.
+    #[error(
+        "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: object not decodable revision={revision}: {why}"
+    )]
+    Corrupt {
+        /// Its storage key.
+        key: String,
+        /// The revision that wrote them.
+        revision: Revision,
+        /// What is wrong with them.
+        why: String,
+    },
     /// The stored bytes can't be served in the version asked for.
     #[error("{0}")]
     Undecodable(String),
@@ -128,6 +140,20 @@ pub enum WriteError {
     /// A patch can't be applied; the caller's own error, carried through.
     #[error("the patch does not apply")]
     Patch(Box<kindom_api::status::Status>),
+    /// The stored bytes are no object.
+    #[error("{0}")]
+    Corrupt(String),
+    /// The stored bytes have fields that are not known here, and would lose them: of an object that another API server
+    /// stored.
+    #[error(
+        "{name:?} was stored by another server with fields that are not known here ({fields}); it is left as it is, lest they are lost"
+    )]
+    WouldLose {
+        /// Its name.
+        name: String,
+        /// Which fields.
+        fields: String,
+    },
     /// What should not happen.
     #[error("{0}")]
     Internal(String),
@@ -172,6 +198,7 @@ impl From<ReadError> for WriteError {
             ReadError::Timeout => Self::Unavailable("timed out waiting for a fresh state".into()),
             ReadError::Gone => Self::Gone,
             ReadError::Storage(error) => error.into(),
+            error @ ReadError::Corrupt { .. } => Self::Corrupt(error.to_string()),
             ReadError::Undecodable(message) => Self::Internal(message),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use bytes::Bytes;
 use kindom_actor_kit::{
     Arbiters, AskError, Clock, Deadline, Entropy, Policy, Supervised, Supervisor, latest,
 };
@@ -18,7 +19,7 @@ use crate::error::{ReadError, WriteError};
 use crate::limits::{COMMITS_IN_FLIGHT_MAX, READ_YOUR_WRITE_MAX};
 use crate::live::Live;
 use crate::messages::CommitObject;
-use crate::{Snapshot, StoredObject, TypeSpec, WatchCursor};
+use crate::{Snapshot, StoredObject, Strategy, TypeSpec, WatchCursor};
 
 /// What every type's actor is made with.
 pub struct Deps {
@@ -63,6 +64,8 @@ struct Cell {
     deps: Arc<Deps>,
     name: String,
     prefix: Arc<str>,
+    /// Of the type that is stored.
+    strategy: Arc<dyn Strategy>,
     spec: Arc<SpecSender>,
     /// The revision at which the type ended; 0 while it has not.
     ended: AtomicU64,
@@ -85,7 +88,7 @@ impl ResourceHandle {
     #[must_use]
     pub fn new(deps: Arc<Deps>, spec: Arc<TypeSpec>) -> Self {
         let gr = kindom_api::GroupResource::new(spec.group.clone(), prefix_plural(&spec.prefix));
-        let prefix = Arc::clone(&spec.prefix);
+        let (prefix, strategy) = (Arc::clone(&spec.prefix), Arc::clone(&spec.strategy));
         let spec = Arc::new(SpecSender::new(Some(spec)));
         Self {
             spec: Arc::clone(&spec),
@@ -93,6 +96,7 @@ impl ResourceHandle {
                 deps,
                 name: format!("resource/{gr}"),
                 prefix,
+                strategy,
                 spec,
                 ended: AtomicU64::new(0),
                 awake: ArcSwapOption::empty(),
@@ -219,9 +223,16 @@ impl ResourceHandle {
         let deps = &self.cell.deps;
         let live = Arc::new(Live::new(Arc::clone(&deps.storage)));
         let factory = {
-            let (storage, live, prefix) =
-                (Arc::clone(&deps.storage), Arc::clone(&live), Arc::clone(&self.cell.prefix));
-            move |_| ResourceActor::load(Arc::clone(&storage), Arc::clone(&live), Arc::clone(&prefix))
+            let (storage, live, prefix, strategy) = (
+                Arc::clone(&deps.storage),
+                Arc::clone(&live),
+                Arc::clone(&self.cell.prefix),
+                Arc::clone(&self.cell.strategy),
+            );
+            move |_| {
+                let (storage, live) = (Arc::clone(&storage), Arc::clone(&live));
+                ResourceActor::load(storage, live, Arc::clone(&prefix), Arc::clone(&strategy))
+            }
         };
         let policy = Policy { mailbox: COMMITS_IN_FLIGHT_MAX, ..Policy::default() };
         let arbiter = deps.arbiters.place(&self.cell.name);
@@ -309,7 +320,7 @@ impl ResourceHandle {
         let found = self.cell.deps.storage.range(request).await?;
         let object = |kv: kindom_storage::KeyValue| {
             let key = std::str::from_utf8(kv.key.as_bytes()).ok()?.strip_prefix(&*self.cell.prefix)?;
-            Some(Arc::new(StoredObject::new(key, kv.value, kv.mod_revision)))
+            Some(Arc::new(self.stored_object(key, kv.value, kv.mod_revision)))
         };
         Ok((found.kvs.into_iter().filter_map(object).collect(), found.count))
     }
@@ -318,6 +329,12 @@ impl ResourceHandle {
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.cell.prefix
+    }
+
+    /// The object that bytes of the store hold, whoever wrote them; `key` is what follows the prefix in its key.
+    #[must_use]
+    pub fn stored_object(&self, key: &str, bytes: Bytes, revision: Revision) -> StoredObject {
+        StoredObject::read(key, bytes, revision, &*self.cell.strategy)
     }
 
     pub(crate) fn storage_key(&self, object_key: &str) -> kindom_storage::Key {

@@ -46,7 +46,7 @@ pub use feed::{Batch, Batches, Feed};
 pub use handle::{Deps, Freshness, ResourceHandle};
 pub use kindom_managed_fields::ConvertError;
 pub use managed::{SERVER, keep_reset, manage_status};
-pub use object::StoredObject;
+pub use object::{StoredObject, Translated};
 pub use plan::{Preconditions, mark_deleted};
 pub use snapshot::Snapshot;
 pub use spec::{BuiltInVersion, Names, Scope, TypeSpec, VersionSpec};

@@ -1,4 +1,7 @@
 //! A stored object: its bytes once, with the few fields that selecting and serving need beside them.
+//!
+//! Another API server may have written them, in another version, encoding or layout. [`StoredObject::read`] is the one place
+//! that sees the difference: from there on the bytes are JSON in the form that is stored here, on one line.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use kindom_api::{Value, json, meta};
 use kindom_storage::Revision;
 use serde_json::value::RawValue;
 
+use crate::Strategy;
 use crate::plan::{self, DrainPlan};
 
 /// An object as it is stored: JSON without `metadata.resourceVersion`, which is spliced in when it is served.
@@ -18,8 +23,33 @@ pub struct StoredObject {
     json: Bytes,
     revision: Revision,
     facts: Option<Facts>,
+    /// What is to be said of bytes that are not as kindom writes them.
+    foreign: Option<Box<Foreign>>,
     /// The schema epoch under which serving the bytes as they are was last found to be right; 0: never.
     verified: AtomicU64,
+}
+
+/// How another API server's bytes differ from those that are kept here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Foreign {
+    /// In nothing but layout.
+    Layout,
+    /// They are of another version or encoding, so that the next write is one even if it changes nothing. `lost` says which
+    /// of their fields are not known, if any.
+    Form { lost: Option<String> },
+    /// They are no object; and why.
+    Corrupt(String),
+}
+
+/// What the bytes of another API server are in the form that is stored here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Translated {
+    /// The JSON.
+    pub json: Vec<u8>,
+    /// They are of another version or encoding, and not just laid out in another way.
+    pub other_form: bool,
+    /// Fields that are not known, by path: what is written again would lose them.
+    pub unknown: Vec<String>,
 }
 
 /// What is read out of the bytes when an object enters a snapshot.
@@ -64,8 +94,98 @@ impl StoredObject {
     /// such and deleted.
     #[must_use]
     pub fn new(key: &str, json: Bytes, revision: Revision) -> Self {
-        let facts = Facts::read(&json);
-        Self { key: key.into(), json, revision, facts, verified: AtomicU64::new(0) }
+        Self::with(key, json, revision, None)
+    }
+
+    fn with(key: &str, json: Bytes, revision: Revision, foreign: Option<Box<Foreign>>) -> Self {
+        // What is no object has none, even if it looks like one.
+        let corrupt = matches!(foreign.as_deref(), Some(Foreign::Corrupt(_)));
+        let facts = if corrupt { None } else { Facts::read(&json) };
+        Self { key: key.into(), json, revision, facts, foreign, verified: AtomicU64::new(0) }
+    }
+
+    /// The object that a store's `bytes` hold, whoever wrote them, by the rules of its type. What nobody can read is kept
+    /// as it is ([`StoredObject::corrupt`]).
+    #[must_use]
+    pub(crate) fn read(key: &str, bytes: Bytes, revision: Revision, strategy: &dyn Strategy) -> Self {
+        let foreign = match strategy.translate(&bytes) {
+            None => return Self::read_json(key, bytes, revision),
+            Some(Err(why)) => Foreign::Corrupt(why),
+            Some(Ok(Translated { json, other_form, unknown })) => {
+                let lost = (!unknown.is_empty()).then(|| unknown.join(", "));
+                let foreign = match other_form || lost.is_some() {
+                    true => Foreign::Form { lost },
+                    false => Foreign::Layout,
+                };
+                return Self::with(key, json.into(), revision, Some(Box::new(foreign)));
+            }
+        };
+        Self::with(key, bytes, revision, Some(Box::new(foreign)))
+    }
+
+    /// The object of a type that is stored as any JSON. As kindom writes it, there is no white space in it: Go's encoder
+    /// ends with a line, which would break a watch's stream. Malformed metadata is dropped (apiextensions
+    /// `customresource_handler.go`, `dropInvalidMetadata`, 1.37).
+    fn read_json(key: &str, bytes: Bytes, revision: Revision) -> Self {
+        let layout = |json: Bytes| Self::with(key, json, revision, Some(Box::new(Foreign::Layout)));
+        let object = match std::str::from_utf8(&bytes) {
+            // Go's decoder puts the replacement character there.
+            Err(_) => layout(String::from_utf8_lossy(&bytes).into_owned().into()),
+            Ok(text) if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none() => {
+                Self::new(key, bytes, revision)
+            }
+            Ok(text) => layout(bytes.slice_ref(text.trim_ascii().as_bytes())),
+        };
+        let one_line = memchr::memchr2(b'\n', b'\r', &object.json).is_none();
+        if object.facts.is_some() && one_line {
+            return object;
+        }
+        let repaired = json::parse(&object.json).map_err(|e| e.to_string()).and_then(|mut tree| {
+            if tree.as_object().is_none() {
+                return Err("it is no JSON object".to_owned());
+            }
+            meta::repair_metadata(&mut tree)?;
+            Ok(tree)
+        });
+        match repaired {
+            Ok(tree) => layout(tree.to_vec().into()),
+            Err(why) => Self::with(key, object.json, revision, Some(Box::new(Foreign::Corrupt(why)))),
+        }
+    }
+
+    /// Why nobody can read its bytes, if so.
+    #[must_use]
+    pub fn corrupt(&self) -> Option<&str> {
+        match self.foreign.as_deref()? {
+            Foreign::Corrupt(why) => Some(why),
+            Foreign::Layout | Foreign::Form { .. } => None,
+        }
+    }
+
+    /// What writing it again would lose: fields of the stored bytes that are not known here.
+    #[must_use]
+    pub fn would_lose(&self) -> Option<&str> {
+        match self.foreign.as_deref()? {
+            Foreign::Form { lost } => lost.as_deref(),
+            Foreign::Layout | Foreign::Corrupt(_) => None,
+        }
+    }
+
+    /// Whether another API server has written its bytes.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.foreign.is_some()
+    }
+
+    /// Whether storing these bytes would change nothing.
+    pub(crate) fn is_stored_as(&self, bytes: &Bytes) -> bool {
+        match self.foreign.as_deref() {
+            None => self.json == *bytes,
+            Some(Foreign::Layout) => {
+                self.json == *bytes
+                    || json::parse(&self.json).is_ok_and(|tree: Value| tree.to_vec() == **bytes)
+            }
+            Some(Foreign::Form { .. } | Foreign::Corrupt(_)) => false,
+        }
     }
 
     /// What follows the type's prefix in its storage key.
@@ -95,7 +215,7 @@ impl StoredObject {
     /// The same object as of a later revision: what an event says of an object that is gone.
     #[must_use]
     pub fn at_revision(&self, revision: Revision) -> Self {
-        Self::new(&self.key, self.json.clone(), revision)
+        Self::with(&self.key, self.json.clone(), revision, self.foreign.clone())
     }
 
     /// Its bytes as stored.
@@ -169,7 +289,7 @@ impl StoredObject {
 }
 
 impl Facts {
-    fn read(json: &Bytes) -> Option<Self> {
+    fn read(json: &[u8]) -> Option<Self> {
         // One walk: with managedFields, metadata is often the larger part.
         let Document { api_version, metadata } = serde_json::from_slice(json).ok()?;
         // The slices borrow from `json`, so the distance between their starts is an offset into it.
@@ -227,6 +347,50 @@ mod tests {
         );
         assert_eq!(served("garbage"), None);
         assert_eq!(served(r#"{"metadata":{}}"#), None);
+    }
+
+    fn read(bytes: &[u8]) -> StoredObject {
+        StoredObject::read("ns/a", Bytes::copy_from_slice(bytes), Revision(7), &crate::CustomObjects)
+    }
+
+    #[test]
+    fn layout_is_no_change() {
+        let ours = Bytes::from_static(
+            br#"{"apiVersion":"g/v1","metadata":{"name":"a","uid":"u"},"s":"\u003c\u0026"}"#,
+        );
+        assert!(!read(&ours).is_foreign());
+        // As Go's encoder writes it, and as nobody does.
+        for bytes in [
+            &b"{\"apiVersion\":\"g/v1\",\"metadata\":{\"name\":\"a\",\"uid\":\"u\"},\"s\":\"\\u003c\\u0026\"}\n"[..],
+            b"{\r\n \"s\": \"<&\", \"apiVersion\":\"g/v1\",\n\"metadata\": {\"uid\":\"u\",\"name\":\"a\"}}",
+        ] {
+            let object = read(bytes);
+            assert!(object.is_foreign() && object.is_stored_as(&ours));
+            assert!(!object.is_stored_as(&Bytes::from_static(b"{}")));
+            assert!(!object.json().contains(&b'\n') && !object.json().contains(&b'\r'));
+            assert_eq!((object.uid(), object.api_version()), ("u", Some("g/v1")));
+        }
+    }
+
+    #[test]
+    fn bytes_are_read_as_far_as_they_can_be() {
+        let object = read(br#"{"apiVersion":"g/v1","metadata":{"name":"a","labels":{"a":1},"uid":"u"}}"#);
+        assert_eq!((object.uid(), object.corrupt()), ("u", None));
+        assert_eq!(object.label("a"), None);
+        let object = read(b"{\"apiVersion\":\"g/v1\",\"metadata\":{\"uid\":\"u\xff\"}}");
+        assert_eq!((object.uid(), object.corrupt()), ("u\u{fffd}", None));
+        assert_eq!(read(br#"{"spec":{}}"#).corrupt(), None);
+        for (bytes, why) in [
+            (&b"[]"[..], "it is no JSON object"),
+            (br#"{"metadata":[]}"#, "invalid metadata: expected object"),
+        ] {
+            assert_eq!(read(bytes).corrupt(), Some(why));
+        }
+        for bytes in [&b""[..], b"\n", b"{", b"k8s\0\n\x0c", b"\xff\xfe", b"{}{}"] {
+            let object = read(bytes);
+            assert!(object.corrupt().is_some(), "{bytes:?}");
+            assert!(object.at_revision(Revision(8)).corrupt().is_some());
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use kindom_storage::Revision;
 use crate::error::WriteError;
 use crate::render::{encode, metadata_mut};
 use crate::spec::VersionSpec;
-use crate::{Deletion, NeedsEmpty, RuleContext, TypeSpec};
+use crate::{Deletion, NeedsEmpty, RuleContext, StoredObject, TypeSpec};
 
 /// The text of an optimistic lock that failed.
 const CHANGED: &str =
@@ -166,8 +166,8 @@ pub(crate) struct UpdateInput<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: &'a str,
     pub(crate) revision: Revision,
-    /// The bytes stored now.
-    pub(crate) stored: &'a Bytes,
+    /// What is stored now.
+    pub(crate) stored: &'a StoredObject,
     /// It is a patch of `old`, which has its uid and resourceVersion unless the patch changes them; a PUT's uid is a
     /// precondition.
     pub(crate) is_patch: bool,
@@ -234,7 +234,7 @@ pub(crate) fn update(
     let planned = Planned { key, json, warnings, needs_empty };
     if gone {
         Ok(UpdatePlan::Delete(planned))
-    } else if planned.json == input.stored {
+    } else if input.stored.is_stored_as(&planned.json) {
         Ok(UpdatePlan::Unchanged(planned))
     } else {
         Ok(UpdatePlan::Put(planned))
@@ -420,7 +420,7 @@ pub(crate) enum DrainPlan {
 }
 
 /// Plans the end of an object as it is stored. Bytes that are no object are nobody's to keep (T-48).
-pub(crate) fn drain(object: &crate::StoredObject, now: &str) -> DrainPlan {
+pub(crate) fn drain(object: &StoredObject, now: &str) -> DrainPlan {
     let Ok(mut tree) = kindom_api::json::parse(object.json()) else { return DrainPlan::Delete };
     let held: Vec<String> = finalizers(&tree).iter().filter_map(Value::as_str).map(str::to_owned).collect();
     if held.is_empty() {

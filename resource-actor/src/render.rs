@@ -1,6 +1,6 @@
 //! Between stored bytes and the version that a client asked for.
 
-use kindom_api::{Map, Value, json};
+use kindom_api::{Map, Value, json, meta};
 
 use crate::error::ReadError;
 use crate::spec::{Conversion, TypeSpec, VersionSpec};
@@ -10,7 +10,7 @@ use crate::{RuleContext, StoredObject};
 /// be that already, which they are unless the schema changed or another version was asked for.
 ///
 /// # Errors
-/// [`ReadError::Undecodable`]
+/// [`ReadError::Corrupt`] and [`ReadError::Undecodable`].
 pub fn write_served(
     spec: &TypeSpec,
     version: &VersionSpec,
@@ -42,10 +42,10 @@ pub fn write_served(
 /// defaults of the latter: `crdConversionRESTOptionsGetter`.)
 ///
 /// # Errors
-/// [`ReadError::Undecodable`]
+/// [`ReadError::Corrupt`] and [`ReadError::Undecodable`].
 pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> Result<Value, ReadError> {
     let undecodable = |why: String| ReadError::Undecodable(why);
-    let mut tree = stored(object)?;
+    let mut tree = stored(&spec.prefix, object)?;
     if let Conversion::Faces(faces) = &spec.conversion {
         return Ok(faces.show(&version.name, tree));
     }
@@ -59,24 +59,48 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
     Ok(tree)
 }
 
+/// What reading an object comes to whose bytes are none.
+///
+/// # Errors
+/// [`ReadError::Corrupt`], if so.
+pub fn readable(spec: &TypeSpec, object: &StoredObject) -> Result<(), ReadError> {
+    object.corrupt().map_or(Ok(()), |why| Err(corrupt(&spec.prefix, object, why)))
+}
+
+fn corrupt(prefix: &str, object: &StoredObject, why: &str) -> ReadError {
+    let (key, revision) = (format!("{prefix}{}", object.key()), object.revision());
+    ReadError::Corrupt { key, revision, why: why.to_owned() }
+}
+
 /// The tree of an object as it is stored, with its resourceVersion.
 ///
 /// # Errors
-/// [`ReadError::Undecodable`]
-pub(crate) fn stored(object: &StoredObject) -> Result<Value, ReadError> {
-    let mut tree = json::parse(object.json()).map_err(|e| {
-        ReadError::Undecodable(format!("stored object {:?} can't be decoded: {e}", object.key()))
-    })?;
+/// [`ReadError::Corrupt`]
+pub(crate) fn stored(prefix: &str, object: &StoredObject) -> Result<Value, ReadError> {
+    if let Some(why) = object.corrupt() {
+        return Err(corrupt(prefix, object, why));
+    }
+    let mut tree = json::parse(object.json()).map_err(|e| corrupt(prefix, object, &e.to_string()))?;
     metadata_mut(&mut tree).insert("resourceVersion", object.revision().to_string());
     Ok(tree)
 }
 
 /// Prunes and defaults a stored object's tree by the schema, as it is now, of the version that the object is stored in;
-/// unless that was done when it was written.
+/// unless that was done when it was written. What another API server wrote gets what that would give it at every read:
+/// metadata without what is malformed, and a generation (`customresource_handler.go`, `dropInvalidMetadata` and
+/// `repairGeneration`, 1.37).
 ///
 /// # Errors
-/// Where the stored schema does not compile.
+/// Where the stored schema does not compile, or the metadata is no map.
 pub(crate) fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) -> Result<(), String> {
+    let registered = spec.registration.is_some();
+    if registered && object.is_foreign() && tree.get("metadata").is_some() {
+        meta::repair_metadata(tree)?;
+        let metadata = metadata_mut(tree);
+        if metadata.get("generation").and_then(Value::as_i64).unwrap_or(0) == 0 {
+            metadata.insert("generation", 1);
+        }
+    }
     let Some(stored) = spec.version_of(object).filter(|stored| !stored.serves_as_is(object)) else {
         return Ok(());
     };
@@ -128,6 +152,9 @@ pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<
     let storage = spec.storage().ok_or("there is no storage version")?;
     if object.api_version() == Some(&spec.api_version(&storage.name)) {
         return Ok(None);
+    }
+    if let Some(why) = object.corrupt() {
+        return Err(why.to_owned());
     }
     let mut tree = json::parse(object.json()).map_err(|e| e.to_string())?;
     let said = tree.get("apiVersion").and_then(Value::as_str).unwrap_or_default();

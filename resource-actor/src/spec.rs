@@ -453,9 +453,10 @@ impl TypeSpec {
 }
 
 impl VersionSpec {
-    /// Whether the bytes of an object that is stored in this version are known to be what its schema makes of them.
+    /// Whether the bytes of an object that is stored in this version are known to be what its schema makes of them. Another
+    /// API server's are not for being newer than the schema, as nothing guarded its writes.
     pub(crate) fn serves_as_is(&self, object: &StoredObject) -> bool {
-        object.revision() > self.since || object.is_verified(self.epoch)
+        (object.revision() > self.since && !object.is_foreign()) || object.is_verified(self.epoch)
     }
 }
 

@@ -7,6 +7,7 @@ use kindom_managed_fields::ConvertError;
 use kindom_schema::merge::MergeType;
 
 use crate::WriteError;
+use crate::object::Translated;
 use crate::spec::{CompiledVersion, TypeSpec};
 
 /// What a strategy may look at.
@@ -79,6 +80,13 @@ pub trait Faces: Send + Sync {
 /// The rules of a type. Called on copies, and again when a plan lost a race: they must only depend on what they get.
 /// Generic rules (names, uid, timestamps, namespaces, metadata's validation) are `plan`'s.
 pub trait Strategy: Send + Sync {
+    /// What bytes of the store are in the form that is stored here, or why nobody can read them; none where they have it
+    /// already, if nothing is said of their layout. Called for every object that is read, so it has to be quick about those
+    /// that kindom wrote.
+    fn translate(&self, _bytes: &[u8]) -> Option<Result<Translated, String>> {
+        None
+    }
+
     /// Whether a PUT without resourceVersion overwrites whatever is there.
     fn allows_unconditional_update(&self) -> bool {
         false

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::error::WatchError;
 use crate::live::Live;
-use crate::{ObjectEvent, ReadError, ResourceHandle, StoredObject};
+use crate::{ObjectEvent, ReadError, ResourceHandle};
 
 /// The changes of a type after a revision, in order, each once.
 ///
@@ -141,7 +141,9 @@ impl WatchCursor {
             // What is left is delivered first.
             Err(ReadError::Gone) if self.watched.0.ended().is_some() => Ok(()),
             Err(ReadError::Storage(error)) => Err(self.error(error)),
-            Err(ReadError::Gone | ReadError::Timeout | ReadError::Undecodable(_)) => Err(WatchError::Gone),
+            Err(
+                ReadError::Gone | ReadError::Timeout | ReadError::Corrupt { .. } | ReadError::Undecodable(_),
+            ) => Err(WatchError::Gone),
         }
     }
 
@@ -254,8 +256,9 @@ impl WatchCursor {
     }
 
     fn event_of(&self, event: &Event, key: &str, revision: Revision) -> Result<Arc<ObjectEvent>, WatchError> {
-        let object =
-            |value: &bytes::Bytes, revision| Arc::new(StoredObject::new(key, value.clone(), revision));
+        let object = |value: &bytes::Bytes, revision| {
+            Arc::new(self.watched.0.stored_object(key, value.clone(), revision))
+        };
         let previous = event.prev.as_ref().map(|kv: &KeyValue| object(&kv.value, kv.mod_revision));
         let (now, is_new) = match &event.change {
             Change::Put { value, create_revision } => {

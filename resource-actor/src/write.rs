@@ -163,7 +163,7 @@ impl Rules {
     /// What is stored, in the form that plans are made on; `shown` is what the version shows of it.
     fn stored(&self, current: &StoredObject, shown: Value) -> Result<Live, WriteError> {
         Ok(match self.spec.conversion {
-            Conversion::Faces(_) => Live { old: stored(current)?, shown: Some(shown) },
+            Conversion::Faces(_) => Live { old: stored(&self.spec.prefix, current)?, shown: Some(shown) },
             Conversion::None | Conversion::Webhook => Live { old: shown, shown: None },
         })
     }
@@ -449,7 +449,7 @@ impl ResourceHandle {
             namespace: target.namespace,
             name: target.name,
             revision: current.revision(),
-            stored: current.json(),
+            stored: current,
             is_patch: change.is_patch,
         };
         let storage_key = rules.spec.storage_key(current.key());
@@ -458,6 +458,7 @@ impl ResourceHandle {
                 return Ok(Tried::Done(written(planned, current.revision(), rules)));
             }
             UpdatePlan::Put(planned) => {
+                refuse_loss(current)?;
                 if let Err(error) = check_size(&planned, options) {
                     return Ok(Tried::TooLarge(error));
                 }
@@ -531,6 +532,7 @@ impl ResourceHandle {
                 DeletePlan::Unchanged => return Ok(as_stored(&current, &rules)),
                 DeletePlan::Delete => (None, Op::Delete(storage_key)),
                 DeletePlan::Mark(planned) => {
+                    refuse_loss(&current)?;
                     let op = Op::Put(storage_key, planned.json.clone());
                     (Some(planned), op)
                 }
@@ -562,6 +564,48 @@ impl ResourceHandle {
                     return Ok(done(planned, found.mod_revision));
                 }
                 (Err(error), _) => return Err(error),
+            }
+        }
+    }
+
+    /// Deletes an object whose stored bytes are none, without a look at finalizers, preconditions or anything else; only
+    /// that (apiserver `pkg/registry/generic/registry/corrupt_obj_deleter.go`, 1.37).
+    ///
+    /// # Errors
+    /// [`WriteError::Conflict`] for an object that can be read. See [`WriteError`].
+    pub async fn delete_corrupt(
+        &self,
+        target: Target<'_>,
+        options: &WriteOptions,
+    ) -> Result<Written, WriteError> {
+        let key = TypeSpec::object_key(target.namespace, target.name);
+        loop {
+            let rules = self.rules(target.version, Freshness::Latest)?;
+            let current = self.current(&key, &rules, &target, options.deadline).await?;
+            rules.refuse_frozen(target.name)?;
+            if let Some(message) = rules.spec.strategy.refuse_delete(target.name) {
+                return Err(WriteError::Forbidden { name: target.name.to_owned(), message });
+            }
+            if current.corrupt().is_none() {
+                let message = format!(
+                    "StorageError: invalid object, Code: 4, Key: {}{key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
+                    rules.spec.prefix
+                );
+                return Err(WriteError::Conflict { name: target.name.to_owned(), message });
+            }
+            let gone = || Written { deleted: true, ..as_stored(&current, &rules) };
+            if options.dry_run {
+                return Ok(gone());
+            }
+            let storage_key = rules.spec.storage_key(&key);
+            let mut compares = vec![Compare::mod_is(&storage_key, current.revision())];
+            rules.guard(&mut compares);
+            let txn = Txn { compares, ops: vec![Op::Delete(storage_key)] };
+            match self.commit(txn, options.deadline).await? {
+                TxnOutcome::Committed { .. } => return Ok(gone()),
+                TxnOutcome::Failed { compare, .. } => {
+                    self.after_lost_race(&rules, compare, options.deadline).await?;
+                }
             }
         }
     }
@@ -707,6 +751,12 @@ impl ResourceHandle {
         }
         Ok(())
     }
+}
+
+/// What another server stored is not written without fields that it has.
+fn refuse_loss(current: &StoredObject) -> Result<(), WriteError> {
+    let Some(fields) = current.would_lose() else { return Ok(()) };
+    Err(WriteError::WouldLose { name: current.name().to_owned(), fields: fields.to_owned() })
 }
 
 fn check_size(planned: &Planned, options: &WriteOptions) -> Result<(), WriteError> {

@@ -222,6 +222,32 @@ pub fn registered_through(stored: &Value) -> Face {
     Face::ALL.into_iter().find(|face| said == Some(face.api_version())).unwrap_or(Face::V1)
 }
 
+/// A registration as any API server may have stored it, in the stored form: kube-apiserver encodes what it stores as
+/// v1beta1 to this day (apiextensions `pkg/cmd/server/options`, `LegacyCodec`), and decodes either version. Unknown fields
+/// are dropped, as it does. What v1beta1 says twice counts as its conversion counts it: what stands beside the versions
+/// wins.
+///
+/// # Errors
+/// Why upstream could not decode it either.
+pub fn stored_form(tree: &Value) -> Result<Value, String> {
+    let said = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (said("apiVersion"), said("kind"));
+    match Face::of(api_version, kind) {
+        Some(Face::V1) => {
+            let (mut crd, _) = decode_crd(tree).map_err(|e| e.to_string())?;
+            default_crd(&mut crd);
+            Ok(crd.to_value())
+        }
+        Some(Face::V1beta1) => v1beta1::stored_form(tree),
+        Some(Face::ThirdPartyResource) | None if tree.as_object().is_none() => {
+            Err("it is no JSON object".to_owned())
+        }
+        Some(Face::ThirdPartyResource) | None => {
+            Err(format!("no kind {kind:?} is registered for version {api_version:?}"))
+        }
+    }
+}
+
 /// A decoded tree in the stored form, with v1's defaults and as v1 encodes it, so that equal registrations are equal
 /// bytes.
 ///

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Value;
 use crate::decode::{DecodeError, Field, Patched, Shape, Struct};
+use crate::{Map, Value};
 
 const STRING: Shape = Shape::String("string");
 const UID: Shape = Shape::String("types.UID");
@@ -232,6 +232,34 @@ pub fn coerce_metadata(object: &mut Value) -> Result<Vec<String>, DecodeError> {
     Ok(decoded.unknown_fields)
 }
 
+/// As [`coerce_metadata`], of an object that somebody stored: what has the wrong type is dropped (`DropMalformedFields`
+/// there). Nothing is told.
+///
+/// # Errors
+/// Where the metadata is no map.
+pub fn repair_metadata(object: &mut Value) -> Result<(), String> {
+    if coerce_metadata(object).is_ok() {
+        return Ok(());
+    }
+    let Some(metadata) = object.get_mut("metadata") else { return Ok(()) };
+    let Value::Object(fields) = metadata else {
+        return Err("invalid metadata: expected object".to_owned());
+    };
+    let mut kept = Map::new();
+    for (field, value) in std::mem::take(fields) {
+        let alone = Value::Object(Map::from_iter([(field, value)]));
+        if let Ok(decoded) = OBJECT_META.decode_at(&alone, "metadata")
+            && let Value::Object(decoded) = decoded.value
+        {
+            for (field, value) in decoded {
+                kept.insert(field, value);
+            }
+        }
+    }
+    *fields = kept;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -352,6 +380,21 @@ mod tests {
             r#"{"annotations":[],"creationTimestamp":1}"#,
             "number into Go struct field ObjectMeta.creationTimestamp of type string",
         );
+    }
+
+    #[test]
+    fn what_is_malformed_in_stored_metadata_is_dropped() {
+        let check = |object: &str, want: Result<&str, &str>| {
+            let mut object = parse(object.as_bytes()).unwrap();
+            let repaired = repair_metadata(&mut object).map(|()| object.to_string());
+            assert_eq!(repaired.as_deref().map_err(String::as_str), want);
+        };
+        check(r#"{"spec":1}"#, Ok(r#"{"spec":1}"#));
+        check(
+            r#"{"metadata":{"annotations":{"a":1},"labels":{"b":"c"},"name":"n","uid":5}}"#,
+            Ok(r#"{"metadata":{"labels":{"b":"c"},"name":"n"}}"#),
+        );
+        check(r#"{"metadata":7}"#, Err("invalid metadata: expected object"));
     }
 
     #[test]

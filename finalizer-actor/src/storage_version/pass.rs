@@ -169,7 +169,7 @@ async fn rewrite(
         let name = std::str::from_utf8(kv.key.as_bytes()).ok().and_then(|k| k.strip_prefix(handle.prefix()));
         let outcome = match name {
             Some(name) => {
-                let object = StoredObject::new(name, kv.value, kv.mod_revision);
+                let object = handle.stored_object(name, kv.value, kv.mod_revision);
                 match handle.rewrite_stored(&object, Deadline::after(STEP)).await {
                     Err(WriteError::TooLarge { bytes, limit }) => Ok(Rewritten::Undecodable(format!(
                         "with its defaults it has {bytes} bytes, more than {limit}"

@@ -39,7 +39,11 @@ pub struct DeleteOptions {
     pub propagation_policy: Option<PropagationPolicy>,
     /// Whether nothing is to be deleted.
     pub dry_run: bool,
+    /// Whether an object goes that can't be read, and only such a one; without a look at anything else.
+    pub ignore_store_read_error: bool,
 }
+
+const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// As sent, before it is validated.
 #[derive(Default)]
@@ -49,6 +53,8 @@ struct Raw {
     orphan_dependents: Option<bool>,
     propagation_policy: Option<String>,
     dry_run: Vec<String>,
+    has_preconditions: bool,
+    ignore_store_read_error: bool,
 }
 
 impl DeleteOptions {
@@ -64,6 +70,8 @@ impl DeleteOptions {
             orphan_dependents: query.get("orphanDependents").map(is_true),
             propagation_policy: query.get("propagationPolicy").map(str::to_owned),
             dry_run: query.all("dryRun").map(str::to_owned).collect(),
+            has_preconditions: false,
+            ignore_store_read_error: query.get(IGNORE_READ_ERROR).is_some_and(is_true),
         }
         .validate()
     }
@@ -113,7 +121,12 @@ impl DeleteOptions {
             raw.orphan_dependents =
                 Some(value.as_bool().ok_or_else(|| bad(value, "orphanDependents", "bool"))?);
         }
+        if let Some(value) = body.get(IGNORE_READ_ERROR).filter(|v| present(v)) {
+            raw.ignore_store_read_error =
+                value.as_bool().ok_or_else(|| bad(value, IGNORE_READ_ERROR, "bool"))?;
+        }
         if let Some(value) = body.get("preconditions").filter(|v| present(v)) {
+            raw.has_preconditions = true;
             if value.as_object().is_none() {
                 return Err(bad(value, "preconditions", "v1.Preconditions"));
             }
@@ -133,10 +146,23 @@ impl DeleteOptions {
 }
 
 impl Raw {
-    /// `ValidateDeleteOptions`
+    /// `ValidateDeleteOptions`, `ValidateIgnoreStoreReadError`
     fn validate(self) -> Result<DeleteOptions, RequestError> {
         let path = Path::new("propagationPolicy");
         let mut errors = Vec::new();
+        let beside = [
+            (".propagationPolicy", self.propagation_policy.is_some()),
+            (".orphanDependents", self.orphan_dependents.is_some()),
+            (".gracePeriodSeconds", self.grace_period_seconds.is_some()),
+            (".preconditions", self.has_preconditions),
+        ];
+        let beside = beside.into_iter().filter(|(_, said)| *said && self.ignore_store_read_error);
+        let beside: Vec<Error> = beside
+            .map(|(field, _)| {
+                let why = format!("cannot be set together with {field}");
+                Error::invalid(&Path::new(IGNORE_READ_ERROR), true, why)
+            })
+            .collect();
         let mut policy = self.orphan_dependents.map(|orphan| match orphan {
             true => PropagationPolicy::Orphan,
             false => PropagationPolicy::Background,
@@ -159,12 +185,14 @@ impl Raw {
         }
         let dry_run: Vec<&str> = self.dry_run.iter().map(String::as_str).collect();
         errors.extend(dry_run_errors(&dry_run));
+        errors.extend(beside);
         RequestError::invalid_options("DeleteOptions", errors)?;
         Ok(DeleteOptions {
             grace_period_seconds: self.grace_period_seconds,
             preconditions: self.preconditions,
             propagation_policy: policy,
             dry_run: !dry_run.is_empty(),
+            ignore_store_read_error: self.ignore_store_read_error,
         })
     }
 }
@@ -172,6 +200,7 @@ impl Raw {
 #[cfg(test)]
 mod tests {
     use super::{DeleteOptions, PropagationPolicy};
+    use crate::RequestError;
     use crate::query::Query;
     use kindom_api::json::parse;
 
@@ -197,6 +226,31 @@ mod tests {
         assert_eq!(options.preconditions.resource_version.as_deref(), Some("7"));
         assert!(!options.dry_run);
         assert_eq!(body("{}"), Ok(DeleteOptions::default()));
+    }
+
+    #[test]
+    fn what_can_t_be_read_goes_alone() {
+        let query = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
+        assert!(DeleteOptions::from_query(&Query::parse(query)).unwrap().ignore_store_read_error);
+        let wanted = r#""ignoreStoreReadErrorWithClusterBreakingPotential":true"#;
+        assert!(body(&format!("{{{wanted},\"dryRun\":[\"All\"]}}")).unwrap().ignore_store_read_error);
+        for beside in [
+            r#""propagationPolicy":"Orphan""#,
+            r#""orphanDependents":true"#,
+            r#""gracePeriodSeconds":0"#,
+            r#""preconditions":{}"#,
+        ] {
+            let json = format!("{{{wanted},{beside}}}");
+            let Err(RequestError::Invalid { errors, .. }) =
+                DeleteOptions::from_body(&parse(json.as_bytes()).unwrap())
+            else {
+                panic!("{json}");
+            };
+            let told = errors[0].to_string();
+            let field =
+                "ignoreStoreReadErrorWithClusterBreakingPotential: Invalid value: true: cannot be set";
+            assert!(told.starts_with(field), "{told}");
+        }
     }
 
     #[test]

@@ -50,3 +50,4 @@ mod start;
 mod status;
 mod storage_versions;
 mod support;
+mod taken_over;

@@ -127,6 +127,20 @@ pub(super) fn show(mut stored: Value, sub_resources: &SubResources) -> Value {
     stored
 }
 
+/// A stored tree of this version in the stored form.
+pub(super) fn stored_form(tree: &Value) -> Result<Value, String> {
+    let (mut object, ..) = decode(tree).map_err(|e| e.to_string())?;
+    let spec = map_at(&mut object, "spec");
+    if let Some(error) = too_much_shared(spec, &Path::new("spec")) {
+        return Err(error.to_string());
+    }
+    spread(spec);
+    let stored = as_map(&mut object);
+    stored.insert("apiVersion", Face::V1.api_version());
+    stored.insert("kind", Face::V1.kind());
+    normal(&object).map_err(|errors| crate::field::aggregate(&errors))
+}
+
 fn show_conversion(conversion: Value) -> Value {
     let Value::Object(mut conversion) = conversion else { return conversion };
     if let Some(Value::Object(mut webhook)) = conversion.remove("webhook") {
