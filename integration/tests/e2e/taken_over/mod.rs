@@ -1,23 +1,16 @@
 //! A prefix that another API server wrote is served as it is (docs/taking-over.md).
 
+mod corpus;
 mod prefix;
 
-use kindom_integration::{Client, Server, ServerOptions};
+use kindom_integration::Client;
 use serde_json::{Value, json};
 
 use crate::support::{CRDS, names, object, refused, until, until_gone};
-use prefix::{Keys, all, put, recorded};
+use prefix::{Keys, Place, recorded};
 
 const REGISTRATIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 const WIDGETS: &str = "/apis/taken.example.com/v1/namespaces/default/widgets";
-
-/// A server over these keys.
-async fn over(keys: &Keys, args: &[&str]) -> (tempfile::TempDir, Server) {
-    let folder = tempfile::tempdir().unwrap();
-    put(folder.path(), keys).await;
-    let server = ServerOptions::default().args(args).data_dir(folder.path()).start().await.unwrap();
-    (folder, server)
-}
 
 async fn get(client: &Client, path: &str) -> Value {
     client.get(path).await.unwrap().expect_status(200).unwrap().json()
@@ -65,8 +58,14 @@ fn mask(value: &mut Value) {
 /// resources in several versions; namespaces in protobuf) is answered as that server answered it, and not touched.
 #[tokio::test]
 async fn what_the_real_server_stored_is_answered_as_it_was() {
+    for place in Place::of_each_engine().await {
+        answered_in(&place).await;
+    }
+}
+
+async fn answered_in(place: &Place) {
     let (keys, answers) = recorded();
-    let (folder, mut server) = over(&keys, &["--feature-gates", "StorageVersionMigrator=false"]).await;
+    let mut server = place.over(&keys, &["--feature-gates", "StorageVersionMigrator=false"]).await;
     let client = server.client().unwrap();
     until(&client, CRDS, "thieves.taken.example.com", |crd| {
         crd["status"]["conditions"][0]["message"].as_str().unwrap().contains("widgets.taken.example.com")
@@ -79,7 +78,11 @@ async fn what_the_real_server_stored_is_answered_as_it_was() {
             let name = expected["metadata"]["name"].clone();
             expected["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
         }
-        let answer = comparable(get(&client, &path).await);
+        let mut answer = comparable(get(&client, &path).await);
+        if path.ends_with("/going") {
+            // It goes on being deleted, and says how far it is.
+            answer["status"].as_object_mut().unwrap().remove("conditions");
+        }
         assert!(
             answer == expected,
             "{path}\n{}\n{}",
@@ -96,9 +99,9 @@ async fn what_the_real_server_stored_is_answered_as_it_was() {
     assert!(table.contains("shop") && table.contains("Terminating"), "{table}");
 
     server.terminate().await.unwrap();
-    let after = all(folder.path(), "/registry/").await;
+    let after = place.all("/registry/").await;
     for (key, value) in &keys {
-        if !key.ends_with("/thieves.taken.example.com") {
+        if !key.ends_with("/thieves.taken.example.com") && !key.ends_with("/going") {
             assert_eq!(after.get(key), Some(value), "{key}");
         }
     }
@@ -110,8 +113,14 @@ async fn what_the_real_server_stored_is_answered_as_it_was() {
 /// What is written again is written in kindom's form; what was not changed, or would lose something, is not written.
 #[tokio::test]
 async fn a_write_brings_it_to_the_stored_form() {
+    for place in Place::of_each_engine().await {
+        written_in(&place).await;
+    }
+}
+
+async fn written_in(place: &Place) {
     let (keys, _) = recorded();
-    let (folder, mut server) = over(&keys, &[]).await;
+    let mut server = place.over(&keys, &[]).await;
     let client = server.client().unwrap();
     let revision = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
 
@@ -172,7 +181,7 @@ async fn a_write_brings_it_to_the_stored_form() {
     created.expect_status(201).unwrap();
 
     server.terminate().await.unwrap();
-    let after = all(folder.path(), "/registry/").await;
+    let after = place.all("/registry/").await;
     let now = |key: &str| text(&after[key]).to_owned();
     let head = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","#;
     assert!(now(&format!("{REGISTRATIONS}widgets.taken.example.com")).starts_with(head));
@@ -193,8 +202,14 @@ async fn a_write_brings_it_to_the_stored_form() {
 /// kindom's business.
 #[tokio::test]
 async fn kubectl_works_on_it() {
+    for place in Place::of_each_engine().await {
+        worked_on_in(&place).await;
+    }
+}
+
+async fn worked_on_in(place: &Place) {
     let (keys, _) = recorded();
-    let (folder, mut server) = over(&keys, &[]).await;
+    let mut server = place.over(&keys, &[]).await;
     let client = server.client().unwrap();
     let mut watch = client.watch(&format!("{WIDGETS}?watch=true&resourceVersion=0")).await.unwrap();
     assert_eq!(watch.event().await.unwrap()["object"]["spec"]["replicas"], 5);
@@ -243,7 +258,7 @@ async fn kubectl_works_on_it() {
     until_gone(&client, "/api/v1/namespaces", "shop").await;
 
     server.terminate().await.unwrap();
-    let after = all(folder.path(), "/registry/").await;
+    let after = place.all("/registry/").await;
     for left in ["/registry/pods/shop/cart-0", "/registry/services/specs/shop/cart"] {
         assert_eq!(after.get(left), keys.get(left), "{left}");
     }
@@ -297,7 +312,8 @@ async fn what_nobody_can_read_is_named_and_holds_nothing_else_up() {
         format!("{REGISTRATIONS}strange.old.example.com"),
         r#"{"kind":"Strange","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"strange.old.example.com"}}"#.into(),
     );
-    let (_folder, server) = over(&stored, &[]).await;
+    let place = Place::folder();
+    let server = place.over(&stored, &[]).await;
     let client = server.client().unwrap();
     let relics = "/apis/old.example.com/v1/namespaces/default/relics";
     let key = "/registry/old.example.com/relics/default/broken";
@@ -363,7 +379,8 @@ async fn what_nobody_can_read_is_named_and_holds_nothing_else_up() {
 #[tokio::test]
 async fn two_that_hold_one_name_both_keep_it() {
     let stored: Keys = [relics("relics", "Relic"), relics("remains", "Remains")].into_iter().collect();
-    let (_folder, server) = over(&stored, &[]).await;
+    let place = Place::folder();
+    let server = place.over(&stored, &[]).await;
     let client = server.client().unwrap();
     let newcomer = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "reds.old.example.com"},

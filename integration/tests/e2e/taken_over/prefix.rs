@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use kindom_integration::tools;
-use kindom_storage::{Embedded, EmbeddedOptions, Op, RangeRequest, Storage, Txn, TxnOutcome};
+use kindom_integration::{Etcd, Server, ServerOptions, tools};
+use kindom_storage::{
+    Area, Embedded, EmbeddedOptions, EtcdOptions, Op, RangeRequest, Storage, Txn, TxnOutcome,
+};
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// So many operations etcd takes in one transaction.
 const OPS_MAX: usize = 128;
@@ -31,28 +35,72 @@ pub(super) fn recorded() -> (Keys, Vec<(String, Value)>) {
     (keys, answers.collect())
 }
 
-fn open(data_dir: &Path) -> Embedded {
-    std::fs::create_dir_all(data_dir).unwrap();
-    Embedded::open(data_dir.join("store"), EmbeddedOptions::default()).unwrap()
+/// Where keys are that a server is started over.
+pub(super) struct Place {
+    folder: TempDir,
+    etcd: Option<Etcd>,
 }
 
-/// Puts these under the folder of a server that does not run.
-pub(super) async fn put(data_dir: &Path, keys: &Keys) {
-    let storage = open(data_dir);
-    let mut rest: Vec<Op> =
-        keys.iter().map(|(key, value)| Op::Put(key.as_str().into(), value.clone())).collect();
-    while !rest.is_empty() {
-        let ops = rest.drain(..rest.len().min(OPS_MAX)).collect();
-        let outcome = storage.txn(Txn { compares: Vec::new(), ops }).await.unwrap();
-        assert!(matches!(outcome, TxnOutcome::Committed { .. }));
+impl Place {
+    /// An empty one of each engine.
+    pub(super) async fn of_each_engine() -> [Self; 2] {
+        let folder = || tempfile::tempdir().unwrap();
+        let etcd = Etcd::start().await.unwrap();
+        [Self { folder: folder(), etcd: None }, Self { folder: folder(), etcd: Some(etcd) }]
     }
-    storage.close().await.unwrap();
-}
 
-/// Every key under a prefix in the folder of a server that does not run.
-pub(super) async fn all(data_dir: &Path, prefix: &str) -> Keys {
-    let storage = open(data_dir);
-    let found = storage.range(RangeRequest::prefix(prefix.as_bytes())).await.unwrap();
-    storage.close().await.unwrap();
-    found.kvs.into_iter().map(|kv| (kv.key.to_string(), kv.value)).collect()
+    /// The one that any server makes for itself.
+    pub(super) fn folder() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), etcd: None }
+    }
+
+    async fn open(&self) -> Arc<dyn Storage> {
+        if let Some(etcd) = &self.etcd {
+            let areas = ["/registry/", "/kindom/"].map(Area::same).to_vec();
+            let options = EtcdOptions::new(etcd.endpoints(), areas, "/taken-over");
+            return Arc::new(kindom_storage::Etcd::open(options, |_| ()).await.unwrap());
+        }
+        std::fs::create_dir_all(self.path()).unwrap();
+        Arc::new(Embedded::open(self.path().join("store"), EmbeddedOptions::default()).unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Puts these, while no server runs.
+    pub(super) async fn put(&self, keys: &Keys) {
+        let storage = self.open().await;
+        let mut rest: Vec<Op> =
+            keys.iter().map(|(key, value)| Op::Put(key.as_str().into(), value.clone())).collect();
+        while !rest.is_empty() {
+            let ops = rest.drain(..rest.len().min(OPS_MAX)).collect();
+            let outcome = storage.txn(Txn { compares: Vec::new(), ops }).await.unwrap();
+            assert!(matches!(outcome, TxnOutcome::Committed { .. }));
+        }
+        storage.close().await.unwrap();
+    }
+
+    /// Every key under a prefix, while no server runs.
+    pub(super) async fn all(&self, prefix: &str) -> Keys {
+        let storage = self.open().await;
+        let found = storage.range(RangeRequest::prefix(prefix.as_bytes())).await.unwrap();
+        storage.close().await.unwrap();
+        found.kvs.into_iter().map(|kv| (kv.key.to_string(), kv.value)).collect()
+    }
+
+    /// Starts a server over it.
+    pub(super) async fn serve(&self, args: &[&str]) -> Server {
+        let mut options = ServerOptions::default().args(args).data_dir(self.path());
+        if let Some(etcd) = &self.etcd {
+            options = options.args(&["--etcd-servers", &etcd.endpoints().join(",")]);
+        }
+        options.start().await.unwrap()
+    }
+
+    /// Starts a server over these keys.
+    pub(super) async fn over(&self, keys: &Keys, args: &[&str]) -> Server {
+        self.put(keys).await;
+        self.serve(args).await
+    }
 }
