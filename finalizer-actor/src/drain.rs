@@ -9,14 +9,14 @@
 
 use futures::stream::{self, StreamExt as _};
 use kindom_actor_kit::Deadline;
-use kindom_resource_actor::{Drained, ResourceHandle, StoredObject, WriteError};
+use kindom_resource_actor::{Drained, Pages, ResourceHandle, StoredObject, WriteError};
 use kindom_storage::{
     Change, Commit, Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Storage, StorageError, Txn,
     TxnOutcome, Watch,
 };
 
 use crate::actor::STEP;
-use crate::progress::{PAGE_FIRST, Tally, page_size};
+use crate::progress::Tally;
 
 /// How many objects of a page are in the store's hands at once: enough to share a durable batch.
 const IN_FLIGHT: usize = 64;
@@ -32,43 +32,6 @@ pub(crate) enum DrainError {
     Delete(WriteError),
     #[error("could not confirm zero CustomResources remaining: {0}")]
     Check(StorageError),
-}
-
-/// A prefix read page by page. Pages hold more objects the smaller these are.
-pub(crate) struct Pages {
-    request: RangeRequest,
-    limit: usize,
-    more: bool,
-}
-
-/// One page, and how many keys come after it.
-pub(crate) struct Page {
-    pub(crate) kvs: Vec<KeyValue>,
-    pub(crate) after: usize,
-    pub(crate) revision: Revision,
-}
-
-impl Pages {
-    /// Each page as it is when it is read.
-    pub(crate) fn new(prefix: &str) -> Self {
-        Self { request: RangeRequest::prefix(prefix.as_bytes()), limit: PAGE_FIRST, more: true }
-    }
-
-    /// The next page; none at the end.
-    pub(crate) async fn next(&mut self, storage: &dyn Storage) -> Result<Option<Page>, StorageError> {
-        if !self.more {
-            return Ok(None);
-        }
-        self.request.limit = Some(self.limit);
-        let found = storage.range(self.request.clone()).await?;
-        let Some(last) = found.kvs.last() else { return Ok(None) };
-        self.request.range.start = KeyRange::single(&last.key).end.unwrap_or_else(|| last.key.clone());
-        let bytes = found.kvs.iter().map(|kv| kv.value.len()).sum();
-        self.limit = page_size(self.limit, found.kvs.len(), bytes);
-        let after = found.count.saturating_sub(found.kvs.len());
-        self.more = after > 0;
-        Ok(Some(Page { kvs: found.kvs, after, revision: found.revision }))
-    }
 }
 
 /// The objects of a type that are to go.
@@ -121,13 +84,13 @@ impl<'a> Drain<'a> {
 
     /// Counts what is left, as of one revision, and follows it from there.
     pub(crate) async fn take_stock(&self) -> Result<Stock, DrainError> {
-        let mut pages = Pages::new(&self.prefix);
+        let mut pages = Pages::as_of_first(&self.prefix);
         let mut tally = Tally::default();
         let mut at = None;
         while let Some(page) = pages.next(self.storage()).await.map_err(DrainError::Check)? {
-            // All pages are of the first one's revision.
-            let revision = *at.get_or_insert(page.revision);
-            pages.request.revision = Some(revision);
+            if !page.kvs.is_empty() {
+                at = Some(page.revision);
+            }
             for kv in page.kvs {
                 match held_by(&self.prefix, &kv.key, &kv.value) {
                     Some(finalizers) => tally.put(&finalizers),
@@ -163,7 +126,7 @@ pub(crate) struct Sweep<'a> {
 impl Sweep<'_> {
     /// Whether the page that was swept last is the last one.
     pub(crate) fn is_last(&self) -> bool {
-        !self.pages.more
+        self.pages.at_end()
     }
 
     /// Sweeps one page, and says how many objects there still are in all; none at the end.

@@ -15,12 +15,6 @@ const NAME_CHARS_MAX: usize = 128;
 const FEW: usize = 8;
 /// Changes that were not worth a write of their own are told after this.
 pub(crate) const TOLD_AFTER: Duration = Duration::from_secs(3);
-/// What a page of objects should weigh, in bytes, and how many it may hold: pages are what a drain has in memory.
-const PAGE_BYTES: usize = 1 << 20;
-const PAGE_MAX: usize = 1000;
-/// The first page is small, as nothing is known of the objects' size.
-pub(crate) const PAGE_FIRST: usize = 32;
-
 /// What is held by finalizers: objects, and how many of them each finalizer holds.
 ///
 /// It is exact for as long as every object that is taken out was put in before, since a finalizer that found no place
@@ -135,13 +129,6 @@ impl Pace {
     }
 }
 
-/// How many objects the next page should hold, after one of so many objects and bytes.
-pub(crate) fn page_size(limit: usize, objects: usize, bytes: usize) -> usize {
-    let each = bytes.checked_div(objects).unwrap_or(0).max(1);
-    // At most doubled: what comes may be larger than what came.
-    (PAGE_BYTES / each).clamp(1, PAGE_MAX).min(limit.saturating_mul(2))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,14 +188,5 @@ mod tests {
         });
         let told = told.count();
         assert!((20..60).contains(&told), "{told}");
-    }
-
-    #[test]
-    fn pages_grow_with_small_objects_and_shrink_with_large_ones() {
-        assert_eq!(page_size(32, 32, 32 << 10), 64);
-        assert_eq!(page_size(640, 640, 640 << 10), 1000);
-        assert_eq!(page_size(1000, 1000, 1000 << 20), 1);
-        assert_eq!(page_size(1, 0, 0), 2);
-        assert_eq!(page_size(1000, 1000, 0), 1000);
     }
 }

@@ -11,8 +11,10 @@ use kindom_api::crd::{condition, decode_crd};
 use kindom_api::faces::{Face, registered_through};
 use kindom_api::meta::Condition;
 use kindom_api::{Value, json};
-use kindom_resource_actor::{Batch, Batches, CustomObjects, Names, ResourceHandle, StoredObject, TypeSpec};
-use kindom_storage::{Change, KeyRange, RangeRequest, Revision, Watch};
+use kindom_resource_actor::{
+    Batch, Batches, CustomObjects, Names, Pages, ResourceHandle, StoredObject, TypeSpec,
+};
+use kindom_storage::{Change, KeyRange, Revision, Watch};
 
 use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
 
@@ -25,8 +27,6 @@ use crate::routes::RouteTable;
 const FOLD_PER_TURN_MAX: usize = 4;
 /// A turn that has so many bytes of registrations to parse folds no more.
 const FOLD_BYTES_PER_TURN_MAX: usize = 32 << 10;
-/// How many registrations are read from the store at once.
-const LOAD_PAGE: usize = 256;
 
 /// One incarnation: the fold of all registrations up to `folded`.
 pub(crate) struct RegistryActor {
@@ -58,8 +58,7 @@ struct Facts {
 impl RegistryActor {
     pub(crate) async fn load(shared: Arc<Shared>) -> Result<Self, BoxError> {
         let storage = Arc::clone(&shared.deps.storage);
-        let prefix = shared.prefix.as_bytes();
-        let mut request = RangeRequest { limit: Some(LOAD_PAGE), ..RangeRequest::prefix(prefix) };
+        let mut pages = Pages::as_of_first(&shared.prefix);
         let mut actor = Self {
             claims: ClaimTable::default(),
             registrations: BTreeMap::new(),
@@ -68,18 +67,10 @@ impl RegistryActor {
             shared,
         };
         let mut table = actor.shared.built_in.clone();
-        loop {
-            let page = storage.range(request.clone()).await?;
-            let at = request.revision.unwrap_or(page.revision);
-            request.revision = Some(at);
-            actor.folded = at;
-            let full = page.kvs.len() == LOAD_PAGE;
+        while let Some(page) = pages.next(&*storage).await? {
+            actor.folded = page.revision;
             for kv in page.kvs {
-                request.range.start = KeyRange::single(&kv.key).end.unwrap_or_else(|| kv.key.clone());
                 actor.put(&mut table, kv.key.as_bytes(), kv.value, kv.mod_revision, kv.create_revision);
-            }
-            if !full {
-                break;
             }
         }
         actor.retire_missing();

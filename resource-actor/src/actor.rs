@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use actix::{Actor, AsyncContext as _, Context, Handler, Message, StreamHandler};
 use kindom_actor_kit::BoxError;
-use kindom_storage::{Change, KeyRange, RangeRequest, Storage, StorageError, Watch};
+use kindom_storage::{Change, KeyRange, Revision, Storage, StorageError, Watch};
 
 use crate::feed::{Batch, Batches};
-use crate::limits::{FOLD_BYTES_PER_TURN_MAX, FOLD_PER_TURN_MAX, LOAD_PAGE};
+use crate::limits::{FOLD_BYTES_PER_TURN_MAX, FOLD_PER_TURN_MAX};
 use crate::live::Live;
 use crate::messages::{Admitted, CommitObject};
-use crate::{ObjectEvent, Snapshot, StoredObject, Strategy};
+use crate::{ObjectEvent, Pages, Snapshot, StoredObject, Strategy};
 
 /// One incarnation. What it knows beyond `live` is only where it got it from.
 pub(crate) struct ResourceActor {
@@ -29,29 +29,23 @@ impl ResourceActor {
         prefix: Arc<str>,
         strategy: Arc<dyn Strategy>,
     ) -> Result<Self, BoxError> {
-        let range = KeyRange::prefix(prefix.as_bytes());
-        let mut request = RangeRequest { limit: Some(LOAD_PAGE), ..RangeRequest::prefix(prefix.as_bytes()) };
+        let mut pages = Pages::as_of_first(&prefix);
         let mut objects = Vec::new();
-        let at = loop {
-            let page = storage.range(request.clone()).await?;
-            let at = request.revision.unwrap_or(page.revision);
-            // All pages are read as of the first one.
-            request.revision = Some(at);
-            let Some(last) = page.kvs.last() else { break at };
-            request.range.start = KeyRange::single(&last.key).end.unwrap_or_else(|| last.key.clone());
-            let full = page.kvs.len() == LOAD_PAGE;
+        let mut at = Revision::ZERO;
+        while let Some(page) = pages.next(&*storage).await? {
+            at = page.revision;
             objects.extend(page.kvs.into_iter().filter_map(|kv| {
                 let key = suffix(&prefix, kv.key.as_bytes())?;
                 Some(Arc::new(StoredObject::read(key, kv.value, kv.mod_revision, &*strategy)))
             }));
-            if !full {
-                break at;
+            if !pages.at_end() {
+                // Others on this thread have their turn between two pages.
+                tokio::task::yield_now().await;
             }
-            // Others on this thread have their turn between two pages.
-            tokio::task::yield_now().await;
-        };
+        }
         let snapshot = Snapshot::from_sorted(objects, at);
-        let Watch { commits, progress } = storage.watch(range, Some(at.next())).await?;
+        let Watch { commits, progress } =
+            storage.watch(KeyRange::prefix(prefix.as_bytes()), Some(at.next())).await?;
         let feed = Arc::clone(&live.feed);
         let commits = Batches::new(feed, commits, FOLD_PER_TURN_MAX, FOLD_BYTES_PER_TURN_MAX);
         live.install(snapshot, progress);

@@ -16,7 +16,7 @@ use tokio::time::timeout_at;
 
 use crate::actor::ResourceActor;
 use crate::error::{ReadError, WriteError};
-use crate::limits::{COMMITS_IN_FLIGHT_MAX, READ_YOUR_WRITE_MAX};
+use crate::limits::{COMMITS_IN_FLIGHT_MAX, READ_YOUR_WRITE_MAX, TXN_OPS_MAX};
 use crate::live::Live;
 use crate::messages::CommitObject;
 use crate::{Snapshot, StoredObject, Strategy, TypeSpec, WatchCursor};
@@ -367,6 +367,7 @@ impl ResourceHandle {
     /// # Errors
     /// [`WriteError::Busy`], [`WriteError::Unknown`] and [`WriteError::Unavailable`].
     pub async fn commit(&self, txn: Txn, deadline: Deadline) -> Result<TxnOutcome, WriteError> {
+        check_count(&txn);
         let mut awake = self.awake()?;
         let outcome = loop {
             if let Some(outcome) = Self::commit_on(&awake, &txn, deadline).await? {
@@ -390,6 +391,7 @@ impl ResourceHandle {
     /// # Errors
     /// As for [`ResourceHandle::commit`].
     pub async fn commit_quietly(&self, txn: Txn, deadline: Deadline) -> Result<TxnOutcome, WriteError> {
+        check_count(&txn);
         let awake = self.cell.awake.load_full();
         if let Some(awake) = awake
             && let Some(outcome) = Self::commit_on(&awake, &txn, deadline).await?
@@ -452,6 +454,11 @@ impl ResourceHandle {
             Err(_) => Err(WriteError::Unavailable("timed out waiting for the type's registration".into())),
         }
     }
+}
+
+/// Every transaction is one that etcd takes, whatever the engine.
+fn check_count(txn: &Txn) {
+    debug_assert!(txn.ops.len() <= TXN_OPS_MAX && txn.compares.len() <= TXN_OPS_MAX, "too many operations");
 }
 
 /// `widgets` of `/registry/example.com/widgets/`.

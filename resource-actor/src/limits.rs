@@ -17,8 +17,8 @@ pub(crate) const FOLD_PER_TURN_MAX: usize = 64;
 /// A turn that has so many bytes of objects to read folds no more.
 pub(crate) const FOLD_BYTES_PER_TURN_MAX: usize = 256 << 10;
 
-/// How many objects are read from the store at once when a type is loaded.
-pub(crate) const LOAD_PAGE: usize = 1000;
+/// How many operations, and how many compares, etcd takes in one transaction (`--max-txn-ops`).
+pub(crate) const TXN_OPS_MAX: usize = 128;
 
 /// How long a write may wait to see its own revision in the snapshot. It is durable by then, so it is answered as done
 /// even if this runs out.

@@ -8,12 +8,14 @@ use kindom_api::crd::{CustomResourceDefinition, condition, decode_crd};
 use kindom_api::{json, meta};
 use kindom_registry_actor::Registered;
 use kindom_resource_actor::spec::READ_ONLY_ANNOTATION;
-use kindom_resource_actor::{ResourceHandle, Rewritten, StoredObject, TypeSpec, WriteError, manage_status};
+use kindom_resource_actor::{
+    Pages, ResourceHandle, Rewritten, StoredObject, TypeSpec, WriteError, manage_status,
+};
 use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 
 use super::actor::World;
 use crate::actor::{ReconcileError, STEP, pause};
-use crate::drain::{DrainError, Pages};
+use crate::drain::DrainError;
 
 /// How many rewrites are in the store's hands at once.
 const IN_FLIGHT: usize = 16;

@@ -91,10 +91,11 @@ impl Place {
 
     /// Starts a server over it.
     pub(super) async fn serve(&self, args: &[&str]) -> Server {
-        let mut options = ServerOptions::default().args(args).data_dir(self.path());
-        if let Some(etcd) = &self.etcd {
-            options = options.args(&["--etcd-servers", &etcd.endpoints().join(",")]);
-        }
+        let options = ServerOptions::default().args(args);
+        let options = match &self.etcd {
+            Some(etcd) => options.etcd(&etcd.endpoints()),
+            None => options.data_dir(self.path()),
+        };
         options.start().await.unwrap()
     }
 

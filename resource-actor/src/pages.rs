@@ -1,0 +1,94 @@
+//! A prefix read page by page, so that only a page of it is in memory at a time. Pages are bounded by bytes: they hold more
+//! objects the smaller these are.
+
+use kindom_storage::{KeyRange, KeyValue, RangeRequest, Revision, Storage, StorageError};
+
+/// What a page should weigh, in bytes, and how many objects it may hold.
+const PAGE_BYTES: usize = 1 << 20;
+const PAGE_MAX: usize = 1000;
+/// The first page is small, as nothing is known of the objects' size.
+const PAGE_FIRST: usize = 32;
+
+/// A prefix that is being read.
+pub struct Pages {
+    request: RangeRequest,
+    limit: usize,
+    more: bool,
+    as_of_first: bool,
+}
+
+/// One page.
+pub struct Page {
+    /// In key order.
+    pub kvs: Vec<KeyValue>,
+    /// How many keys come after it.
+    pub after: usize,
+    /// The revision that it was read at.
+    pub revision: Revision,
+}
+
+impl Pages {
+    /// Each page as it is when it is read.
+    #[must_use]
+    pub fn new(prefix: &str) -> Self {
+        let request = RangeRequest::prefix(prefix.as_bytes());
+        Self { request, limit: PAGE_FIRST, more: true, as_of_first: false }
+    }
+
+    /// All pages as they are when the first one is read.
+    #[must_use]
+    pub fn as_of_first(prefix: &str) -> Self {
+        Self { as_of_first: true, ..Self::new(prefix) }
+    }
+
+    /// Whether the last page was read.
+    #[must_use]
+    pub fn at_end(&self) -> bool {
+        !self.more
+    }
+
+    /// The next page; none at the end. The first one may be empty.
+    ///
+    /// # Errors
+    /// What the store says: [`StorageError::Compacted`] where reading as of the first page took longer than history lasts.
+    pub async fn next(&mut self, storage: &dyn Storage) -> Result<Option<Page>, StorageError> {
+        if !self.more {
+            return Ok(None);
+        }
+        self.request.limit = Some(self.limit);
+        let found = storage.range(self.request.clone()).await?;
+        let revision = self.request.revision.unwrap_or(found.revision);
+        if self.as_of_first {
+            self.request.revision = Some(revision);
+        }
+        if let Some(last) = found.kvs.last() {
+            self.request.range.start = KeyRange::single(&last.key).end.unwrap_or_else(|| last.key.clone());
+        }
+        let bytes = found.kvs.iter().map(|kv| kv.value.len()).sum();
+        self.limit = page_size(self.limit, found.kvs.len(), bytes);
+        let after = found.count.saturating_sub(found.kvs.len());
+        self.more = after > 0 && !found.kvs.is_empty();
+        Ok(Some(Page { kvs: found.kvs, after, revision }))
+    }
+}
+
+/// How many objects the next page should hold, after one of so many objects and bytes.
+fn page_size(limit: usize, objects: usize, bytes: usize) -> usize {
+    let each = bytes.checked_div(objects).unwrap_or(0).max(1);
+    // At most doubled: what comes may be larger than what came.
+    (PAGE_BYTES / each).clamp(1, PAGE_MAX).min(limit.saturating_mul(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_grow_with_small_objects_and_shrink_with_large_ones() {
+        assert_eq!(page_size(32, 32, 32 << 10), 64);
+        assert_eq!(page_size(640, 640, 640 << 10), 1000);
+        assert_eq!(page_size(1000, 1000, 1000 << 20), 1);
+        assert_eq!(page_size(1, 0, 0), 2);
+        assert_eq!(page_size(1000, 1000, 0), 1000);
+    }
+}
