@@ -127,7 +127,7 @@ async fn the_corpus_laid_out_by_another_server_is_served_as_it_is() {
     let keys: Keys =
         keys.iter().map(|(key, value)| (key.clone(), as_upstream_stores_it(key, value))).collect();
     println!("corpus: {} keys, {} lists", keys.len(), before.len());
-    assert!(keys.len() > 150 && before.len() > 100, "{} keys, {} lists", keys.len(), before.len());
+    assert!(keys.len() > 150 && before.len() > 60, "{} keys, {} lists", keys.len(), before.len());
 
     for place in Place::of_each_engine().await {
         let mut server = place.over(&keys, &gates).await;

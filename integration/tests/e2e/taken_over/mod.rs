@@ -43,7 +43,7 @@ fn mask(value: &mut Value) {
                 let conditions = map["status"]["conditions"].as_array_mut().unwrap();
                 for condition in conditions.iter_mut().filter(|c| c["type"] == "NamesAccepted") {
                     let message = condition["message"].as_str().unwrap();
-                    let upstream = r#""widget" is already in use"#;
+                    let upstream = r#""WidgetList" is already in use"#;
                     assert!(message.contains(upstream), "{message}");
                     condition["message"] = json!(upstream);
                 }
