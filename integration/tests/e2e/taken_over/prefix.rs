@@ -14,9 +14,6 @@ use kindom_storage::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// So many operations etcd takes in one transaction.
-const OPS_MAX: usize = 128;
-
 pub(super) type Keys = BTreeMap<String, Bytes>;
 
 /// What `integration/expectations/stored/prefix.json` holds: the keys of the real server's etcd, and what that server
@@ -71,10 +68,9 @@ impl Place {
     /// Puts these, while no server runs.
     pub(super) async fn put(&self, keys: &Keys) {
         let storage = self.open().await;
-        let mut rest: Vec<Op> =
-            keys.iter().map(|(key, value)| Op::Put(key.as_str().into(), value.clone())).collect();
-        while !rest.is_empty() {
-            let ops = rest.drain(..rest.len().min(OPS_MAX)).collect();
+        // One by one, as the servers that wrote them did: etcd bounds a request by its bytes.
+        for (key, value) in keys {
+            let ops = vec![Op::Put(key.as_str().into(), value.clone())];
             let outcome = storage.txn(Txn { compares: Vec::new(), ops }).await.unwrap();
             assert!(matches!(outcome, TxnOutcome::Committed { .. }));
         }
