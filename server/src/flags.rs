@@ -254,6 +254,18 @@ pub(crate) struct EtcdAccess {
     pub(crate) etcd_keyfile: Option<PathBuf>,
 }
 
+impl EtcdAccess {
+    /// What it says that is of no use without servers.
+    pub(crate) fn flags(&self) -> Vec<&'static str> {
+        let given = [
+            ("--etcd-prefix", self.etcd_prefix != "/registry"),
+            ("--etcd-cafile", self.etcd_cafile.is_some()),
+            ("--etcd-certfile", self.etcd_certfile.is_some()),
+        ];
+        given.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag)).collect()
+    }
+}
+
 /// Kubernetes' name, not clap's.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum AuthorizationMode {

@@ -41,6 +41,10 @@ const START: Duration = Duration::from_secs(60);
 /// Serves until told to end.
 pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     let AuthorizationMode::AlwaysAllow = options.authorization_mode;
+    let unused = options.etcd.flags();
+    if options.etcd_servers.is_empty() && !unused.is_empty() {
+        return Err(format!("{} can only be used with --etcd-servers", unused.join(", ")).into());
+    }
     std::fs::create_dir_all(&options.data_dir)
         .map_err(|e| format!("--data-dir {}: {e}", options.data_dir.display()))?;
     let limits =

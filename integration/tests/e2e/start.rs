@@ -33,3 +33,10 @@ async fn what_does_not_exist_yet_is_refused_and_not_ignored() {
     let (success, said) = serve(&["--secure-port", "0", "--authorization-mode", "RBAC"]).await;
     assert!(!success && said.contains("--authorization-mode"), "{said}");
 }
+
+#[tokio::test]
+async fn what_speaks_of_etcd_needs_etcd() {
+    let (success, said) = serve(&["--etcd-prefix", "/other", "--etcd-cafile", "ca.pem"]).await;
+    let wanted = "--etcd-prefix, --etcd-cafile can only be used with --etcd-servers";
+    assert!(!success && said.contains(wanted), "{said}");
+}
