@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use kindom_actor_kit::{Entropy, latest};
+use kindom_api::json;
 use kindom_storage::{
-    Applied, KeyRange, Limits, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageError,
+    Applied, Key, KeyRange, Limits, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageError,
     StorageFuture, Txn, TxnOutcome, Watch,
 };
 
@@ -223,15 +224,27 @@ impl Truth {
         }
     }
 
-    /// What a drain reads of a type, if the bug of drains is planted: all but the end.
+    /// What is read page by page of a type that is being deleted, if the bug of drains is planted: all but the end.
     fn cut_short(&self, request: &RangeRequest, found: &mut RangeResult) {
-        let key = request.range.end.as_ref().map(|end| end.to_string()).unwrap_or_default();
-        let whole_type = key.starts_with("/registry/") && key.matches('/').count() == 3;
-        let by_drain = request.revision.is_none() && request.limit.is_some_and(|limit| limit < 1000);
-        let objects = whole_type && !key.starts_with("/registry/apiextensions.k8s.io/");
-        if self.bug == Some(Bug::RemovedEarly) && objects && by_drain {
+        let paged = request.revision.is_none() && request.limit.is_some();
+        if self.bug == Some(Bug::RemovedEarly) && paged && self.is_going(&request.range) {
             found.kvs.pop();
         }
+    }
+
+    /// Whether the registration of the type whose objects a range ends with is being deleted.
+    fn is_going(&self, range: &KeyRange) -> bool {
+        let end = range.end.as_ref().map(|end| end.to_string()).unwrap_or_default();
+        let Some(of) = end.strip_prefix("/registry/").and_then(|of| of.strip_suffix('0')) else {
+            return false;
+        };
+        let Some((group, plural)) = of.split_once('/') else { return false };
+        let key = Key::from(format!("{CRDS}{plural}.{group}"));
+        let request =
+            RangeRequest { range: KeyRange::single(&key), limit: None, revision: None, keys_only: false };
+        let stored = self.memory.range(request).now_or_never().unwrap().unwrap();
+        let crd = stored.kvs.first().map(|kv| json::parse(&kv.value).unwrap());
+        crd.is_some_and(|crd| crd.at(&["metadata", "deletionTimestamp"]).is_some())
     }
 }
 
