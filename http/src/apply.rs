@@ -12,7 +12,7 @@ use crate::owner_references::{self, Stage};
 use crate::query::{FieldValidation, WriteOptions};
 use crate::status::Failure;
 use crate::wait_for;
-use crate::write::{check_name, failed, options, refused, respond, short_names_elsewhere, target};
+use crate::write::{check_name, options, refused, respond, settled, short_names_elsewhere, target};
 
 /// A request to apply: what is sent, and how.
 pub(crate) struct Configured {
@@ -64,11 +64,12 @@ pub(crate) async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<Http
         Ok(())
     };
     let mut apply = sent.apply(&mut check);
-    let (target, options) = (target(call, &sent.name), options(call, &sent.query));
-    let written = call.handle.apply(target, &mut apply, &options).await;
-    let written = match written {
+    let written = settled(call, options(call, &sent.query), async |handle, options| {
+        handle.apply(target(call, &sent.name), &mut apply, options).await
+    });
+    let written = match written.await {
         Ok(written) => written,
-        Err(error) => return Err(failed(call, error).warned(warnings)),
+        Err(why) => return Err(why.warned(warnings)),
     };
     warnings.extend(short_names_elsewhere(call, &written));
     let written = wait_for::wait(call, sent.query.waits_for(), written).await;

@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use futures::StreamExt as _;
 use kindom_actor_kit::Deadline;
 use kindom_api::{GroupResource, GroupVersionResource};
-use kindom_resource_actor::{ReadError, ResourceHandle, TypeSpec};
+use kindom_resource_actor::{Basis, ReadError, ResourceHandle, TypeSpec};
 use kindom_storage::Revision;
 use tokio::time::{Instant, timeout_at};
 
@@ -33,9 +33,8 @@ pub(crate) struct Call<'a> {
     pub(crate) handle: ResourceHandle,
     pub(crate) spec: Arc<TypeSpec>,
     pub(crate) deadline: Deadline,
-    /// Of a write: the store's revision when the request had come. What is decided on the state at it, or later, is
-    /// decided on nothing that was over before the request.
-    pub(crate) as_of: Option<Revision>,
+    /// Of a write: what is decided on it is decided on nothing that was over before the request.
+    pub(crate) basis: Basis,
 }
 
 impl Call<'_> {
@@ -54,6 +53,14 @@ impl Call<'_> {
 
     pub(crate) fn resource(&self) -> GroupResource {
         self.info.group_resource()
+    }
+
+    /// The type as it is now, where it was looked up as a guess; and the revision at which that is so.
+    pub(crate) async fn look_up_again(&self) -> Result<(ResourceHandle, Revision), Failure> {
+        let as_of = fresh(self.state, self.info, self.deadline).await?;
+        let found = find(self.state, self.info).ok_or_else(|| nothing_there(self.state, self.info))?;
+        let (handle, _) = route(found, self.info)?;
+        Ok((handle, as_of))
     }
 
     pub(crate) fn read_failure(&self, error: ReadError) -> Failure {
@@ -192,7 +199,7 @@ async fn answer(
             let wanted = if is_watch { None } else { query.timeout()? };
             let timeout = wanted.unwrap_or(REQUEST_TIMEOUT).min(REQUEST_TIMEOUT);
             let deadline = Deadline::after(timeout);
-            let (found, as_of) = look_up(state, info, deadline).await?;
+            let (found, basis) = look_up(state, info, deadline).await?;
             let Some(found) = found else {
                 return match (nothing_there(state, info), &state.fallback) {
                     (RequestError::NotFound, Some(next)) => {
@@ -203,7 +210,7 @@ async fn answer(
                 };
             };
             let (handle, spec) = route(found, info)?;
-            let call = Call { state, request, query, info, handle, spec, deadline, as_of };
+            let call = Call { state, request, query, info, handle, spec, deadline, basis };
             resource(&call, payload).await
         }
     }
@@ -220,27 +227,33 @@ fn authenticate(state: &State, request: &HttpRequest) -> Result<Arc<User>, Failu
 
 type Found = (ResourceHandle, Arc<TypeSpec>);
 
-/// The type of a group, version and plural; none if nobody serves it. For a write also the revision at which that is so:
-/// it is held to the registration that was in force when it came, not to one that another replica has replaced.
+/// The type of a group, version and plural; none if nobody serves it. For a write also what that is known by: it is held
+/// to the registration that was in force when it came, not to one that another replica has replaced. Where asking for the
+/// present costs a round trip, a guess will do for a single object: the store commits nothing that does not hold.
 async fn look_up(
     state: &State,
     info: &ResourceRequest,
     deadline: Deadline,
-) -> Result<(Option<Found>, Option<Revision>), Failure> {
-    let writes = matches!(
-        info.verb,
-        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection
-    );
-    if !writes
+) -> Result<(Option<Found>, Basis), Failure> {
+    let may_guess = match info.verb {
+        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => !state.registry.deps().storage.is_local(),
+        Verb::DeleteCollection => false,
+        _ => true,
+    };
+    if may_guess
         && let Some(found) = find(state, info)
         && (info.subresource.is_empty() || subresource_served(&found.1, info))
     {
-        return Ok((Some(found), None));
+        return Ok((Some(found), Basis::Guess));
     }
     // A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
+    let as_of = fresh(state, info, deadline).await?;
+    Ok((find(state, info), Basis::AsOf(as_of)))
+}
+
+async fn fresh(state: &State, info: &ResourceRequest, deadline: Deadline) -> Result<Revision, Failure> {
     let as_of = state.registry.fresh(deadline).await;
-    let as_of = as_of.map_err(|e| Failure::Read(e, info.group_resource()))?;
-    Ok((find(state, info), Some(as_of)))
+    as_of.map_err(|e| Failure::Read(e, info.group_resource()))
 }
 
 /// Whether a path is one of the type's.

@@ -9,7 +9,7 @@ use actix_web::{HttpResponse, web};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::status::Status;
 use kindom_api::{Value, field, protobuf, scale};
-use kindom_resource_actor::{RuleContext, StoredObject, TypeSpec, WriteError, Written, render};
+use kindom_resource_actor::{RuleContext, StoredObject, TypeSpec, Written, render};
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
 
@@ -21,7 +21,7 @@ use crate::query::{FieldValidation, WriteOptions};
 use crate::respond::Reply;
 use crate::status::Failure;
 use crate::table::{self, Column, IncludeObject, ListMeta};
-use crate::write::{check_name, failed, options, parse_patch, plain, refused, target, told_later};
+use crate::write::{check_name, failed, options, parse_patch, plain, refused, settled, target, told_later};
 use crate::{RequestError, decode, read, wait_for};
 
 /// The versions of Scale that upstream's decoder knows beside `autoscaling/v1`, and cannot convert here.
@@ -193,10 +193,11 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     check_name(&scale, &name).map_err(|error| failed(call, error).warned(warnings.clone()))?;
 
     let mut wanted = |_: &RuleContext<'_>, _: &Value| Ok(scale.clone());
-    let options = options(call, &query);
     let uid = Some(metadata(&scale, "uid")).filter(|uid| !uid.is_empty());
-    let written = call.handle.update_scale(target(call, &name), uid, &mut wanted, &options).await;
-    respond(call, form, written, warnings)
+    let written = settled(call, options(call, &query), async |handle, options| {
+        handle.update_scale(target(call, &name), uid, &mut wanted, options).await
+    });
+    respond(call, form, written.await, warnings)
 }
 
 /// `rest.EnsureObjectNamespaceMatchesRequestNamespace`
@@ -233,9 +234,10 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
         check_name(&sent.scale, &name)?;
         Ok(sent.scale)
     };
-    let options = options(call, &query);
-    let written = call.handle.update_scale(target(call, &name), None, &mut wanted, &options).await;
-    respond(call, form, written, warnings)
+    let written = settled(call, options(call, &query), async |handle, options| {
+        handle.update_scale(target(call, &name), None, &mut wanted, options).await
+    });
+    respond(call, form, written.await, warnings)
 }
 
 /// PATCH with a configuration
@@ -249,20 +251,21 @@ async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, F
         Ok(())
     };
     let mut apply = sent.apply(&mut check);
-    let (target, options) = (target(call, &sent.name), options(call, &sent.query));
-    let written = call.handle.apply_scale(target, &mut apply, &options).await;
-    respond(call, form, written, warnings)
+    let written = settled(call, options(call, &sent.query), async |handle, options| {
+        handle.apply_scale(target(call, &sent.name), &mut apply, options).await
+    });
+    respond(call, form, written.await, warnings)
 }
 
 fn respond(
     call: &Call<'_>,
     form: TypedForm,
-    written: Result<Written, WriteError>,
+    written: Result<Written, Failure>,
     mut warnings: Vec<String>,
 ) -> Result<HttpResponse, Failure> {
     let written = match written {
         Ok(written) => written,
-        Err(error) => return Err(failed(call, error).warned(warnings)),
+        Err(why) => return Err(why.warned(warnings)),
     };
     warnings.extend(written.warnings);
     reply(call, &written.spec, &written.object, form, Asked::Write, warnings)

@@ -184,7 +184,7 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
         WriteError::Corrupt(message) => Status::internal_error(message),
         error @ WriteError::WouldLose { .. } => Status::internal_error(error),
         WriteError::Internal(message) => plain_internal(message),
-        WriteError::Busy => busy(),
+        WriteError::Busy | WriteError::Guessed => busy(),
         WriteError::Unknown => Status::timeout("the write was not confirmed in time; it may still happen", 1),
         WriteError::Unavailable(message) => unavailable(message),
         WriteError::Gone => Status::generic(404, "", resource, "", ""),

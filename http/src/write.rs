@@ -8,8 +8,8 @@ use kindom_api::names::{GroupKind, GroupVersionKind};
 use kindom_api::status::{Details, Status};
 use kindom_api::{Value, field, protobuf};
 use kindom_resource_actor::{
-    Preconditions, ResourceHandle, RuleContext, StoredObject, Target, WriteError, WriteOptions as Options,
-    Written,
+    Basis, Preconditions, ResourceHandle, RuleContext, StoredObject, Target, WriteError,
+    WriteOptions as Options, Written, settles,
 };
 
 use crate::dispatch::{Call, plain_body};
@@ -38,7 +38,7 @@ fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
         object_bytes_max: call.state.object_bytes_max,
         namespaces: Some(call.state.namespaces.clone()),
         manager: String::new(),
-        as_of: call.as_of,
+        basis: call.basis,
     }
 }
 
@@ -61,6 +61,28 @@ pub(crate) fn refused(error: RequestError) -> WriteError {
 
 pub(crate) fn failed(call: &Call<'_>, error: WriteError) -> Failure {
     Failure::Write(Box::new(error), call.resource(), call.spec.group_kind())
+}
+
+/// Writes an object. What was planned on a guess counts only if the store has committed it; else all is looked up, and
+/// planned, again.
+pub(crate) async fn settled(
+    call: &Call<'_>,
+    mut options: Options,
+    mut write: impl AsyncFnMut(&ResourceHandle, &Options) -> Result<Written, WriteError>,
+) -> Result<Written, Failure> {
+    let mut anew = None;
+    if options.basis == Basis::Guess {
+        // Nothing is committed by a dry run.
+        let guessed =
+            if options.dry_run { Err(WriteError::Guessed) } else { write(&call.handle, &options).await };
+        if settles(&guessed) {
+            return guessed.map_err(|error| failed(call, error));
+        }
+        let (handle, as_of) = call.look_up_again().await?;
+        options.basis = Basis::AsOf(as_of);
+        anew = Some(handle);
+    }
+    write(anew.as_ref().unwrap_or(&call.handle), &options).await.map_err(|error| failed(call, error))
 }
 
 /// The answer to a write of one object.
@@ -112,6 +134,8 @@ fn object_of_body(
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<(Value, Option<WriteError>), WriteError> {
+    // Those of a plan before this one say nothing any more.
+    warnings.clear();
     let expected = expected(cx, version);
     let built_in = cx.spec.registration.is_none();
     let mut decoded = decode::object(bytes, format, &expected, built_in, validation).map_err(refused)?;
@@ -247,10 +271,12 @@ pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         (object, None) => Ok(object),
         (_, Some(wrong)) => Err(wrong),
     };
-    let written = call.handle.create(target(call, ""), &mut wanted, &options(call, &query)).await;
-    let written = match written {
+    let written = settled(call, options(call, &query), async |handle, options| {
+        handle.create(target(call, ""), &mut wanted, options).await
+    });
+    let written = match written.await {
         Ok(written) => written,
-        Err(error) => return Err(failed(call, error).warned(warnings)),
+        Err(why) => return Err(why.warned(warnings)),
     };
     warnings.extend(short_names_elsewhere(call, &written));
     let written = wait_for::wait(call, query.waits_for(), written).await;
@@ -276,10 +302,12 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
             None => Ok(object),
         }
     };
-    let written = call.handle.update(target(call, &name), false, &mut wanted, &options(call, &query)).await;
-    let written = match written {
+    let written = settled(call, options(call, &query), async |handle, options| {
+        handle.update(target(call, &name), false, &mut wanted, options).await
+    });
+    let written = match written.await {
         Ok(written) => written,
-        Err(error) => return Err(failed(call, error).warned(warnings)),
+        Err(why) => return Err(why.warned(warnings)),
     };
     warnings.extend(short_names_elsewhere(call, &written));
     let written = wait_for::wait(call, query.waits_for(), written).await;
@@ -365,10 +393,12 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
             }
         }
     };
-    let written = call.handle.update(target(call, &name), true, &mut wanted, &options(call, &query)).await;
-    let written = match written {
+    let written = settled(call, options(call, &query), async |handle, options| {
+        handle.update(target(call, &name), true, &mut wanted, options).await
+    });
+    let written = match written.await {
         Ok(written) => written,
-        Err(error) => return Err(failed(call, error).warned(warnings)),
+        Err(why) => return Err(why.warned(warnings)),
     };
     warnings.extend(short_names_elsewhere(call, &written));
     let written = wait_for::wait(call, query.waits_for(), written).await;
@@ -483,12 +513,12 @@ pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
     let name = call.info.required_name()?.to_owned();
     let query = delete_options(call, payload).await?;
-    let options = deletion(call, query.dry_run);
-    let deleted = match query.ignore_store_read_error {
-        true => call.handle.delete_corrupt(target(call, &name), &options).await,
-        false => call.handle.delete(target(call, &name), &preconditions(&query), &options).await,
+    let preconditions = preconditions(&query);
+    let delete = async |handle: &ResourceHandle, options: &Options| match query.ignore_store_read_error {
+        true => handle.delete_corrupt(target(call, &name), options).await,
+        false => handle.delete(target(call, &name), &preconditions, options).await,
     };
-    let deleted = deleted.map_err(|e| failed(call, e))?;
+    let deleted = settled(call, deletion(call, query.dry_run), delete).await?;
     if !deleted.deleted {
         return respond(call, accepted, 200, &deleted, Vec::new());
     }

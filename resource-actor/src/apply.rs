@@ -8,7 +8,7 @@ use crate::error::WriteError;
 use crate::managed::{FieldManager, Managing};
 use crate::render::decode;
 use crate::write::{Change, New, Tried};
-use crate::{Freshness, ResourceHandle, Target, TypeSpec, WriteOptions, Written};
+use crate::{ResourceHandle, Target, TypeSpec, WriteOptions, Written};
 
 /// What is checked of an object that an apply made, and may still be put right, before it is planned; `creates` says whether it is new.
 pub type Check<'a> = dyn FnMut(&mut Value, bool) -> Result<(), WriteError> + Send + 'a;
@@ -39,10 +39,9 @@ impl ResourceHandle {
         let deps = Arc::clone(self.deps());
         let uid = deps.entropy.uuid_v4();
         let key = TypeSpec::object_key(target.namespace, target.name);
-        let mut freshness = options.freshness();
+        let mut plans = options.plans();
         loop {
-            let rules = self.rules(target.version, freshness)?;
-            freshness = Freshness::Latest;
+            let rules = self.rules(target.version, plans.next()?)?;
             let cx = rules.context(&target);
             let current = self.found(&key, &rules, options.deadline).await?;
             if current.is_none() && target.subresource.is_some() {

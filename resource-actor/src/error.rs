@@ -169,6 +169,9 @@ pub enum WriteError {
     /// The type is not registered any more.
     #[error("the type is not registered any more")]
     Gone,
+    /// What it was planned on is not what is stored. It was to be no more than a guess: it has to be asked anew.
+    #[error("it was planned on what is stored no more")]
+    Guessed,
 }
 
 impl From<StorageError> for WriteError {

@@ -54,4 +54,4 @@ pub use snapshot::Snapshot;
 pub use spec::{BuiltInVersion, Names, Scope, TypeSpec, VersionSpec};
 pub use strategy::{Deletion, Faces, NeedsEmpty, RuleContext, Strategy};
 pub use watch::WatchCursor;
-pub use write::{Drained, Rewritten, Target, Wanted, WriteOptions, Written};
+pub use write::{Basis, Drained, Rewritten, Target, Wanted, WriteOptions, Written, settles};

@@ -21,7 +21,7 @@ use crate::managed::{Managing, refused};
 use crate::plan;
 use crate::render::{decode, metadata_mut};
 use crate::write::{Change, Rules, Tried, Wanted};
-use crate::{Freshness, ResourceHandle, RuleContext, StoredObject, Target, TypeSpec, WriteOptions, Written};
+use crate::{ResourceHandle, RuleContext, StoredObject, Target, TypeSpec, WriteOptions, Written};
 
 /// Why upstream fails an apply of a Scale that would change something: it takes the Scale that comes of the merge for an
 /// object of the type, which has no such version.
@@ -171,10 +171,9 @@ impl ResourceHandle {
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
         let mut tracks = true;
-        let mut freshness = options.freshness();
+        let mut plans = options.plans();
         loop {
-            let rules = self.rules(target.version, freshness)?;
-            freshness = Freshness::Latest;
+            let rules = self.rules(target.version, plans.next()?)?;
             let cx = rules.context(&target);
             let (current, shown) = self.shown(&rules, &target, options).await?;
             if let Some(uid) = uid {
@@ -217,10 +216,9 @@ impl ResourceHandle {
         apply: &mut Apply<'_>,
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
-        let mut freshness = options.freshness();
+        let mut plans = options.plans();
         loop {
-            let rules = self.rules(target.version, freshness)?;
-            freshness = Freshness::Latest;
+            let rules = self.rules(target.version, plans.next()?)?;
             let cx = rules.context(&target);
             let (current, shown) = self.shown(&rules, &target, options).await?;
             let found = Found::new(&cx, target.name, shown)?;

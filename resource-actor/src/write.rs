@@ -31,15 +31,57 @@ pub struct WriteOptions {
     pub namespaces: Option<ResourceHandle>,
     /// Who the fields that the write sets belong to from now on (KEP-555); at most 128 bytes.
     pub manager: String,
-    /// A revision that was read from the store after the request came: the first plan is made on the state at it or
-    /// later. None: the store is asked.
-    pub as_of: Option<Revision>,
+    /// What the first plan is made on.
+    pub basis: Basis,
 }
 
 impl WriteOptions {
-    /// How fresh the state has to be that a first plan is made on.
-    pub(crate) fn freshness(&self) -> Freshness {
-        self.as_of.map_or(Freshness::Latest, Freshness::AtLeast)
+    /// How fresh the state has to be, from plan to plan.
+    pub(crate) fn plans(&self) -> Plans {
+        Plans { basis: self.basis, first: true }
+    }
+}
+
+/// What a plan is made on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// The state at this revision, which was read from the store after the request came, or later.
+    AsOf(Revision),
+    /// The state as the store has it now: it is asked.
+    Latest,
+    /// What is known here, types and namespaces included, however old: a guess. It saves a round trip, as the store
+    /// commits what was planned on it only if it holds; whatever else comes of it says nothing
+    /// ([`WriteError::Guessed`], but see [`settles`]).
+    Guess,
+}
+
+/// Whether the outcome of a write that was planned on a guess is one: the store has committed it, or will not say.
+#[must_use]
+pub fn settles(outcome: &Result<Written, WriteError>) -> bool {
+    match outcome {
+        Ok(written) => written.committed,
+        Err(error) => matches!(error, WriteError::Unknown | WriteError::Busy | WriteError::Unavailable(_)),
+    }
+}
+
+/// The plans of one write.
+pub(crate) struct Plans {
+    basis: Basis,
+    first: bool,
+}
+
+impl Plans {
+    /// How fresh the state has to be that the next one is made on.
+    ///
+    /// # Errors
+    /// [`WriteError::Guessed`]
+    pub(crate) fn next(&mut self) -> Result<Freshness, WriteError> {
+        match (std::mem::replace(&mut self.first, false), self.basis) {
+            (true, Basis::AsOf(revision)) => Ok(Freshness::AtLeast(revision)),
+            (true, Basis::Guess) => Ok(Freshness::Any),
+            (false, Basis::Guess) => Err(WriteError::Guessed),
+            (true, Basis::Latest) | (false, _) => Ok(Freshness::Latest),
+        }
     }
 }
 
@@ -55,6 +97,8 @@ pub struct Written {
     pub deleted: bool,
     /// It is new.
     pub created: bool,
+    /// The store has committed it; else nothing had to be changed, or it was a dry run.
+    pub committed: bool,
     /// It was a dry run of a create: the object has no resourceVersion.
     pub unstored: bool,
 }
@@ -279,10 +323,9 @@ impl ResourceHandle {
         let uid = deps.entropy.uuid_v4();
         let mut name_tries = 0;
         let mut managing = Managing::Update(&options.manager);
-        let mut freshness = options.freshness();
+        let mut plans = options.plans();
         loop {
-            let rules = self.rules(target.version, freshness)?;
-            freshness = Freshness::Latest;
+            let rules = self.rules(target.version, plans.next()?)?;
             let cx = rules.context(&target);
             let mut object = wanted(&cx, &Value::Null)?;
             plan::wipe(metadata_mut(&mut object));
@@ -295,6 +338,9 @@ impl ResourceHandle {
             {
                 Tried::Done(written) => return Ok(written),
                 Tried::Taken { name, generated, key } => {
+                    if options.basis == Basis::Guess {
+                        return Err(WriteError::Guessed);
+                    }
                     name_tries += 1;
                     // A dry run has not tried to write: the name is taken.
                     if !generated || name_tries == GENERATED_NAME_TRIES || options.dry_run {
@@ -339,14 +385,18 @@ impl ResourceHandle {
             return Ok(Tried::TooLarge(error));
         }
         let storage_key = rules.spec.storage_key(&planned.key);
-        let done = |planned, revision| Written { created: true, ..written(planned, revision, rules) };
-
         if options.dry_run {
             if self.found(&planned.key, rules, options.deadline).await?.is_some() {
                 return Ok(Tried::Taken { name, generated, key: planned.key });
             }
-            return Ok(Tried::Done(Written { unstored: true, ..done(planned, Revision::ZERO) }));
+            let made = written(planned, Revision::ZERO, rules);
+            return Ok(Tried::Done(Written { created: true, unstored: true, ..made }));
         }
+        let done = |planned, revision| Written {
+            created: true,
+            committed: true,
+            ..written(planned, revision, rules)
+        };
         let mut compares = vec![Compare::absent(&storage_key)];
         rules.guard(&mut compares);
         if let Some((key, revision)) = &namespace {
@@ -359,7 +409,7 @@ impl ResourceHandle {
                 Ok(Tried::Taken { name, generated, key: planned.key })
             }
             Ok(TxnOutcome::Failed { compare, .. }) => {
-                self.after_lost_race(rules, compare, options.deadline).await?;
+                self.after_lost_race(rules, compare, options).await?;
                 Ok(Tried::Lost)
             }
             Err(error @ (WriteError::TooLarge { .. } | WriteError::RequestTooLarge(_))) => {
@@ -407,10 +457,9 @@ impl ResourceHandle {
     ) -> Result<Written, WriteError> {
         let key = TypeSpec::object_key(target.namespace, target.name);
         let mut managing = Managing::Update(&options.manager);
-        let mut freshness = options.freshness();
+        let mut plans = options.plans();
         loop {
-            let rules = self.rules(target.version, freshness)?;
-            freshness = Freshness::Latest;
+            let rules = self.rules(target.version, plans.next()?)?;
             let cx = rules.context(&target);
             let current = match self.current(&key, &rules, &target, options.deadline).await {
                 // What is wrong with the client's object is said before that there is none.
@@ -469,10 +518,12 @@ impl ResourceHandle {
         };
         let deleted = matches!(op, Op::Delete(_));
         let needs_empty = planned.needs_empty.take();
-        let done = |planned, revision| Tried::Done(Written { deleted, ..written(planned, revision, rules) });
+        let done = |planned, revision, committed| {
+            Tried::Done(Written { deleted, committed, ..written(planned, revision, rules) })
+        };
         if options.dry_run {
             self.check_empty(needs_empty).await?;
-            return Ok(done(planned, current.revision()));
+            return Ok(done(planned, current.revision(), false));
         }
         let mut compares = vec![Compare::mod_is(op.key(), current.revision())];
         rules.guard(&mut compares);
@@ -480,13 +531,13 @@ impl ResourceHandle {
         compares.extend(needs_empty.iter().map(|n| Compare::empty_prefix(n.prefix.as_bytes())));
         match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await {
             // What is deleted was last stored before.
-            Ok(TxnOutcome::Committed { .. }) if deleted => Ok(done(planned, current.revision())),
-            Ok(TxnOutcome::Committed { revision }) => Ok(done(planned, revision)),
+            Ok(TxnOutcome::Committed { .. }) if deleted => Ok(done(planned, current.revision(), true)),
+            Ok(TxnOutcome::Committed { revision }) => Ok(done(planned, revision, true)),
             Ok(TxnOutcome::Failed { compare: Some(failed), .. }) if failed == emptiness => {
                 Err(needs_empty.map_or(WriteError::Busy, |n| n.refusal))
             }
             Ok(TxnOutcome::Failed { compare, .. }) => {
-                self.after_lost_race(rules, compare, options.deadline).await?;
+                self.after_lost_race(rules, compare, options).await?;
                 Ok(Tried::Lost)
             }
             Err(error @ (WriteError::TooLarge { .. } | WriteError::RequestTooLarge(_))) => {
@@ -494,7 +545,7 @@ impl ResourceHandle {
             }
             Err(WriteError::Unknown) if !deleted => {
                 let found = self.proof(current.key(), is_later(current, &planned), options.deadline).await?;
-                Ok(done(planned, found.mod_revision))
+                Ok(done(planned, found.mod_revision, true))
             }
             Err(error) => Err(error),
         }
@@ -511,10 +562,9 @@ impl ResourceHandle {
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
         let key = TypeSpec::object_key(target.namespace, target.name);
-        let mut freshness = options.freshness();
+        let mut plans = options.plans();
         loop {
-            let rules = self.rules(target.version, freshness)?;
-            freshness = Freshness::Latest;
+            let rules = self.rules(target.version, plans.next()?)?;
             let cx = rules.context(&target);
             let current = self.current(&key, &rules, &target, options.deadline).await?;
             rules.refuse_frozen(target.name)?;
@@ -537,14 +587,14 @@ impl ResourceHandle {
                     (Some(planned), op)
                 }
             };
-            let done = |planned: Option<Planned>, revision| match planned {
-                Some(planned) => written(planned, revision, &rules),
-                None => Written { deleted: true, ..as_stored(&current, &rules) },
+            let done = |planned: Option<Planned>, revision, committed| match planned {
+                Some(planned) => Written { committed, ..written(planned, revision, &rules) },
+                None => Written { deleted: true, committed, ..as_stored(&current, &rules) },
             };
             let needs_empty = planned.as_mut().and_then(|planned| planned.needs_empty.take());
             if options.dry_run {
                 self.check_empty(needs_empty).await?;
-                return Ok(done(planned, current.revision()));
+                return Ok(done(planned, current.revision(), false));
             }
             let mut compares = vec![Compare::mod_is(op.key(), current.revision())];
             // What is stored again must be so in the right version, and what goes must not go from a frozen type.
@@ -552,16 +602,16 @@ impl ResourceHandle {
             let emptiness = compares.len();
             compares.extend(needs_empty.iter().map(|n| Compare::empty_prefix(n.prefix.as_bytes())));
             match (self.commit(Txn { compares, ops: vec![op] }, options.deadline).await, &planned) {
-                (Ok(TxnOutcome::Committed { revision }), _) => return Ok(done(planned, revision)),
+                (Ok(TxnOutcome::Committed { revision }), _) => return Ok(done(planned, revision, true)),
                 (Ok(TxnOutcome::Failed { compare: Some(failed), .. }), _) if failed == emptiness => {
                     return Err(needs_empty.map_or(WriteError::Busy, |n| n.refusal));
                 }
                 (Ok(TxnOutcome::Failed { compare, .. }), _) => {
-                    self.after_lost_race(&rules, compare, options.deadline).await?
+                    self.after_lost_race(&rules, compare, options).await?
                 }
                 (Err(WriteError::Unknown), Some(marked)) => {
                     let found = self.proof(&key, is_later(&current, marked), options.deadline).await?;
-                    return Ok(done(planned, found.mod_revision));
+                    return Ok(done(planned, found.mod_revision, true));
                 }
                 (Err(error), _) => return Err(error),
             }
@@ -579,8 +629,9 @@ impl ResourceHandle {
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
         let key = TypeSpec::object_key(target.namespace, target.name);
+        let mut plans = options.plans();
         loop {
-            let rules = self.rules(target.version, Freshness::Latest)?;
+            let rules = self.rules(target.version, plans.next()?)?;
             let current = self.current(&key, &rules, &target, options.deadline).await?;
             rules.refuse_frozen(target.name)?;
             if let Some(message) = rules.spec.strategy.refuse_delete(target.name) {
@@ -593,18 +644,18 @@ impl ResourceHandle {
                 );
                 return Err(WriteError::Conflict { name: target.name.to_owned(), message });
             }
-            let gone = || Written { deleted: true, ..as_stored(&current, &rules) };
+            let gone = |committed| Written { deleted: true, committed, ..as_stored(&current, &rules) };
             if options.dry_run {
-                return Ok(gone());
+                return Ok(gone(false));
             }
             let storage_key = rules.spec.storage_key(&key);
             let mut compares = vec![Compare::mod_is(&storage_key, current.revision())];
             rules.guard(&mut compares);
             let txn = Txn { compares, ops: vec![Op::Delete(storage_key)] };
             match self.commit(txn, options.deadline).await? {
-                TxnOutcome::Committed { .. } => return Ok(gone()),
+                TxnOutcome::Committed { .. } => return Ok(gone(true)),
                 TxnOutcome::Failed { compare, .. } => {
-                    self.after_lost_race(&rules, compare, options.deadline).await?;
+                    self.after_lost_race(&rules, compare, options).await?;
                 }
             }
         }
@@ -740,14 +791,17 @@ impl ResourceHandle {
         &self,
         rules: &Rules,
         compare: Option<usize>,
-        deadline: Deadline,
+        options: &WriteOptions,
     ) -> Result<(), WriteError> {
         const REGISTRATION: usize = 1;
-        if deadline.passed() {
+        if options.basis == Basis::Guess {
+            return Err(WriteError::Guessed);
+        }
+        if options.deadline.passed() {
             return Err(WriteError::Unavailable("timed out: the object kept changing".into()));
         }
         if compare == Some(REGISTRATION) && rules.spec.registration.is_some() {
-            self.spec_after(&rules.spec, deadline).await?;
+            self.spec_after(&rules.spec, options.deadline).await?;
         }
         Ok(())
     }
@@ -776,6 +830,7 @@ fn written(planned: Planned, revision: Revision, rules: &Rules) -> Written {
         warnings: planned.warnings,
         deleted: false,
         created: false,
+        committed: false,
         unstored: false,
     }
 }
@@ -787,6 +842,7 @@ fn as_stored(current: &Arc<StoredObject>, rules: &Rules) -> Written {
         warnings: Vec::new(),
         deleted: false,
         created: false,
+        committed: false,
         unstored: false,
     }
 }

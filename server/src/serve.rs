@@ -16,7 +16,7 @@ use kindom_http::{Config, Snapshots, serve};
 use kindom_registry_actor::{
     LeaderHandle, RegistryHandle, custom_resource_definitions_without, third_party_resources,
 };
-use kindom_resource_actor::{Deps, ResourceHandle, RuleContext, SERVER, Target, WriteError, WriteOptions};
+use kindom_resource_actor::{Basis, Deps, ResourceHandle, RuleContext, SERVER, Target, WriteError, WriteOptions};
 use kindom_storage::snapshot::Holds;
 use kindom_storage::{
     Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Key, Limits, Storage, WriteCounts,
@@ -233,7 +233,7 @@ async fn make_standard_namespaces(
             object_bytes_max,
             namespaces: None,
             manager: SERVER.to_owned(),
-            as_of: None,
+            basis: Basis::Latest,
         };
         let mut wanted = |cx: &RuleContext<'_>, _: &kindom_api::Value| {
             let mut object = standard_namespace(name);

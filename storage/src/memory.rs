@@ -118,6 +118,10 @@ impl Storage for Memory {
         ready(self.local.hub.fresh())
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn compact(&self, revision: Revision) -> StorageFuture<'_, ()> {
         ready(self.compact_now(revision))
     }

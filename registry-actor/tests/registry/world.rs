@@ -10,7 +10,7 @@ use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Superviso
 use kindom_api::{Value, json, object};
 use kindom_registry_actor::{RegistryHandle, custom_resource_definitions};
 use kindom_resource_actor::{
-    Deps, ObjectEvent, Preconditions, ResourceHandle, RuleContext, StoredObject, Target, TypeSpec,
+    Basis, Deps, ObjectEvent, Preconditions, ResourceHandle, RuleContext, StoredObject, Target, TypeSpec,
     WatchCursor, WriteError, WriteOptions, Written,
 };
 use kindom_storage::{
@@ -344,7 +344,7 @@ pub(crate) fn options() -> WriteOptions {
         object_bytes_max: 1 << 20,
         namespaces: None,
         manager: "test".into(),
-        as_of: None,
+        basis: Basis::Latest,
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use kindom_api::object;
-use kindom_resource_actor::{Freshness, ReadError, WriteError};
+use kindom_resource_actor::{
+    Basis, Freshness, Preconditions, ReadError, ResourceHandle, WriteError, WriteOptions, Written, settles,
+};
 use kindom_storage::{Applied, Revision, StorageError};
 
 use crate::world::*;
@@ -87,5 +89,99 @@ fn what_is_known_here_needs_no_store() {
         assert!(
             matches!(early, Some(ReadError::Storage(StorageError::Future { requested, .. })) if requested == future)
         );
+    });
+}
+
+type Outcome = Result<Written, WriteError>;
+
+fn guess() -> WriteOptions {
+    WriteOptions { basis: Basis::Guess, ..options() }
+}
+
+async fn guess_change(widgets: &ResourceHandle, name: &str, n: i64) -> Outcome {
+    let mut wanted = |_: &kindom_resource_actor::RuleContext<'_>, old: &kindom_api::Value| {
+        let mut object = old.clone();
+        *object.get_mut("spec").unwrap() = object! { "n": n };
+        Ok(object)
+    };
+    widgets.update(at(name), true, &mut wanted, &guess()).await
+}
+
+async fn guess_delete(widgets: &ResourceHandle, name: &str) -> Outcome {
+    widgets.delete(at(name), &Preconditions::default(), &guess()).await
+}
+
+fn is_guessed(outcome: &Outcome) -> bool {
+    matches!(outcome, Err(WriteError::Guessed)) && !settles(outcome)
+}
+
+/// What is planned on what is known here asks the store once: to commit it.
+#[test]
+fn a_guess_that_holds_is_committed() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        widgets.snapshot(Freshness::Any, soon()).await.unwrap();
+        world.store.away.store(true, Ordering::SeqCst);
+        let created = create_with(&widgets, widget("a", 1), &guess()).await;
+        assert!(settles(&created));
+        let at = created.unwrap().object.revision();
+        widgets.happened(at, soon()).await.unwrap();
+        let changed = guess_change(&widgets, "a", 2).await;
+        assert!(settles(&changed));
+        widgets.happened(changed.unwrap().object.revision(), soon()).await.unwrap();
+        let deleted = guess_delete(&widgets, "a").await;
+        assert!(settles(&deleted) && deleted.unwrap().deleted);
+        assert_eq!(world.history().await.len(), 3);
+    });
+}
+
+/// A refusal, and that nothing had to be changed, may be true only of the past.
+#[test]
+fn a_guess_that_is_not_committed_says_nothing() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        create(&widgets, widget("a", 1)).await.unwrap();
+        let before = world.history().await;
+        for outcome in [
+            guess_change(&widgets, "a", 1).await,
+            guess_change(&widgets, "b", 1).await,
+            guess_delete(&widgets, "b").await,
+            create_with(&widgets, widget("b", 1), &WriteOptions { dry_run: true, ..guess() }).await,
+        ] {
+            assert!(!settles(&outcome), "{:?}", outcome.err());
+        }
+        assert!(is_guessed(&create_with(&widgets, widget("a", 1), &guess()).await));
+        assert_eq!(world.history().await, before);
+
+        // Nobody knows: asking again would not tell.
+        *world.store.answers.lock() = Answers::NeverAsked;
+        let unknown = create_with(&widgets, widget("b", 1), &guess()).await;
+        assert!(matches!(unknown, Err(WriteError::Unknown)) && settles(&unknown));
+    });
+}
+
+/// Another replica was faster, by the object or by the registration; of which nobody waits to hear.
+#[test]
+fn a_guess_that_was_overtaken_is_not_committed() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        create(&widgets, widget("a", 1)).await.unwrap();
+        let other = tree(&get(&widgets, "a").await.unwrap()).to_string();
+        let overtakes = |key: &'static str, value: String| {
+            let mut once = true;
+            world.before_txn(move |store, _| {
+                if std::mem::take(&mut once) {
+                    put(store, key, &value);
+                }
+            });
+        };
+        overtakes("/registry/g.io/widgets/ns/a", other.clone());
+        assert!(is_guessed(&guess_change(&widgets, "a", 2).await));
+        overtakes("/registry/g.io/widgets/ns/a", other);
+        assert!(is_guessed(&guess_delete(&widgets, "a").await));
+        overtakes(REGISTRATION, "{}".to_owned());
+        assert!(is_guessed(&create_with(&widgets, widget("b", 1), &guess()).await));
+        assert!(is_guessed(&guess_change(&widgets, "a", 2).await), "it is still the old one here");
+        assert_eq!(world.history().await.len(), 3, "none of it is ours");
     });
 }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, simulation};
 use kindom_api::{Value, json, object};
 use kindom_resource_actor::{
-    BuiltInVersion, CustomObjects, Deps, Freshness, Names, ObjectEvent, Preconditions, ResourceHandle, Scope,
-    StoredObject, Strategy, Target, TypeSpec, WatchCursor, WriteError, WriteOptions, Written,
+    Basis, BuiltInVersion, CustomObjects, Deps, Freshness, Names, ObjectEvent, Preconditions, ResourceHandle,
+    Scope, StoredObject, Strategy, Target, TypeSpec, WatchCursor, WriteError, WriteOptions, Written,
 };
 use kindom_schema::columns::Columns;
 use kindom_storage::{
@@ -313,7 +313,7 @@ pub(crate) fn options() -> WriteOptions {
         object_bytes_max: 1 << 20,
         namespaces: None,
         manager: "test".into(),
-        as_of: None,
+        basis: Basis::Latest,
     }
 }
 

@@ -317,6 +317,10 @@ impl Storage for Embedded {
         Box::pin(std::future::ready(self.core().local.hub.fresh()))
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn compact(&self, revision: Revision) -> StorageFuture<'_, ()> {
         match self.read_only() {
             Ok(()) => self.queue(|reply| Request::Compact { revision, reply }),

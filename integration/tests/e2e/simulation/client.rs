@@ -12,7 +12,7 @@ use futures::future::{Either, select};
 use kindom_actor_kit::{Deadline, Entropy};
 use kindom_api::{Map, Value, object};
 use kindom_resource_actor::{
-    Preconditions, ResourceHandle, RuleContext, Target, WriteError, WriteOptions, Written,
+    Basis, Preconditions, ResourceHandle, RuleContext, Target, WriteError, WriteOptions, Written, settles,
 };
 use tokio::time::sleep;
 
@@ -130,12 +130,16 @@ impl Client {
         Deadline::after(Duration::from_secs(1 + self.chance.below(20)))
     }
 
-    /// As a request has them: sometimes with the revision at which the registry was fresh when it came.
+    /// As a request has them: planned on a guess, or on the state at which the registry was fresh when it came.
     async fn options(&self, replica: &Replica) -> WriteOptions {
         let deadline = self.deadline();
-        let as_of = match self.chance.below(2) {
-            0 => None,
-            _ => guarded(&self.world, replica, replica.registry.fresh(deadline)).await.and_then(Result::ok),
+        let basis = match self.chance.below(3) {
+            0 => Basis::Latest,
+            1 => Basis::Guess,
+            _ => guarded(&self.world, replica, replica.registry.fresh(deadline))
+                .await
+                .and_then(Result::ok)
+                .map_or(Basis::Latest, Basis::AsOf),
         };
         WriteOptions {
             deadline,
@@ -143,8 +147,19 @@ impl Client {
             object_bytes_max: 1 << 20,
             namespaces: Some(replica.namespaces.clone()),
             manager: self.name.clone(),
-            as_of,
+            basis,
         }
+    }
+
+    /// What a write came to, if it tells anything: a guess that the store has not committed does not.
+    async fn outcome(
+        &self,
+        replica: &Replica,
+        basis: Basis,
+        write: impl Future<Output = Result<Written, WriteError>>,
+    ) -> Option<Result<Written, WriteError>> {
+        let outcome = guarded(&self.world, replica, write).await;
+        outcome.filter(|outcome| basis != Basis::Guess || settles(outcome))
     }
 
     async fn act(&self) {
@@ -223,7 +238,7 @@ impl Client {
         };
         let options = WriteOptions { namespaces: None, ..self.options(&replica).await };
         let create = replica.namespaces.create(cluster(""), &mut wanted, &options);
-        let outcome = guarded(&self.world, &replica, create).await;
+        let outcome = self.outcome(&replica, options.basis, create).await;
         self.note(&replica, &format!("makes namespace {name}"), &outcome);
     }
 
@@ -235,7 +250,7 @@ impl Client {
         let options = WriteOptions { namespaces: None, ..self.options(&replica).await };
         let none = Preconditions::default();
         let delete = replica.namespaces.delete(cluster("n2"), &none, &options);
-        let outcome = guarded(&self.world, &replica, delete).await;
+        let outcome = self.outcome(&replica, options.basis, delete).await;
         self.note(&replica, "deletes namespace n2", &outcome);
     }
 
@@ -285,7 +300,7 @@ impl Client {
         let mut wanted = |cx: &RuleContext<'_>, _: &Value| decoded(cx, crd.clone());
         let options = self.options(&replica).await;
         let create = replica.registrations.create(cluster(""), &mut wanted, &options);
-        let outcome = guarded(&self.world, &replica, create).await;
+        let outcome = self.outcome(&replica, options.basis, create).await;
         self.learned(&replica, &format!("registers {plural}.{group}"), &outcome);
     }
 
@@ -304,7 +319,7 @@ impl Client {
         let options = self.options(&replica).await;
         let target = Target { version: "v1beta1", ..cluster("") };
         let create = replica.third_party.create(target, &mut wanted, &options);
-        let outcome = guarded(&self.world, &replica, create).await;
+        let outcome = self.outcome(&replica, options.basis, create).await;
         self.learned(&replica, &format!("proposes {plural}.{group}"), &outcome);
     }
 
@@ -352,7 +367,7 @@ impl Client {
         };
         let options = self.options(replica).await;
         let update = replica.registrations.update(cluster(name), true, &mut wanted, &options);
-        let outcome = guarded(&self.world, replica, update).await;
+        let outcome = self.outcome(replica, options.basis, update).await;
         self.learned_of(mark, replica, &format!("amends {name}, {amendment:?}"), &outcome);
     }
 
@@ -369,7 +384,7 @@ impl Client {
         let options = self.options(&replica).await;
         let target = Target { subresource: Some("status"), ..cluster(&name) };
         let update = replica.registrations.update(target, true, &mut wanted, &options);
-        let outcome = guarded(&self.world, &replica, update).await;
+        let outcome = self.outcome(&replica, options.basis, update).await;
         self.note(&replica, &format!("forges the status of {name}"), &outcome);
     }
 
@@ -378,7 +393,7 @@ impl Client {
         let replica = self.replica();
         let (none, options) = (Preconditions::default(), self.options(&replica).await);
         let delete = replica.registrations.delete(cluster(&name), &none, &options);
-        let outcome = guarded(&self.world, &replica, delete).await;
+        let outcome = self.outcome(&replica, options.basis, delete).await;
         self.note(&replica, &format!("deletes {name}"), &outcome);
         self.told_deleted(&replica, &format!("{CRDS}{name}"), &outcome);
     }
@@ -459,7 +474,7 @@ impl Client {
         let options = self.options(&replica).await;
         let target = Target { version, subresource: None, namespace: Some(namespace), name: "" };
         let create = handle.create(target, &mut wanted, &options);
-        let outcome = guarded(&self.world, &replica, create).await;
+        let outcome = self.outcome(&replica, options.basis, create).await;
         self.learned(&replica, &format!("creates {}{namespace}/{name}", handle.prefix()), &outcome);
     }
 
@@ -478,7 +493,7 @@ impl Client {
         let options = self.options(&replica).await;
         let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let update = handle.update(target, true, &mut wanted, &options);
-        let outcome = guarded(&self.world, &replica, update).await;
+        let outcome = self.outcome(&replica, options.basis, update).await;
         self.learned(&replica, &format!("changes {}{namespace}/{name}", handle.prefix()), &outcome);
     }
 
@@ -490,7 +505,7 @@ impl Client {
         let options = self.options(&replica).await;
         let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let update = handle.update(target, true, &mut wanted, &options);
-        let outcome = guarded(&self.world, &replica, update).await;
+        let outcome = self.outcome(&replica, options.basis, update).await;
         self.note(&replica, &format!("releases {}{namespace}/{name}", handle.prefix()), &outcome);
     }
 
@@ -501,7 +516,7 @@ impl Client {
         let (none, options) = (Preconditions::default(), self.options(&replica).await);
         let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let delete = handle.delete(target, &none, &options);
-        let outcome = guarded(&self.world, &replica, delete).await;
+        let outcome = self.outcome(&replica, options.basis, delete).await;
         let key = format!("{}{namespace}/{name}", handle.prefix());
         self.note(&replica, &format!("deletes {key}"), &outcome);
         self.told_deleted(&replica, &key, &outcome);
@@ -624,7 +639,7 @@ pub(super) async fn release_everything(world: &Rc<World>) {
                 object_bytes_max: 1 << 20,
                 namespaces: None,
                 manager: "releaser".to_owned(),
-                as_of: None,
+                basis: Basis::Latest,
             };
             let target =
                 Target { version: "v1", subresource: None, namespace: Some(&namespace), name: &name };
