@@ -1,6 +1,7 @@
 //! What is measured, a file for each part.
 
 pub(crate) mod applies;
+pub(crate) mod etcd;
 pub(crate) mod lists;
 pub(crate) mod registrations;
 pub(crate) mod startup;
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::client::{Ask, Connection, Lines, Protocol};
 use crate::error::LoadError;
-use crate::process::Process;
+use crate::process::{Etcd, Process};
 use crate::shapes;
 
 /// What the cases share.
@@ -64,12 +65,21 @@ impl Setup {
     }
 
     pub(crate) async fn kindom(&self, data: &Path) -> Result<Process, LoadError> {
-        Process::kindom(&self.binary, data).await
+        Process::kindom(&self.binary, data, None).await
     }
 
     /// A server that serves `widgets`.
     pub(crate) async fn with_widgets(&self, name: &str) -> Result<(Process, Connection), LoadError> {
-        let process = self.kindom(&self.data(name)).await?;
+        self.with_widgets_on(name, None).await
+    }
+
+    /// The same, with this store.
+    pub(crate) async fn with_widgets_on(
+        &self,
+        name: &str,
+        etcd: Option<&Etcd>,
+    ) -> Result<(Process, Connection), LoadError> {
+        let process = Process::kindom(&self.binary, &self.data(name), etcd).await?;
         let endpoint = process.endpoint()?;
         let mut connection = endpoint.connect(Protocol::Http1).await?;
         let mut watch = established(endpoint.connect(Protocol::Http1).await?).await?;

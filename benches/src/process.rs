@@ -1,7 +1,7 @@
 //! A measured process: kindom, or the floor.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -16,6 +16,33 @@ use crate::error::LoadError;
 /// Whoever has not said where it listens by then hangs.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
+/// An etcd of one node. Dropping it kills it.
+pub(crate) struct Etcd {
+    _child: Child,
+    url: String,
+}
+
+impl Etcd {
+    /// `etcd`, or what `KINDOM_ETCD` names. Whoever uses it waits until it is ready.
+    pub(crate) fn start(folder: &Path) -> Result<Self, LoadError> {
+        let program = std::env::var_os("KINDOM_ETCD").unwrap_or_else(|| "etcd".into());
+        let url = || -> Result<String, LoadError> {
+            let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+            Ok(format!("http://{}", free.map_err(LoadError::io("a free port"))?))
+        };
+        let (url, peer) = (url()?, url()?);
+        let mut command = Command::new(&program);
+        command.args(["--name=n", "--log-level=error", "--data-dir"]).arg(folder);
+        command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.arg(format!("--initial-cluster=n={peer}"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        let started = command.spawn();
+        let child = started.map_err(LoadError::io(format!("starting {}", program.to_string_lossy())))?;
+        Ok(Self { _child: child, url })
+    }
+}
+
 /// A server process. Dropping it kills it.
 pub(crate) struct Process {
     child: Child,
@@ -26,10 +53,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// `kindom serve` on this folder and a free port.
-    pub(crate) async fn kindom(binary: &Path, data: &Path) -> Result<Self, LoadError> {
+    /// `kindom serve` on this folder, or with an etcd as its store, and a free port.
+    pub(crate) async fn kindom(binary: &Path, data: &Path, etcd: Option<&Etcd>) -> Result<Self, LoadError> {
         let mut command = Command::new(binary);
         command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(data);
+        command.args(etcd.map(|etcd| format!("--etcd-servers={}", etcd.url)));
         // Every request's line would be the log's cost.
         command.env("KINDOM_LOG", "warn");
         Self::start(command, data.join("pki")).await

@@ -153,7 +153,7 @@ pub(super) fn by_index(asks: Vec<Ask>) -> impl Fn(usize) -> Ask + Send + Sync + 
 }
 
 /// PUTs of the first objects as they are stored, changed.
-async fn updates(connection: &mut Connection, count: usize) -> Result<Vec<Ask>, LoadError> {
+pub(super) async fn updates(connection: &mut Connection, count: usize) -> Result<Vec<Ask>, LoadError> {
     let stored = stored(connection, count).await?;
     let kind = |mut object: Value| {
         if let Some(replicas) = object.pointer_mut("/spec/replicas") {
