@@ -113,7 +113,7 @@ impl EtcdOptions {
             let log = dir.path().join(format!("n{i}.log"));
             Node { program: program.to_owned(), args, client: *client, log, process: None }
         });
-        let mut etcd = Etcd { nodes: nodes.collect(), scheme: self.scheme, _dir: dir };
+        let mut etcd = Etcd { nodes: nodes.collect(), scheme: self.scheme, folder: dir };
         // None is ready before most of them are there.
         let waits = etcd.nodes.iter_mut().map(Node::spawn).collect::<Result<Vec<_>, _>>()?;
         for (node, wait) in etcd.nodes.iter_mut().zip(waits) {
@@ -148,7 +148,8 @@ impl From<StartError> for HarnessError {
 pub struct Etcd {
     nodes: Vec<Node>,
     scheme: &'static str,
-    _dir: TempDir,
+    /// Has a folder for each node.
+    folder: TempDir,
 }
 
 struct Node {
@@ -237,6 +238,21 @@ impl Etcd {
         }
         let wait = node.spawn()?;
         Ok(node.ready(wait).await?)
+    }
+
+    /// A single node loses all it has and starts again, as after a backup from its first moment was restored: with the
+    /// same ports, and as the same cluster.
+    ///
+    /// # Errors
+    /// As [`EtcdOptions::start`].
+    pub async fn start_over(&mut self) -> Result<(), HarnessError> {
+        let node = self.node(0)?;
+        if node.process.is_some() {
+            node.kill9()?;
+        }
+        let folder = self.folder.path().join("n0");
+        std::fs::remove_dir_all(&folder).map_err(HarnessError::io(folder.display().to_string()))?;
+        self.restart(0).await
     }
 
     /// Starts all killed nodes again, which may have been most of them, and waits until they serve.

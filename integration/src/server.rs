@@ -339,16 +339,23 @@ impl Server {
     /// # Errors
     /// [`HarnessError::NotRunning`], or the process could not be handled.
     pub async fn terminate(&mut self) -> Result<ExitStatus, HarnessError> {
+        self.signal(Signal::TERM)?;
+        self.ended().await
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// As [`Server::terminate`].
+    pub async fn ended(&mut self) -> Result<ExitStatus, HarnessError> {
         let mut running = self.running.take().ok_or_else(|| self.not_running("it was stopped"))?;
-        kill_process(Pid::from_child(&running.process), Signal::TERM)
-            .map_err(|e| HarnessError::Io { what: "SIGTERM".to_owned(), source: e.into() })?;
         tokio::task::spawn_blocking(move || running.process.wait())
             .await
             .map_err(|e| HarnessError::transport("waiting for the end", &e))?
             .map_err(HarnessError::io("waiting for the end"))
     }
 
-    /// Starts it again on the same folder, after [`Server::kill9`] or [`Server::terminate`]. Its port is another one.
+    /// Starts it again on the same folder, after it has ended. Its port is another one.
     ///
     /// # Errors
     /// As [`ServerOptions::start`].

@@ -1,11 +1,16 @@
 //! `kindom serve`: from an empty folder to an open port, and back.
 
+use std::fs::DirBuilder;
+use std::future::pending;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, run_system};
 use kindom_conflict_actor::ConflictHandle;
 use kindom_finalizer_actor::{
@@ -16,10 +21,12 @@ use kindom_http::{Config, Snapshots, serve};
 use kindom_registry_actor::{
     LeaderHandle, RegistryHandle, custom_resource_definitions_without, third_party_resources,
 };
-use kindom_resource_actor::{Basis, Deps, ResourceHandle, RuleContext, SERVER, Target, WriteError, WriteOptions};
+use kindom_resource_actor::{
+    Basis, Deps, ResourceHandle, RuleContext, SERVER, Target, WriteError, WriteOptions,
+};
 use kindom_storage::snapshot::Holds;
 use kindom_storage::{
-    Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Key, Limits, Storage, WriteCounts,
+    Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Key, Limits, Storage, StorageError, WriteCounts,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -45,8 +52,8 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     if options.etcd_servers.is_empty() && !unused.is_empty() {
         return Err(format!("{} can only be used with --etcd-servers", unused.join(", ")).into());
     }
-    std::fs::create_dir_all(&options.data_dir)
-        .map_err(|e| format!("--data-dir {}: {e}", options.data_dir.display()))?;
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&options.data_dir);
+    made.map_err(|e| format!("--data-dir {}: {e}", options.data_dir.display()))?;
     let limits =
         Limits { value_bytes_max: options.max_object_bytes.saturating_add(VALUE_SLACK), ..Limits::default() };
     let store = if options.etcd_servers.is_empty() {
@@ -86,22 +93,40 @@ enum Store {
 
 type WriteCounter = Box<dyn Fn() -> WriteCounts + Send + Sync>;
 
+/// A store that answers.
+struct Opened {
+    storage: Arc<dyn Storage>,
+    /// What it has written, if it counts that.
+    writes: Option<WriteCounter>,
+    /// Ends when nothing that was read of it is true any more.
+    replaced: LocalBoxFuture<'static, StorageError>,
+}
+
 impl Store {
-    /// What it is, once it answers; and what it has written, if it counts that.
-    async fn open(self) -> Result<(Arc<dyn Storage>, Option<WriteCounter>), BoxError> {
+    async fn open(self) -> Result<Opened, BoxError> {
         match self {
             Self::Embedded(store) => {
                 let counted = store.clone();
-                Ok((Arc::new(store), Some(Box::new(move || counted.write_counts()))))
+                let writes: WriteCounter = Box::new(move || counted.write_counts());
+                Ok(Opened {
+                    storage: Arc::new(store),
+                    writes: Some(writes),
+                    replaced: pending().boxed_local(),
+                })
             }
-            Self::Etcd(options) => Ok((Arc::new(etcd::open(*options).await?), None)),
+            Self::Etcd(options) => {
+                let store = etcd::open(*options).await?;
+                let followed = store.clone();
+                let replaced = async move { followed.replaced().await }.boxed_local();
+                Ok(Opened { storage: Arc::new(store), writes: None, replaced })
+            }
         }
     }
 }
 
 async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxError> {
     let embedded = matches!(store, Store::Embedded(_));
-    let (storage, store_writes) = store.open().await?;
+    let Opened { storage, writes: store_writes, replaced } = store.open().await?;
     if is_unfinished(&*storage).await? {
         return Err("a restore into this store was begun and not finished: run it again".into());
     }
@@ -149,14 +174,16 @@ async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxErro
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stop = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        let why = tokio::select! {
+            _ = terminate.recv() => None,
+            _ = interrupt.recv() => None,
+            why = replaced => Some(why),
+        };
         tracing::info!("ending");
         handle.stop(true).await;
+        why
     };
-    let (served, ()) = tokio::join!(running.run(), stop);
+    let (served, replaced) = tokio::join!(running.run(), stop);
     // From the top down: who asks goes before who answers.
     if let Some(history) = history {
         history.abort();
@@ -166,7 +193,9 @@ async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxErro
     }
     supervisor.stop_all().await;
     storage.close().await?;
-    Ok(served?)
+    served?;
+    // Whoever watches over this process starts another one.
+    replaced.map_or(Ok(()), |why| Err(format!("{why}; start again to serve what is there now").into()))
 }
 
 /// How many threads there are of each kind.

@@ -2,15 +2,15 @@
 //! what was not synced (`testing::SimDisk`).
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Folders and names. All calls block.
 pub trait Vfs: Send + Sync + fmt::Debug + 'static {
-    /// Makes the folder and what is missing above it.
+    /// Makes the folder and what is missing above it, for its owner only.
     ///
     /// # Errors
     /// The system's.
@@ -113,7 +113,8 @@ pub struct Disk;
 
 impl Vfs for Disk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        // As etcd's: nobody else is to read what is stored.
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {

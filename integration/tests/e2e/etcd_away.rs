@@ -63,6 +63,28 @@ async fn what_may_be_old_is_served_while_etcd_is_away() {
     assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("third")));
 }
 
+/// What it has told clients never happened in the etcd that is there now: it says so and ends, and the next one starts with
+/// what is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_that_took_back_what_it_had_is_not_served_on() {
+    let mut etcd = Etcd::start().await.unwrap();
+    let (mut server, client) = serving(&etcd).await;
+    client.post(PAWNS, &pawn("first")).await.unwrap().expect_status(201).unwrap();
+    etcd.start_over().await.unwrap();
+    // Whatever comes first needs a revision: a request, or the server's own work.
+    let asked = client.get(PAWNS).await;
+    assert!(asked.is_err() || asked.unwrap().status == 503);
+    let ended = tokio::time::timeout(PATIENCE, server.ended()).await.expect("it ends").unwrap();
+    let log = server.log_tail();
+    assert!(!ended.success() && log.contains("was a backup restored?"), "{log}");
+
+    server.restart().await.unwrap();
+    let client = server.client_http2().unwrap();
+    client.get(PAWNS).await.unwrap().expect_status(404).unwrap();
+    register(&client, &crd("away.example.com", "pawns", "Pawn", "Namespaced")).await;
+    client.post(PAWNS, &pawn("first")).await.unwrap().expect_status(201).unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_etcd_finds_too_large_is_told_with_its_limit() {
     let etcd = EtcdOptions::default().args(&["--max-request-bytes", "60000"]).start().await.unwrap();

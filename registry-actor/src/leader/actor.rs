@@ -30,16 +30,23 @@ struct Keeper {
 impl Keeper {
     async fn run(mut self) {
         let mut renewed = Instant::now();
+        // While the store is away that is told once.
+        let mut told = false;
         loop {
             let asked = Instant::now();
-            match timeout(STEP, self.step()).await {
+            let trouble = match timeout(STEP, self.step()).await {
                 Ok(Ok(leads)) => {
                     renewed = asked;
                     self.lease.registry.lead(leads);
+                    None
                 }
-                Ok(Err(error)) => tracing::warn!(%error, "the lease could not be looked at"),
-                Err(_) => tracing::warn!("the lease could not be looked at in time"),
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some("it takes too long".to_owned()),
+            };
+            if let Some(why) = trouble.as_ref().filter(|_| !told) {
+                tracing::warn!(why, "the lease cannot be looked at");
             }
+            told = trouble.is_some();
             // Others may have it by now.
             if renewed.elapsed() >= EXPIRES {
                 self.lease.registry.lead(false);

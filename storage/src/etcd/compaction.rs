@@ -30,15 +30,19 @@ struct Rounds {
 /// Takes part in the rounds for ever.
 pub(super) async fn keep(core: Weak<Core>, every: Duration) {
     let mut rounds = Rounds::default();
+    // While the cluster is away that is told once.
+    let mut told = false;
     loop {
         sleep(every).await;
         let Some(core) = core.upgrade() else { return };
         if core.hub.check_open().is_err() {
             return;
         }
-        if let Err(error) = core.round(&mut rounds).await {
-            tracing::warn!(%error, "etcd: history was not compacted");
+        let failed = core.round(&mut rounds).await.err();
+        if let Some(error) = failed.as_ref().filter(|_| !told) {
+            tracing::warn!(%error, "etcd: history is not compacted");
         }
+        told = failed.is_some();
     }
 }
 
@@ -119,7 +123,13 @@ mod tests {
                     version: self.version,
                     value: self.value.to_vec(),
                 };
-                answer.read.push(RangeResponse { revision, kvs: vec![kv], more: false, count: 1 });
+                answer.read.push(RangeResponse {
+                    revision,
+                    kvs: vec![kv],
+                    more: false,
+                    count: 1,
+                    cluster: 0,
+                });
             }
             rounds.after(&answer)
         }

@@ -145,7 +145,7 @@ impl Core {
     }
 
     fn receive(&self, message: WatchResponse, trusted: bool) -> Result<(), Ended> {
-        refused(&message)?;
+        self.accept(&message)?;
         if message.events.is_empty() {
             if trusted && !message.created {
                 let reached = message.revision;
@@ -171,6 +171,16 @@ impl Core {
         Ok(())
     }
 
+    /// Fails where the server ended the watch, or is another one than it was.
+    pub(super) fn accept(&self, message: &WatchResponse) -> Result<(), Ended> {
+        self.check_cluster(message.cluster).map_err(|_| Ended::Closed)?;
+        match message.compact_revision {
+            _ if !message.canceled => Ok(()),
+            0 => Err(Ended::Broken(format!("etcd ended the watch: {}", message.cancel_reason))),
+            compacted => Err(Ended::Compacted(revision(compacted))),
+        }
+    }
+
     /// What happened after the last published revision was compacted before it was seen.
     fn gap(&self, compacted: Revision) {
         self.has_compacted(compacted);
@@ -184,17 +194,6 @@ impl Core {
             tracing::warn!(from = %requested, to = %compacted, ended, "etcd: history was compacted before it was seen");
         }
         self.moved.send_replace(());
-    }
-}
-
-/// Whether the server ended the watch.
-pub(super) fn refused(message: &WatchResponse) -> Result<(), Ended> {
-    if !message.canceled {
-        return Ok(());
-    }
-    match message.compact_revision {
-        0 => Err(Ended::Broken(format!("etcd ended the watch: {}", message.cancel_reason))),
-        compacted => Err(Ended::Compacted(revision(compacted))),
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::Core;
 use super::clients::READ;
 use super::status::Trouble;
 use super::wire::{RangeRequest, Rpc};
+use super::{Core, Head};
 use crate::{Applied, Revision, StorageError};
 
 /// The watch usually gets there by itself within this time.
@@ -39,21 +39,25 @@ impl Core {
             let core = core.upgrade();
             async move {
                 let core = core.ok_or_else(StorageError::closed)?;
-                core.first_head(READ).await.map_err(|trouble| trouble.into_error(true))
+                let published = core.hub.published();
+                let head = core.first_head(READ).await.map_err(|trouble| trouble.into_error(true))?;
+                core.check_history(head, published)?;
+                Ok(head.revision)
             }
         };
         self.heads.ask(&self.runtime, read).await
     }
 
     /// The cluster's revision, read within `limit`.
-    pub(super) async fn first_head(&self, limit: Duration) -> Result<Revision, Trouble> {
+    pub(super) async fn first_head(&self, limit: Duration) -> Result<Head, Trouble> {
         let key = self.space.marker().to_bytes();
         let request = RangeRequest { key, keys_only: true, ..RangeRequest::default() };
         let call = |rpc: Rpc| {
             let request = request.clone();
             async move { rpc.range(request).await }
         };
-        self.clients.read_within(limit, call).await.map(|found| found.revision)
+        let found = self.clients.read_within(limit, call).await?;
+        Ok(Head { cluster: found.cluster, revision: found.revision })
     }
 
     /// Waits until everything up to a revision that has happened is published.

@@ -20,6 +20,11 @@
 //! a progress notification asked for on the same stream, from servers where it can be trusted (≥ 3.4.31, ≥ 3.5.13;
 //! etcd-io/etcd#15220); else the event of a marker key that is written for it. The revision in the header of a
 //! message with events proves nothing.
+//!
+//! # A cluster that is not the one it was
+//! Restored from a backup, or mistaken for another, it takes back revisions that were told to clients, and hands them
+//! out again. Nothing here is true then. It shows by the id of the cluster, or by a revision that went back
+//! ([`Core::check_history`]); the store closes, and [`Etcd::replaced`] says why.
 
 mod clients;
 mod compaction;
@@ -35,13 +40,14 @@ mod txn;
 mod wire;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use self::clients::Clients;
@@ -150,6 +156,13 @@ impl Drop for Worker {
     }
 }
 
+/// What a cluster says of itself.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    cluster: u64,
+    revision: Revision,
+}
+
 /// What all tasks share.
 struct Core {
     runtime: Handle,
@@ -163,6 +176,10 @@ struct Core {
     /// The highest revision known to have changed something that is watched.
     inside: AtomicU64,
     compacted: AtomicU64,
+    /// The id of the cluster.
+    cluster: OnceLock<u64>,
+    /// Why nothing that was published is true any more.
+    replaced: watch::Sender<Option<StorageError>>,
     calls: Arc<Semaphore>,
     heads: Shared<Revision>,
     markers: Shared<Revision>,
@@ -206,6 +223,8 @@ impl Etcd {
             moved: watch::Sender::new(()),
             inside: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
+            cluster: OnceLock::new(),
+            replaced: watch::Sender::new(None),
             calls: Arc::new(Semaphore::new(CALLS_MAX as usize)),
             heads: Shared::new(),
             markers: Shared::new(),
@@ -232,15 +251,44 @@ impl Etcd {
             core.spawn(|_| sleep(RETRY)).await?;
         };
         let back = options.recent_commits_max as u64;
-        core.start_at(Revision(head.0.saturating_sub(back).max(1)));
-        handle.spawn(follow::follow(Arc::downgrade(&core)));
+        // Nobody else can have set it.
+        let _ = core.cluster.set(head.cluster);
+        core.start_at(Revision(head.revision.0.saturating_sub(back).max(1)));
+        let (followed, runtime) = (Arc::downgrade(&core), handle.clone());
+        handle.spawn(again_after_panics(RETRY, move || runtime.spawn(follow::follow(followed.clone()))));
         while let Err(error) = store.fresh().await {
             waiting(&error);
         }
         if let Some(every) = options.compact_every {
-            handle.spawn(compaction::keep(Arc::downgrade(&core), every));
+            let (compacted, runtime) = (Arc::downgrade(&core), handle.clone());
+            handle.spawn(again_after_panics(RETRY, move || {
+                runtime.spawn(compaction::keep(compacted.clone(), every))
+            }));
         }
         Ok(store)
+    }
+
+    /// Waits until the cluster turns out not to be the one that was followed, and says so. The store is closed then;
+    /// only a new process can know what is true.
+    ///
+    /// # Cancel safety
+    /// Dropping it has no effect.
+    pub async fn replaced(&self) -> StorageError {
+        let mut replaced = self.inner.core.replaced.subscribe();
+        // The sender lives as long as `self`.
+        let why = replaced.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        why.unwrap_or_else(StorageError::closed)
+    }
+}
+
+/// What must go on as long as the store does a bug must not end for good.
+async fn again_after_panics(pause: Duration, start: impl Fn() -> JoinHandle<()>) {
+    while let Err(ended) = start().await {
+        if !ended.is_panic() {
+            return;
+        }
+        tracing::error!("etcd: a task panicked, and is started again");
+        sleep(pause).await;
     }
 }
 
@@ -265,6 +313,44 @@ impl Core {
 
     fn has_compacted(&self, to: Revision) {
         self.compacted.fetch_max(to.0, Ordering::AcqRel);
+    }
+
+    /// # Errors
+    /// This answer cannot come from the cluster that `published` came from before it was asked.
+    fn check_history(&self, head: Head, published: Revision) -> Result<(), StorageError> {
+        self.check_cluster(head.cluster)?;
+        if head.revision < published {
+            return Err(
+                self.replace(&format!("its revision went back from {published} to {}", head.revision))
+            );
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// This is another cluster.
+    fn check_cluster(&self, cluster: u64) -> Result<(), StorageError> {
+        match self.cluster.get() {
+            Some(own) if *own != cluster => {
+                Err(self.replace(&format!("cluster {cluster:x} answers instead of {own:x}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn replace(&self, why: &str) -> StorageError {
+        let reason = format!("etcd is not the one it was: {why}; was a backup restored?");
+        let error = StorageError::Unavailable { reason, applied: Applied::No };
+        self.replaced.send_replace(Some(error.clone()));
+        self.end(&error);
+        error
+    }
+
+    /// Ends all watches, and whatever else waits.
+    fn end(&self, error: &StorageError) {
+        self.hub.close(error);
+        self.moved.send_replace(());
+        self.suspect.notify_one();
     }
 
     async fn txn(&self, prepared: Prepared, bytes: usize) -> Result<TxnOutcome, StorageError> {
@@ -369,9 +455,7 @@ impl Storage for Etcd {
 
     fn close(&self) -> StorageFuture<'_, ()> {
         let core = &self.inner.core;
-        core.hub.close(&StorageError::closed());
-        core.moved.send_replace(());
-        core.suspect.notify_one();
+        core.end(&StorageError::closed());
         Box::pin(async move {
             let under_way = |core: Arc<Core>| async move {
                 // Whatever is not done by then is lost to its caller, as if the process had died.
@@ -388,5 +472,24 @@ impl Storage for Etcd {
 impl fmt::Debug for Etcd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Etcd").field("published", &self.published()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_started_again() {
+        let runs = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&runs);
+        let start = move || {
+            let run = counted.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move { assert!(run > 0, "as a bug does") })
+        };
+        again_after_panics(Duration::ZERO, start).await;
+        assert_eq!(runs.load(Ordering::SeqCst), 2);
     }
 }

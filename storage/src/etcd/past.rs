@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::Core;
-use super::follow::{Ended, begin, commits, refused};
+use super::follow::{Ended, begin, commits};
 use super::ring::of_range;
 use crate::watch::Held;
 use crate::{Applied, Commit, CommitStream, KeyRange, Revision, StorageError, Watch};
@@ -103,7 +103,7 @@ impl Core {
                 Err(_) => return Err(Ended::Broken("etcd does not go on with history".to_owned())),
             };
             let Some(message) = message else { return Err(Ended::Broken("etcd ended the watch".to_owned())) };
-            refused(&message)?;
+            self.accept(&message)?;
             for commit in commits(self, message) {
                 if commit.revision >= until {
                     return Ok(Ok(found));
@@ -136,7 +136,7 @@ impl Core {
             return Ok(());
         };
         while let Ok(Ok(Some(message))) = timeout(SILENCE, responses.message()).await {
-            match refused(&message) {
+            match self.accept(&message) {
                 Err(Ended::Compacted(to)) => {
                     self.has_compacted(to);
                     break;

@@ -40,6 +40,10 @@ impl Ring {
 
     /// The next commit; it may hold no event, if what changed is nobody's.
     pub(super) fn push(&mut self, commit: Arc<Commit>) {
+        // Whoever pushed it may have died of what came next.
+        if self.commits.back().is_some_and(|last| last.revision >= commit.revision) {
+            return;
+        }
         self.bytes += commit.bytes();
         self.commits.push_back(commit);
         while self.commits.len() > 1 && (self.commits.len() > self.commits_max || self.bytes > self.bytes_max)

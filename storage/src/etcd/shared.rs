@@ -49,6 +49,7 @@ impl<T: Clone + Send + 'static> Shared<T> {
         if start {
             let state = Arc::clone(&self.state);
             runtime.spawn(async move {
+                let _running = Running(&state);
                 while let Some(waiting) = next(&state) {
                     let answer = call().await;
                     for reply in waiting {
@@ -59,6 +60,19 @@ impl<T: Clone + Send + 'static> Shared<T> {
             });
         }
         answer.await.unwrap_or_else(|_| Err(StorageError::closed()))
+    }
+}
+
+/// A call that panics must not leave others waiting for ever: they, and who comes next, start anew.
+struct Running<'a, T>(&'a Mutex<State<T>>);
+
+impl<T> Drop for Running<'_, T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.lock();
+            state.running = false;
+            state.waiting.clear();
+        }
     }
 }
 
@@ -104,5 +118,13 @@ mod tests {
         assert!(second.as_mut().now_or_never().is_none() && third.as_mut().now_or_never().is_none());
         gate.add_permits(2);
         assert_eq!((first.await, second.await, third.await), (Ok(1), Ok(2), Ok(2)));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_panics_is_not_waited_for() {
+        let shared = Shared::new();
+        let runtime = Handle::current();
+        assert!(shared.ask(&runtime, || async { panic!("as a bug does") }).await.is_err());
+        assert_eq!(shared.ask(&runtime, || async { Ok(1) }).await, Ok(1));
     }
 }

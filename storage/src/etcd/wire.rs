@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 pub(super) use etcd_client::CompareOp;
 use etcd_client::{
-    Channel, Client, ConnectOptions, Error, EventType, GetOptions, KvClient, MaintenanceClient, TxnOp,
-    TxnOpResponse, WatchClient, WatchOptions, WatchRequestSender, WatchResponseStream,
+    Channel, Client, ConnectOptions, Error, GetOptions, KvClient, MaintenanceClient, TxnOp, TxnOpResponse,
+    WatchClient, WatchOptions, WatchRequestSender, WatchResponseStream,
 };
 use futures::FutureExt as _;
 use tonic::{Code, Status};
@@ -20,7 +20,7 @@ pub(super) struct KeyValue {
     pub(super) key: Vec<u8>,
     pub(super) create_revision: Revision,
     pub(super) mod_revision: Revision,
-    /// How often it was set since it was created.
+    /// How often it was set since it was created; 0: it was removed.
     pub(super) version: i64,
     pub(super) value: Vec<u8>,
 }
@@ -75,6 +75,7 @@ impl RangeRequest {
 
 #[derive(Debug, Clone)]
 pub(super) struct RangeResponse {
+    pub(super) cluster: u64,
     /// The store's, when it was read.
     pub(super) revision: Revision,
     pub(super) kvs: Vec<KeyValue>,
@@ -86,6 +87,7 @@ pub(super) struct RangeResponse {
 impl From<etcd_client::GetResponse> for RangeResponse {
     fn from(mut answer: etcd_client::GetResponse) -> Self {
         Self {
+            cluster: cluster(answer.header()),
             revision: header(answer.header()),
             more: answer.more(),
             count: usize::try_from(answer.count()).unwrap_or_default(),
@@ -156,6 +158,7 @@ pub(super) struct WatchCreateRequest {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct WatchResponse {
+    pub(super) cluster: u64,
     pub(super) revision: Revision,
     pub(super) created: bool,
     pub(super) canceled: bool,
@@ -167,13 +170,12 @@ pub(super) struct WatchResponse {
 impl From<&etcd_client::WatchResponse> for WatchResponse {
     fn from(message: &etcd_client::WatchResponse) -> Self {
         let event = |event: &etcd_client::Event| {
-            Some(Event {
-                deleted: event.event_type() == EventType::Delete,
-                kv: event.kv()?.clone().into(),
-                prev_kv: event.prev_kv().cloned().map(KeyValue::from),
-            })
+            let (kv, prev_kv) = (KeyValue::from(event.kv()?.clone()), event.prev_kv().cloned());
+            // Not by the type: `etcd-client` panics where it does not know it.
+            Some(Event { deleted: kv.version == 0, kv, prev_kv: prev_kv.map(KeyValue::from) })
         };
         Self {
+            cluster: cluster(message.header()),
             revision: header(message.header()),
             created: message.created(),
             canceled: message.canceled(),
@@ -294,6 +296,11 @@ fn status(error: Error) -> Status {
         Error::GRpcStatus(status) => status,
         other => Status::new(Code::Unknown, other.to_string()),
     }
+}
+
+/// Which cluster answered: another one after a backup was restored, too.
+fn cluster(header: Option<&etcd_client::ResponseHeader>) -> u64 {
+    header.map_or(0, etcd_client::ResponseHeader::cluster_id)
 }
 
 /// The revision in an answer's header.

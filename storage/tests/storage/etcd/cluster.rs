@@ -109,6 +109,15 @@ impl Cluster {
         self.members[at].process.take().unwrap().kill().await.unwrap();
     }
 
+    /// The only member loses what it has, and starts again as the member of a new cluster; of the same one if its name
+    /// is, as after a restored backup.
+    pub(crate) async fn start_over(&mut self, name: &str) {
+        self.kill(0).await;
+        std::fs::remove_dir_all(self.dir.path().join("m0")).unwrap();
+        self.flags = vec!["--initial-cluster-token".to_owned(), name.to_owned()];
+        self.launch(0);
+    }
+
     /// Whether its version tells truly how far a watch has got.
     pub(crate) async fn progress_is_trusted(&self) -> bool {
         let said = Command::new(program()).arg("--version").output().await.unwrap().stdout;

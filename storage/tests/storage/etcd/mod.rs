@@ -5,6 +5,7 @@ mod equal;
 mod faults;
 mod prefix;
 mod proxy;
+mod replaced;
 mod tls;
 
 use std::future::Future;
