@@ -22,6 +22,7 @@ mod deletion;
 mod demo;
 mod differential;
 mod etcd_away;
+mod etcd_tls;
 mod faces;
 mod fallback;
 mod hostile;

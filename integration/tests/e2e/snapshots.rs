@@ -1,5 +1,6 @@
 //! `kindom snapshot`: saved from a server that goes on, checked, restored, and copied.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,6 +128,9 @@ async fn a_snapshot_under_load_is_one_revision_and_is_served_again() {
     let restored = told(&server, &["restore", text(&file), "--data-dir", text(&folder)]).await;
     let contents = |told: &str| told.trim().rsplit("sha256:").next().unwrap().to_owned();
     assert_eq!((told_revision(&restored), contents(&restored)), (at, contents(&saved)));
+    // All that clients keep to themselves is in there.
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&file), mode(&folder), mode(&folder.join("store"))), (0o600, 0o700, 0o700));
     let again = ServerOptions::default().data_dir(&folder).start().await.unwrap();
     let other = again.client().unwrap();
     assert_eq!(all(&other, None).await, before);
@@ -199,6 +203,10 @@ async fn what_is_wrong_is_told_and_leaves_all_as_it_was() {
     assert!(copied.contains("both were read and are equal"), "{copied}");
     refusal(&again, &["copy", "--from", text(&used), "--to", text(&copy)], "is not empty").await;
     refusal(&again, &["copy", "--from", text(&used), "--to", text(&used)], "are the same store").await;
+    // What cannot be read leaves no mark where it was to go.
+    let (nothing, nowhere) = (scratch.join("nothing"), scratch.join("nowhere"));
+    refusal(&again, &["copy", "--from", text(&nothing), "--to", text(&nowhere)], "holds no store").await;
+    assert!(!nowhere.exists());
     let third = ServerOptions::default().data_dir(&copy).start().await.unwrap();
     assert_eq!(names(&third.client().unwrap().get(SHIPS).await.unwrap().json()), ships);
 }
@@ -283,6 +291,12 @@ async fn a_killed_restore_into_etcd_is_not_served_and_begins_anew() {
     let serve = ServerOptions::default().etcd(&urls);
     let Err(error) = serve.clone().start().await else { panic!("it is served") };
     assert!(error.to_string().contains("was begun and not finished"), "{error}");
+    let file = server.scratch().join("unfinished.snapshot");
+    let why = "it is not whole";
+    refusal(&server, &["save", text(&file), "--etcd-servers", &urls.join(",")], why).await;
+    let folder = server.scratch().join("unfinished");
+    refusal(&server, &["copy", "--from", &urls.join(","), "--to", text(&folder)], why).await;
+    assert!(!file.exists() && !folder.exists());
     told(&server, &["restore", text(&whole), "--etcd-servers", &urls.join(",")]).await;
     let left = store.range(kindom_storage::RangeRequest::prefix(b"/registry/long/")).await.unwrap();
     assert_eq!(left.count, 0);

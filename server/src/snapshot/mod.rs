@@ -13,6 +13,7 @@ mod progress;
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ fn describe(revision: Revision, content: &Content) -> String {
 }
 
 async fn save_store(place: &Place, file: &Path) -> Result<String, BoxError> {
-    let store = place.open().await?;
+    let store = place.open_whole().await?;
     let cut = Cut::begin(Arc::clone(&store), prefixes(), None).await?;
     let saved = save(stream(cut).map(|chunk| chunk.map_err(BoxError::from)), file).await;
     store.close().await?;
@@ -95,7 +96,9 @@ async fn save(chunks: impl Stream<Item = Result<Bytes, BoxError>>, file: &Path) 
     name.push(".partial");
     let temporary = Temporary(file.with_file_name(name));
     let named = |error: std::io::Error| format!("{}: {error}", temporary.0.display());
-    let mut out = BufWriter::new(File::create(&temporary.0).map_err(named)?);
+    // It holds all that clients may keep to themselves.
+    let created = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary.0);
+    let mut out = BufWriter::new(created.map_err(named)?);
     let mut progress = Progress::new("saving", Unit::Bytes, None);
     pin_mut!(chunks);
     while let Some(chunk) = chunks.next().await {
@@ -178,8 +181,9 @@ async fn copy(from: &Place, to: &Place) -> Result<String, BoxError> {
     if from == to {
         return Err("--from and --to are the same store".into());
     }
+    let source = from.open_whole().await?;
+    // Only then: what has begun has to be finished.
     let mut target = Target::begin(to).await?;
-    let source = from.open().await?;
     let mut cut = Cut::begin(Arc::clone(&source), prefixes(), None).await?;
     let revision = cut.header().revision;
     let mut progress = Progress::new("copying", Unit::Keys, Some(cut.count().await?));

@@ -10,7 +10,7 @@ use kindom_storage::{Embedded, EmbeddedOptions, EmbeddedRestore, Etcd, KeyValue,
 use tokio::time::timeout;
 
 use super::content_of;
-use super::fill::Filling;
+use super::fill::{Filling, is_unfinished};
 use crate::flags::EtcdAccess;
 use crate::{BoxError, etcd};
 
@@ -44,6 +44,18 @@ pub(crate) fn store_of(data_dir: &Path) -> PathBuf {
 }
 
 impl Place {
+    /// Opens the store that is there, to be read.
+    ///
+    /// # Errors
+    /// There is none, a server has it open, or it was not finished.
+    pub(super) async fn open_whole(&self) -> Result<Arc<dyn Storage>, BoxError> {
+        let store = self.open().await?;
+        if is_unfinished(&*store).await? {
+            return Err(format!("a restore of {self} was begun and not finished: it is not whole").into());
+        }
+        Ok(store)
+    }
+
     /// Opens the store that is there.
     ///
     /// # Errors
