@@ -88,7 +88,7 @@ async fn an_etcd_that_took_back_what_it_had_is_not_served_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_etcd_finds_too_large_is_told_with_its_limit() {
     let etcd = EtcdOptions::default().args(&["--max-request-bytes", "60000"]).start().await.unwrap();
-    let (_server, client) = serving(&etcd).await;
+    let (server, client) = serving(&etcd).await;
     let with = |name: &str, bytes: usize| {
         let mut pawn = pawn(name);
         pawn["metadata"]["annotations"] = json!({"example.com/large": "x".repeat(bytes)});
@@ -101,4 +101,7 @@ async fn what_etcd_finds_too_large_is_told_with_its_limit() {
         refused(answer, 413, "RequestEntityTooLarge", "--max-request-bytes");
     }
     client.get(&format!("{PAWNS}/large")).await.unwrap().expect_status(404).unwrap();
+    let manifest = with("large", 70_000).to_string();
+    let told = server.kubectl_with(&["create", "-f", "-"], &manifest).await.unwrap();
+    assert!(!told.status.success() && told.stderr.contains("--max-request-bytes"), "{}", told.stderr);
 }

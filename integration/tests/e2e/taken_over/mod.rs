@@ -6,7 +6,7 @@ mod prefix;
 use kindom_integration::Client;
 use serde_json::{Value, json};
 
-use crate::support::{CRDS, names, object, refused, until, until_gone};
+use crate::support::{CRDS, names, object, refused, revision, until, until_gone};
 use prefix::{Keys, Place, recorded};
 
 const REGISTRATIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
@@ -379,6 +379,68 @@ async fn what_nobody_can_read_is_named_and_holds_nothing_else_up() {
     assert_eq!(names(&get(&client, CRDS).await), ["relics.old.example.com"]);
     client.delete(&format!("{CRDS}/relics.old.example.com")).await.unwrap().expect_status(200).unwrap();
     until_gone(&client, CRDS, "relics.old.example.com").await;
+}
+
+/// Its objects cannot be drained, and would come back with the next namespace of the name.
+#[tokio::test]
+async fn a_namespace_waits_for_a_registration_that_nobody_can_read() {
+    let mut stored = keys(&[
+        (
+            "/registry/namespaces/shop",
+            r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop","uid":"uid-of-shop"},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}"#,
+        ),
+        ("/registry/old.example.com/broken/shop/thing", "{}"),
+        // Of another namespace, whose name begins so.
+        ("/registry/old.example.com/empty/shopping/thing", "{}"),
+    ]);
+    stored.insert(format!("{REGISTRATIONS}broken.old.example.com"), "{]".into());
+    stored.insert(format!("{REGISTRATIONS}empty.old.example.com"), "{]".into());
+    let place = Place::folder();
+    let server = place.over(&stored, &[]).await;
+    let client = server.client().unwrap();
+    let path = "/api/v1/namespaces";
+    client.delete(&format!("{path}/shop")).await.unwrap().expect_status(200).unwrap();
+    let told = |namespace: &Value| {
+        let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions
+            .iter()
+            .filter(|c| c["status"] == "True")
+            .map(|c| c["message"].to_string())
+            .collect::<String>()
+    };
+    let waits = until(&client, path, "shop", |shop| told(shop).contains("broken.old.example.com")).await;
+    assert!(!told(&waits).contains("empty.old.example.com"), "{waits}");
+    assert_eq!(waits["status"]["phase"], "Terminating");
+
+    let anyway = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
+    let registration = format!("{CRDS}/broken.old.example.com?{anyway}");
+    client.delete(&registration).await.unwrap().expect_status(200).unwrap();
+    until_gone(&client, path, "shop").await;
+}
+
+/// A watch that comes upon what nobody can read says so, and what comes after it.
+#[tokio::test]
+async fn a_watch_tells_what_nobody_can_read() {
+    let place = Place::of_etcd().await;
+    let server = place.over(&[relics("relics", "Relic")].into_iter().collect(), &[]).await;
+    let client = server.client().unwrap();
+    let relics = "/apis/old.example.com/v1/namespaces/default/relics";
+    let relic = |name| object("old.example.com", "Relic", name, json!({}));
+    client.post(relics, &relic("before")).await.unwrap().expect_status(201).unwrap();
+    let mut watch = client.watch(&format!("{relics}?watch=true")).await.unwrap();
+    assert_eq!(watch.event().await.unwrap()["object"]["metadata"]["name"], "before");
+    let key = "/registry/old.example.com/relics/default/broken";
+    place.put(&keys(&[(key, "{]")])).await;
+    let error = watch.event().await.unwrap();
+    assert_eq!(error["type"], "ERROR");
+    assert_eq!((&error["object"]["kind"], &error["object"]["code"]), (&json!("Status"), &json!(500)));
+    assert!(error["object"]["message"].as_str().unwrap().contains(key), "{error}");
+
+    // The others are served as ever, and watches that begin behind it.
+    let after = client.post(relics, &relic("after")).await.unwrap().expect_status(201).unwrap().json();
+    let from = revision(&after) - 1;
+    let mut watch = client.watch(&format!("{relics}?watch=true&resourceVersion={from}")).await.unwrap();
+    assert_eq!(watch.event().await.unwrap()["object"]["metadata"]["name"], "after");
 }
 
 /// A prefix has no ledger, and may have two registrations that hold one name: both keep it, and nobody else gets it.

@@ -41,9 +41,13 @@ pub(super) struct Place {
 impl Place {
     /// An empty one of each engine.
     pub(super) async fn of_each_engine() -> [Self; 2] {
-        let folder = || tempfile::tempdir().unwrap();
-        let etcd = Etcd::start().await.unwrap();
-        [Self { folder: folder(), etcd: None }, Self { folder: folder(), etcd: Some(etcd) }]
+        let folder = Self { folder: tempfile::tempdir().unwrap(), etcd: None };
+        [folder, Self::of_etcd().await]
+    }
+
+    /// An empty etcd, where keys can be put while a server runs.
+    pub(super) async fn of_etcd() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), etcd: Some(Etcd::start().await.unwrap()) }
     }
 
     /// The one that any server makes for itself.
@@ -65,7 +69,7 @@ impl Place {
         self.folder.path()
     }
 
-    /// Puts these, while no server runs.
+    /// Puts these; in a folder, while no server runs.
     pub(super) async fn put(&self, keys: &Keys) {
         let storage = self.open().await;
         // One by one, as the servers that wrote them did: etcd bounds a request by its bytes.
