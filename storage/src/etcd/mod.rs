@@ -156,6 +156,9 @@ impl Drop for Worker {
     }
 }
 
+/// etcd's gRPC proxy does not say which cluster it is (`server/proxy/grpcproxy/watch_broadcast.go`, 3.6).
+const UNTOLD: u64 = 0;
+
 /// What a cluster says of itself.
 #[derive(Debug, Clone, Copy)]
 struct Head {
@@ -251,8 +254,10 @@ impl Etcd {
             core.spawn(|_| sleep(RETRY)).await?;
         };
         let back = options.recent_commits_max as u64;
-        // Nobody else can have set it.
-        let _ = core.cluster.set(head.cluster);
+        if head.cluster != UNTOLD {
+            // Nobody else can have set it.
+            let _ = core.cluster.set(head.cluster);
+        }
         core.start_at(Revision(head.revision.0.saturating_sub(back).max(1)));
         let (followed, runtime) = (Arc::downgrade(&core), handle.clone());
         handle.spawn(again_after_panics(RETRY, move || runtime.spawn(follow::follow(followed.clone()))));
@@ -331,7 +336,7 @@ impl Core {
     /// This is another cluster.
     fn check_cluster(&self, cluster: u64) -> Result<(), StorageError> {
         match self.cluster.get() {
-            Some(own) if *own != cluster => {
+            Some(own) if ![*own, UNTOLD].contains(&cluster) => {
                 Err(self.replace(&format!("cluster {cluster:x} answers instead of {own:x}")))
             }
             _ => Ok(()),

@@ -28,12 +28,23 @@ fn corpus() -> Option<PathBuf> {
     there.then_some(folder)
 }
 
-/// The documents of a file; null where one is no YAML.
-fn documents(file: &Path) -> Vec<Value> {
-    let text = format!("\n{}", std::fs::read_to_string(file).unwrap());
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    let parsed = |part: &str| serde_saphyr::from_str_with_options(part, options.clone()).unwrap_or_default();
-    text.split("\n---").map(parsed).collect()
+/// The documents of files; null where one is no YAML. Each file is parsed once: most are named by many samples.
+struct Documents {
+    folder: PathBuf,
+    parsed: BTreeMap<String, Vec<Value>>,
+}
+
+impl Documents {
+    fn of(&mut self, file: &str) -> &[Value] {
+        if !self.parsed.contains_key(file) {
+            let text = format!("\n{}", std::fs::read_to_string(self.folder.join(file)).unwrap());
+            let options = serde_saphyr::options! { legacy_octal_numbers: true };
+            let parsed =
+                |part: &str| serde_saphyr::from_str_with_options(part, options.clone()).unwrap_or_default();
+            self.parsed.insert(file.to_owned(), text.split("\n---").map(parsed).collect());
+        }
+        &self.parsed[file]
+    }
 }
 
 /// Registers the types of the corpus and creates samples of them.
@@ -44,12 +55,13 @@ async fn fill(client: &Client, corpus: &Path) {
         let project = row["file"].as_str().unwrap().split('/').next().unwrap_or_default();
         (full() || PROJECTS.contains(&project)) && row["schema_errors"] == json!([])
     };
+    let mut documents = Documents { folder: corpus.to_owned(), parsed: BTreeMap::new() };
     let mut registered = BTreeSet::new();
     let mut samples: BTreeMap<String, usize> = BTreeMap::new();
     for (n, row) in rows.iter().filter(of).enumerate() {
         let Some(crds) = row["crd"].as_str() else { continue };
         let mut plural = None;
-        for mut crd in documents(&corpus.join(crds)) {
+        for crd in documents.of(crds) {
             if crd["kind"] != "CustomResourceDefinition" || crd["apiVersion"] != "apiextensions.k8s.io/v1" {
                 continue;
             }
@@ -57,8 +69,12 @@ async fn fill(client: &Client, corpus: &Path) {
             if crd["spec"]["names"]["kind"] == row["kind"] {
                 plural = Some(crd["spec"].clone());
             }
+            if !registered.insert(name.clone()) {
+                continue;
+            }
+            let mut crd = crd.clone();
             crd["metadata"]["annotations"]["api-approved.kubernetes.io"] = json!("unapproved, a test");
-            if registered.insert(name.clone()) && client.post(CRDS, &crd).await.unwrap().status == 201 {
+            if client.post(CRDS, &crd).await.unwrap().status == 201 {
                 condition(client, &name, "Established", "True").await;
             }
         }
@@ -69,8 +85,8 @@ async fn fill(client: &Client, corpus: &Path) {
         }
         *count += 1;
         let at = usize::try_from(row["doc"].as_u64().unwrap_or_default()).unwrap();
-        let mut documents = documents(&corpus.join(row["file"].as_str().unwrap()));
-        let Some(sample) = documents.get_mut(at).filter(|sample| sample["kind"] == row["kind"]) else {
+        let there = documents.of(row["file"].as_str().unwrap()).get(at);
+        let Some(mut sample) = there.filter(|sample| sample["kind"] == row["kind"]).cloned() else {
             continue;
         };
         let namespace = if spec["scope"] == "Cluster" { "" } else { "/namespaces/default" };
@@ -81,7 +97,7 @@ async fn fill(client: &Client, corpus: &Path) {
         let (group_version, plural) =
             (row["apiVersion"].as_str().unwrap(), spec["names"]["plural"].as_str().unwrap());
         // What is not valid is not stored; others look at that.
-        client.post(&format!("/apis/{group_version}{namespace}/{plural}"), sample).await.unwrap();
+        client.post(&format!("/apis/{group_version}{namespace}/{plural}"), &sample).await.unwrap();
     }
 }
 
