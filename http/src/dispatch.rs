@@ -11,7 +11,6 @@ use futures::StreamExt as _;
 use kindom_actor_kit::Deadline;
 use kindom_api::{GroupResource, GroupVersionResource};
 use kindom_resource_actor::{Basis, ReadError, ResourceHandle, TypeSpec};
-use kindom_storage::Revision;
 use tokio::time::{Instant, timeout_at};
 
 use crate::authn::{Attributes, PeerIdentity, User, authorize};
@@ -55,12 +54,10 @@ impl Call<'_> {
         self.info.group_resource()
     }
 
-    /// The type as it is now, where it was looked up as a guess; and the revision at which that is so.
-    pub(crate) async fn look_up_again(&self) -> Result<(ResourceHandle, Revision), Failure> {
-        let as_of = fresh(self.state, self.info, self.deadline).await?;
-        let found = find(self.state, self.info).ok_or_else(|| nothing_there(self.state, self.info))?;
-        let (handle, _) = route(found, self.info)?;
-        Ok((handle, as_of))
+    /// The type as it is now, where it was looked up as a guess; and what that is known by.
+    pub(crate) async fn look_up_again(&self) -> Result<(Found, Basis), Failure> {
+        let (found, basis) = look_up_now(self.state, self.info, self.deadline).await?;
+        Ok((found.ok_or_else(|| nothing_there(self.state, self.info))?, basis))
     }
 
     pub(crate) fn read_failure(&self, error: ReadError) -> Failure {
@@ -200,7 +197,7 @@ async fn answer(
             let timeout = wanted.unwrap_or(REQUEST_TIMEOUT).min(REQUEST_TIMEOUT);
             let deadline = Deadline::after(timeout);
             let (found, basis) = look_up(state, info, deadline).await?;
-            let Some(found) = found else {
+            let Some((handle, spec)) = found else {
                 return match (nothing_there(state, info), &state.fallback) {
                     (RequestError::NotFound, Some(next)) => {
                         let body = body(request, deadline, payload).await?;
@@ -209,9 +206,20 @@ async fn answer(
                     (error, _) => Err(error.into()),
                 };
             };
-            let (handle, spec) = route(found, info)?;
             let call = Call { state, request, query, info, handle, spec, deadline, basis };
-            resource(&call, payload).await
+            match resource(&call, payload).await {
+                // By now its name may be another's, which has been written to.
+                Err(why)
+                    if matches!(info.verb, Verb::Get | Verb::List | Verb::Watch)
+                        && call.basis == Basis::Guess
+                        && why.is_of_a_type_gone() =>
+                {
+                    let ((handle, spec), basis) = call.look_up_again().await?;
+                    let call = Call { handle, spec, basis, ..call };
+                    told(&call, answer_read(&call).await)
+                }
+                answer => answer,
+            }
         }
     }
 }
@@ -225,11 +233,11 @@ fn authenticate(state: &State, request: &HttpRequest) -> Result<Arc<User>, Failu
     })
 }
 
-type Found = (ResourceHandle, Arc<TypeSpec>);
+pub(crate) type Found = (ResourceHandle, Arc<TypeSpec>);
 
-/// The type of a group, version and plural; none if nobody serves it. For a write also what that is known by: it is held
-/// to the registration that was in force when it came, not to one that another replica has replaced. Where asking for the
-/// present costs a round trip, a guess will do for a single object: the store commits nothing that does not hold.
+/// The type that a request is for, which it is routed to; none if nobody serves it. And what that is known by: a write is
+/// held to the registration that was in force when it came, not to one that another replica has replaced. Where asking
+/// for the present costs a round trip, a guess will do for a single object: the store commits nothing that does not hold.
 async fn look_up(
     state: &State,
     info: &ResourceRequest,
@@ -242,25 +250,27 @@ async fn look_up(
     };
     if may_guess
         && let Some(found) = find(state, info)
-        && (info.subresource.is_empty() || subresource_served(&found.1, info))
+        && let Ok(found) = route(found, info)
     {
         return Ok((Some(found), Basis::Guess));
     }
-    // A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
-    let as_of = fresh(state, info, deadline).await?;
-    Ok((find(state, info), Basis::AsOf(as_of)))
+    look_up_now(state, info, deadline).await
 }
 
-async fn fresh(state: &State, info: &ResourceRequest, deadline: Deadline) -> Result<Revision, Failure> {
+/// A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
+async fn look_up_now(
+    state: &State,
+    info: &ResourceRequest,
+    deadline: Deadline,
+) -> Result<(Option<Found>, Basis), Failure> {
     let as_of = state.registry.fresh(deadline).await;
-    as_of.map_err(|e| Failure::Read(e, info.group_resource()))
+    let as_of = as_of.map_err(|e| Failure::Read(e, info.group_resource()))?;
+    let found = find(state, info).map(|found| route(found, info)).transpose()?;
+    Ok((found, Basis::AsOf(as_of)))
 }
 
 /// Whether a path is one of the type's.
-fn route(
-    found: (ResourceHandle, Arc<TypeSpec>),
-    info: &ResourceRequest,
-) -> Result<(ResourceHandle, Arc<TypeSpec>), Failure> {
+fn route(found: Found, info: &ResourceRequest) -> Result<Found, Failure> {
     let namespaced = found.1.namespaced();
     let is_namespace = info.resource.group.is_empty() && info.resource.resource == "namespaces";
     let misplaced = if namespaced {
@@ -298,7 +308,7 @@ fn nothing_there(state: &State, info: &ResourceRequest) -> RequestError {
     if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }
 }
 
-fn find(state: &State, info: &ResourceRequest) -> Option<(ResourceHandle, Arc<TypeSpec>)> {
+fn find(state: &State, info: &ResourceRequest) -> Option<Found> {
     let handle = state.registry.routes().get(&info.resource.group, &info.resource.resource)?;
     let spec = handle.spec()?;
     spec.version(&info.resource.version).filter(|version| version.served)?;
@@ -311,7 +321,10 @@ fn subresource_served(spec: &TypeSpec, info: &ResourceRequest) -> bool {
 }
 
 async fn resource(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
-    let answer = verb(call, payload).await;
+    told(call, verb(call, payload).await)
+}
+
+fn told(call: &Call<'_>, answer: Result<HttpResponse, Failure>) -> Result<HttpResponse, Failure> {
     // Answers say it themselves.
     answer.map_err(|why| deprecated(why, &call.spec, call.info))
 }
@@ -344,19 +357,26 @@ async fn verb(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Fa
         return match info.verb {
             Verb::Update => scale::update(call, payload).await,
             Verb::Patch => scale::patch(call, payload).await,
-            _ => scale::get(call).await,
+            _ => answer_read(call).await,
         };
     }
     match info.verb {
-        Verb::Get => read::get(call).await,
-        Verb::List => read::list(call).await,
-        Verb::Watch => watch::watch(call).await,
         Verb::Create => write::create(call, payload).await,
         Verb::Update => write::update(call, payload).await,
         Verb::Patch => write::patch(call, payload).await,
         Verb::Delete => write::delete(call, payload).await,
         Verb::DeleteCollection => write::delete_collection(call, payload).await,
-        Verb::Proxy | Verb::Unknown => Err(info.method_not_supported().into()),
+        Verb::Get | Verb::List | Verb::Watch | Verb::Proxy | Verb::Unknown => answer_read(call).await,
+    }
+}
+
+async fn answer_read(call: &Call<'_>) -> Result<HttpResponse, Failure> {
+    match call.info.verb {
+        Verb::Get if call.subresource() == Some("scale") => scale::get(call).await,
+        Verb::Get => read::get(call).await,
+        Verb::List => read::list(call).await,
+        Verb::Watch => watch::watch(call).await,
+        _ => Err(call.info.method_not_supported().into()),
     }
 }
 

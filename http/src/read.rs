@@ -158,12 +158,11 @@ struct Corrupt<'a> {
     call: &'a Call<'a>,
     filter: &'a Filter,
     causes: Vec<Cause>,
-    more: usize,
 }
 
 impl<'a> Corrupt<'a> {
     fn new(call: &'a Call<'_>, filter: &'a Filter) -> Self {
-        Self { call, filter, causes: Vec::new(), more: 0 }
+        Self { call, filter, causes: Vec::new() }
     }
 
     /// Whether an object can be read and is selected.
@@ -175,7 +174,6 @@ impl<'a> Corrupt<'a> {
             return false;
         }
         if self.causes.len() == CORRUPT_MAX {
-            self.more += 1;
             return false;
         }
         let message = error.to_string();
@@ -192,7 +190,8 @@ impl<'a> Corrupt<'a> {
         if self.causes.len() > 1 {
             message = format!("{message} (and {} more)", self.causes.len() - 1);
         }
-        if self.more > 0 {
+        // Who has found that many looks no further.
+        if self.causes.len() == CORRUPT_MAX {
             let message = "too many errors, the list is truncated".to_owned();
             self.causes.push(Cause { reason: cause::TOO_MANY.into(), message, field: String::new() });
         }

@@ -57,6 +57,14 @@ impl Failure {
         }
     }
 
+    /// Whether a read found that its type has gone.
+    pub(crate) fn is_of_a_type_gone(&self) -> bool {
+        match self {
+            Self::Warned(failure, _) => failure.is_of_a_type_gone(),
+            failure => matches!(failure, Self::Read(ReadError::Gone, _)),
+        }
+    }
+
     pub(crate) fn answer(self) -> Answer {
         Answer::Status(match self {
             Self::Warned(failure, _) => return failure.answer(),

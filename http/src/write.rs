@@ -78,8 +78,8 @@ pub(crate) async fn settled(
         if settles(&guessed) {
             return guessed.map_err(|error| failed(call, error));
         }
-        let (handle, as_of) = call.look_up_again().await?;
-        options.basis = Basis::AsOf(as_of);
+        let ((handle, _), basis) = call.look_up_again().await?;
+        options.basis = basis;
         anew = Some(handle);
     }
     write(anew.as_ref().unwrap_or(&call.handle), &options).await.map_err(|error| failed(call, error))

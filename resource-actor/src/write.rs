@@ -543,10 +543,8 @@ impl ResourceHandle {
             Err(error @ (WriteError::TooLarge { .. } | WriteError::RequestTooLarge(_))) => {
                 Ok(Tried::TooLarge(error))
             }
-            Err(WriteError::Unknown) if !deleted => {
-                let found = self.proof(current.key(), is_later(current, &planned), options.deadline).await?;
-                Ok(done(planned, found.mod_revision, true))
-            }
+            // Also of an unknown outcome: the same bytes may be somebody else's, whose update this one would have
+            // been refused for.
             Err(error) => Err(error),
         }
     }
@@ -610,7 +608,13 @@ impl ResourceHandle {
                     self.after_lost_race(&rules, compare, options).await?
                 }
                 (Err(WriteError::Unknown), Some(marked)) => {
-                    let found = self.proof(&key, is_later(&current, marked), options.deadline).await?;
+                    // Who else has marked it has done the same.
+                    let proves = |found: &StoredObject| {
+                        preconditions.resource_version.is_none()
+                            && found.revision() > current.revision()
+                            && found.json() == &marked.json
+                    };
+                    let found = self.proof(&key, proves, options.deadline).await?;
                     return Ok(done(planned, found.mod_revision, true));
                 }
                 (Err(error), _) => return Err(error),
@@ -816,11 +820,6 @@ fn refuse_loss(current: &StoredObject) -> Result<(), WriteError> {
 fn check_size(planned: &Planned, options: &WriteOptions) -> Result<(), WriteError> {
     let (bytes, limit) = (planned.json.len(), options.object_bytes_max);
     if bytes > limit { Err(WriteError::TooLarge { bytes, limit }) } else { Ok(()) }
-}
-
-/// Whether what is found is exactly what was planned, written after what it was planned on.
-fn is_later<'a>(before: &'a StoredObject, planned: &'a Planned) -> impl Fn(&StoredObject) -> bool + 'a {
-    |found| found.revision() > before.revision() && found.json() == &planned.json
 }
 
 fn written(planned: Planned, revision: Revision, rules: &Rules) -> Written {

@@ -127,9 +127,7 @@ impl Store {
 async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxError> {
     let embedded = matches!(store, Store::Embedded(_));
     let Opened { storage, writes: store_writes, replaced } = store.open().await?;
-    if is_unfinished(&*storage).await? {
-        return Err("a restore into this store was begun and not finished: run it again".into());
-    }
+    refuse_unfinished(&*storage).await?;
     let entropy = Entropy::system()?;
     let supervisor = Supervisor::new(ActorTable::new(), entropy.fork());
     let deps = Arc::new(Deps {
@@ -153,6 +151,8 @@ async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxErro
     let _storage_version =
         migrator.then(|| StorageVersionHandle::start(&registry, &registrations)).transpose()?;
     make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
+    // Whoever begins to restore now finds that it is not empty; whoever had begun before that is found here.
+    refuse_unfinished(&*storage).await?;
     registry.fresh(Deadline::after(START)).await?;
     let holds = Holds::default();
     // The replicas on etcd agree on who compacts; the engine does that.
@@ -196,6 +196,13 @@ async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxErro
     served?;
     // Whoever watches over this process starts another one.
     replaced.map_or(Ok(()), |why| Err(format!("{why}; start again to serve what is there now").into()))
+}
+
+async fn refuse_unfinished(storage: &dyn Storage) -> Result<(), BoxError> {
+    match is_unfinished(storage).await? {
+        true => Err("a restore into this store was begun and not finished: run it again".into()),
+        false => Ok(()),
+    }
 }
 
 /// How many threads there are of each kind.

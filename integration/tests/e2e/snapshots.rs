@@ -174,6 +174,19 @@ async fn what_is_wrong_is_told_and_leaves_all_as_it_was() {
         assert!(!target.exists());
     }
 
+    // What can be read once only is no file to restore.
+    let pipe = ["restore", "/dev/stdin", "--data-dir", text(&target)];
+    refusal(&server, &pipe, "not a pipe").await;
+    assert!(!target.exists());
+
+    // Two that save to one name would mix.
+    let partial = std::fs::File::create(scratch.join("twice.snapshot.partial")).unwrap();
+    partial.lock().unwrap();
+    let twice = scratch.join("twice.snapshot");
+    refusal(&server, &["save", text(&twice)], "somebody else saves to it").await;
+    drop(partial);
+    told(&server, &["save", text(&twice)]).await;
+
     // A folder in use can neither be read nor written without its server, nor can one that has something.
     let used = server.data_dir();
     refusal(&server, &["save", text(&damaged), "--data-dir", text(&used)], "is in use").await;

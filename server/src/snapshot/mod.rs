@@ -11,9 +11,9 @@ mod fill;
 mod place;
 mod progress;
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{BufWriter, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -92,13 +92,9 @@ async fn save_store(place: &Place, file: &Path) -> Result<String, BoxError> {
 
 /// Writes a snapshot to a file, which is there when it is whole.
 async fn save(chunks: impl Stream<Item = Result<Bytes, BoxError>>, file: &Path) -> Result<String, BoxError> {
-    let mut name = file.file_name().ok_or("a snapshot needs a file name")?.to_owned();
-    name.push(".partial");
-    let temporary = Temporary(file.with_file_name(name));
-    let named = |error: std::io::Error| format!("{}: {error}", temporary.0.display());
-    // It holds all that clients may keep to themselves.
-    let created = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary.0);
-    let mut out = BufWriter::new(created.map_err(named)?);
+    let (temporary, out) = Temporary::create(file)?;
+    let named = |error: std::io::Error| format!("{}: {error}", temporary.path.display());
+    let mut out = BufWriter::new(out);
     let mut progress = Progress::new("saving", Unit::Bytes, None);
     pin_mut!(chunks);
     while let Some(chunk) = chunks.next().await {
@@ -110,8 +106,10 @@ async fn save(chunks: impl Stream<Item = Result<Bytes, BoxError>>, file: &Path) 
     out.get_ref().sync_all().map_err(named)?;
     drop(progress);
     // What is on the disk counts, and a server that broke off says so by not ending.
-    let (header, content) = check(&temporary.0).map_err(|error| format!("nothing was saved: {error}"))?;
-    fs::rename(&temporary.0, file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let (header, content) = check(&temporary.path).map_err(|error| format!("nothing was saved: {error}"))?;
+    fs::rename(&temporary.path, file).map_err(|error| format!("{}: {error}", file.display()))?;
+    temporary.keep();
+    drop(out);
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)
         .and_then(|folder| folder.sync_all())
@@ -119,13 +117,45 @@ async fn save(chunks: impl Stream<Item = Result<Bytes, BoxError>>, file: &Path) 
     Ok(format!("saved {}: {}", file.display(), describe(header.revision, &content)))
 }
 
-/// Removes the file when it is no longer needed; after it was renamed there is none.
-struct Temporary(PathBuf);
+/// A file in the making, beside the one that it is to be; it is removed unless it is kept.
+struct Temporary {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Temporary {
+    /// It is ours as long as the file is open: another save to the same name fails.
+    fn create(of: &Path) -> Result<(Self, File), BoxError> {
+        let mut name = of.file_name().ok_or("a snapshot needs a file name")?.to_owned();
+        name.push(".partial");
+        let path = of.with_file_name(name);
+        let named = |error: std::io::Error| format!("{}: {error}", path.display());
+        // It holds all that clients may keep to themselves, and so may one that an earlier save has left.
+        let mode = Permissions::from_mode(0o600);
+        let options = File::options().write(true).create(true).truncate(false).mode(mode.mode()).clone();
+        let file = options.open(&path).map_err(named)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(format!("{}: somebody else saves to it", path.display()).into());
+            }
+            Err(TryLockError::Error(error)) => return Err(named(error).into()),
+        }
+        file.set_permissions(mode).and_then(|()| file.set_len(0)).map_err(named)?;
+        Ok((Self { path, kept: false }, file))
+    }
+
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // It may have its name by now.
-        let _ = fs::remove_file(&self.0);
+        if !self.kept {
+            // Whoever saves next begins it anew.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -154,21 +184,27 @@ fn check(file: &Path) -> Result<(Header, Content), BoxError> {
 }
 
 async fn restore(file: &Path, place: &Place) -> Result<String, BoxError> {
+    let is_file = fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?.is_file();
+    if !is_file {
+        return Err(format!("{} is read twice, so it has to be a file, not a pipe", file.display()).into());
+    }
     let (_, content) = check(file)?;
     let mut target = Target::begin(place).await?;
     let input = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let mut progress = Progress::new("restoring", Unit::Bytes, input.metadata().ok().map(|data| data.len()));
     let mut reader = Reader::open(input)?;
     let revision = reader.header().revision;
-    let mut page = Vec::new();
+    let (mut page, mut begins) = (Vec::new(), reader.offset());
     loop {
         let next = reader.next_key()?;
-        page.extend(next.clone());
-        if next.is_none() || page.len() == place::PAGE {
+        let ends = next.is_none();
+        page.extend(next);
+        if ends || page.len() == place::PAGE || reader.offset() - begins >= place::PAGE_BYTES {
             target.add(std::mem::take(&mut page)).await?;
-            progress.set(reader.offset());
+            begins = reader.offset();
+            progress.set(begins);
         }
-        if next.is_none() {
+        if ends {
             break;
         }
     }

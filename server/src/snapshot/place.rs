@@ -16,6 +16,8 @@ use crate::{BoxError, etcd};
 
 /// So many keys are handed to a target at once.
 pub(super) const PAGE: usize = 64;
+/// Or keys and values of about so many bytes.
+pub(super) const PAGE_BYTES: u64 = 1 << 20;
 
 /// How long a cluster may take to answer for the first time.
 const CONNECT: Duration = Duration::from_secs(30);

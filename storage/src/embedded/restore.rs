@@ -113,9 +113,10 @@ impl EmbeddedRestore {
         file.write(reached).map_err(|error| unusable(file.path(), "write", &error))?;
         let Self { vfs, dir, temporary, lock, .. } = self;
         vfs.sync_dir(&temporary).map_err(|error| unusable(&temporary, "sync", &error))?;
-        drop(lock);
         check_empty(&*vfs, &dir)?;
         vfs.rename(&temporary, &dir).map_err(|error| unusable(&dir, "make", &error))?;
+        // Not before: another restore would empty what is about to get its name.
+        drop(lock);
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         vfs.sync_dir(parent).map_err(|error| unusable(parent, "sync", &error))

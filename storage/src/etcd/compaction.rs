@@ -111,7 +111,7 @@ mod tests {
         fn round(&mut self, rounds: &mut Rounds, now: u64) -> Round {
             let (request, revision) = (rounds.request(), Revision(now));
             let succeeded = request.compare[0].target == Target::Version(self.version);
-            let mut answer = TxnResponse { revision, succeeded, read: Vec::new() };
+            let mut answer = TxnResponse { cluster: 0, revision, succeeded, read: Vec::new() };
             if succeeded {
                 let Operation::Put(_, value) = &request.success[0] else { panic!("no put") };
                 *self = Self { version: self.version + 1, value: value.clone() };

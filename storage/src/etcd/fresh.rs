@@ -96,9 +96,12 @@ impl Core {
                 patience = (patience * 2).min(PATIENCE_MAX);
                 look = now + patience;
                 if !self.comes_by_itself(wanted) {
-                    if self.trusted.load(Ordering::Acquire) {
+                    let trusted = self.trusted.load(Ordering::Acquire);
+                    if trusted {
                         self.progress.notify_one();
-                    } else if !marked {
+                    }
+                    // etcd's gRPC proxy drops the question.
+                    if !marked && (!trusted || now >= start + DEAD) {
                         marked = matches!(timeout_at(dead, self.mark()).await, Ok(Ok(_)));
                     }
                 }

@@ -262,6 +262,9 @@ impl Etcd {
         let (followed, runtime) = (Arc::downgrade(&core), handle.clone());
         handle.spawn(again_after_panics(RETRY, move || runtime.spawn(follow::follow(followed.clone()))));
         while let Err(error) = store.fresh().await {
+            if let Some(why) = core.replaced.borrow().clone() {
+                return Err(why);
+            }
             waiting(&error);
         }
         if let Some(every) = options.compact_every {
@@ -321,10 +324,10 @@ impl Core {
     }
 
     /// # Errors
-    /// This answer cannot come from the cluster that `published` came from before it was asked.
+    /// An answer with this head cannot come from the cluster that `published` came from before it was asked.
     fn check_history(&self, head: Head, published: Revision) -> Result<(), StorageError> {
         self.check_cluster(head.cluster)?;
-        if head.revision < published {
+        if head.revision < published && head.revision != Revision::ZERO {
             return Err(
                 self.replace(&format!("its revision went back from {published} to {}", head.revision))
             );
@@ -363,12 +366,18 @@ impl Core {
             let request = prepared.request.clone();
             async move { rpc.txn(request).await }
         };
+        let published = self.hub.published();
         let answer = match self.clients.write(call).await {
             Ok(answer) => answer,
             Err(Trouble::TooLarge(reason)) => return Err(StorageError::RequestTooLarge { bytes, reason }),
             Err(trouble) => return Err(trouble.into_error(false)),
         };
         let revision = answer.revision;
+        if let Err(error) = self.check_history(Head { cluster: answer.cluster, revision }, published) {
+            // It was committed, or not, to what nobody here knows.
+            let reason = error.to_string();
+            return Err(StorageError::Unavailable { reason, applied: Applied::Unknown });
+        }
         if !answer.succeeded {
             return Ok(TxnOutcome::Failed { compare: prepared.first_failed(&answer.read), revision });
         }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Core;
 use super::space::StoredRange;
 use super::status::Trouble;
 use super::wire::{self, RangeResponse, Rpc, number};
+use super::{Core, Head};
 use crate::{KeyValue, RangeRequest, RangeResult, Revision, StorageError};
 use bytes::Bytes;
 
@@ -112,7 +112,11 @@ impl<'a> Reading<'a> {
             let request = request.clone();
             async move { rpc.range(request).await }
         };
-        self.core.clients.read(call).await
+        let published = self.core.hub.published();
+        let found = self.core.clients.read(call).await?;
+        let head = Head { cluster: found.cluster, revision: found.revision };
+        self.core.check_history(head, published).map_err(|error| Trouble::NotDone(error.to_string()))?;
+        Ok(found)
     }
 
     /// Keeps a page's keys, and fits the size of the next one to what they weigh; gives back the last stored key.

@@ -91,6 +91,8 @@ fn of(status: &Status) -> Trouble {
         // Said before anything is proposed: by the interceptor that the header `hasleader` asks for, and by raft.
         Code::Unavailable if says("no leader") => Trouble::NotDone(reason),
         _ if says("raft proposal dropped") => Trouble::NotDone(reason),
+        // Others are no learners, and this one is for a time only.
+        _ if says("not supported for learner") => Trouble::NotDone(reason),
         Code::InvalidArgument
         | Code::NotFound
         | Code::FailedPrecondition
@@ -155,6 +157,7 @@ mod tests {
             (Code::Unavailable, "etcdserver: server stopped", Applied::Unknown, true),
             (Code::Unavailable, "etcdserver: no leader", Applied::No, true),
             (Code::Unknown, "raft proposal dropped", Applied::No, true),
+            (Code::FailedPrecondition, "etcdserver: rpc not supported for learner", Applied::No, true),
             (Code::ResourceExhausted, "etcdserver: too many requests", Applied::No, true),
             (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", Applied::Unknown, false),
             (Code::PermissionDenied, "etcdserver: permission denied", Applied::No, false),

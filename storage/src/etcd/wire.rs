@@ -143,6 +143,7 @@ pub(super) struct TxnRequest {
 
 #[derive(Debug, Clone)]
 pub(super) struct TxnResponse {
+    pub(super) cluster: u64,
     pub(super) revision: Revision,
     pub(super) succeeded: bool,
     /// Where it failed: what the failure branch read.
@@ -241,7 +242,8 @@ impl Rpc {
         };
         let read =
             if succeeded { Vec::new() } else { answer.op_responses().into_iter().filter_map(read).collect() };
-        Ok(TxnResponse { revision: header(answer.header()), succeeded, read })
+        let (cluster, revision) = (cluster(answer.header()), header(answer.header()));
+        Ok(TxnResponse { cluster, revision, succeeded, read })
     }
 
     pub(super) async fn compact(&self, revision: i64) -> Result<(), Status> {
