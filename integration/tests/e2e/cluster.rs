@@ -5,12 +5,13 @@ use std::process::Stdio;
 use kindom_integration::history::History;
 use kindom_integration::{Client, Cluster, ClusterOptions, Proxy, Server, count, tools};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::watch;
 
 use crate::load::{self, Type, Watcher, Writer};
 use crate::names;
-use crate::support::{crd, register};
+use crate::support::{CRDS, crd, object, register, until_gone};
 
 const WRITERS: usize = 6;
 
@@ -46,6 +47,62 @@ async fn replicas_that_share_certificates_share_their_clients() {
     };
     assert_eq!(but_for_the_address(0), but_for_the_address(1));
     assert_eq!(but_for_the_address(0), but_for_the_address(2));
+}
+
+/// A replica that lags knows a type that is another by now, of another scope. Requests that come then find the new one, and
+/// what was written to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_type_registered_anew_is_found_by_a_replica_that_lags() {
+    const PAWNS: &str = "/apis/anew.example.com/v1/pawns";
+    const SCOPED: &str = "/apis/anew.example.com/v1/namespaces/default/pawns";
+    let pawn = |name: &str| object("anew.example.com", "Pawn", name, json!({}));
+    let cluster = ClusterOptions::default().nodes(1).start().await.unwrap();
+    let (here, late) = (cluster.client(0, true).unwrap(), cluster.client(2, true).unwrap());
+    for scope in ["Cluster", "Namespaced"] {
+        let before = if scope == "Cluster" { "Namespaced" } else { "Cluster" };
+        let path = |scope| if scope == "Cluster" { PAWNS } else { SCOPED };
+        register(&here, &crd("anew.example.com", "pawns", "Pawn", before)).await;
+        late.post(path(before), &pawn("old")).await.unwrap().expect_status(201).unwrap();
+        cluster.links(2).iter().for_each(Proxy::stall);
+        here.delete(&format!("{CRDS}/pawns.anew.example.com")).await.unwrap().expect_status(200).unwrap();
+        until_gone(&here, CRDS, "pawns.anew.example.com").await;
+        register(&here, &crd("anew.example.com", "pawns", "Pawn", scope)).await;
+        here.post(path(scope), &pawn("new")).await.unwrap().expect_status(201).unwrap();
+
+        let asked: Vec<_> = (0..16)
+            .map(|i| {
+                let (late, collection) = (late.clone(), path(scope).to_owned());
+                tokio::spawn(async move {
+                    match i % 4 {
+                        0 => late.get(&format!("{collection}/new")).await,
+                        1 => late.get(&collection).await,
+                        2 => late.post(&collection, &pawn(&format!("late-{i}"))).await,
+                        _ => {
+                            late.merge_patch(&format!("{collection}/new"), &json!({"spec": {"note": "late"}}))
+                                .await
+                        }
+                    }
+                    .unwrap()
+                })
+            })
+            .collect();
+        // They have come, and wait for etcd.
+        tokio::task::yield_now().await;
+        cluster.links(2).iter().for_each(Proxy::go_on);
+        for asked in asked {
+            let answer = asked.await.unwrap();
+            assert!(
+                matches!(answer.status, 200 | 201),
+                "{} {} {}",
+                answer.what,
+                answer.status,
+                answer.text()
+            );
+            assert!(!answer.text().contains("\"old\""), "{}", answer.text());
+        }
+        here.delete(&format!("{CRDS}/pawns.anew.example.com")).await.unwrap().expect_status(200).unwrap();
+        until_gone(&here, CRDS, "pawns.anew.example.com").await;
+    }
 }
 
 /// What `./run cluster` runs: one address for all of it, and nothing is left of it when it ends.
