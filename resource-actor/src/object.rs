@@ -86,6 +86,9 @@ struct Metadata<'a> {
     labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
     #[serde(rename = "deletionTimestamp", default)]
     deletion_timestamp: Option<serde::de::IgnoredAny>,
+    /// Nobody stores it but by hand: it would be served twice.
+    #[serde(rename = "resourceVersion", default)]
+    resource_version: Option<serde::de::IgnoredAny>,
 }
 
 impl StoredObject {
@@ -147,6 +150,9 @@ impl StoredObject {
                 return Err("it is no JSON object".to_owned());
             }
             meta::repair_metadata(&mut tree)?;
+            if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.remove("resourceVersion");
+            }
             Ok(tree)
         });
         match repaired {
@@ -294,6 +300,9 @@ impl Facts {
     fn read(json: &[u8]) -> Option<Self> {
         // One walk: with managedFields, metadata is often the larger part.
         let Document { api_version, metadata } = serde_json::from_slice(json).ok()?;
+        if metadata.resource_version.is_some() {
+            return None;
+        }
         // The slices borrow from `json`, so the distance between their starts is an offset into it.
         let offset = |part: &str| (part.as_ptr() as usize).wrapping_sub(json.as_ptr() as usize);
         // Our own bytes have sorted keys and no white space, and "resourceVersion" sorts right before "uid". In others'
@@ -372,6 +381,16 @@ mod tests {
             assert!(!object.json().contains(&b'\n') && !object.json().contains(&b'\r'));
             assert_eq!((object.uid(), object.api_version()), ("u", Some("g/v1")));
         }
+    }
+
+    #[test]
+    fn a_revision_that_was_stored_is_not_the_one_that_is_served() {
+        let object =
+            read(br#"{"apiVersion":"g/v1","metadata":{"name":"a","resourceVersion":"1","uid":"u"}}"#);
+        let mut out = Vec::new();
+        assert!(object.write_served(&mut out));
+        let served = r#"{"apiVersion":"g/v1","metadata":{"name":"a","resourceVersion":"7","uid":"u"}}"#;
+        assert_eq!(String::from_utf8(out).unwrap(), served);
     }
 
     #[test]

@@ -163,6 +163,8 @@ impl Core {
             self.inside.fetch_max(commit.revision.0, Ordering::AcqRel);
             // Under the publisher's lock, so that who subscribes finds in the ring what was published before.
             let mut publisher = self.hub.publish();
+            // Nobody is there any more to whom it could be told that it is published.
+            self.hub.check_open().map_err(|_| Ended::Closed)?;
             self.ring.lock().push(Arc::clone(&commit));
             let keys = commit.events.iter().map(|event| &event.key);
             publisher.commit(commit.revision, keys, || Ok(commit.events.clone()));
