@@ -4,6 +4,7 @@ use std::process::Stdio;
 
 use kindom_integration::history::History;
 use kindom_integration::{Client, Cluster, ClusterOptions, Proxy, Server, count, tools};
+use kindom_storage::{Area, EtcdOptions, Storage as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::load::{self, Type, Watcher, Writer};
 use crate::names;
-use crate::support::{CRDS, crd, object, register, until_gone};
+use crate::support::{CRDS, crd, names as names_of, object, register, revision, until_gone};
 
 const WRITERS: usize = 6;
 
@@ -103,6 +104,43 @@ async fn a_type_registered_anew_is_found_by_a_replica_that_lags() {
         here.delete(&format!("{CRDS}/pawns.anew.example.com")).await.unwrap().expect_status(200).unwrap();
         until_gone(&here, CRDS, "pawns.anew.example.com").await;
     }
+}
+
+/// What happened while a replica was away is compacted when it comes back: its watches cannot know all of that, and say so. It
+/// goes on itself, with what is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_has_missed_history_says_so_and_goes_on() {
+    const PAWNS: &str = "/apis/missed.example.com/v1/namespaces/default/pawns";
+    let pawn = |name: &str| object("missed.example.com", "Pawn", name, json!({}));
+    let mut cluster = ClusterOptions::default().nodes(1).start().await.unwrap();
+    let (here, late) = (cluster.client(0, true).unwrap(), cluster.client(2, true).unwrap());
+    register(&here, &crd("missed.example.com", "pawns", "Pawn", "Namespaced")).await;
+    let first = here.post(PAWNS, &pawn("first")).await.unwrap().expect_status(201).unwrap().json();
+    late.get(&format!("{PAWNS}/first")).await.unwrap().expect_status(200).unwrap();
+    let mut watch =
+        late.watch(&format!("{PAWNS}?watch=true&resourceVersion={}", revision(&first))).await.unwrap();
+
+    cluster.links(2).iter().for_each(Proxy::refuse);
+    for name in ["second", "third"] {
+        here.post(PAWNS, &pawn(name)).await.unwrap().expect_status(201).unwrap();
+    }
+    here.delete(&format!("{PAWNS}/second")).await.unwrap().expect_status(200).unwrap();
+    let options =
+        EtcdOptions::new(cluster.etcd().endpoints(), vec![Area::same("/nothing/")], "/nothing/mark");
+    let direct = kindom_storage::Etcd::open(options, |_| ()).await.unwrap();
+    let now = direct.fresh().await.unwrap();
+    direct.compact(now).await.unwrap();
+    cluster.links(2).iter().for_each(Proxy::go_on);
+
+    let error = watch.event().await.unwrap();
+    assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)), "{error}");
+    assert_eq!(error["object"]["reason"], "Expired");
+    let list = late.get(PAWNS).await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!(names_of(&list), ["first", "third"]);
+    let mut watch =
+        late.watch(&format!("{PAWNS}?watch=true&resourceVersion={}", revision(&list))).await.unwrap();
+    late.post(PAWNS, &pawn("fourth")).await.unwrap().expect_status(201).unwrap();
+    assert_eq!(watch.event().await.unwrap()["object"]["metadata"]["name"], "fourth");
 }
 
 /// What `./run cluster` runs: one address for all of it, and nothing is left of it when it ends.
