@@ -1,6 +1,6 @@
 //! The certificates that a server makes for itself on its first start.
 //!
-//! `DATA_DIR/pki` holds three pairs, each `NAME.crt` and `NAME.key` (PEM, ECDSA P-256): the authority
+//! `DATA_DIR/pki` holds three pairs, each `NAME.crt` and `NAME.key` (PEM, ECDSA P-256, keys as SEC 1): the authority
 //! `ca`, the serving certificate `apiserver` and the administrator's client certificate `admin` (user
 //! `kubernetes-admin`, group `system:masters`, as kubeadm has it).
 //!
@@ -13,6 +13,8 @@
 //!
 //! Several servers may share a directory (`--cert-dir`): who looks or writes here holds a lock on it, so the first one makes
 //! what all serve with and trust.
+
+mod sec1;
 
 use std::{
     collections::BTreeSet,
@@ -223,10 +225,12 @@ impl Pair {
             }
             _ => PkiError::Read { file: key_file.clone(), error },
         })?;
-        let key = KeyPair::from_pem(&key_pem).map_err(|error| unusable(&key_file, error))?;
+        let key = sec1::from_pem(&key_pem).map_err(|error| unusable(&key_file, error))?;
         if key.subject_public_key_info() != parsed.public_key().raw {
             return Err(unusable(&key_file, format!("it is not the key of {name}.crt")));
         }
+        // A folder of before may hold it as PKCS #8, which not every client reads.
+        let key_pem = sec1::to_pem(&key);
         Ok(Some(Self { certificate, certificate_pem, key, key_pem }))
     }
 
@@ -237,7 +241,7 @@ impl Pair {
     ) -> Result<Self, PkiError> {
         let key = KeyPair::generate()?;
         let certificate = sign(&key)?;
-        let (certificate_pem, key_pem) = (certificate.pem(), key.serialize_pem());
+        let (certificate_pem, key_pem) = (certificate.pem(), sec1::to_pem(&key));
         let (certificate_file, key_file) = files(dir, name);
         match fs::remove_file(&certificate_file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -491,6 +495,28 @@ mod tests {
         let pki = load(&dir).unwrap();
         assert_eq!(changed(&first, &dir), [""; 0]);
         assert!(serves(&pki, "localhost"));
+    }
+
+    /// fabric8's client reads keys on elliptic curves as SEC 1 alone.
+    #[test]
+    fn keys_are_written_as_sec1_and_those_of_older_folders_are_read() {
+        let dir = TempDir::new().unwrap();
+        let made = load(&dir).unwrap();
+        for file in FILES.iter().filter(|file| file.ends_with(".key")) {
+            let path = dir.path().join("pki").join(file);
+            let sec1 = fs::read_to_string(&path).unwrap();
+            assert!(sec1.starts_with("-----BEGIN EC PRIVATE KEY-----\n"), "{file}");
+            // As every folder was written before.
+            fs::write(&path, sec1::from_pem(&sec1).unwrap().serialize_pem()).unwrap();
+        }
+        let older = contents(&dir);
+        let read = load(&dir).unwrap();
+        assert_eq!(changed(&older, &dir), [""; 0]);
+        assert_eq!(read.admin.certificate, made.admin.certificate);
+        let config = dir.path().join("config");
+        read.write_kubeconfig(&config, "https://127.0.0.1:6443").unwrap();
+        let key = BASE64.encode(&made.admin.key_pem);
+        assert!(fs::read_to_string(&config).unwrap().contains(&key), "the kubeconfig's key is SEC 1");
     }
 
     #[test]
