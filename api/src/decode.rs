@@ -421,7 +421,7 @@ impl State {
             out.push(self.any(item, value)?);
             self.path.truncate(length);
         }
-        Ok(Value::Array(out))
+        Ok(Value::Array(out.into()))
     }
 
     fn map(&mut self, of: &Shape, map: &Map) -> Result<Value, DecodeError> {

@@ -18,5 +18,5 @@ pub mod scale;
 pub mod selector;
 pub mod status;
 
-pub use json::{Map, Value};
+pub use json::{List, Map, Value};
 pub use names::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource};

@@ -387,7 +387,7 @@ fn json_of(bytes: &[u8], unlisted: &mut Unlisted) -> Result<Option<Value>, Proto
 }
 
 fn push(map: &mut Map, name: &str, item: Value) {
-    if let Some(items) = map.entry_or_insert_with(name, || Value::Array(Vec::new())).as_array_mut() {
+    if let Some(items) = map.entry_or_insert_with(name, || Value::Array(Vec::new().into())).as_array_mut() {
         items.push(item);
     }
 }

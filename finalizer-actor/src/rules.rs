@@ -263,7 +263,7 @@ pub(crate) fn set_conditions(object: &mut Value, content: &Content, now: &str) -
     let Some(root) = object.as_object_mut() else { return false };
     let status = root.entry_or_insert_with("status", || Map::new().into());
     let Some(status) = status.as_object_mut() else { return false };
-    let list = status.entry_or_insert_with("conditions", || Value::Array(Vec::new()));
+    let list = status.entry_or_insert_with("conditions", || Value::Array(Vec::new().into()));
     let Some(list) = list.as_array_mut() else { return false };
     let mut changed = false;
     for (kind, (state, reason, message)) in conditions {

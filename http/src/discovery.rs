@@ -104,7 +104,7 @@ impl Group {
         let mut map = Map::new();
         map.insert("name", self.name.as_str());
         map.insert("preferredVersion", versions.first().cloned().unwrap_or_default());
-        map.insert("versions", Value::Array(versions));
+        map.insert("versions", Value::Array(versions.into()));
         map
     }
 }
@@ -163,7 +163,7 @@ pub fn api_resource_list(group: &str, version: &Version) -> Value {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": api_version(group, &version.name),
-        "resources": Value::Array(resources),
+        "resources": Value::Array(resources.into()),
     }
 }
 

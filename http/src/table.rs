@@ -159,7 +159,7 @@ impl IncludeObject {
 #[must_use]
 pub fn row(cells: Vec<Value>, object: &Value, include: IncludeObject, version: MetaVersion) -> Value {
     let mut map = Map::new();
-    map.insert("cells", Value::Array(cells));
+    map.insert("cells", Value::Array(cells.into()));
     match include {
         IncludeObject::None => {
             // Upstream's field is a raw object that is not left out when it is empty.
@@ -186,7 +186,7 @@ pub fn table(version: MetaVersion, meta: &ListMeta, columns: &[Column], rows: Ve
             [] => Value::Null,
             columns => Value::Array(columns.iter().map(Column::to_value).collect()),
         },
-        "rows": Value::Array(rows),
+        "rows": Value::Array(rows.into()),
     }
 }
 
@@ -208,7 +208,7 @@ pub fn metadata_list(version: MetaVersion, meta: &ListMeta, items: Vec<Value>) -
         "kind": "PartialObjectMetadataList",
         "apiVersion": version.api_version(),
         "metadata": meta.to_value(),
-        "items": Value::Array(items),
+        "items": Value::Array(items.into()),
     }
 }
 

@@ -224,7 +224,7 @@ impl Entries {
             }
         };
         let entries: Vec<Value> = self.0.into_iter().map(write).collect();
-        (!entries.is_empty()).then_some(Value::Array(entries))
+        (!entries.is_empty()).then_some(Value::Array(entries.into()))
     }
 }
 

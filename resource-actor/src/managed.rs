@@ -141,7 +141,7 @@ pub fn keep_reset<T, E>(object: &mut Value, decode: impl FnOnce(&mut Value) -> R
     let resets = said.is_some_and(<[Value]>::is_empty);
     let decoded = decode(object)?;
     if resets {
-        metadata_mut(object).insert("managedFields", Value::Array(Vec::new()));
+        metadata_mut(object).insert("managedFields", Value::Array(Vec::new().into()));
     }
     Ok(decoded)
 }

@@ -431,7 +431,7 @@ mod tests {
         ];
         leaf.prop_recursive(3, 12, 3, |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
                 prop::collection::btree_map("(spec|status|replicas|selector|x)", inner, 0..4)
                     .prop_map(|map| Value::Object(map.into_iter().collect())),
             ]

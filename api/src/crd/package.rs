@@ -216,7 +216,7 @@ macro_rules! shapes_of_package {
                 Value::Array(items) if !items.is_empty() => {
                     let schemas: Result<Vec<Value>, DecodeError> =
                         items.iter().map(|item| Ok(JSON_SCHEMA_PROPS.decode(item)?.value)).collect();
-                    Ok(Value::Array(schemas?))
+                    Ok(Value::Array(schemas?.into()))
                 }
                 _ => Ok(Value::Null),
             }

@@ -125,7 +125,7 @@ impl Walk {
             out.push(self.convert(item, value)?);
             self.path.truncate(length);
         }
-        Ok(Value::Array(out))
+        Ok(Value::Array(out.into()))
     }
 
     fn fields(&mut self, of: &Struct, map: &Map) -> Result<Value, DecodeError> {

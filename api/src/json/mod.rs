@@ -4,18 +4,28 @@
 //! other numbers are floats (`sigs.k8s.io/json`), the last of several equal keys wins, and output has its keys sorted
 //! and its numbers printed as Go prints them.
 
+mod deep;
 mod number;
 mod parse;
 mod typed;
 mod write;
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
-pub use parse::{MAX_DEPTH, ParseError, duplicate_fields, parse, parse_telling};
+pub use parse::{MAX_DEPTH, OWN_DEPTH_MAX, ParseError, duplicate_fields, parse, parse_own, parse_telling};
 pub use typed::{TypeError, from_value, to_value};
 
+/// A tree nests more than so many levels of maps and lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("exceeded max depth: maps and lists nest deeper than {0} levels")]
+pub struct TooDeep(pub usize);
+
 /// A JSON value.
-#[derive(Debug, Clone, PartialEq, Default)]
+///
+/// Dropping, cloning, comparing, printing and measuring take no more stack for a deep tree than for a flat one. Other
+/// walks are recursive: who makes a tree deeper than what was parsed checks [`Value::nests_within`] first.
+#[derive(Default)]
 pub enum Value {
     /// `null`
     #[default]
@@ -29,7 +39,7 @@ pub enum Value {
     /// A string.
     String(String),
     /// A list.
-    Array(Vec<Value>),
+    Array(List),
     /// A map.
     Object(Map),
 }
@@ -117,9 +127,48 @@ impl Value {
         out
     }
 
+    /// Compact JSON, keys sorted, of a tree that nests at most so many levels.
+    ///
+    /// # Errors
+    /// [`TooDeep`]
+    pub fn to_vec_within(&self, depth_max: usize) -> Result<Vec<u8>, TooDeep> {
+        let mut out = Vec::with_capacity(256);
+        write::compact(self, depth_max, &mut out)?;
+        Ok(out)
+    }
+
+    /// JSON for people, indented by two blanks as Go's `json.Indent` does it, keys sorted.
+    #[must_use]
+    pub fn to_vec_indented(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256);
+        let written = write::tree(self, usize::MAX, write::Style::Indented, &mut out);
+        debug_assert_eq!(written, Ok(()), "no tree nests so deep");
+        out
+    }
+
     /// Appends compact JSON, keys sorted.
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        write::value(self, out);
+        let written = write::compact(self, usize::MAX, out);
+        debug_assert_eq!(written, Ok(()), "no tree nests so deep");
+    }
+
+    /// `true` if maps and lists nest at most so many levels; a scalar nests none.
+    #[must_use]
+    pub fn nests_within(&self, levels_max: usize) -> bool {
+        deep::nests_within(self, levels_max, &mut 0)
+    }
+
+    /// As [`Value::nests_within`]; adds to `looked_at` the number of values that it took to find out.
+    #[must_use]
+    pub fn nests_within_counting(&self, levels_max: usize, looked_at: &mut usize) -> bool {
+        deep::nests_within(self, levels_max, looked_at)
+    }
+}
+
+/// Compact JSON, as its printed form: a derived one would recurse.
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -170,6 +219,11 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
         Self::Array(items.into_iter().map(Into::into).collect())
     }
 }
+impl From<List> for Value {
+    fn from(items: List) -> Self {
+        Self::Array(items)
+    }
+}
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(item: Option<T>) -> Self {
         item.map_or(Self::Null, Into::into)
@@ -178,8 +232,73 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 
 /// A map with its keys sorted, bytewise as Go sorts them. Objects are small: a sorted list is compact, and as fast to
 /// search as a tree.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Default)]
 pub struct Map(Vec<(Key, Value)>);
+
+/// A list: a `Vec` of values that may be dropped however deep they nest.
+#[derive(Default)]
+pub struct List(Vec<Value>);
+
+impl fmt::Debug for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.0).finish()
+    }
+}
+
+impl Deref for List {
+    type Target = Vec<Value>;
+    fn deref(&self) -> &Vec<Value> {
+        &self.0
+    }
+}
+
+impl DerefMut for List {
+    fn deref_mut(&mut self) -> &mut Vec<Value> {
+        &mut self.0
+    }
+}
+
+impl From<Vec<Value>> for List {
+    fn from(items: Vec<Value>) -> Self {
+        Self(items)
+    }
+}
+
+impl FromIterator<Value> for List {
+    fn from_iter<I: IntoIterator<Item = Value>>(items: I) -> Self {
+        Self(items.into_iter().collect())
+    }
+}
+
+impl IntoIterator for List {
+    type Item = Value;
+    type IntoIter = std::vec::IntoIter<Value>;
+    fn into_iter(mut self) -> Self::IntoIter {
+        std::mem::take(&mut self.0).into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a List {
+    type Item = &'a Value;
+    type IntoIter = std::slice::Iter<'a, Value>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut List {
+    type Item = &'a mut Value;
+    type IntoIter = std::slice::IterMut<'a, Value>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter_mut()
+    }
+}
 
 /// A key of a map. One of up to 23 bytes, as most are, stands in the map itself, without memory of its own.
 pub type Key = smol_str::SmolStr;
@@ -320,8 +439,8 @@ impl Map {
 impl IntoIterator for Map {
     type Item = (Key, Value);
     type IntoIter = std::vec::IntoIter<(Key, Value)>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+    fn into_iter(mut self) -> Self::IntoIter {
+        std::mem::take(&mut self.0).into_iter()
     }
 }
 

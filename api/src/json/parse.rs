@@ -8,9 +8,13 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{Key, Map, Value};
 
-/// How deeply maps and lists may nest. Go allows 10,000; the walks over a tree are recursive here, and real objects and
-/// schemas stay far below this.
+/// How deeply maps and lists may nest in what a client sends and in what is stored. Go allows 10,000; the walks over a
+/// tree are recursive here, and real objects and schemas stay far below this.
 pub const MAX_DEPTH: usize = 256;
+
+/// How deeply they may nest in what this server wrote: an object within a list, a table or an event; one that an older
+/// build stored with managedFields deeper than [`MAX_DEPTH`].
+pub const OWN_DEPTH_MAX: usize = MAX_DEPTH + 32;
 
 /// How many duplicates are named; more say nothing new (`sigs.k8s.io/json` stops there too).
 const DUPLICATES_MAX: usize = 100;
@@ -28,6 +32,15 @@ pub fn parse(bytes: &[u8]) -> Result<Value, ParseError> {
     parse_telling(bytes).map(|(value, _)| value)
 }
 
+/// Parses what this server wrote: as [`parse`], but up to [`OWN_DEPTH_MAX`] levels.
+///
+/// # Errors
+/// As for [`parse`].
+pub fn parse_own(bytes: &[u8]) -> Result<Value, ParseError> {
+    let twice = Cell::new(false);
+    run(bytes, Node { levels: OWN_DEPTH_MAX, twice: &twice, duplicates: None, path: &Trail::Root })
+}
+
 /// As [`parse`]; also whether a key stands more than once in any of the maps. To ask costs nothing, while
 /// [`duplicate_fields`] reads everything again.
 ///
@@ -35,7 +48,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, ParseError> {
 /// As for [`parse`].
 pub fn parse_telling(bytes: &[u8]) -> Result<(Value, bool), ParseError> {
     let twice = Cell::new(false);
-    let value = run(bytes, Node { depth: 0, twice: &twice, duplicates: None, path: &Trail::Root })?;
+    let value = run(bytes, Node { levels: MAX_DEPTH, twice: &twice, duplicates: None, path: &Trail::Root })?;
     Ok((value, twice.get()))
 }
 
@@ -46,7 +59,7 @@ pub fn parse_telling(bytes: &[u8]) -> Result<(Value, bool), ParseError> {
 /// As for [`parse`].
 pub fn duplicate_fields(bytes: &[u8]) -> Result<Vec<String>, ParseError> {
     let (found, twice) = (RefCell::new(Vec::new()), Cell::new(false));
-    run(bytes, Node { depth: 0, twice: &twice, duplicates: Some(&found), path: &Trail::Root })?;
+    run(bytes, Node { levels: MAX_DEPTH, twice: &twice, duplicates: Some(&found), path: &Trail::Root })?;
     Ok(found.into_inner())
 }
 
@@ -96,12 +109,14 @@ fn read(text: &str, node: Node<'_>) -> Result<Value, ParseError> {
 
 /// The tree that any input gives.
 pub(super) fn any<'de, D: Deserializer<'de>>(input: D) -> Result<Value, D::Error> {
-    Node { depth: 0, twice: &Cell::new(false), duplicates: None, path: &Trail::Root }.deserialize(input)
+    Node { levels: MAX_DEPTH, twice: &Cell::new(false), duplicates: None, path: &Trail::Root }
+        .deserialize(input)
 }
 
 #[derive(Clone, Copy)]
 struct Node<'a> {
-    depth: usize,
+    /// How many more levels of maps and lists there may be.
+    levels: usize,
     /// Set where a key stands more than once.
     twice: &'a Cell<bool>,
     /// Where to note duplicates; `path` is kept up only if this is set.
@@ -165,19 +180,19 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let depth = self.deeper()?;
+        let levels = self.deeper()?;
         let mut items = Vec::new();
         loop {
             let path = Trail::Index(self.path, items.len());
-            match seq.next_element_seed(Node { depth, path: &path, ..self })? {
+            match seq.next_element_seed(Node { levels, path: &path, ..self })? {
                 Some(item) => items.push(item),
-                None => return Ok(Value::Array(items)),
+                None => return Ok(Value::Array(items.into())),
             }
         }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let depth = self.deeper()?;
+        let levels = self.deeper()?;
         let mut entries: Vec<(Key, Value)> = Vec::new();
         // Whether a key stands there more than once already.
         let mut seen: HashMap<Key, bool> = HashMap::new();
@@ -198,7 +213,7 @@ impl<'de> Visitor<'de> for Node<'_> {
                     }
                 }
             }
-            let value = map.next_value_seed(Node { depth, path: &path, ..self })?;
+            let value = map.next_value_seed(Node { levels, path: &path, ..self })?;
             entries.push((key, value));
         }
         let read = entries.len();
@@ -212,7 +227,7 @@ impl<'de> Visitor<'de> for Node<'_> {
 
 impl Node<'_> {
     fn deeper<E: serde::de::Error>(&self) -> Result<usize, E> {
-        if self.depth >= MAX_DEPTH { Err(E::custom("exceeded max depth")) } else { Ok(self.depth + 1) }
+        self.levels.checked_sub(1).ok_or_else(|| E::custom("exceeded max depth"))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
-use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
+use serde::ser::{Error as _, Serialize, Serializer};
 
-use super::Value;
+use super::{TooDeep, Value};
 
 /// Why a tree does not fit a type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,14 +25,18 @@ pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, TypeError> {
     T::deserialize(value)
 }
 
+/// How deep a tree may be to be serialized with serde, which recurses. Deeper than what any parser here lets through.
+const SERIALIZED_DEPTH_MAX: usize = 1_000;
+
 /// The tree of a typed value. For cold paths: it goes through JSON text.
 ///
 /// # Panics
-/// Never for types whose `Serialize` cannot fail, which all wire types are.
+/// Never for types whose `Serialize` cannot fail, which all wire types are as long as no tree in them is deeper than a
+/// parsed one.
 #[must_use]
 pub fn to_value<T: Serialize>(typed: &T) -> Value {
     let bytes = serde_json::to_vec(typed).expect("invariant: wire types serialize");
-    super::parse(&bytes).expect("invariant: serialized JSON parses")
+    super::parse_own(&bytes).expect("invariant: serialized JSON parses")
 }
 
 impl<'de> Deserializer<'de> for &'de Value {
@@ -74,9 +78,14 @@ impl<'de> Deserializer<'de> for &'de Value {
         }
     }
 
+    /// What a type has no field for is not walked through, however deep it is.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TypeError> {
+        visitor.visit_unit()
+    }
+
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier ignored_any
+        tuple_struct map struct identifier
     }
 }
 
@@ -95,25 +104,35 @@ impl<'de> serde::Deserialize<'de> for Value {
 
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        match self {
+        At { value: self, levels: SERIALIZED_DEPTH_MAX }.serialize(out)
+    }
+}
+
+/// A value, and how many levels of maps and lists it may nest.
+struct At<'a> {
+    value: &'a Value,
+    levels: usize,
+}
+
+impl Serialize for At<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let deeper = || {
+            let deep = || S::Error::custom(TooDeep(SERIALIZED_DEPTH_MAX));
+            self.levels.checked_sub(1).ok_or_else(deep)
+        };
+        match self.value {
             Value::Null => out.serialize_unit(),
             Value::Bool(b) => out.serialize_bool(*b),
             Value::Int(n) => out.serialize_i64(*n),
             Value::Float(x) => out.serialize_f64(*x),
             Value::String(s) => out.serialize_str(s),
             Value::Array(items) => {
-                let mut seq = out.serialize_seq(Some(items.len()))?;
-                for item in items {
-                    seq.serialize_element(item)?;
-                }
-                seq.end()
+                let levels = deeper()?;
+                out.collect_seq(items.iter().map(|value| At { value, levels }))
             }
             Value::Object(map) => {
-                let mut entries = out.serialize_map(Some(map.len()))?;
-                for (key, value) in map.iter() {
-                    entries.serialize_entry(key, value)?;
-                }
-                entries.end()
+                let levels = deeper()?;
+                out.collect_map(map.iter().map(|(key, value)| (key, At { value, levels })))
             }
         }
     }

@@ -1,10 +1,121 @@
-//! Compact output.
+//! Output, on a small stack however deep the tree is.
 
-use super::Value;
+use std::slice;
+
 use super::number::write_float;
+use super::{Key, TooDeep, Value};
 
-pub(super) fn value(v: &Value, out: &mut Vec<u8>) {
-    match v {
+/// How a tree is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Without blanks.
+    Compact,
+    /// A line for each item and entry, indented by two blanks a level.
+    Indented,
+}
+
+/// What is left to write of a map or list.
+enum Open<'a> {
+    List(slice::Iter<'a, Value>),
+    Map(slice::Iter<'a, (Key, Value)>),
+}
+
+impl<'a> Open<'a> {
+    fn next(&mut self) -> Option<(Option<&'a Key>, &'a Value)> {
+        match self {
+            Self::List(rest) => rest.next().map(|value| (None, value)),
+            Self::Map(rest) => rest.next().map(|(key, value)| (Some(key), value)),
+        }
+    }
+
+    fn closer(&self) -> u8 {
+        if let Self::List(_) = self { b']' } else { b'}' }
+    }
+}
+
+/// So many levels are written by recursion, which is fastest.
+const RECURSED_LEVELS_MAX: usize = 64;
+
+/// Appends a tree that nests at most so many levels.
+pub(super) fn compact(root: &Value, depth_max: usize, out: &mut Vec<u8>) -> Result<(), TooDeep> {
+    if shallow(root, 0, depth_max, out) { Ok(()) } else { Err(TooDeep(depth_max)) }
+}
+
+/// Appends what stands at this depth; `false` if it nests too deep.
+fn shallow(value: &Value, depth: usize, depth_max: usize, out: &mut Vec<u8>) -> bool {
+    match value {
+        Value::Array(_) | Value::Object(_) if depth >= RECURSED_LEVELS_MAX.min(depth_max) => {
+            return tree(value, depth_max.saturating_sub(depth), Style::Compact, out).is_ok();
+        }
+        Value::Array(items) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                if !shallow(item, depth + 1, depth_max, out) {
+                    return false;
+                }
+            }
+            out.push(b']');
+        }
+        Value::Object(map) => {
+            out.push(b'{');
+            for (i, (key, item)) in map.0.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                string(key, out);
+                out.push(b':');
+                if !shallow(item, depth + 1, depth_max, out) {
+                    return false;
+                }
+            }
+            out.push(b'}');
+        }
+        scalar => drop(start(scalar, out)),
+    }
+    true
+}
+
+/// Appends a tree that nests at most so many levels. The open maps and lists stand in a list of their own.
+pub(super) fn tree(root: &Value, depth_max: usize, style: Style, out: &mut Vec<u8>) -> Result<(), TooDeep> {
+    let Some(mut innermost) = start(root, out) else { return Ok(()) };
+    let mut outer: Vec<Open<'_>> = Vec::new();
+    // A map or list that was opened just now has no comma before its first entry.
+    let mut first = true;
+    loop {
+        if outer.len() >= depth_max {
+            return Err(TooDeep(depth_max));
+        }
+        let Some((key, value)) = innermost.next() else {
+            if !first {
+                end_line(style, outer.len(), out);
+            }
+            out.push(innermost.closer());
+            let Some(around) = outer.pop() else { return Ok(()) };
+            (innermost, first) = (around, false);
+            continue;
+        };
+        if !first {
+            out.push(b',');
+        }
+        first = false;
+        end_line(style, outer.len() + 1, out);
+        if let Some(key) = key {
+            string(key, out);
+            out.extend_from_slice(if style == Style::Indented { b": " } else { b":" });
+        }
+        if let Some(opened) = start(value, out) {
+            outer.push(std::mem::replace(&mut innermost, opened));
+            first = true;
+        }
+    }
+}
+
+/// Appends a scalar, or opens a map or list.
+fn start<'a>(value: &'a Value, out: &mut Vec<u8>) -> Option<Open<'a>> {
+    match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
@@ -13,26 +124,20 @@ pub(super) fn value(v: &Value, out: &mut Vec<u8>) {
         Value::String(s) => string(s, out),
         Value::Array(items) => {
             out.push(b'[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                value(item, out);
-            }
-            out.push(b']');
+            return Some(Open::List(items.iter()));
         }
         Value::Object(map) => {
             out.push(b'{');
-            for (i, (key, item)) in map.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                string(key, out);
-                out.push(b':');
-                value(item, out);
-            }
-            out.push(b'}');
+            return Some(Open::Map(map.0.iter()));
         }
+    }
+    None
+}
+
+fn end_line(style: Style, depth: usize, out: &mut Vec<u8>) {
+    if style == Style::Indented {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * depth, b' ');
     }
 }
 

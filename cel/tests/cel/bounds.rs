@@ -59,7 +59,7 @@ fn what_costs_nothing_ends_too() {
     let many = Json::Array((0..3000).map(Json::Int).collect());
     exceeds("self.exists_one(x, self.exists_one(y, self.exists_one(z, false)))", &many);
     // Comparing costs by the size of the outermost list, whatever is in its items.
-    let deep = Json::Array(vec![Json::Array(vec![many.clone()])]);
+    let deep = Json::from(vec![Json::from(vec![many.clone()])]);
     let copies = Json::Array((0..20_000).map(Json::Int).collect());
     let mut object = kindom_api::Map::new();
     object.insert("deep", deep);

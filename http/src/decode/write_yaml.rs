@@ -257,7 +257,7 @@ mod tests {
         ];
         leaf.prop_recursive(4, 40, 5, |inner| {
             prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::Array),
+                proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
                 proptest::collection::vec(("[a-z]{0,3}|\\PC{0,4}|[ -~]{0,4}|on|<<", inner), 0..5)
                     .prop_map(|e| Value::Object(e.into_iter().collect::<Map>())),
             ]

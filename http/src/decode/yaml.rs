@@ -212,7 +212,7 @@ impl Builder {
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(frame) = self.frames.pop() else { return Ok(()) };
                 let value = match frame.kind {
-                    Kind::List(items) => Value::Array(items),
+                    Kind::List(items) => Value::Array(items.into()),
                     Kind::Map { entries, merged, .. } => Value::Object(with_merged(entries, merged)),
                 };
                 let node = Node { value, depth: frame.depth + 1, cost: frame.cost + 16, is_merge: false };

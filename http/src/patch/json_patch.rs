@@ -2,7 +2,7 @@
 //! tests equal to `null`, negative indices count from the end, and whatever stands before a path's first `/` is
 //! ignored. Only its texts for tests end up in logs; clients get one fixed message.
 
-use kindom_api::json::{self, Map, Value};
+use kindom_api::json::{self, List, MAX_DEPTH, Map, Value};
 
 use super::decoding;
 use crate::RequestError;
@@ -11,9 +11,9 @@ use crate::decode::{STRICT_ERRORS_MAX, go_type};
 const OPERATIONS_MAX: usize = 10_000;
 /// What all copies of a patch may add (`AccumulatedCopySizeLimit` as apiserver sets it).
 const COPY_BYTES_MAX: usize = 3 << 20;
-/// How many entries of lists and maps a patch may shift in all. Without a bound 10,000 insertions at the front of a list
-/// of half a million items take most of a minute.
-const SHIFTED_MAX: usize = 100_000_000;
+/// How many entries of lists and maps a patch may shift or measure in all. Without a bound 10,000 insertions at the front
+/// of a list of half a million items take most of a minute.
+const WORK_MAX: usize = 100_000_000;
 const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 
 /// One operation, as sent; whether it makes sense shows when it is applied.
@@ -30,7 +30,7 @@ pub(super) fn operations(patch: Value) -> Result<Vec<Operation>, RequestError> {
     };
     let items = match patch {
         Value::Array(items) => items,
-        Value::Null => Vec::new(),
+        Value::Null => List::default(),
         other => return Err(wrong(&other, "Patch")),
     };
     if items.len() > OPERATIONS_MAX {
@@ -89,28 +89,32 @@ pub(super) fn strict_errors(patch: &Value, bytes: &[u8]) -> Result<Vec<String>, 
     Ok(errors)
 }
 
-/// Applies all operations, or fails.
+/// Applies all operations, or fails. As the document that comes in, none on the way nests deeper than [`MAX_DEPTH`].
 pub(super) fn apply(operations: &[Operation], mut doc: Value) -> Result<Value, String> {
-    let (mut copied, mut shifted) = (0, 0);
+    let (mut copied, mut work) = (0, 0);
     for operation in operations {
         match operation.text("op").unwrap_or("unknown") {
             "add" => {
                 let path = operation.path("add")?;
                 let value = operation.value().cloned().unwrap_or_default();
-                add(&mut doc, path, value, &mut shifted)
+                fits(&value, path, &mut work)?;
+                add(&mut doc, path, value, &mut work)
                     .map_err(|e| format!("error in add for path: '{path}': {e}"))?;
             }
             "remove" => {
                 let path = operation.path("remove")?;
-                remove(&mut doc, path, &mut shifted)
+                remove(&mut doc, path, &mut work)
                     .map_err(|e| format!("error in remove for path: '{path}': {e}"))?;
             }
-            "replace" => replace(&mut doc, operation)?,
+            "replace" => replace(&mut doc, operation, &mut work)?,
             "move" => {
                 let (from, path) = (operation.from("move")?, operation.path("move")?);
-                let value = remove(&mut doc, from, &mut shifted)
+                let value = remove(&mut doc, from, &mut work)
                     .map_err(|e| format!("error in move for path: '{from}': {e}"))?;
-                add(&mut doc, path, value, &mut shifted)
+                if depth(path) > depth(from) {
+                    fits(&value, path, &mut work)?;
+                }
+                add(&mut doc, path, value, &mut work)
                     .map_err(|e| format!("error in move for path: '{path}': {e}"))?;
             }
             "copy" => {
@@ -124,7 +128,10 @@ pub(super) fn apply(operations: &[Operation], mut doc: Value) -> Result<Value, S
                          the limit {COPY_BYTES_MAX}"
                     ));
                 }
-                add(&mut doc, path, value, &mut shifted)
+                if depth(path) > depth(from) {
+                    fits(&value, path, &mut work)?;
+                }
+                add(&mut doc, path, value, &mut work)
                     .map_err(|e| format!("error while adding value during copy: {e}"))?;
             }
             "test" => test(&doc, operation)?,
@@ -152,9 +159,10 @@ impl Operation {
     }
 }
 
-fn replace(doc: &mut Value, operation: &Operation) -> Result<(), String> {
+fn replace(doc: &mut Value, operation: &Operation, work: &mut usize) -> Result<(), String> {
     let path = operation.path("replace")?;
     let value = operation.value().cloned().unwrap_or_default();
+    fits(&value, path, work)?;
     if path.is_empty() {
         if !matches!(value, Value::Object(_) | Value::Array(_)) {
             return Err("replace operation value must be object or array".to_owned());
@@ -252,19 +260,38 @@ fn get<'a>(doc: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
 }
 
 /// Counts what changing a list or map may shift.
-fn shift(parent: &Value, shifted: &mut usize) -> Result<(), String> {
-    *shifted += match parent {
+fn shift(parent: &Value, work: &mut usize) -> Result<(), String> {
+    *work += match parent {
         Value::Array(items) => items.len(),
         Value::Object(map) => map.iter().len(),
         _ => 0,
     };
-    if *shifted > SHIFTED_MAX { Err("the patch takes too much work".to_owned()) } else { Ok(()) }
+    within(*work)
 }
 
-fn add(doc: &mut Value, path: &str, value: Value, shifted: &mut usize) -> Result<(), String> {
+fn within(work: usize) -> Result<(), String> {
+    if work > WORK_MAX { Err("the patch takes too much work".to_owned()) } else { Ok(()) }
+}
+
+/// How many maps and lists are around what stands at a path.
+fn depth(path: &str) -> usize {
+    path.matches('/').count()
+}
+
+/// A value may stand at a path only if the document then nests no deeper than [`MAX_DEPTH`]: operations that each add a
+/// few levels would else make one that no walk gets to the end of.
+fn fits(value: &Value, path: &str, work: &mut usize) -> Result<(), String> {
+    let levels = MAX_DEPTH.checked_sub(depth(path));
+    if !levels.is_some_and(|levels| value.nests_within_counting(levels, work)) {
+        return Err("exceeded max depth".to_owned());
+    }
+    within(*work)
+}
+
+fn add(doc: &mut Value, path: &str, value: Value, work: &mut usize) -> Result<(), String> {
     let (parent, key) = parent_mut(doc, path)?;
     if key != "-" {
-        shift(parent, shifted)?;
+        shift(parent, work)?;
     }
     match parent {
         Value::Object(map) => {
@@ -281,9 +308,9 @@ fn add(doc: &mut Value, path: &str, value: Value, shifted: &mut usize) -> Result
     Ok(())
 }
 
-fn remove(doc: &mut Value, path: &str, shifted: &mut usize) -> Result<Value, String> {
+fn remove(doc: &mut Value, path: &str, work: &mut usize) -> Result<Value, String> {
     let (parent, key) = parent_mut(doc, path)?;
-    shift(parent, shifted)?;
+    shift(parent, work)?;
     match parent {
         Value::Object(map) => {
             map.remove(&key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))

@@ -86,7 +86,7 @@ impl Patch {
             }
             Kind::Merge(patch) => merge::apply(object, patch.clone()),
         };
-        if !nests_within(&patched, MAX_DEPTH) {
+        if !patched.nests_within(MAX_DEPTH) {
             return Err(RequestError::PatchDoesNotApply("exceeded max depth".to_owned()));
         }
         if patched.as_object().is_none() {
@@ -131,30 +131,6 @@ fn decoding(why: String) -> RequestError {
     RequestError::BadRequest(format!("error decoding patch: {why}"))
 }
 
-/// Whether a tree nests no deeper than this; it is looked at level by level, so that a deep one costs no stack.
-fn nests_within(value: &Value, depth_max: usize) -> bool {
-    let mut level = vec![value];
-    for _ in 0..=depth_max {
-        let mut next = Vec::new();
-        for value in level {
-            match value {
-                Value::Array(items) => next.extend(items.iter().filter(|v| is_container(v))),
-                Value::Object(map) => next.extend(map.iter().map(|(_, v)| v).filter(|v| is_container(v))),
-                _ => {}
-            }
-        }
-        if next.is_empty() {
-            return true;
-        }
-        level = next;
-    }
-    false
-}
-
-fn is_container(value: &Value) -> bool {
-    matches!(value, Value::Array(_) | Value::Object(_))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -162,7 +138,7 @@ mod tests {
     use super::{Patch, strict_error};
     use crate::RequestError;
     use crate::query::FieldValidation::{self, Ignore, Warn};
-    use kindom_api::json::parse;
+    use kindom_api::json::{MAX_DEPTH, parse};
 
     fn run(patch: Result<Patch, RequestError>, object: &str) -> String {
         match patch.and_then(|p| p.apply(parse(object.as_bytes()).unwrap())) {
@@ -346,6 +322,52 @@ mod tests {
         assert_eq!(error, RequestError::PatchDoesNotApply("exceeded max depth".into()));
     }
 
+    /// Runs something on a stack half as large as a worker's.
+    fn on_half_a_stack(run: impl FnOnce() + Send + 'static) {
+        std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn no_operation_makes_a_document_deeper_than_any_may_be() {
+        // Each round puts 200 levels around what there is.
+        let nested = "[".repeat(200) + &"]".repeat(200);
+        let innermost = "/0".repeat(199);
+        let around = format!(
+            r#"{{"op":"add","path":"/y","value":{nested}}},{{"op":"WORD","from":"/x","path":"/y{innermost}/-"}},
+               {{"op":"move","from":"/y","path":"/x"}}"#
+        );
+        for (word, rounds) in [("move", 3_000), ("copy", 3_000), ("move", 2), ("copy", 2)] {
+            let patch = format!("[{}]", vec![around.replace("WORD", word); rounds].join(","));
+            on_half_a_stack(move || {
+                let patch = Patch::json(patch.as_bytes(), Warn).unwrap();
+                let error = patch.apply(parse(br#"{"x":[]}"#).unwrap()).unwrap_err();
+                assert_eq!(error, RequestError::PatchDoesNotApply("exceeded max depth".into()));
+            });
+        }
+        // To the last level, and one further.
+        let at = |levels: usize| {
+            let (nested, path) = ("[".repeat(levels) + &"]".repeat(levels), "/a/0/0/0/-");
+            let [add, replace, test] = ["add", "replace", "test"].map(|op| {
+                let path = if op == "add" { path } else { "/a/0/0/0/0" };
+                format!(r#"{{"op":"{op}","path":"{path}","value":{nested}}}"#)
+            });
+            let patch = Patch::json(format!("[{add},{replace},{test}]").as_bytes(), Warn).unwrap();
+            patch.apply(parse(br#"{"a":[[[[]]]]}"#).unwrap())
+        };
+        assert!(at(MAX_DEPTH - 5).unwrap().nests_within(MAX_DEPTH));
+        assert_eq!(at(MAX_DEPTH - 4), Err(RequestError::PatchDoesNotApply("exceeded max depth".into())));
+    }
+
+    #[test]
+    fn to_measure_is_work_too() {
+        let wide = format!(r#"{{"x":[{}1],"y":[]}}"#, "1,".repeat(100_000));
+        let round = r#"{"op":"move","from":"/x","path":"/y/-"},{"op":"move","from":"/y/0","path":"/x"}"#;
+        let patch = format!("[{}]", vec![round; 5_000].join(","));
+        let patch = Patch::json(patch.as_bytes(), Ignore).unwrap();
+        let error = patch.apply(parse(wide.as_bytes()).unwrap()).unwrap_err();
+        assert_eq!(error, RequestError::PatchDoesNotApply("the patch takes too much work".into()));
+    }
+
     #[test]
     fn work_has_a_bound() {
         let object = format!("{{\"l\":[{}1]}}", "1,".repeat(100_000));
@@ -373,6 +395,46 @@ mod tests {
             let patch = format!(r#"[{{"op":"{op}","path":"{path}","from":"{from}","value":{value}}}]"#);
             let object = parse(br#"{"a":{"b":[1,{"a":null}]},"b":[[1],2]}"#).unwrap();
             let _ = Patch::json(patch.as_bytes(), Warn).unwrap().apply(object);
+        }
+
+        /// Whatever is moved and copied where: no document is deeper than may be, and what moves on one level may.
+        #[test]
+        fn no_patch_makes_a_document_too_deep(
+            steps in prop::collection::vec(("move|copy|add", "(/[ab]){1,3}", "(/[ab]){1,4}", 0usize..120), 1..40),
+        ) {
+            let nested = |levels| r#"{"a":"#.repeat(levels) + "{}" + &"}".repeat(levels);
+            let mut object = parse(br#"{"a":{"a":{},"b":{}},"b":{}}"#).unwrap();
+            for (op, from, path, levels) in steps {
+                let value = nested(levels);
+                let patch = format!(r#"[{{"op":"{op}","from":"{from}","path":"{path}","value":{value}}}]"#);
+                let patch = Patch::json(patch.as_bytes(), Warn).unwrap();
+                match patch.apply(object.clone()) {
+                    Ok(patched) => object = patched,
+                    Err(RequestError::PatchDoesNotApply(why)) if why == "exceeded max depth" => {
+                        prop_assert!(!object.nests_within(MAX_DEPTH / 2 - 5) || levels > 100);
+                    }
+                    Err(_) => {}
+                }
+                prop_assert!(object.nests_within(MAX_DEPTH));
+            }
+        }
+
+        /// What a merge makes nests no deeper than the deeper of the two.
+        #[test]
+        fn a_merge_deepens_nothing(
+            patch in prop::collection::vec("[ab]", 0..60),
+            object in prop::collection::vec("[ab]", 0..60),
+            lists in any::<[bool; 2]>(),
+        ) {
+            let nested = |keys: &[String], list: bool| {
+                let innermost = if list { "[[{\"a\":[]}]]" } else { "{\"a\":null}" };
+                keys.iter().rev().fold(innermost.to_owned(), |inner, key| format!(r#"{{"{key}":{inner},"c":1}}"#))
+            };
+            let (patch, object) = (nested(&patch, lists[0]), nested(&object, lists[1]));
+            let decoded = Patch::merge(format!("{{\"x\":{patch}}}").as_bytes(), Ignore).unwrap();
+            let patched = decoded.apply(parse(format!("{{\"x\":{object}}}").as_bytes()).unwrap()).unwrap();
+            let levels = (0..).find(|n| [&patch, &object].iter().all(|t| parse(t.as_bytes()).unwrap().nests_within(*n)));
+            prop_assert!(patched.nests_within(levels.unwrap() + 1));
         }
 
         #[test]

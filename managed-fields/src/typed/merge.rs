@@ -175,5 +175,5 @@ fn list<'a>(lhs: &'a [Value], rhs: &'a [Value], ty: ListType<'a>, errors: &mut T
             }
         }
     }
-    (!out.is_empty()).then_some(Value::Array(out))
+    (!out.is_empty()).then_some(Value::Array(out.into()))
 }

@@ -51,7 +51,7 @@ fn from_list(list: &[Value], fields: &Set<'_>, ty: ListType<'_>) -> Value {
         }
     });
     let kept: Vec<Value> = kept.collect();
-    if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+    if kept.is_empty() { Value::Null } else { Value::Array(kept.into()) }
 }
 
 /// A set with all fields that their type names and that have something below them in it

@@ -52,7 +52,7 @@ pub(crate) fn bench(criterion: &mut Criterion<CpuTime>) {
         let without = property.clone();
         let mut validation = kindom_api::Map::new();
         validation.insert("rule", rule);
-        let validations = kindom_api::Value::Array(vec![validation.into()]);
+        let validations = kindom_api::Value::from(vec![validation]);
         property.as_object_mut().unwrap().insert("x-kubernetes-validations", validations);
         let named: String = rule.chars().take(56).collect();
         for (name, of) in [(named.clone(), property), (format!("floor: without {named}"), without)] {

@@ -157,7 +157,7 @@ impl Builder<'_> {
     fn with(&self, parameters: &[&str], mut operation: Value) -> Value {
         if let Some(map) = operation.as_object_mut() {
             // The body, which in v2 is a parameter, comes first.
-            let known = map.entry_or_insert_with("parameters", || Value::Array(Vec::new()));
+            let known = map.entry_or_insert_with("parameters", || Value::Array(Vec::new().into()));
             if let Some(known) = known.as_array_mut() {
                 known.extend(self.parameters_named(parameters));
             }

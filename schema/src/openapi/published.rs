@@ -193,7 +193,7 @@ fn embed(schema: &mut Map, form: Form) {
     set_property(schema, "apiVersion", text(EMBEDDED_API_VERSION));
     set_property(schema, "kind", text(EMBEDDED_KIND));
     set_property(schema, "metadata", described_reference(&format!("{META}.ObjectMeta"), METADATA, form));
-    let required = schema.entry_or_insert_with("required", || Value::Array(Vec::new()));
+    let required = schema.entry_or_insert_with("required", || Value::Array(Vec::new().into()));
     if let Some(required) = required.as_array_mut() {
         for name in ["kind", "apiVersion"] {
             if !required.iter().any(|known| known.as_str() == Some(name)) {
@@ -263,7 +263,7 @@ fn unfold(schema: &mut Map) {
         schema.insert("anyOf", either());
         return;
     }
-    let all = schema.entry_or_insert_with("allOf", || Value::Array(Vec::new()));
+    let all = schema.entry_or_insert_with("allOf", || Value::Array(Vec::new().into()));
     if let Some(all) = all.as_array_mut() {
         all.insert(0, object! { "anyOf": either() });
     }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn list(item: &str, times: usize) -> Value {
-        object! { "l": Value::Array(vec![parse(item.as_bytes()).unwrap(); times]) }
+        object! { "l": Value::from(vec![parse(item.as_bytes()).unwrap(); times]) }
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn value() -> BoxedStrategy<Value> {
     scalar()
         .prop_recursive(3, 16, 4, |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
                 prop::collection::vec((name(), inner), 0..4)
                     .prop_map(|f| Value::Object(f.into_iter().collect())),
             ]
@@ -73,7 +73,7 @@ fn bounds() -> BoxedStrategy<Map> {
             all.retain(|choice| !matches!(choice, Value::Float(x) if x.fract() == 0.0));
             all.sort_by_key(Value::to_string);
             all.dedup();
-            ("enum".to_owned(), Value::Array(if all.is_empty() { vec!["a".into()] } else { all }))
+            ("enum".to_owned(), Value::from(if all.is_empty() { vec!["a".into()] } else { all }))
         }),
         flag("nullable"),
     ];
@@ -94,7 +94,7 @@ fn schema() -> BoxedStrategy<Value> {
         let fields = prop::collection::vec((name(), inner.clone()), 0..4)
             .prop_map(|fields| Value::Object(fields.into_iter().collect()));
         let extra = prop_oneof![any::<bool>().prop_map(Value::Bool), inner.clone()];
-        let branches = prop::collection::vec(inner.clone(), 1..4).prop_map(Value::Array);
+        let branches = prop::collection::vec(inner.clone(), 1..4).prop_map(Value::from);
         let junctor = (prop::sample::select(&["allOf", "anyOf", "oneOf"][..]), branches);
         (
             bounds(),

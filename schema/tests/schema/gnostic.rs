@@ -63,7 +63,7 @@ fn only<'a>(message: &'a [u8]) -> (u64, Raw<'a>) {
 }
 
 fn push(map: &mut Map, name: &str, item: Value) {
-    map.entry_or_insert_with(name, || Value::Array(Vec::new())).as_array_mut().unwrap().push(item);
+    map.entry_or_insert_with(name, || Value::Array(Vec::new().into())).as_array_mut().unwrap().push(item);
 }
 
 fn put(map: &mut Map, outer: &str, (name, value): (String, Value)) {

@@ -26,7 +26,7 @@ fn scalar() -> impl Strategy<Value = Value> {
 fn value() -> impl Strategy<Value = Value> {
     scalar().prop_recursive(4, 40, 5, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
             prop::collection::vec((name(), inner), 0..5)
                 .prop_map(|fields| Value::Object(fields.into_iter().collect())),
         ]
@@ -38,8 +38,8 @@ fn keyword(inner: BoxedStrategy<Value>) -> impl Strategy<Value = (String, Value)
     let texts = |all: &'static [&'static str]| prop::sample::select(all).prop_map(Value::from);
     let keyed = |key: &'static str| move |value: Value| (key.to_owned(), value);
     let bound = || prop_oneof![(-2_i64..5).prop_map(Value::Int), (-2.5..5.5).prop_map(Value::Float)];
-    let branches = || prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array);
-    let names = || prop::collection::vec(name().prop_map(Value::String), 0..3).prop_map(Value::Array);
+    let branches = || prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from);
+    let names = || prop::collection::vec(name().prop_map(Value::String), 0..3).prop_map(Value::from);
     prop_oneof![
         4 => texts(&["object", "array", "string", "integer", "number", "boolean"]).prop_map(keyed("type")),
         4 => prop::collection::vec((name(), inner.clone()), 0..4)
@@ -54,7 +54,7 @@ fn keyword(inner: BoxedStrategy<Value>) -> impl Strategy<Value = (String, Value)
         1 => texts(&["atomic", "set", "map"]).prop_map(keyed("x-kubernetes-list-type")),
         1 => names().prop_map(keyed("x-kubernetes-list-map-keys")),
         1 => names().prop_map(keyed("required")),
-        1 => prop::collection::vec(value(), 0..3).prop_map(Value::Array).prop_map(keyed("enum")),
+        1 => prop::collection::vec(value(), 0..3).prop_map(Value::from).prop_map(keyed("enum")),
         1 => texts(&["date-time", "int32", "uri", "email", "duration", "cidr", "uuid", "byte", "hostname", "ipv6", "mac"])
             .prop_map(keyed("format")),
         1 => texts(&["^a", "[", r"\d+$", "(?i)B", "x{2,1}", ""]).prop_map(keyed("pattern")),

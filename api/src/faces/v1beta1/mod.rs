@@ -7,7 +7,8 @@ use super::sub_resources::{self, SubResources};
 use super::{Face, as_map, map_at, map_in, normal, take};
 use crate::decode::{DecodeError, Struct};
 use crate::field::{Error, ErrorList, Path};
-use crate::{Map, Value, object};
+
+use crate::{List, Map, Value, object};
 
 /// What stands in each version, or once for all, under these names.
 const SHARED: [(&str, &str); 4] = [
@@ -85,7 +86,7 @@ pub(super) fn show(mut stored: Value, sub_resources: &SubResources) -> Value {
     };
     let mut versions = match before.remove("versions") {
         Some(Value::Array(versions)) => versions,
-        _ => Vec::new(),
+        _ => List::default(),
     };
     let mut spec = Map::new();
     for field in ["group", "names", "scope"] {

@@ -169,10 +169,10 @@ fn maps(mut original: Map, patch: &mut Map, of: &Shape) -> Result<Map, Error> {
             }
             (Some(Value::Array(current)), Value::Array(value)) => {
                 let field = Lookup::list(of, key)?;
-                *current = if deletes || field.patched != Patched::Replaces {
-                    lists(std::mem::take(current), value, &field, deletes)?
+                **current = if deletes || field.patched != Patched::Replaces {
+                    lists(std::mem::take(&mut **current), value, &field, deletes)?
                 } else {
-                    value.clone()
+                    value.to_vec()
                 };
             }
             (current, value) => {

@@ -25,7 +25,7 @@ pub(super) fn apply(original: &mut Map, patch: &mut Map, of: &Shape) -> Result<(
         let order = order.as_array().ok_or_else(|| Error::not_a_list(&order))?;
         let name = target(&directive, SET_ORDER).ok_or_else(Error::malformed_order)?;
         let list = |found: &'_ Value| match found {
-            Value::Array(items) => Ok(items.clone()),
+            Value::Array(items) => Ok(items.to_vec()),
             other => Err(Error::not_a_list(other)),
         };
         let current = original.get(name).map(list).transpose()?;
@@ -37,7 +37,7 @@ pub(super) fn apply(original: &mut Map, patch: &mut Map, of: &Shape) -> Result<(
             (None, None) => continue,
             (Some(current), None) => current.clone(),
             (None, Some(said)) => {
-                let mut added = Value::Array(said.clone());
+                let mut added = Value::Array(said.clone().into());
                 without_directives(&mut added);
                 added.as_array().unwrap_or_default().to_vec()
             }
@@ -50,7 +50,7 @@ pub(super) fn apply(original: &mut Map, patch: &mut Map, of: &Shape) -> Result<(
         let current = current.unwrap_or_default();
         let items = items_of([&current, said.as_deref().unwrap_or_default()])?;
         let all = normalize(ordered, server_only, order, &current, key, items)?;
-        original.insert(name, Value::Array(all));
+        original.insert(name, Value::Array(all.into()));
         patch.remove(name);
     }
     Ok(())

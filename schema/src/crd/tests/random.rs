@@ -133,7 +133,7 @@ fn tree() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(7, 80, 6, |inner| {
         let name = prop::sample::select(NAMES);
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
             prop::collection::vec((name, inner), 0..7)
                 .prop_map(|entries| Value::Object(entries.into_iter().collect::<Map>())),
         ]
