@@ -11,8 +11,8 @@ use futures::stream::{self, StreamExt as _};
 use kindom_actor_kit::Deadline;
 use kindom_resource_actor::{Drained, Pages, ResourceHandle, StoredObject, WriteError};
 use kindom_storage::{
-    Change, Commit, Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Storage, StorageError, Txn,
-    TxnOutcome, Watch,
+    Change, Commit, Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Storage, StorageError,
+    StoredValue, Txn, TxnOutcome, Watch,
 };
 
 use crate::actor::STEP;
@@ -67,7 +67,7 @@ impl<'a> Drain<'a> {
         tokio::task::yield_now().await;
         let name = std::str::from_utf8(kv.key.as_bytes()).ok();
         if let Some(name) = name.and_then(|key| key.strip_prefix(self.handle.prefix())) {
-            let object = StoredObject::new(name, kv.value, kv.mod_revision);
+            let object = StoredObject::of(name, kv.value, kv.mod_revision);
             return self.handle.delete_stored(&object, &self.guards, Deadline::after(STEP)).await;
         }
         // A key that is no text is nobody's object, and would hold the prefix for ever.
@@ -111,9 +111,9 @@ impl<'a> Drain<'a> {
 }
 
 /// The finalizers of an object that is marked already; none where there is something left to do.
-fn held_by(prefix: &str, key: &Key, value: &bytes::Bytes) -> Option<Vec<String>> {
+fn held_by(prefix: &str, key: &Key, value: &StoredValue) -> Option<Vec<String>> {
     let name = std::str::from_utf8(key.as_bytes()).ok()?.strip_prefix(prefix)?;
-    StoredObject::new(name, value.clone(), Revision::ZERO).held_by()
+    StoredObject::of(name, value.clone(), Revision::ZERO).held_by()
 }
 
 /// A sweep under way.

@@ -88,6 +88,11 @@ impl Filter {
             && is("metadata.namespace", object.namespace().unwrap_or_default())
     }
 
+    /// Whether a list or a watch has to say something of the object: it is selected, or may be and cannot be read.
+    pub(crate) fn shows(&self, object: &StoredObject) -> bool {
+        if object.corrupt().is_some() { self.may_match(object) } else { self.matches(object) }
+    }
+
     fn fields_match(&self, object: &StoredObject) -> bool {
         let values: Vec<String> = if self.declared.is_empty() {
             Vec::new()

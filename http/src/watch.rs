@@ -64,7 +64,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
             Err(error) => return Err(read(error)),
         };
         let objects: VecDeque<_> =
-            snapshot.range(filter.prefix(), "").filter(|o| filter.matches(o)).cloned().collect();
+            snapshot.range(filter.prefix(), "").filter(|o| filter.shows(o)).cloned().collect();
         initial = Some(objects);
         // What changed between the snapshot's own revision and the one it is complete at is not the type's.
         revision
@@ -232,6 +232,15 @@ impl WatchStream {
                     let spec = now.unwrap_or(spec);
                     let mut chunk = Vec::with_capacity(events.len() * 1024);
                     for event in &events {
+                        if self.is_lost(event) {
+                            self.ended = true;
+                            let message = format!(
+                                "what happened at revision {} is damaged in the store",
+                                event.revision
+                            );
+                            chunk.extend_from_slice(&error_event(&expired(message).to_value()));
+                            break;
+                        }
                         self.event(&spec, event, &mut chunk);
                     }
                     if !chunk.is_empty() {
@@ -249,7 +258,11 @@ impl WatchStream {
         let spec = self.specs.borrow().clone()?;
         let mut chunk = Vec::new();
         for object in objects.drain(..objects.len().min(EVENTS_PER_CHUNK)) {
-            self.write(&spec, "ADDED", &object, &mut chunk);
+            if !self.write(&spec, "ADDED", &object, &mut chunk) {
+                // The end of the initial events would say that what cannot be read is not there.
+                self.ended = true;
+                return Some(chunk.into());
+            }
         }
         if !objects.is_empty() {
             self.initial = Some(objects);
@@ -266,7 +279,8 @@ impl WatchStream {
         let mut chunk = Vec::new();
         // The type itself is forgotten by now.
         if let (Some(spec), Ok(events)) = (self.last_spec.take(), self.cursor.finish().await) {
-            for event in &events {
+            let told = events.iter().position(|event| self.is_lost(event)).unwrap_or(events.len());
+            for event in events.iter().take(told) {
                 self.event(&spec, event, &mut chunk);
             }
         }
@@ -287,6 +301,13 @@ impl WatchStream {
         })
     }
 
+    /// The store has lost what the object was before or after a change, so nobody can say what the change is to this
+    /// client, who may have seen that: it has to list again.
+    fn is_lost(&self, event: &ObjectEvent) -> bool {
+        let mut states = [&event.object, &event.previous].into_iter().flatten();
+        states.any(|object| object.is_damaged() && self.filter.may_match(object))
+    }
+
     /// Writes what an event is to this client: nothing, if neither the object before nor the one after is selected.
     fn event(&mut self, spec: &TypeSpec, event: &ObjectEvent, out: &mut Vec<u8>) {
         let selected = |object: &Option<Arc<StoredObject>>| object.clone().filter(|o| self.filter.matches(o));
@@ -300,8 +321,9 @@ impl WatchStream {
         self.write(spec, kind, &object, out);
     }
 
-    fn write(&mut self, spec: &TypeSpec, kind: &str, object: &StoredObject, out: &mut Vec<u8>) {
-        let Some(version) = spec.version(&self.version) else { return };
+    /// Gives back `false`, and an ERROR instead of the event, if nobody can read the object.
+    fn write(&mut self, spec: &TypeSpec, kind: &str, object: &StoredObject, out: &mut Vec<u8>) -> bool {
+        let Some(version) = spec.version(&self.version) else { return true };
         let start = out.len();
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(kind.as_bytes());
@@ -310,12 +332,14 @@ impl WatchStream {
             Ok(()) => {
                 out.extend_from_slice(b"}\n");
                 self.events.inc();
+                true
             }
             Err(error) => {
                 out.truncate(start);
                 out.extend_from_slice(&error_event(
                     &kindom_api::status::Status::internal_error(error).to_value(),
                 ));
+                false
             }
         }
     }

@@ -14,7 +14,7 @@ use kindom_api::{Value, json};
 use kindom_resource_actor::{
     Batch, Batches, CustomObjects, Names, Pages, ResourceHandle, StoredObject, TypeSpec,
 };
-use kindom_storage::{Change, KeyRange, Revision, Watch};
+use kindom_storage::{Change, KeyRange, Revision, StoredValue, Watch};
 
 use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
 
@@ -101,7 +101,7 @@ impl RegistryActor {
         &mut self,
         table: &mut RouteTable,
         key: &[u8],
-        value: bytes::Bytes,
+        value: StoredValue,
         revision: Revision,
         created: Revision,
     ) {

@@ -206,7 +206,7 @@ impl Drop for Batches {
 
 fn value_bytes(change: &Change) -> usize {
     match change {
-        Change::Put { value, .. } => value.len(),
+        Change::Put { value, .. } => value.as_ref().map_or(0, |value| value.len()),
         Change::Delete => 0,
     }
 }

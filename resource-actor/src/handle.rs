@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use bytes::Bytes;
 use kindom_actor_kit::{
     Arbiters, AskError, Clock, Deadline, Entropy, Policy, Supervised, Supervisor, latest,
 };
-use kindom_storage::{KeyRange, RangeRequest, Revision, Storage, StorageError, Txn, TxnOutcome};
+use kindom_storage::{KeyRange, RangeRequest, Revision, Storage, StorageError, StoredValue, Txn, TxnOutcome};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
@@ -331,10 +330,10 @@ impl ResourceHandle {
         &self.cell.prefix
     }
 
-    /// The object that bytes of the store hold, whoever wrote them; `key` is what follows the prefix in its key.
+    /// The object of a value of the store, whoever wrote it; `key` is what follows the prefix in its key.
     #[must_use]
-    pub fn stored_object(&self, key: &str, bytes: Bytes, revision: Revision) -> StoredObject {
-        StoredObject::read(key, bytes, revision, &*self.cell.strategy)
+    pub fn stored_object(&self, key: &str, value: StoredValue, revision: Revision) -> StoredObject {
+        StoredObject::read(key, value, revision, &*self.cell.strategy)
     }
 
     pub(crate) fn storage_key(&self, object_key: &str) -> kindom_storage::Key {

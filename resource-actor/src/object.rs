@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use kindom_api::{Value, json, meta};
-use kindom_storage::Revision;
+use kindom_storage::{DamagedValue, Revision, StoredValue};
 use serde_json::value::RawValue;
 
 use crate::Strategy;
@@ -39,6 +39,8 @@ enum Foreign {
     Form { lost: Option<String> },
     /// They are no object; and why.
     Corrupt(String),
+    /// The store has them no more; and why.
+    Damaged(String),
 }
 
 /// What the bytes of another API server are in the form that is stored here.
@@ -102,15 +104,35 @@ impl StoredObject {
 
     fn with(key: &str, json: Bytes, revision: Revision, foreign: Option<Box<Foreign>>) -> Self {
         // What is no object has none, even if it looks like one.
-        let corrupt = matches!(foreign.as_deref(), Some(Foreign::Corrupt(_)));
+        let corrupt = matches!(foreign.as_deref(), Some(Foreign::Corrupt(_) | Foreign::Damaged(_)));
         let facts = if corrupt { None } else { Facts::read(&json) };
         Self { key: key.into(), json, revision, facts, foreign, verified: AtomicU64::new(0) }
     }
 
-    /// The object that a store's `bytes` hold, whoever wrote them, by the rules of its type. What nobody can read is kept
+    /// The object of a value that the store has lost. It has a key and a revision, so it can be listed as what it is, and
+    /// deleted.
+    #[must_use]
+    pub fn damaged(key: &str, damage: &DamagedValue, revision: Revision) -> Self {
+        Self::with(key, Bytes::new(), revision, Some(Box::new(Foreign::Damaged(damage.to_string()))))
+    }
+
+    /// As [`StoredObject::new`], of what the store has of it.
+    #[must_use]
+    pub fn of(key: &str, value: StoredValue, revision: Revision) -> Self {
+        match value {
+            Ok(json) => Self::new(key, json, revision),
+            Err(damage) => Self::damaged(key, &damage, revision),
+        }
+    }
+
+    /// The object of a value of the store, whoever wrote it, by the rules of its type. What nobody can read is kept
     /// as it is ([`StoredObject::corrupt`]).
     #[must_use]
-    pub(crate) fn read(key: &str, bytes: Bytes, revision: Revision, strategy: &dyn Strategy) -> Self {
+    pub(crate) fn read(key: &str, value: StoredValue, revision: Revision, strategy: &dyn Strategy) -> Self {
+        let bytes = match value {
+            Ok(bytes) => bytes,
+            Err(damage) => return Self::damaged(key, &damage, revision),
+        };
         let foreign = match strategy.translate(&bytes) {
             None => return Self::read_json(key, bytes, revision),
             Some(Err(why)) => Foreign::Corrupt(why),
@@ -165,9 +187,15 @@ impl StoredObject {
     #[must_use]
     pub fn corrupt(&self) -> Option<&str> {
         match self.foreign.as_deref()? {
-            Foreign::Corrupt(why) => Some(why),
+            Foreign::Corrupt(why) | Foreign::Damaged(why) => Some(why),
             Foreign::Layout | Foreign::Form { .. } => None,
         }
+    }
+
+    /// The store has lost its bytes, which were readable once: somebody may have seen them.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        matches!(self.foreign.as_deref(), Some(Foreign::Damaged(_)))
     }
 
     /// What writing it again would lose: fields of the stored bytes that are not known here.
@@ -175,7 +203,7 @@ impl StoredObject {
     pub fn would_lose(&self) -> Option<&str> {
         match self.foreign.as_deref()? {
             Foreign::Form { lost } => lost.as_deref(),
-            Foreign::Layout | Foreign::Corrupt(_) => None,
+            Foreign::Layout | Foreign::Corrupt(_) | Foreign::Damaged(_) => None,
         }
     }
 
@@ -192,7 +220,7 @@ impl StoredObject {
                 self.json == *bytes
                     || json::parse(&self.json).is_ok_and(|tree: Value| tree.to_vec() == **bytes)
             }
-            Some(Foreign::Form { .. } | Foreign::Corrupt(_)) => false,
+            Some(Foreign::Form { .. } | Foreign::Corrupt(_) | Foreign::Damaged(_)) => false,
         }
     }
 
@@ -361,7 +389,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> StoredObject {
-        StoredObject::read("ns/a", Bytes::copy_from_slice(bytes), Revision(7), &crate::CustomObjects)
+        StoredObject::read("ns/a", Ok(Bytes::copy_from_slice(bytes)), Revision(7), &crate::CustomObjects)
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Pages {
         if let Some(last) = found.kvs.last() {
             self.request.range.start = KeyRange::single(&last.key).end.unwrap_or_else(|| last.key.clone());
         }
-        let bytes = found.kvs.iter().map(|kv| kv.value.len()).sum();
+        let bytes = found.kvs.iter().filter_map(|kv| kv.value.as_ref().ok()).map(bytes::Bytes::len).sum();
         self.limit = page_size(self.limit, found.kvs.len(), bytes);
         let after = found.count.saturating_sub(found.kvs.len());
         self.more = after > 0 && !found.kvs.is_empty();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kindom_actor_kit::latest;
-use kindom_storage::{Change, Event, KeyRange, KeyValue, Revision, StorageError, Watch};
+use kindom_storage::{Change, Event, KeyRange, KeyValue, Revision, StorageError, StoredValue, Watch};
 use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::error::WatchError;
@@ -256,7 +256,7 @@ impl WatchCursor {
     }
 
     fn event_of(&self, event: &Event, key: &str, revision: Revision) -> Result<Arc<ObjectEvent>, WatchError> {
-        let object = |value: &bytes::Bytes, revision| {
+        let object = |value: &StoredValue, revision| {
             Arc::new(self.watched.0.stored_object(key, value.clone(), revision))
         };
         let previous = event.prev.as_ref().map(|kv: &KeyValue| object(&kv.value, kv.mod_revision));

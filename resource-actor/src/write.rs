@@ -440,7 +440,7 @@ impl ResourceHandle {
         let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
         let read = timeout_at(deadline.instant(), self.deps().storage.range(request)).await;
         let found = read.ok().and_then(Result::ok).and_then(|found| found.kvs.into_iter().next());
-        let is_proof = |kv: &KeyValue| proves(&StoredObject::new(key, kv.value.clone(), kv.mod_revision));
+        let is_proof = |kv: &KeyValue| proves(&StoredObject::of(key, kv.value.clone(), kv.mod_revision));
         found.filter(is_proof).ok_or(WriteError::Unknown)
     }
 

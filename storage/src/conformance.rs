@@ -22,7 +22,7 @@ use futures::future::join_all;
 
 use crate::{
     Change, Commit, Compare, CompareTarget, Event, Key, KeyRange, KeyValue, Limits, Op, RangeRequest,
-    RangeResult, Revision, Storage, StorageError, Txn, TxnOutcome, Watch,
+    RangeResult, Revision, Storage, StorageError, StoredValue, Txn, TxnOutcome, Watch,
 };
 
 /// A store under test, and what must outlive it.
@@ -249,7 +249,7 @@ fn text(bytes: &[u8]) -> String {
 /// `a=1@3/2 …`: key, value, mod revision, create revision.
 fn show(result: &RangeResult) -> String {
     let kv = |kv: &crate::KeyValue| {
-        format!("{}={}@{}/{}", kv.key, text(&kv.value), kv.mod_revision, kv.create_revision)
+        format!("{}={}@{}/{}", kv.key, text(kv.whole().unwrap()), kv.mod_revision, kv.create_revision)
     };
     result.kvs.iter().map(kv).collect::<Vec<_>>().join(" ")
 }
@@ -261,11 +261,11 @@ async fn state(store: &Subject, revision: Option<u64>) -> String {
 fn show_commit(commit: &Commit) -> String {
     let event = |event: &Event| {
         let prev = event.prev.as_ref().map_or(String::new(), |prev| {
-            format!("<{}@{}/{}", text(&prev.value), prev.mod_revision, prev.create_revision)
+            format!("<{}@{}/{}", text(prev.whole().unwrap()), prev.mod_revision, prev.create_revision)
         });
         match &event.change {
             Change::Put { value, create_revision } => {
-                format!("{}={}/{create_revision}{prev}", event.key, text(value))
+                format!("{}={}/{create_revision}{prev}", event.key, text(value.as_ref().unwrap()))
             }
             Change::Delete => format!("{}!{prev}", event.key),
         }
@@ -555,9 +555,9 @@ pub async fn odd_keys_and_values(factory: impl Open) {
     assert_eq!(all.count, odd.len() + 2);
     for kv in all.kvs {
         match kv.key.as_bytes() {
-            b"empty" => assert!(kv.value.is_empty()),
-            b"large" => assert_eq!(kv.value, large),
-            key => assert_eq!(key, kv.value),
+            b"empty" => assert!(kv.whole().unwrap().is_empty()),
+            b"large" => assert_eq!(kv.whole().unwrap(), &large),
+            key => assert_eq!(key, kv.whole().unwrap()),
         }
     }
     assert_eq!(read(&store, KeyRange::prefix(b"\xff"), None).await.count, 2);
@@ -614,7 +614,9 @@ pub async fn a_watch_from_history_goes_on_live(factory: impl Open) {
     for n in 101..=600 {
         let commit = next(&mut watch).await.unwrap();
         assert_eq!(commit.revision, Revision(n));
-        assert!(matches!(&commit.events[0].change, Change::Put { value, .. } if *value == n.to_string()));
+        assert!(
+            matches!(&commit.events[0].change, Change::Put { value, .. } if *value.as_ref().unwrap() == n.to_string())
+        );
     }
 }
 
@@ -703,7 +705,7 @@ pub async fn watches_have_no_gap_under_concurrent_writers(factory: impl Open) {
             let listed = read(&store, KeyRange::prefix(b"k/"), None).await;
             tokio::task::yield_now().await;
             let mut watch = watch_prefix(&store, "k/", Some(listed.revision.0 + 1)).await;
-            let mut fold: BTreeMap<Key, Bytes> =
+            let mut fold: BTreeMap<Key, StoredValue> =
                 listed.kvs.into_iter().map(|kv| (kv.key, kv.value)).collect();
             let mut at = listed.revision;
             while at < Revision((WRITERS * WRITES) as u64) {

@@ -1,6 +1,6 @@
 //! What can go wrong, by what a caller does about it.
 
-use crate::Revision;
+use crate::{DamagedValue, Revision};
 
 /// Whether the write that an error belongs to may have happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,13 @@ pub enum StorageError {
     /// The data on disk is damaged, or cannot be opened; the text names the file and the remedy.
     #[error("{0}")]
     Corrupt(String),
+}
+
+/// For callers that have no use for the rest without this value.
+impl From<DamagedValue> for StorageError {
+    fn from(damaged: DamagedValue) -> Self {
+        Self::Corrupt(damaged.to_string())
+    }
 }
 
 impl StorageError {

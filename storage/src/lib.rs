@@ -39,7 +39,7 @@ pub use etcd::{Area, Etcd, EtcdOptions, EtcdTls};
 pub use limits::Limits;
 pub use memory::Memory;
 pub use model::{
-    Change, Commit, Compare, CompareTarget, Event, Key, KeyRange, KeyValue, Op, RangeRequest, RangeResult,
-    Revision, Txn, TxnOutcome,
+    Change, Commit, Compare, CompareTarget, DamagedValue, Event, Key, KeyRange, KeyValue, Op, RangeRequest,
+    RangeResult, Revision, StoredValue, Txn, TxnOutcome,
 };
 pub use watch::{CommitStream, Progress, Watch};

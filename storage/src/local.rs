@@ -12,7 +12,7 @@ use crate::index::{Changed, Changes, Index};
 use crate::watch::History;
 use crate::{
     Change, Commit, CommitStream, Event, Key, KeyRange, KeyValue, Limits, RangeRequest, RangeResult,
-    Revision, StorageError, Watch,
+    Revision, StorageError, StoredValue, Watch,
 };
 
 /// So many keys are read, or revisions scanned, while the index is locked once: a writer never waits for a long read.
@@ -27,7 +27,11 @@ pub(crate) trait Loader: Clone + Send + Sync + 'static {
     /// Where a value is.
     type Value: Clone + Send + Sync + 'static;
 
-    fn load(&self, key: &Key, value: &Self::Value) -> Result<Bytes, StorageError>;
+    /// The value, or its damage, which concerns nothing else.
+    ///
+    /// # Errors
+    /// The loader does not belong to the index that the place is from.
+    fn load(&self, key: &Key, value: &Self::Value) -> Result<StoredValue, StorageError>;
 }
 
 /// The index and the loader that fits it.
@@ -104,7 +108,7 @@ impl<L: Loader> Local<L> {
             for (key, record) in found {
                 let value = match &record.value {
                     Some(value) if !request.keys_only => loader.load(&key, value)?,
-                    _ => Bytes::new(),
+                    _ => Ok(Bytes::new()),
                 };
                 let (mod_revision, create_revision) = (record.revision, record.created);
                 result.kvs.push(KeyValue { key, value, mod_revision, create_revision });
@@ -214,7 +218,7 @@ fn commit_of<L: Loader>(changes: Changes<L::Value>, loader: &L) -> Result<Commit
 /// The event of a change whose new value (`None`: deleted) is at hand.
 pub(crate) fn event_of<L: Loader>(
     changed: Changed<L::Value>,
-    value: Option<Bytes>,
+    value: Option<StoredValue>,
     loader: &L,
 ) -> Result<Event, StorageError> {
     let Changed { key, record, prev } = changed;

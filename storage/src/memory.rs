@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use crate::index::{Changes, Index, last_op_of_each_key};
 use crate::local::{Loader, Local, event_of};
 use crate::{
-    Key, KeyRange, Limits, RangeRequest, RangeResult, Revision, Storage, StorageError, StorageFuture, Txn,
-    TxnOutcome, Watch,
+    Key, KeyRange, Limits, RangeRequest, RangeResult, Revision, Storage, StorageError, StorageFuture,
+    StoredValue, Txn, TxnOutcome, Watch,
 };
 
 /// A store in memory. Cloning gives another handle to the same store.
@@ -31,8 +31,8 @@ struct InPlace;
 impl Loader for InPlace {
     type Value = Bytes;
 
-    fn load(&self, _key: &Key, value: &Bytes) -> Result<Bytes, StorageError> {
-        Ok(value.clone())
+    fn load(&self, _key: &Key, value: &Bytes) -> Result<StoredValue, StorageError> {
+        Ok(Ok(value.clone()))
     }
 }
 
@@ -69,7 +69,7 @@ impl Memory {
         let keys: Vec<Key> = changed.iter().map(|changed| changed.key.clone()).collect();
         self.local.hub.publish().commit(revision, keys.iter(), || {
             let event = |changed: crate::index::Changed<Bytes>| {
-                let value = changed.record.value.clone();
+                let value = changed.record.value.clone().map(Ok);
                 event_of(changed, value, &InPlace)
             };
             changed.into_iter().map(event).collect()

@@ -1,6 +1,7 @@
 //! The nouns of the contract.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -134,17 +135,76 @@ impl KeyRange {
     }
 }
 
+/// A stored value that cannot be read back as it was written. It concerns its own key only: what lies beside it is whole.
+///
+/// Only the `embedded` engine finds damage itself; etcd's own checks end its server instead.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DamagedValue(Arc<Damaged>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Damaged {
+    file: String,
+    offset: u64,
+    why: String,
+}
+
+impl DamagedValue {
+    pub(crate) fn new(file: String, offset: u64, why: String) -> Self {
+        Self(Arc::new(Damaged { file, offset, why }))
+    }
+
+    /// The name of the file in the store's folder.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.0.file
+    }
+
+    /// Where in the file the value begins, in bytes.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.0.offset
+    }
+}
+
+impl fmt::Display for DamagedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Damaged { file, offset, why } = &*self.0;
+        write!(f, "the stored value is damaged: {why} ({file}, offset {offset})")
+    }
+}
+
+impl fmt::Debug for DamagedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for DamagedValue {}
+
+/// A value as it was written, or the reason why nobody has it any more.
+pub type StoredValue = Result<Bytes, DamagedValue>;
+
 /// A key with its value at some revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyValue {
     /// The key.
     pub key: Key,
     /// The value; empty where only keys were asked for.
-    pub value: Bytes,
+    pub value: StoredValue,
     /// The revision that wrote this value.
     pub mod_revision: Revision,
     /// The revision that created the key, since it was last absent.
     pub create_revision: Revision,
+}
+
+impl KeyValue {
+    /// The value, for callers that have no use for the rest without it.
+    ///
+    /// # Errors
+    /// Its damage.
+    pub fn whole(&self) -> Result<&Bytes, DamagedValue> {
+        self.value.as_ref().map_err(Clone::clone)
+    }
 }
 
 /// What a [`Compare`] looks at: the mod revision of each key, 0 where it is absent.
@@ -287,8 +347,8 @@ pub struct RangeResult {
 pub enum Change {
     /// It was set.
     Put {
-        /// Its new value.
-        value: Bytes,
+        /// Its new value; damaged only in history, never when it is delivered as it happens.
+        value: StoredValue,
         /// The revision that created it, since it was last absent.
         create_revision: Revision,
     },
@@ -320,9 +380,10 @@ pub struct Commit {
 impl Commit {
     /// What it weighs in a queue.
     pub(crate) fn bytes(&self) -> usize {
-        let prev = |event: &Event| event.prev.as_ref().map_or(0, |prev| prev.value.len());
+        let length = |value: &StoredValue| value.as_ref().map_or(0, Bytes::len);
+        let prev = |event: &Event| event.prev.as_ref().map_or(0, |prev| length(&prev.value));
         let value = |event: &Event| match &event.change {
-            Change::Put { value, .. } => value.len(),
+            Change::Put { value, .. } => length(value),
             Change::Delete => 0,
         };
         self.events.iter().map(|event| event.key.as_bytes().len() + value(event) + prev(event)).sum()

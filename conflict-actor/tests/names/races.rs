@@ -75,7 +75,7 @@ async fn never_held_twice(world: &World) {
                 held.remove(&event.key.to_string());
                 continue;
             };
-            let tree = json::parse(value).unwrap();
+            let tree = json::parse(value.as_ref().unwrap()).unwrap();
             let names = tree.at(&["status", "acceptedNames"]).unwrap();
             let text = |field| names.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
             let short = names.get("shortNames").and_then(Value::as_array).unwrap_or_default();

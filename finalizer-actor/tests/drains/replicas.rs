@@ -30,7 +30,7 @@ fn judge(world: &World) -> (usize, usize) {
         for event in &commit.events {
             let key = event.key.to_string();
             let value = match &event.change {
-                Change::Put { value, .. } => Some(json::parse(value).unwrap()),
+                Change::Put { value, .. } => Some(json::parse(value.as_ref().unwrap()).unwrap()),
                 Change::Delete => None,
             };
             let marked = |v: &Value| v.at(&["metadata", "deletionTimestamp"]).is_some();

@@ -61,7 +61,7 @@ impl World {
     fn api_versions(&self) -> Vec<String> {
         let request = kindom_storage::RangeRequest::prefix(b"/registry/g.io/widgets/");
         let found = self.store.inner.range(request).now_or_never().unwrap().unwrap();
-        found.kvs.iter().map(|kv| version_of(&kv.value)).collect()
+        found.kvs.iter().map(|kv| version_of(kv.whole().unwrap())).collect()
     }
 
     async fn change_storage(&self, version: &str) {
@@ -84,12 +84,12 @@ impl World {
                     continue;
                 };
                 if key.starts_with(CRDS) {
-                    let now = stored_versions(&json::parse(value).unwrap());
+                    let now = stored_versions(&json::parse(value.as_ref().unwrap()).unwrap());
                     cuts += usize::from(now.len() < stored.len());
                     stored = now;
                 } else {
                     writes += 1;
-                    objects.insert(key, version_of(value));
+                    objects.insert(key, version_of(value.as_ref().unwrap()));
                 }
             }
             for (key, version) in &objects {

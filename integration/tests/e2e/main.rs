@@ -18,6 +18,7 @@ mod chaos;
 mod cluster;
 mod conversion;
 mod corpus;
+mod damage;
 mod deletion;
 mod demo;
 mod differential;

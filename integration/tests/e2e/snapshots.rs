@@ -282,9 +282,9 @@ async fn a_killed_restore_into_etcd_is_not_served_and_begins_anew() {
     let header = Header { revision: Revision(1), prefixes: vec![Bytes::from_static(b"/registry/")] };
     let mut encoder = Encoder::begin(&header, &mut bytes);
     for n in 0..20_000 {
-        let (key, value) = (Key::from(format!("/registry/long/{n:05}")), Bytes::from_static(b"{}"));
+        let (key, value) = (Key::from(format!("/registry/long/{n:05}")), Ok(Bytes::from_static(b"{}")));
         let (mod_revision, create_revision) = (Revision(1), Revision(1));
-        encoder.add(&KeyValue { key, value, mod_revision, create_revision }, &mut bytes);
+        encoder.add(&KeyValue { key, value, mod_revision, create_revision }, &mut bytes).unwrap();
     }
     encoder.finish(&mut bytes);
     std::fs::write(&long, bytes).unwrap();

@@ -93,7 +93,7 @@ async fn objects_follow_the_storage_version_and_the_old_one_can_be_dropped() {
     let found = stored(&server, PREFIX).await;
     assert_eq!(found.len(), objects);
     for kv in found {
-        let stored: Value = serde_json::from_slice(&kv.value).unwrap();
+        let stored: Value = serde_json::from_slice(kv.whole().unwrap()).unwrap();
         assert_eq!(stored["apiVersion"], format!("{GROUP}/v2"), "{}", kv.key);
     }
 }

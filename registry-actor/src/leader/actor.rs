@@ -61,7 +61,7 @@ impl Keeper {
         let found = self.lease.storage().range(self.lease.request()).await?;
         let held = found.kvs.first();
         let at = held.map_or(Revision::ZERO, |kv| kv.mod_revision);
-        let ours = held.is_some_and(|kv| *kv.value == *self.lease.identity.as_bytes());
+        let ours = held.is_some_and(|kv| self.lease.is_ours(kv));
         let since = match self.seen {
             Some((seen, since)) if seen == at => since,
             _ => Instant::now(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::{Policy, StartError, Supervised};
-use kindom_storage::{Compare, Key, KeyRange, Op, RangeRequest, Storage, Txn};
+use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Storage, Txn};
 use tokio::time::timeout;
 
 use super::STEP;
@@ -35,10 +35,15 @@ impl Lease {
         RangeRequest { range: KeyRange::single(&self.key), limit: None, revision: None, keys_only: false }
     }
 
+    /// A lease that cannot be read is nobody's.
+    pub(super) fn is_ours(&self, held: &KeyValue) -> bool {
+        held.value.as_ref().is_ok_and(|value| *value == *self.identity.as_bytes())
+    }
+
     /// Lets it go, if it is ours.
     async fn release(&self) {
         let Ok(found) = self.storage().range(self.request()).await else { return };
-        let Some(held) = found.kvs.first().filter(|kv| *kv.value == *self.identity.as_bytes()) else {
+        let Some(held) = found.kvs.first().filter(|kv| self.is_ours(kv)) else {
             return;
         };
         let compares = vec![Compare::mod_is(&self.key, held.mod_revision)];

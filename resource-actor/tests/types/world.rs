@@ -204,7 +204,7 @@ impl World {
             for event in &commit.events {
                 let key = String::from_utf8(event.key.as_bytes().to_vec()).unwrap();
                 let value = match &event.change {
-                    Change::Put { value, .. } => Some(value.clone()),
+                    Change::Put { value, .. } => Some(value.clone().unwrap()),
                     Change::Delete => None,
                 };
                 all.push((commit.revision.0, key.trim_start_matches(WIDGETS).to_owned(), value));

@@ -97,7 +97,10 @@ impl Filling {
     }
 
     pub(super) async fn add(&self, page: Vec<KeyValue>) -> Result<(), BoxError> {
-        let puts = page.into_iter().map(|kv| Ok(self.commit(vec![Op::Put(kv.key, kv.value)])));
+        let mut puts = Vec::with_capacity(page.len());
+        for kv in page {
+            puts.push(Ok(self.commit(vec![Op::Put(kv.key, kv.value?)])));
+        }
         stream::iter(puts).try_buffer_unordered(IN_FLIGHT).try_collect().await
     }
 
@@ -153,7 +156,7 @@ mod tests {
     }
 
     fn kv(key: &str, value: &'static str) -> KeyValue {
-        let (key, value) = (Key::from(key), Bytes::from_static(value.as_bytes()));
+        let (key, value) = (Key::from(key), Ok(Bytes::from_static(value.as_bytes())));
         KeyValue { key, value, mod_revision: Revision(70), create_revision: Revision(7) }
     }
 
@@ -163,7 +166,7 @@ mod tests {
 
     fn contents(kvs: &[KeyValue]) -> Content {
         let mut content = Content::default();
-        kvs.iter().for_each(|kv| content.add(kv));
+        kvs.iter().for_each(|kv| content.add(kv).unwrap());
         content
     }
 

@@ -225,7 +225,7 @@ async fn copy(from: &Place, to: &Place) -> Result<String, BoxError> {
     let mut progress = Progress::new("copying", Unit::Keys, Some(cut.count().await?));
     let mut content = Content::default();
     while let Some(page) = cut.next_page().await? {
-        page.iter().for_each(|kv| content.add(kv));
+        page.iter().try_for_each(|kv| content.add(kv))?;
         progress.add(page.len() as u64);
         target.add(page).await?;
     }
@@ -250,7 +250,7 @@ async fn content_of(store: &Arc<dyn Storage>) -> Result<(Revision, Content), Box
     let mut progress = Progress::new("comparing", Unit::Keys, Some(cut.count().await?));
     let mut content = Content::default();
     while let Some(page) = cut.next_page().await? {
-        page.iter().for_each(|kv: &KeyValue| content.add(kv));
+        page.iter().try_for_each(|kv: &KeyValue| content.add(kv))?;
         progress.add(page.len() as u64);
     }
     Ok((cut.header().revision, content))

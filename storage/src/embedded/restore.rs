@@ -73,7 +73,7 @@ impl EmbeddedRestore {
     /// Adds a key. They may come in any order, each once.
     ///
     /// # Errors
-    /// [`StorageError::Unavailable`] if the system refuses.
+    /// [`StorageError::Unavailable`] if the system refuses; [`StorageError::Corrupt`] if the value is damaged.
     pub fn add(&mut self, kv: &KeyValue) -> Result<(), StorageError> {
         if let Some(pack) = self.open.take_if(|pack| pack.end() >= self.segment_bytes) {
             self.seal(pack, None)?;
@@ -186,7 +186,8 @@ impl Pack {
     }
 
     fn add(&mut self, kv: &KeyValue) -> Result<(), StorageError> {
-        self.frame.op(kv.mod_revision, kv.create_revision, kv.key.as_bytes(), Some(&kv.value));
+        let value = kv.whole()?;
+        self.frame.op(kv.mod_revision, kv.create_revision, kv.key.as_bytes(), Some(value));
         self.frame.end_txn();
         if self.frame.bytes() >= FRAME_BYTES {
             self.flush().map_err(|error| unusable(&self.path, "write", &error))?;

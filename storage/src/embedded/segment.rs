@@ -16,7 +16,7 @@ use bytes::Bytes;
 use super::frame::{self, Fields, HEADER_BYTES, Header, Record};
 use crate::local::Loader;
 use crate::vfs::{Vfs, VfsFile};
-use crate::{Key, Revision, StorageError};
+use crate::{DamagedValue, Key, Revision, StorageError, StoredValue};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kindomSG");
 const FORMAT: u32 = 1;
@@ -165,6 +165,23 @@ impl Segment {
         self.live.fetch_sub(weight(value_bytes), Ordering::Relaxed);
     }
 
+    /// The value at a place in this segment.
+    pub(super) fn value(&self, key: &Key, location: &Location) -> StoredValue {
+        let offset = u64::from(location.offset);
+        let mut stored = vec![0; location.bytes as usize + 4];
+        match self.file.read_at(offset, &mut stored) {
+            Ok(()) => frame::checked_value(key, stored)
+                .ok_or_else(|| self.damage(offset, "it has a wrong checksum")),
+            Err(error) => Err(self.damage(offset, &format!("it cannot be read ({error})"))),
+        }
+    }
+
+    /// The damage of a value that lies at an offset.
+    pub(super) fn damage(&self, offset: u64, why: &str) -> DamagedValue {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        DamagedValue::new(name, offset, why.to_owned())
+    }
+
     /// The frame at an offset; `None` if there is no whole one.
     pub(super) fn frame_at(&self, offset: u64, file_bytes: u64) -> io::Result<Option<Frame>> {
         frame_at(&*self.file, self.header.salt, offset, file_bytes)
@@ -295,17 +312,11 @@ impl Segments {
 impl Loader for Segments {
     type Value = Location;
 
-    fn load(&self, key: &Key, location: &Location) -> Result<Bytes, StorageError> {
+    fn load(&self, key: &Key, location: &Location) -> Result<StoredValue, StorageError> {
         let Some(segment) = self.get(location.segment) else {
             return Err(StorageError::Corrupt(format!("segment {} of key {key} is gone", location.segment)));
         };
-        let offset = u64::from(location.offset);
-        let mut stored = vec![0; location.bytes as usize + 4];
-        if let Err(error) = segment.file.read_at(offset, &mut stored) {
-            return Err(segment.damaged(offset, &format!("the value of {key} cannot be read ({error})")));
-        }
-        frame::checked_value(key, stored)
-            .ok_or_else(|| segment.damaged(offset, &format!("the value of {key} has a wrong checksum")))
+        Ok(segment.value(key, location))
     }
 }
 

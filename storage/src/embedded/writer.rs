@@ -212,7 +212,7 @@ impl Writer {
                 let keys: Vec<Key> = changed.iter().map(|changed| changed.key.clone()).collect();
                 publisher.commit(revision, keys.iter(), || {
                     let both = changed.into_iter().zip(values);
-                    both.map(|(changed, value)| event_of(changed, value, &segments)).collect()
+                    both.map(|(changed, value)| event_of(changed, value.map(Ok), &segments)).collect()
                 });
             }
         }

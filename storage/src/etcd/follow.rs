@@ -218,11 +218,11 @@ pub(super) fn commits(core: &Core, message: WatchResponse) -> Vec<Arc<Commit>> {
 fn event_of(key: Key, deleted: bool, kv: wire::KeyValue, prev: Option<wire::KeyValue>) -> Event {
     let change = match deleted {
         true => Change::Delete,
-        false => Change::Put { value: kv.value.into(), create_revision: kv.create_revision },
+        false => Change::Put { value: Ok(kv.value.into()), create_revision: kv.create_revision },
     };
     let prev = prev.map(|prev| KeyValue {
         key: key.clone(),
-        value: prev.value.into(),
+        value: Ok(prev.value.into()),
         mod_revision: prev.mod_revision,
         create_revision: prev.create_revision,
     });

@@ -130,7 +130,7 @@ impl<'a> Reading<'a> {
         for kv in page.kvs {
             let (mod_revision, create_revision) = (kv.mod_revision, kv.create_revision);
             if let Some(key) = self.core.space.name(&kv.key) {
-                let value = Bytes::from(kv.value);
+                let value = Ok(Bytes::from(kv.value));
                 self.result.kvs.push(KeyValue { key, value, mod_revision, create_revision });
             }
             last = Some(kv.key);

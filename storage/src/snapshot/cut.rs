@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 256 << 10;
 ///
 /// # Errors
 /// [`StorageError::Compacted`] from any call if history was compacted past the revision: what was read before is no
-/// snapshot then.
+/// snapshot then. [`StorageError::Corrupt`] names the first key whose value is damaged.
 pub struct Cut {
     storage: Arc<dyn Storage>,
     header: Header,
@@ -96,7 +96,12 @@ impl Cut {
                 "the store answered differently of revision {revision} when asked again, from {at} on"
             )));
         }
-        let bytes: usize = found.iter().map(|kv| kv.value.len()).sum();
+        let mut bytes = 0;
+        for kv in &found {
+            let value =
+                kv.whole().map_err(|damaged| StorageError::Corrupt(format!("{}: {damaged}", kv.key)))?;
+            bytes += value.len();
+        }
         let each = (bytes / found.len().max(1)).max(1);
         self.page = (PAGE_BYTES / each).clamp(1, PAGE_KEYS_MAX);
         Ok(Some(found))
@@ -124,6 +129,21 @@ fn after(key: &Key) -> Key {
     Key::new(bytes)
 }
 
+/// Encodes keys from the front of a page, until there are so many bytes.
+fn encode(
+    encoder: &mut Encoder,
+    page: &mut VecDeque<KeyValue>,
+    bytes: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), StorageError> {
+    while out.len() < bytes
+        && let Some(kv) = page.pop_front()
+    {
+        encoder.add(&kv, out)?;
+    }
+    Ok(())
+}
+
 /// A cut as the bytes of a snapshot. After an error nothing more comes, and what came has no end: a [`Reader`] refuses it.
 ///
 /// [`Reader`]: super::Reader
@@ -142,20 +162,18 @@ pub fn stream(cut: Cut) -> impl Stream<Item = Result<Bytes, StorageError>> + Sen
                 (Ok(()), State::Pages(cut, encoder, VecDeque::new()))
             }
             State::Pages(cut, mut encoder, mut page) if !page.is_empty() => {
-                while out.len() < PIECE_BYTES
-                    && let Some(kv) = page.pop_front()
-                {
-                    encoder.add(&kv, &mut out);
+                match encode(&mut encoder, &mut page, PIECE_BYTES, &mut out) {
+                    Ok(()) => (Ok(()), State::Pages(cut, encoder, page)),
+                    Err(error) => (Err(error), State::Ended),
                 }
-                (Ok(()), State::Pages(cut, encoder, page))
             }
             State::Pages(mut cut, mut encoder, _) => match cut.next_page().await {
                 Ok(Some(page)) => {
                     let mut page = VecDeque::from(page);
-                    if let Some(kv) = page.pop_front() {
-                        encoder.add(&kv, &mut out);
+                    match encode(&mut encoder, &mut page, 1, &mut out) {
+                        Ok(()) => (Ok(()), State::Pages(cut, encoder, page)),
+                        Err(error) => (Err(error), State::Ended),
                     }
-                    (Ok(()), State::Pages(cut, encoder, page))
                 }
                 Ok(None) => {
                     encoder.finish(&mut out);

@@ -14,7 +14,7 @@ use std::io::{BufReader, Read};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use crate::{Key, KeyValue, Revision};
+use crate::{DamagedValue, Key, KeyValue, Revision};
 
 const MAGIC: [u8; 8] = *b"kindomSS";
 const FORMAT: u32 = 1;
@@ -61,17 +61,22 @@ impl Encoder {
     }
 
     /// Adds the next key.
-    pub fn add(&mut self, kv: &KeyValue, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// Its value is damaged; nothing was written.
+    pub fn add(&mut self, kv: &KeyValue, out: &mut Vec<u8>) -> Result<(), DamagedValue> {
+        let value = kv.whole()?;
         self.keys += 1;
         self.write(out, |out| {
             out.push(KEY);
             out.extend_from_slice(&length(kv.key.as_bytes().len()));
-            out.extend_from_slice(&length(kv.value.len()));
+            out.extend_from_slice(&length(value.len()));
             out.extend_from_slice(&kv.mod_revision.0.to_le_bytes());
             out.extend_from_slice(&kv.create_revision.0.to_le_bytes());
             out.extend_from_slice(kv.key.as_bytes());
-            out.extend_from_slice(&kv.value);
+            out.extend_from_slice(value);
         });
+        Ok(())
     }
 
     /// Ends it.
@@ -217,7 +222,7 @@ impl<R: Read> Reader<R> {
         if created == Revision::ZERO || created > modified || modified > header.revision {
             return Err(wrong("has revisions that cannot be"));
         }
-        Ok(KeyValue { key, value, mod_revision: modified, create_revision: created })
+        Ok(KeyValue { key, value: Ok(value), mod_revision: modified, create_revision: created })
     }
 
     fn end(&mut self, mut record: Record) -> Result<(), Damage> {
@@ -330,7 +335,10 @@ pub fn verify(input: impl Read, mut read: impl FnMut(u64)) -> Verdict {
     verdict.header = Some(reader.header().clone());
     while !reader.is_done() {
         match reader.next_key() {
-            Ok(Some(kv)) => verdict.content.add(&kv),
+            Ok(Some(kv)) => match verdict.content.add(&kv) {
+                Ok(()) => {}
+                Err(damaged) => verdict.damage(Damage { offset: reader.offset(), what: damaged.to_string() }),
+            },
             Ok(None) => break,
             Err(damage) => verdict.damage(damage),
         }

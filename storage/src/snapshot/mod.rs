@@ -7,7 +7,7 @@
 //!
 //! # Guarantees
 //! - A snapshot that reads without an error is the cut that was written, to the byte.
-//! - A cut either has every key of its revision or fails: with [`StorageError::Compacted`](crate::StorageError) if
+//! - A cut either has every key of its revision, undamaged, or fails: with [`StorageError::Compacted`](crate::StorageError) if
 //!   history was compacted past it. [`Holds`] keep whoever compacts from doing so.
 //! - Memory is bounded by a page, not by the store.
 
@@ -19,7 +19,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::KeyValue;
+use crate::{DamagedValue, KeyValue};
 
 pub use cut::{Cut, stream};
 pub use format::{Damage, Encoder, Header, Reader, Verdict, verify};
@@ -36,13 +36,18 @@ pub struct Content {
 
 impl Content {
     /// Adds the next key.
-    pub fn add(&mut self, kv: &KeyValue) {
+    ///
+    /// # Errors
+    /// Its value is damaged; nothing was added.
+    pub fn add(&mut self, kv: &KeyValue) -> Result<(), DamagedValue> {
+        let value = kv.whole()?;
         self.keys += 1;
-        for part in [kv.key.as_bytes(), &kv.value] {
+        for part in [kv.key.as_bytes(), value] {
             self.bytes += part.len() as u64;
             self.hash.update((part.len() as u64).to_le_bytes());
             self.hash.update(part);
         }
+        Ok(())
     }
 
     /// How many keys there are.

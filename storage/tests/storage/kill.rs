@@ -94,7 +94,7 @@ async fn nothing_acknowledged_is_lost() {
                 let event = &commit.events[0];
                 assert_eq!(event.key, Key::from(key.as_str()));
                 let kindom_storage::Change::Put { value, .. } = &event.change else { panic!("{event:?}") };
-                assert_eq!(crc32c::crc32c(value), *crc);
+                assert_eq!(crc32c::crc32c(value.as_ref().unwrap()), *crc);
                 found += 1;
             }
         }

@@ -126,7 +126,7 @@ impl Pair {
         let read =
             self.store.range(RangeRequest { range, limit: None, revision, keys_only: false }).await.unwrap();
         let kv = |kv: kindom_storage::KeyValue| {
-            (number(&kv.key), (kv.mod_revision.0, kv.create_revision.0, kv.value))
+            (number(&kv.key), (kv.mod_revision.0, kv.create_revision.0, kv.value.unwrap()))
         };
         read.kvs.into_iter().map(kv).collect()
     }
@@ -145,11 +145,12 @@ impl Pair {
             for event in &commit.events {
                 let n = number(&event.key);
                 let prev = event.prev.as_ref();
-                let prev = prev.map(|kv| (kv.mod_revision.0, kv.create_revision.0, kv.value.clone()));
+                let prev =
+                    prev.map(|kv| (kv.mod_revision.0, kv.create_revision.0, kv.value.clone().unwrap()));
                 assert_eq!(prev.as_ref(), fold.get(&n));
                 match &event.change {
                     Change::Put { value, create_revision } => {
-                        fold.insert(n, (commit.revision.0, create_revision.0, value.clone()))
+                        fold.insert(n, (commit.revision.0, create_revision.0, value.clone().unwrap()))
                     }
                     Change::Delete => fold.remove(&n),
                 };

@@ -98,7 +98,7 @@ async fn check(store: &Embedded, acknowledged: &[Acknowledged]) -> Result<(), St
             let events = history.get(revision).map(|commit| commit.events.clone()).unwrap_or_default();
             let [event] = &events[..] else { return Err(format!("{revision}: {events:?}")) };
             let found = match &event.change {
-                Change::Put { value, .. } => Some(value),
+                Change::Put { value, .. } => value.as_ref().ok(),
                 Change::Delete => None,
             };
             if event.key != *key || found != value.as_ref() {
@@ -116,7 +116,7 @@ async fn check(store: &Embedded, acknowledged: &[Acknowledged]) -> Result<(), St
         let newer = history
             .values()
             .any(|commit| commit.revision > revision && commit.events.iter().any(|event| event.key == key));
-        let same = found.map(|kv| &kv.value) == value.as_ref();
+        let same = found.and_then(|kv| kv.whole().ok()) == value.as_ref();
         if !same && !newer && revision > compacted {
             return Err(format!("{key} is not as revision {revision} left it"));
         }

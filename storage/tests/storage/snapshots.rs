@@ -45,7 +45,7 @@ fn read(bytes: &[u8]) -> (Header, Vec<KeyValue>) {
 fn encoded(header: &Header, kvs: &[KeyValue]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut encoder = Encoder::begin(header, &mut out);
-    kvs.iter().for_each(|kv| encoder.add(kv, &mut out));
+    kvs.iter().for_each(|kv| encoder.add(kv, &mut out).unwrap());
     encoder.finish(&mut out);
     out
 }
@@ -60,7 +60,7 @@ prop_compose! {
         prefixes.sort();
         let kv = |(key, (value, created, more)): (String, (Vec<u8>, u64, u64))| KeyValue {
             key: Key::from(key),
-            value: value.into(),
+            value: Ok(value.into()),
             create_revision: Revision(created),
             mod_revision: Revision(created + more),
         };
@@ -110,7 +110,7 @@ proptest! {
 fn damage_is_told_with_its_place_and_what_follows_is_still_read() {
     let kv = |key: &str| KeyValue {
         key: Key::from(key),
-        value: Bytes::from_static(b"value"),
+        value: Ok(Bytes::from_static(b"value")),
         create_revision: Revision(1),
         mod_revision: Revision(1),
     };
@@ -286,7 +286,7 @@ async fn only_an_empty_folder_is_restored_to_and_only_as_a_whole() {
     let header = Header { revision: Revision(7), prefixes: vec![Bytes::new()] };
     let kv = KeyValue {
         key: Key::from("a"),
-        value: Bytes::from_static(b"1"),
+        value: Ok(Bytes::from_static(b"1")),
         create_revision: Revision(3),
         mod_revision: Revision(5),
     };
@@ -325,8 +325,8 @@ fn contents_are_equal_if_and_only_if_keys_and_values_are() {
         let mut content = Content::default();
         for (n, (key, value)) in pairs.iter().enumerate() {
             let revision = Revision(n as u64 + 1);
-            let (key, value) = (Key::from(*key), Bytes::copy_from_slice(value.as_bytes()));
-            content.add(&KeyValue { key, value, mod_revision: revision, create_revision: revision });
+            let (key, value) = (Key::from(*key), Ok(Bytes::copy_from_slice(value.as_bytes())));
+            content.add(&KeyValue { key, value, mod_revision: revision, create_revision: revision }).unwrap();
         }
         content
     };

@@ -243,7 +243,7 @@ impl Truth {
         let request =
             RangeRequest { range: KeyRange::single(&key), limit: None, revision: None, keys_only: false };
         let stored = self.memory.range(request).now_or_never().unwrap().unwrap();
-        let crd = stored.kvs.first().map(|kv| json::parse(&kv.value).unwrap());
+        let crd = stored.kvs.first().map(|kv| json::parse(kv.whole().unwrap()).unwrap());
         crd.is_some_and(|crd| crd.at(&["metadata", "deletionTimestamp"]).is_some())
     }
 }

@@ -86,7 +86,7 @@ impl Place {
         let storage = self.open().await;
         let found = storage.range(RangeRequest::prefix(prefix.as_bytes())).await.unwrap();
         storage.close().await.unwrap();
-        found.kvs.into_iter().map(|kv| (kv.key.to_string(), kv.value)).collect()
+        found.kvs.into_iter().map(|kv| (kv.key.to_string(), kv.value.unwrap())).collect()
     }
 
     /// Starts a server over it.

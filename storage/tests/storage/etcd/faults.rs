@@ -228,7 +228,7 @@ async fn a_request_that_is_too_large_is_named() {
     }
     let all = in_time("a read", store.range(RangeRequest::prefix(b"large/"))).await.unwrap();
     assert_eq!((all.kvs.len(), all.count), (12, 12));
-    assert!(all.kvs.iter().all(|kv| kv.value.len() == 1 << 20));
+    assert!(all.kvs.iter().all(|kv| kv.whole().unwrap().len() == 1 << 20));
     let mut seen = watch(&store, "large/", Some(1)).await;
     for _ in 0..12 {
         assert!(next(&mut seen).await.is_ok());

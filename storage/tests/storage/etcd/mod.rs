@@ -57,7 +57,9 @@ async fn put_surely(store: &Etcd, key: &str, value: &str) -> Revision {
 
 async fn read(store: &Etcd, prefix: &str) -> String {
     let found = in_time("a read", store.range(RangeRequest::prefix(prefix.as_bytes()))).await.unwrap();
-    let kv = |kv: &kindom_storage::KeyValue| format!("{}={}", kv.key, String::from_utf8_lossy(&kv.value));
+    let kv = |kv: &kindom_storage::KeyValue| {
+        format!("{}={}", kv.key, String::from_utf8_lossy(kv.whole().unwrap()))
+    };
     found.kvs.iter().map(kv).collect::<Vec<_>>().join(" ")
 }
 

@@ -1,0 +1,128 @@
+//! Damaged values in the folder: each is one corrupt object, and everything else goes on.
+
+use std::fs;
+use std::path::PathBuf;
+
+use kindom_integration::{Answer, Client, HarnessError, Server, ServerOptions};
+use serde_json::{Value, json};
+
+use crate::support::{CRDS, crd, names, object, refused, register, revision, until_gone};
+
+const WIDGETS: &str = "/apis/d.example.com/v1/namespaces/default/widgets";
+const ANYWAY: &str = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
+
+fn segments(server: &Server) -> Vec<PathBuf> {
+    let entries = fs::read_dir(server.data_dir().join("store")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|kind| kind == "log" || kind == "pack")).collect()
+}
+
+/// Flips a bit in every stored value that holds this text, while no server runs. Gives back how many there were.
+fn damage(server: &Server, text: &str) -> usize {
+    let mut count = 0;
+    for path in segments(server) {
+        let mut bytes = fs::read(&path).unwrap();
+        let windows = bytes.windows(text.len()).enumerate();
+        let found: Vec<usize> = windows.filter(|(_, at)| *at == text.as_bytes()).map(|(at, _)| at).collect();
+        for at in &found {
+            bytes[*at] ^= 1;
+        }
+        count += found.len();
+        fs::write(&path, &bytes).unwrap();
+    }
+    count
+}
+
+async fn get(client: &Client, path: &str) -> Value {
+    client.get(path).await.unwrap().expect_status(200).unwrap().json()
+}
+
+async fn create(client: &Client, path: &str, object: &Value) -> Value {
+    client.post(path, object).await.unwrap().expect_status(201).unwrap().json()
+}
+
+fn corrupt(answer: Result<Answer, HarnessError>) {
+    refused(answer, 500, "InternalError", "the stored value is damaged: it has a wrong checksum");
+}
+
+#[tokio::test]
+async fn a_damaged_value_is_one_corrupt_object() {
+    let mut server = ServerOptions::default().embedded().start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &crd("d.example.com", "widgets", "Widget", "Namespaced")).await;
+    register(&client, &crd("d.example.com", "gadgets", "Gadget", "Namespaced")).await;
+    register(&client, &crd("broken.example.com", "broken", "Broken", "Namespaced")).await;
+    let widget = |name: &str, note: &str| object("d.example.com", "Widget", name, json!({"note": note}));
+    create(&client, WIDGETS, &widget("fine", "n")).await;
+    let before = revision(&create(&client, WIDGETS, &widget("broken", "to-be-damaged")).await) - 1;
+    // Only what this one was before is damaged.
+    create(&client, WIDGETS, &widget("past", "past-to-be-damaged")).await;
+    let patch = json!({"spec": {"note": "whole"}});
+    let path = format!("{WIDGETS}/past");
+    client.merge_patch(&path, &patch).await.unwrap().expect_status(200).unwrap();
+    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    for name in ["broken-namespace", "fine-namespace"] {
+        create(&client, "/api/v1/namespaces", &namespace(name)).await;
+    }
+    assert!(server.terminate().await.unwrap().success());
+    assert!(damage(&server, "to-be-damaged") >= 2);
+    assert!(damage(&server, "\"name\":\"broken-namespace\"") >= 1);
+    assert!(damage(&server, "\"name\":\"broken.broken.example.com\"") >= 1);
+    server.restart().await.unwrap();
+    let client = server.client().unwrap();
+
+    // The object: as one that cannot be decoded.
+    corrupt(client.get(&format!("{WIDGETS}/broken")).await);
+    let refusal = refused(client.get(WIDGETS).await, 500, "StorageReadError", "the stored value is damaged");
+    assert_eq!(refusal["details"]["causes"][0]["field"], "/registry/d.example.com/widgets/default/broken");
+    assert_eq!(refusal["details"]["causes"].as_array().unwrap().len(), 1);
+    corrupt(client.merge_patch(&format!("{WIDGETS}/broken"), &patch).await);
+    corrupt(client.delete(&format!("{WIDGETS}/broken")).await);
+    // Its neighbours, before and after, and another type.
+    assert_eq!(get(&client, &format!("{WIDGETS}/past")).await["spec"]["note"], "whole");
+    client.merge_patch(&format!("{WIDGETS}/fine"), &patch).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(names(&get(&client, "/apis/d.example.com/v1/gadgets").await), [""; 0]);
+    // A watch that comes upon it in history, and one that reads what it has to begin with, end: nobody can go on there.
+    let mut watch = client.watch(&format!("{WIDGETS}?watch=true&resourceVersion={before}")).await.unwrap();
+    let error = watch.event().await.unwrap();
+    assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)), "{error}");
+    assert!(watch.next_in_time().await.unwrap().is_none());
+    let initial =
+        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut watch = client.watch(&format!("{WIDGETS}?{initial}")).await.unwrap();
+    let error = watch.event().await.unwrap();
+    assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(500)), "{error}");
+    assert!(watch.next_in_time().await.unwrap().is_none(), "no bookmark says that this was all");
+    // Its removal: who watches is told to list again, as nobody can say what it was.
+    let mut all = client.watch(&format!("{WIDGETS}?watch=true")).await.unwrap();
+    let selected = format!("{WIDGETS}?watch=true&labelSelector=a%3Db");
+    let mut selected = client.watch(&selected).await.unwrap();
+    let elsewhere = "/apis/d.example.com/v1/namespaces/fine-namespace/widgets";
+    let mut elsewhere_watch = client.watch(&format!("{elsewhere}?watch=true")).await.unwrap();
+    client.delete(&format!("{WIDGETS}/broken?{ANYWAY}")).await.unwrap().expect_status(200).unwrap();
+    for watch in [&mut all, &mut selected] {
+        let error = watch.event().await.unwrap();
+        assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)), "{error}");
+    }
+    create(&client, elsewhere, &widget("new", "n")).await;
+    assert_eq!(elsewhere_watch.event().await.unwrap()["type"], "ADDED");
+    let mut left = names(&get(&client, WIDGETS).await);
+    left.sort();
+    assert_eq!(left, ["fine", "past"]);
+
+    // A namespace.
+    refused(client.get("/api/v1/namespaces").await, 500, "StorageReadError", "broken-namespace");
+    corrupt(client.get("/api/v1/namespaces/broken-namespace").await);
+    client.delete("/api/v1/namespaces/fine-namespace").await.unwrap().expect_status(200).unwrap();
+    until_gone(&client, "/api/v1/namespaces", "fine-namespace").await;
+    let path = format!("/api/v1/namespaces/broken-namespace?{ANYWAY}");
+    client.delete(&path).await.unwrap().expect_status(200).unwrap();
+    // A registration.
+    refused(client.get(CRDS).await, 500, "StorageReadError", "broken.broken.example.com");
+    register(&client, &crd("d.example.com", "others", "Other", "Namespaced")).await;
+    assert!(server.log_tail().contains("broken.broken.example.com"), "{}", server.log_tail());
+    let path = format!("{CRDS}/broken.broken.example.com?{ANYWAY}");
+    client.delete(&path).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(names(&get(&client, CRDS).await).len(), 3);
+    register(&client, &crd("broken.example.com", "broken", "Broken", "Namespaced")).await;
+}
