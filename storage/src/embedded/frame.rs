@@ -7,20 +7,27 @@
 //! op       1 put, 2 delete u8 · key bytes u32 · value bytes u32 · create revision u64 · key · value · CRC-32C u32
 //! ```
 //!
-//! Little endian. A frame starts at a multiple of 8, which is where a search for frames looks. Its CRC covers all but
-//! the magic and itself, and starts from the segment's salt, a random number: a value whose bytes look like a frame is
-//! not taken for one. An operation's CRC covers key and value, so that a read of one value needs nothing else.
+//! Little endian. A frame starts at a multiple of 8, which is where a search for frames looks. Its CRC starts from the
+//! segment's salt, a random number: a value whose bytes look like a frame is not taken for one. It covers all but the
+//! magic, itself and the values. An operation's CRC covers key and value, so that a read of one value needs nothing else;
+//! and as the frame's covers keys and these CRCs, damage to a value is told from damage to anything else: the frame says
+//! still which key the value was of. (Frames that begin with `kBAT`, which former builds wrote, have a CRC over the values
+//! too.)
 //!
 //! Batches are numbered without a gap, and batch `n + 1` is written only after `n` was synced. So if what should be
 //! frame `n + 1` is damaged, and a whole frame of any later number lies behind it, then `n + 1` was durable once:
 //! that is damage, not the torn end of a write that nobody was told of.
+
+use std::ops::Range;
 
 use bytes::Bytes;
 
 use crate::{Key, Op, Revision};
 
 pub(super) const HEADER_BYTES: usize = 32;
-const MAGIC: u32 = u32::from_le_bytes(*b"kBAT");
+const MAGIC: u32 = u32::from_le_bytes(*b"kBA2");
+/// Of a frame whose CRC covers the values too.
+const MAGIC_1: u32 = u32::from_le_bytes(*b"kBAT");
 const RECORD_TXN: u8 = 1;
 const RECORD_COMPACT: u8 = 2;
 const OP_PUT: u8 = 1;
@@ -54,6 +61,8 @@ pub(super) struct FrameBuilder {
     records: u32,
     /// Where the operation count of the open transaction is, and the count.
     open: Option<(usize, u32)>,
+    /// Where the values are, which the frame's CRC leaves out.
+    values: Vec<Range<usize>>,
 }
 
 impl FrameBuilder {
@@ -63,6 +72,7 @@ impl FrameBuilder {
         self.buffer.resize(HEADER_BYTES, 0);
         (self.salt, self.offset, self.batch, self.first) = (salt, offset, batch, first);
         (self.records, self.open) = (0, None);
+        self.values.clear();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -81,6 +91,19 @@ impl FrameBuilder {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Option<Placed> {
+        let crc = op_crc(key, value.unwrap_or_default());
+        self.op_with(revision, created, key, value, crc)
+    }
+
+    /// As [`FrameBuilder::op`], with the CRC that the operation had elsewhere: a damaged value stays damaged.
+    pub(super) fn op_with(
+        &mut self,
+        revision: Revision,
+        created: Revision,
+        key: &[u8],
+        value: Option<&[u8]>,
+        crc: u32,
+    ) -> Option<Placed> {
         if self.open.is_none() {
             self.records += 1;
             self.buffer.push(RECORD_TXN);
@@ -98,9 +121,10 @@ impl FrameBuilder {
         self.buffer.extend_from_slice(&created.0.to_le_bytes());
         self.buffer.extend_from_slice(key);
         let offset = self.offset + self.buffer.len() as u64;
-        let value_bytes = value.unwrap_or_default();
-        self.buffer.extend_from_slice(value_bytes);
-        self.buffer.extend_from_slice(&op_crc(key, value_bytes).to_le_bytes());
+        let at = self.buffer.len();
+        self.buffer.extend_from_slice(value.unwrap_or_default());
+        self.values.push(at..self.buffer.len());
+        self.buffer.extend_from_slice(&crc.to_le_bytes());
         value.map(|_| Placed { offset, bytes })
     }
 
@@ -139,7 +163,14 @@ impl FrameBuilder {
         if let Some(place) = self.buffer.get_mut(..HEADER_BYTES) {
             place.copy_from_slice(&header);
         }
-        let crc = frame_crc(self.salt, payload, self.buffer.get(12..).unwrap_or_default()).to_le_bytes();
+        let mut crc = FrameCrc::new(self.salt, payload);
+        let mut at = 12;
+        for value in &self.values {
+            crc.add(self.buffer.get(at..value.start).unwrap_or_default());
+            at = value.end;
+        }
+        crc.add(self.buffer.get(at..).unwrap_or_default());
+        let crc = crc.0.to_le_bytes();
         if let Some(place) = self.buffer.get_mut(8..12) {
             place.copy_from_slice(&crc);
         }
@@ -153,9 +184,17 @@ fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-fn frame_crc(salt: u64, payload_bytes: [u8; 4], rest: &[u8]) -> u32 {
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &payload_bytes);
-    crc32c::crc32c_append(crc, rest)
+/// A frame's CRC in the making.
+struct FrameCrc(u32);
+
+impl FrameCrc {
+    fn new(salt: u64, payload_bytes: [u8; 4]) -> Self {
+        Self(crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &payload_bytes))
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.0 = crc32c::crc32c_append(self.0, bytes);
+    }
 }
 
 fn op_crc(key: &[u8], value: &[u8]) -> u32 {
@@ -171,6 +210,7 @@ pub(super) fn checked_value(key: &Key, mut stored: Vec<u8>) -> Option<Bytes> {
 /// A frame's header, not yet checked but for its magic.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
+    covers_values: bool,
     pub(super) payload_bytes: usize,
     crc: u32,
     records: u32,
@@ -181,18 +221,21 @@ pub(super) struct Header {
 impl Header {
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
-        if fields.u32()? != MAGIC {
-            return None;
-        }
+        let covers_values = match fields.u32()? {
+            MAGIC => false,
+            MAGIC_1 => true,
+            _ => return None,
+        };
         let payload_bytes =
             usize::try_from(fields.u32()?).ok().filter(|bytes| *bytes <= PAYLOAD_BYTES_MAX)?;
         let (crc, records) = (fields.u32()?, fields.u32()?);
-        Some(Self { payload_bytes, crc, records, batch: fields.u64()?, first: Revision(fields.u64()?) })
+        let (batch, first) = (fields.u64()?, Revision(fields.u64()?));
+        Some(Self { covers_values, payload_bytes, crc, records, batch, first })
     }
 
     /// Whether these bytes may be the beginning of a frame.
     pub(super) fn starts(bytes: &[u8]) -> bool {
-        bytes.starts_with(&MAGIC.to_le_bytes())
+        [MAGIC, MAGIC_1].iter().any(|magic| bytes.starts_with(&magic.to_le_bytes()))
     }
 
     /// The bytes of the whole frame with its padding.
@@ -200,13 +243,13 @@ impl Header {
         (HEADER_BYTES + self.payload_bytes).next_multiple_of(8) as u64
     }
 
-    /// Whether the CRC is that of this header and payload.
-    pub(super) fn fits(&self, salt: u64, payload: &[u8]) -> bool {
-        let mut crc = frame_crc(salt, length(self.payload_bytes).to_le_bytes(), &self.records.to_le_bytes());
-        for field in [self.batch, self.first.0] {
-            crc = crc32c::crc32c_append(crc, &field.to_le_bytes());
-        }
-        crc32c::crc32c_append(crc, payload) == self.crc
+    /// The CRC of what is covered before the payload.
+    fn covered(&self, salt: u64) -> FrameCrc {
+        let mut crc = FrameCrc::new(salt, length(self.payload_bytes).to_le_bytes());
+        crc.add(&self.records.to_le_bytes());
+        crc.add(&self.batch.to_le_bytes());
+        crc.add(&self.first.0.to_le_bytes());
+        crc
     }
 }
 
@@ -217,6 +260,16 @@ pub(super) struct LoggedOp {
     pub(super) created: Revision,
     /// None: a delete.
     pub(super) value: Option<(Placed, Bytes)>,
+    /// The CRC of key and value as it was written; another than theirs now if the value is damaged.
+    pub(super) crc: u32,
+}
+
+impl LoggedOp {
+    /// The value, if there is one, is as it was written.
+    pub(super) fn is_whole(&self) -> bool {
+        let value = self.value.as_ref().map_or(&[][..], |(_, value)| value);
+        op_crc(&self.key, value) == self.crc
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -225,10 +278,12 @@ pub(super) enum Record {
     Compact(Revision),
 }
 
-/// The records of a payload that lies at `offset`; `None` if they make no sense, which the CRC all but excludes.
-pub(super) fn records(header: &Header, payload: &Bytes, offset: u64) -> Option<Vec<Record>> {
+/// The records of a payload that lies at `offset`, of whose values some may be damaged; `None` if anything else is.
+pub(super) fn records(header: &Header, salt: u64, payload: &Bytes, offset: u64) -> Option<Vec<Record>> {
     let mut fields = Fields(payload);
     let at = |fields: &Fields<'_>| payload.len() - fields.0.len();
+    let mut crc = header.covered(salt);
+    let mut covered_to = 0;
     let mut records = Vec::new();
     for _ in 0..header.records {
         let kind = fields.u8()?;
@@ -246,18 +301,24 @@ pub(super) fn records(header: &Header, payload: &Bytes, offset: u64) -> Option<V
             let created = Revision(fields.u64()?);
             let key = payload.slice_ref(fields.take(key_bytes)?);
             let place = Placed { offset: offset + at(&fields) as u64, bytes: value_bytes };
+            let value_at = at(&fields);
             let value = payload.slice_ref(fields.take(usize::try_from(value_bytes).ok()?)?);
-            fields.u32()?;
+            if !header.covers_values {
+                crc.add(payload.get(covered_to..value_at)?);
+                covered_to = at(&fields);
+            }
+            let op_crc = fields.u32()?;
             let value = match kind {
                 OP_PUT => Some((place, value)),
                 OP_DELETE => None,
                 _ => return None,
             };
-            ops.push(LoggedOp { key, created, value });
+            ops.push(LoggedOp { key, created, value, crc: op_crc });
         }
         records.push(Record::Txn { revision, ops });
     }
-    fields.0.is_empty().then_some(records)
+    crc.add(payload.get(covered_to..)?);
+    (fields.0.is_empty() && crc.0 == header.crc).then_some(records)
 }
 
 /// Reads little-endian fields off the front.
@@ -307,10 +368,7 @@ mod tests {
     fn decode(frame: &[u8]) -> Option<Vec<Record>> {
         let header = Header::parse(frame.get(..HEADER_BYTES)?)?;
         let payload = Bytes::copy_from_slice(frame.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes)?);
-        if !header.fits(9, &payload) {
-            return None;
-        }
-        records(&header, &payload, 512 + 32)
+        records(&header, 9, &payload, 512 + 32)
     }
 
     #[test]
@@ -331,12 +389,42 @@ mod tests {
         let frame = frame();
         let end = HEADER_BYTES + Header::parse(&frame).unwrap().payload_bytes;
         assert_eq!(frame.len(), end.next_multiple_of(8));
+        let value = HEADER_BYTES + 13 + 17 + 3..HEADER_BYTES + 13 + 17 + 3 + 5;
         for at in 0..end {
             for bit in 0..8 {
                 let mut flipped = frame.clone();
                 flipped[at] ^= 1 << bit;
-                assert!(decode(&flipped).is_none(), "byte {at} bit {bit}");
+                let Some(records) = decode(&flipped) else { continue };
+                // Only a value, and then it is known which.
+                assert!(value.contains(&at), "byte {at} bit {bit}");
+                let Record::Txn { ops, .. } = &records[0] else { panic!("{records:?}") };
+                assert_eq!(
+                    (&ops[0].key[..], ops[0].is_whole(), ops[1].is_whole()),
+                    (&b"key"[..], false, true)
+                );
             }
+        }
+        assert!(value.clone().all(|at| {
+            let mut flipped = frame.clone();
+            flipped[at] ^= 1;
+            decode(&flipped).is_some()
+        }));
+    }
+
+    /// The frame as former builds wrote it.
+    #[test]
+    fn a_frame_whose_checksum_covers_the_values_is_read() {
+        let mut frame = frame();
+        let payload_bytes = Header::parse(&frame).unwrap().payload_bytes;
+        frame[..4].copy_from_slice(b"kBAT");
+        let mut crc = FrameCrc::new(9, length(payload_bytes).to_le_bytes());
+        crc.add(&frame[12..HEADER_BYTES + payload_bytes]);
+        frame[8..12].copy_from_slice(&crc.0.to_le_bytes());
+        assert_eq!(decode(&frame).unwrap().len(), 2);
+        for at in 0..HEADER_BYTES + payload_bytes {
+            let mut flipped = frame.clone();
+            flipped[at] ^= 2;
+            assert!(decode(&flipped).is_none(), "byte {at}");
         }
     }
 }

@@ -322,7 +322,8 @@ impl Output {
 
     fn op(&mut self, revision: Revision, op: LoggedOp) {
         let value = op.value.as_ref().map(|(_, value)| &value[..]);
-        let placed = self.frame.op(revision, op.created, &op.key, value);
+        // With its CRC: what is damaged stays damaged.
+        let placed = self.frame.op_with(revision, op.created, &op.key, value, op.crc);
         let to = placed.map(|placed| Location::new(self.id, placed));
         // A copy, because the key is a slice of a whole batch.
         let key = Key::new(bytes::Bytes::copy_from_slice(&op.key));

@@ -16,7 +16,7 @@ use super::hint;
 use super::mark::{Mark, MarkFile};
 use super::segment::{
     Extent, FIRST_FRAME, Frame, Rest, Segment, SegmentHeader, SegmentId, Segments, create_log, damaged,
-    new_salt, search, unusable,
+    new_salt, search, too_new, unusable,
 };
 use crate::index::{Index, IndexBuilder};
 use crate::vfs::Vfs;
@@ -49,12 +49,15 @@ pub(super) fn recover(vfs: &dyn Vfs, dir: &Path, allocate: u64) -> Result<Recove
         batch: 0,
         revision: Revision::ZERO,
         last_frame: None,
+        torn: false,
     };
     let mut position = FIRST_FRAME;
     for (at, (segment, hint)) in files.segments.iter().enumerate() {
         load.check_start(segment)?;
         let hint = hint.as_ref().filter(|_| at < hinted);
-        position = load.segment(segment, hint.map(|hint| hint.covers))?;
+        // A segment that is followed by another was durable before that was made.
+        let durable = if at + 1 < files.segments.len() { u64::MAX } else { mark.mark.batch };
+        position = load.segment(segment, hint.map(|hint| hint.covers), durable)?;
         match files.segments.get(at + 1) {
             Some((next, _)) => load.check_end(segment, position, next)?,
             None if !segment.is_pack() => load.check_tail(segment, position, mark.mark.batch)?,
@@ -293,6 +296,9 @@ fn read_header(vfs: &dyn Vfs, path: &Path, id: SegmentId) -> Result<Option<Segme
         return Ok(None);
     }
     file.read_at(0, &mut bytes).map_err(|error| unusable(path, "read", &error))?;
+    if let Some(format) = SegmentHeader::newer_format(&bytes) {
+        return Err(too_new(path, format));
+    }
     let header = SegmentHeader::decode(&bytes).filter(|header| header.id == id);
     Ok(header.map(|header| Segment::new(header, path.to_owned(), file)))
 }
@@ -343,6 +349,8 @@ struct Load {
     revision: Revision,
     /// Where the last frame that was read starts, in the segment read last; none if its hint said all.
     last_frame: Option<u64>,
+    /// A frame follows of which only the values are damaged, and nothing proves that it was durable once.
+    torn: bool,
 }
 
 impl Load {
@@ -361,8 +369,14 @@ impl Load {
         Err(segment.damaged(0, &what))
     }
 
-    /// Reads a segment as far as it is whole, after what the index already has of it; answers where that ends.
-    fn segment(&mut self, segment: &Arc<Segment>, known: Option<Extent>) -> Result<u64, StorageError> {
+    /// Reads a segment as far as it is whole, after what the index already has of it; answers where that ends. Up to
+    /// batch `durable`, and before any other batch, it is whole even if values are damaged.
+    fn segment(
+        &mut self,
+        segment: &Arc<Segment>,
+        known: Option<Extent>,
+        durable: u64,
+    ) -> Result<u64, StorageError> {
         let failed = |error: &std::io::Error| unusable(&segment.path, "read", error);
         let file_bytes = segment.file.len().map_err(|error| failed(&error))?;
         let mut position = FIRST_FRAME;
@@ -392,6 +406,14 @@ impl Load {
                     if frame.batch != self.batch + 1 || !self.continues(&frame) {
                         break;
                     }
+                    let last = || Ok(!matches!(search(segment, frame.end, false)?, Rest::Batch { .. }));
+                    if frame.batch > durable
+                        && !frame.is_whole()
+                        && last().map_err(|error: std::io::Error| failed(&error))?
+                    {
+                        self.torn = true;
+                        break;
+                    }
                     self.last_frame = Some(position);
                     (self.batch, position) = (frame.batch, frame.end);
                     self.frame(segment, frame);
@@ -416,6 +438,9 @@ impl Load {
     }
 
     fn frame(&mut self, segment: &Arc<Segment>, frame: Frame) {
+        if !frame.is_whole() {
+            tracing::warn!(file = %segment.path.display(), batch = frame.batch, "values of a batch are damaged");
+        }
         for record in frame.records {
             match record {
                 Record::Compact(revision) => {
@@ -469,7 +494,7 @@ impl Load {
             move |error: std::io::Error| unusable(&segment.path, &doing, &error)
         };
         let file_bytes = segment.file.len().map_err(failed("read"))?;
-        match search(segment, position).map_err(failed("read"))? {
+        match search(segment, position, self.torn).map_err(failed("read"))? {
             Rest::Empty => {}
             Rest::Batch { batch, offset } => {
                 let what = format!(

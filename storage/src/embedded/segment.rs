@@ -19,7 +19,9 @@ use crate::vfs::{Vfs, VfsFile};
 use crate::{DamagedValue, Key, Revision, StorageError, StoredValue};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kindomSG");
-const FORMAT: u32 = 1;
+/// The format of what is written; 1, of which the frames' CRCs cover the values too, is read as well.
+const FORMAT: u32 = 2;
+const FORMAT_MIN: u32 = 1;
 /// A header has a sector of its own, which no later write touches.
 pub(super) const FIRST_FRAME: u64 = 512;
 
@@ -94,10 +96,24 @@ impl SegmentHeader {
         bytes
     }
 
+    /// The format of a segment that a newer build has written.
+    pub(super) fn newer_format(bytes: &[u8]) -> Option<u32> {
+        let mut fields = Fields(bytes);
+        let is_segment = fields.u64()? == MAGIC;
+        // Headers to come begin with magic and format; their checksum may be elsewhere.
+        let format = fields.u32().filter(|format| is_segment && *format > FORMAT)?;
+        let mut one_of_ours = bytes.to_vec();
+        let is_damaged = (FORMAT_MIN..=FORMAT).any(|format| {
+            one_of_ours.splice(8..12, format.to_le_bytes());
+            Self::decode(&one_of_ours).is_some()
+        });
+        (!is_damaged).then_some(format)
+    }
+
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
         let covered = bytes.get(..72)?;
-        if fields.u64()? != MAGIC || fields.u32()? != FORMAT {
+        if fields.u64()? != MAGIC || !(FORMAT_MIN..=FORMAT).contains(&fields.u32()?) {
             return None;
         }
         let id = SegmentId(NonZeroU32::new(fields.u32()?)?);
@@ -192,7 +208,7 @@ impl Segment {
     }
 }
 
-/// A whole frame, its CRC checked.
+/// A frame whose CRC was checked; values in it may be damaged.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) batch: u64,
@@ -200,6 +216,25 @@ pub(super) struct Frame {
     pub(super) records: Vec<Record>,
     /// Where the next one starts.
     pub(super) end: u64,
+}
+
+impl Frame {
+    /// All of its values are as they were written.
+    pub(super) fn is_whole(&self) -> bool {
+        self.records.iter().all(|record| match record {
+            Record::Compact(_) => true,
+            Record::Txn { ops, .. } => ops.iter().all(frame::LoggedOp::is_whole),
+        })
+    }
+}
+
+/// The error for a segment of a format that only a newer build knows.
+pub(super) fn too_new(path: &Path, format: u32) -> StorageError {
+    StorageError::Corrupt(format!(
+        "{} was written by a newer kindom (format {format}, this one reads up to {FORMAT}): start that one, or restore \
+         the whole folder from a backup of before",
+        path.display()
+    ))
 }
 
 fn frame_at(file: &dyn VfsFile, salt: u64, offset: u64, file_bytes: u64) -> io::Result<Option<Frame>> {
@@ -215,10 +250,7 @@ fn frame_at(file: &dyn VfsFile, salt: u64, offset: u64, file_bytes: u64) -> io::
     }
     let mut payload = vec![0; header.payload_bytes];
     file.read_at(payload_at, &mut payload)?;
-    if !header.fits(salt, &payload) {
-        return Ok(None);
-    }
-    let records = frame::records(&header, &Bytes::from(payload), payload_at);
+    let records = frame::records(&header, salt, &Bytes::from(payload), payload_at);
     let frame = |records| Frame {
         batch: header.batch,
         first: header.first,
@@ -239,8 +271,8 @@ pub(super) enum Rest {
     Batch { batch: u64, offset: u64 },
 }
 
-/// Looks for frames at every multiple of 8 from `offset` on.
-pub(super) fn search(segment: &Segment, offset: u64) -> io::Result<Rest> {
+/// Looks for frames at every multiple of 8 from `offset` on; `torn`: the one at `offset` itself does not count.
+pub(super) fn search(segment: &Segment, offset: u64, torn: bool) -> io::Result<Rest> {
     const PIECE: u64 = 1 << 20;
     let file = &segment.file;
     let file_bytes = file.len()?;
@@ -258,6 +290,7 @@ pub(super) fn search(segment: &Segment, offset: u64) -> io::Result<Rest> {
             }
             rest = Rest::Torn;
             if Header::starts(bytes)
+                && !(torn && start == offset)
                 && let Some(frame) = segment.frame_at(start, file_bytes)?
             {
                 return Ok(Rest::Batch { batch: frame.batch, offset: start });

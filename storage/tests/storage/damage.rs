@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use kindom_storage::testing::SimDisk;
 use kindom_storage::{
-    Applied, Change, Embedded, EmbeddedOptions, Key, KeyRange, KeyValue, Op, RangeRequest, RangeResult,
-    Revision, Storage, StorageError, StoredValue, Txn, TxnOutcome,
+    Applied, Change, Compare, Embedded, EmbeddedOptions, Key, KeyRange, KeyValue, Op, RangeRequest,
+    RangeResult, Revision, Storage, StorageError, StoredValue, Txn, TxnOutcome,
 };
 
 use crate::support::cases;
@@ -161,7 +161,7 @@ fn logs(disk: &SimDisk) -> Vec<PathBuf> {
 
 /// Where the last batch of a log starts and ends, found by its magic.
 fn last_batch(bytes: &[u8]) -> (usize, usize) {
-    let start = (0..bytes.len() - 4).rev().find(|at| &bytes[*at..at + 4] == b"kBAT").unwrap();
+    let start = (0..bytes.len() - 4).rev().find(|at| &bytes[*at..at + 4] == b"kBA2").unwrap();
     let payload = u32::from_le_bytes(bytes[start + 4..start + 8].try_into().unwrap());
     (start, start + 32 + usize::try_from(payload).unwrap())
 }
@@ -220,13 +220,116 @@ async fn damage_before_a_later_batch_is_refused_without_a_mark() {
     let bytes = disk.read(&path).unwrap();
     let (last, _) = last_batch(&bytes);
     let (middle, end) = last_batch(&bytes[..last]);
+    let value = value_in(&bytes, middle..end);
     for at in middle..end {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x10;
         let disk = disk.duplicate();
         disk.replace(&path, &damaged);
-        corrupt(&open(&disk).unwrap_err(), &path);
+        if !value.contains(&at) {
+            corrupt(&open(&disk).unwrap_err(), &path);
+            continue;
+        }
+        // Of a value everything else is known: one key is lost.
+        let store = open(&disk).unwrap();
+        let found = read(&store).await.unwrap();
+        let whole: Vec<_> = found.kvs.iter().map(|kv| (kv.key.to_string(), kv.value.is_ok())).collect();
+        assert_eq!(whole, [("k0".to_owned(), true), ("k1".to_owned(), false), ("k2".to_owned(), true)]);
+        assert_eq!(put(&store, "k1", "new").await.unwrap(), Revision(4));
     }
+}
+
+/// Where `value` lies in a part of a log.
+fn value_in(bytes: &[u8], part: std::ops::Range<usize>) -> std::ops::Range<usize> {
+    let at = bytes[part.clone()].windows(5).position(|window| window == b"value").unwrap() + part.start;
+    at..at + 5
+}
+
+#[tokio::test]
+async fn a_damaged_value_of_the_last_batch_is_told_from_a_torn_one_by_the_mark() {
+    for marked in [false, true] {
+        let disk = SimDisk::new(1);
+        let mark_every = if marked { Duration::ZERO } else { Duration::from_secs(1000) };
+        let options = EmbeddedOptions { mark_every, ..options() };
+        let store = Embedded::open_on(Arc::new(disk.process()), "store", options).unwrap();
+        for n in 0..3 {
+            put(&store, &format!("k{n}"), "value").await.unwrap();
+        }
+        if marked {
+            // Once this is refused, the mark of the batch before is written.
+            let never = Txn { compares: vec![Compare::absent(&Key::from("k0"))], ops: vec![] };
+            store.txn(never.clone()).await.unwrap();
+            store.txn(never).await.unwrap();
+        }
+        let path = logs(&disk).pop().unwrap();
+        let mut bytes = disk.read(&path).unwrap();
+        let (last, end) = last_batch(&bytes);
+        let at = value_in(&bytes, last..end).start;
+        bytes[at] ^= 1;
+        let copy = disk.duplicate();
+        copy.replace(&path, &bytes);
+        let store = open(&copy).unwrap();
+        let found = read(&store).await.unwrap();
+        assert_eq!(
+            (found.count, store.published()),
+            if marked { (3, Revision(3)) } else { (2, Revision(2)) }
+        );
+        assert_eq!(found.kvs.iter().filter(|kv| kv.value.is_err()).count(), usize::from(marked));
+        put(&store, "k3", "value").await.unwrap();
+    }
+}
+
+/// Whoever has a newer build's folder is not told to restore a backup.
+#[tokio::test]
+async fn a_segment_of_a_newer_format_is_no_damage() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk).unwrap();
+    put(&store, "a", "b").await.unwrap();
+    store.close().await.unwrap();
+    let path = logs(&disk).pop().unwrap();
+    let mut bytes = disk.read(&path).unwrap();
+    bytes[8..12].copy_from_slice(&7_u32.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..72]);
+    bytes[72..76].copy_from_slice(&crc.to_le_bytes());
+    let newer = disk.duplicate();
+    newer.replace(&path, &bytes);
+    let StorageError::Corrupt(text) = open(&newer).unwrap_err() else { panic!("another error") };
+    assert!(text.contains("written by a newer kindom (format 7, this one reads up to 2)"), "{text}");
+    // A format that no build has written is damage.
+    bytes[72] ^= 1;
+    let crc = crc32c::crc32c(&disk.read(&path).unwrap()[..72]);
+    bytes[72..76].copy_from_slice(&crc.to_le_bytes());
+    disk.replace(&path, &bytes);
+    corrupt(&open(&disk).unwrap_err(), &path);
+}
+
+/// A pack that takes a damaged value along does not make it whole.
+#[tokio::test]
+async fn a_damaged_value_stays_damaged_through_a_pack() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk).unwrap();
+    put(&store, "b", "to be damaged").await.unwrap();
+    store.close().await.unwrap();
+    let (path, at) = place_of(&disk, b"to be damaged");
+    let mut bytes = disk.read(&path).unwrap();
+    bytes[at] ^= 1;
+    disk.replace(&path, &bytes);
+    let store = open(&disk).unwrap();
+    for n in 0..100 {
+        put(&store, &format!("k{}", n % 3), &"v".repeat(300)).await.unwrap();
+    }
+    store.compact(store.published()).await.unwrap();
+    // The packer wakes by itself; wait for what it does.
+    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    while disk.files().contains(&path) {
+        assert!(std::time::Instant::now() < patience, "{:?}", disk.files());
+        tokio::task::yield_now().await;
+    }
+    let found = read(&store).await.unwrap();
+    assert!(found.kvs[0].value.is_err(), "{found:?}");
+    assert!(found.kvs[1..].iter().all(|kv| kv.value.is_ok()));
+    store.close().await.unwrap();
+    assert!(read(&open(&disk).unwrap()).await.unwrap().kvs[0].value.is_err());
 }
 
 #[tokio::test]
