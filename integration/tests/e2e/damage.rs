@@ -80,7 +80,8 @@ async fn a_damaged_value_is_one_corrupt_object() {
     corrupt(client.delete(&format!("{WIDGETS}/broken")).await);
     // Its neighbours, before and after, and another type.
     assert_eq!(get(&client, &format!("{WIDGETS}/past")).await["spec"]["note"], "whole");
-    client.merge_patch(&format!("{WIDGETS}/fine"), &patch).await.unwrap().expect_status(200).unwrap();
+    let patched = client.merge_patch(&format!("{WIDGETS}/fine"), &patch).await.unwrap().expect_status(200);
+    let now = revision(&patched.unwrap().json());
     assert_eq!(names(&get(&client, "/apis/d.example.com/v1/gadgets").await), [""; 0]);
     // A watch that comes upon it in history, and one that reads what it has to begin with, end: nobody can go on there.
     let mut watch = client.watch(&format!("{WIDGETS}?watch=true&resourceVersion={before}")).await.unwrap();
@@ -94,8 +95,8 @@ async fn a_damaged_value_is_one_corrupt_object() {
     assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(500)), "{error}");
     assert!(watch.next_in_time().await.unwrap().is_none(), "no bookmark says that this was all");
     // Its removal: who watches is told to list again, as nobody can say what it was.
-    let mut all = client.watch(&format!("{WIDGETS}?watch=true")).await.unwrap();
-    let selected = format!("{WIDGETS}?watch=true&labelSelector=a%3Db");
+    let mut all = client.watch(&format!("{WIDGETS}?watch=true&resourceVersion={now}")).await.unwrap();
+    let selected = format!("{WIDGETS}?watch=true&labelSelector=a%3Db&resourceVersion={now}");
     let mut selected = client.watch(&selected).await.unwrap();
     let elsewhere = "/apis/d.example.com/v1/namespaces/fine-namespace/widgets";
     let mut elsewhere_watch = client.watch(&format!("{elsewhere}?watch=true")).await.unwrap();
