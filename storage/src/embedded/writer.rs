@@ -16,7 +16,7 @@ use super::frame::{self, FrameBuilder};
 use super::mark::{Mark, MarkFile};
 use super::queue::{Reply, Request};
 use super::segment::{
-    Extent, FIRST_FRAME, Location, Segment, SegmentHeader, SegmentId, create_log, new_salt, unusable,
+    Extent, FIRST_FRAME, Location, Segment, SegmentHeader, SegmentId, Segments, create_log, new_salt, unusable,
 };
 use super::{Core, EmbeddedOptions, hint};
 use crate::index::{Changes, last_op_of_each_key};
@@ -121,17 +121,20 @@ impl Writer {
         }
         let first = self.core.local.hub.published().next();
         self.frame.start(self.active.header.salt, self.position, self.batch + 1, first);
-        let judged: Vec<Judged> = {
-            let core = Arc::clone(&self.core);
-            let index = &mut core.local.state.write().index;
-            requests.into_iter().filter_map(|request| self.judge(index, request)).collect()
+        let core = Arc::clone(&self.core);
+        let (judged, segments) = {
+            let state = &mut *core.local.state.write();
+            let judged = requests.into_iter().filter_map(|request| self.judge(&mut state.index, request));
+            // Both under one lock: the places that `judged` names are those of this loader. The packer may move the
+            // values while the batch is being synced.
+            (judged.collect::<Vec<_>>(), state.loader.clone())
         };
         if self.frame.is_empty() {
-            return self.publish(judged);
+            return self.publish(judged, &segments);
         }
         if self.options.answers_before_sync() {
             // The planted bug: see `EmbeddedOptions::answer_before_sync`.
-            self.publish(judged);
+            self.publish(judged, &segments);
             if let Err(error) = self.write() {
                 self.fail(&error.to_string());
             }
@@ -141,7 +144,7 @@ impl Writer {
             Ok(()) => {
                 let txns = judged.iter().filter(|judged| judged.changes.is_some()).count();
                 self.core.written(txns as u64);
-                self.publish(judged);
+                self.publish(judged, &segments);
             }
             Err(error) => {
                 self.fail(&error.to_string());
@@ -201,8 +204,8 @@ impl Writer {
         Ok(())
     }
 
-    fn publish(&self, judged: Vec<Judged>) {
-        let segments = self.core.local.state.read().loader.clone();
+    /// Publishes and answers what is durable. `segments` is the loader as it was when this was judged.
+    fn publish(&self, judged: Vec<Judged>, segments: &Segments) {
         let mut answers = Vec::with_capacity(judged.len());
         {
             let mut publisher = self.core.local.hub.publish();
@@ -212,7 +215,7 @@ impl Writer {
                 let keys: Vec<Key> = changed.iter().map(|changed| changed.key.clone()).collect();
                 publisher.commit(revision, keys.iter(), || {
                     let both = changed.into_iter().zip(values);
-                    both.map(|(changed, value)| event_of(changed, value.map(Ok), &segments)).collect()
+                    both.map(|(changed, value)| event_of(changed, value.map(Ok), segments)).collect()
                 });
             }
         }

@@ -10,6 +10,7 @@ mod model;
 mod power_cut;
 mod snapshots;
 mod support;
+mod together;
 
 mod memory_conforms {
     use kindom_storage::conformance::Subject;

@@ -1,0 +1,270 @@
+//! The packer, watches and a slow disk together: no watch ends with an error, and none misses an event.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use kindom_storage::testing::SimDisk;
+use kindom_storage::vfs::{Vfs, VfsFile};
+use kindom_storage::{
+    Change, Embedded, EmbeddedOptions, Key, KeyRange, Op, Revision, Storage as _, Txn, TxnOutcome,
+};
+use parking_lot::{Condvar, Mutex};
+
+use crate::support::{Random, cases};
+
+/// A disk on which the writer's syncs, and all that the packer does, wait until the test lets them go.
+#[derive(Debug, Clone)]
+struct Gated {
+    disk: SimDisk,
+    gate: Arc<Gate>,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    /// The writer waits, or will.
+    closed: bool,
+    waiting: bool,
+    /// The packer waits.
+    held: bool,
+}
+
+impl Gate {
+    fn close(&self) {
+        self.state.lock().closed = true;
+    }
+
+    fn open(&self) {
+        self.state.lock().closed = false;
+        self.changed.notify_all();
+    }
+
+    fn hold_the_packer(&self, held: bool) {
+        self.state.lock().held = held;
+        self.changed.notify_all();
+    }
+
+    /// Waits until the writer waits for the gate.
+    fn wait_for_the_writer(&self) {
+        let mut state = self.state.lock();
+        while !state.waiting {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn pass_packer(&self) {
+        let mut state = self.state.lock();
+        while state.held && std::thread::current().name() == Some("kindom-store-pack") {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn pass(&self) {
+        if std::thread::current().name() != Some("kindom-store") {
+            return;
+        }
+        let mut state = self.state.lock();
+        while state.closed {
+            state.waiting = true;
+            self.changed.notify_all();
+            self.changed.wait(&mut state);
+        }
+        state.waiting = false;
+    }
+}
+
+#[derive(Debug)]
+struct GatedFile {
+    file: Arc<dyn VfsFile>,
+    gate: Arc<Gate>,
+}
+
+impl Gated {
+    fn file(&self, file: Arc<dyn VfsFile>) -> Arc<dyn VfsFile> {
+        Arc::new(GatedFile { file, gate: Arc::clone(&self.gate) })
+    }
+}
+
+impl Vfs for Gated {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        self.disk.lock(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
+        self.gate.pass_packer();
+        Ok(self.file(self.disk.create(path)?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
+        self.gate.pass_packer();
+        Ok(self.file(self.disk.open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+}
+
+impl VfsFile for GatedFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.gate.pass();
+        self.file.sync()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)
+    }
+}
+
+fn put(key: &str, value: String) -> Txn {
+    Txn { compares: vec![], ops: vec![Op::Put(Key::from(key), value.into())] }
+}
+
+fn name_of_oldest(disk: &SimDisk) -> String {
+    let segment = |path: std::path::PathBuf| {
+        let name = path.file_name()?.to_str()?.to_owned();
+        (name.ends_with(".log") || name.ends_with(".pack")).then_some(name)
+    };
+    disk.files().into_iter().filter_map(segment).min().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_moves_during_an_fsync_is_still_the_one_before() {
+    let disk = SimDisk::new(1);
+    let gated = Gated { disk: disk.process(), gate: Arc::default() };
+    let gate = Arc::clone(&gated.gate);
+    let options = EmbeddedOptions { segment_bytes: 4000, ..EmbeddedOptions::default() };
+    let store = Embedded::open_on(Arc::new(gated), "store", options).unwrap();
+    store.txn(put("kept", "first".to_owned())).await.unwrap();
+    for n in 0..20 {
+        store.txn(put("other", format!("{n}{}", "v".repeat(500)))).await.unwrap();
+    }
+    let mut watch = store.watch(KeyRange::single(&Key::from("kept")), None).await.unwrap();
+    gate.hold_the_packer(true);
+    let oldest = name_of_oldest(&disk);
+    store.compact(store.published()).await.unwrap();
+    gate.close();
+    let write = tokio::spawn({
+        let store = store.clone();
+        async move { store.txn(put("kept", "second".to_owned())).await }
+    });
+    tokio::task::spawn_blocking({
+        let (gate, disk) = (Arc::clone(&gate), disk.clone());
+        move || {
+            // The write is judged, and refers to the oldest segment; now that goes.
+            gate.wait_for_the_writer();
+            gate.hold_the_packer(false);
+            while name_of_oldest(&disk) == oldest {
+                std::thread::yield_now();
+            }
+        }
+    })
+    .await
+    .unwrap();
+    gate.open();
+    write.await.unwrap().unwrap();
+    let commit = watch.commits.recv().await.unwrap().unwrap();
+    assert_eq!(commit.events[0].prev.as_ref().unwrap().value, "first");
+    store.close().await.unwrap();
+}
+
+/// Writers, a compactor and watches (from now and from history) on a small store, whose syncs take long enough for the
+/// packer to move what a batch refers to.
+async fn churn(seed: u64) {
+    let disk = SimDisk::new(seed);
+    let options = EmbeddedOptions { segment_bytes: 6000, ..EmbeddedOptions::default() };
+    let store = Embedded::open_on(Arc::new(disk.process()), "store", options).unwrap();
+    let all = KeyRange::prefix(b"");
+    let mut live = store.watch(all.clone(), None).await.unwrap();
+    let mut random = Random::new(seed);
+    let (rounds, mut from, mut followers) = (300, Revision::ZERO, Vec::new());
+    for round in 0..rounds {
+        let txns = (0..=random.below(8)).map(|n| {
+            let key = format!("k{}", random.below(30));
+            match random.below(4) {
+                0 => Txn { compares: vec![], ops: vec![Op::Delete(Key::from(key.as_str()))] },
+                _ => put(&key, format!("{round}-{n}-{}", "x".repeat(random.below(700)))),
+            }
+        });
+        let txns: Vec<_> = txns.map(|txn| store.txn(txn)).collect();
+        for outcome in futures::future::join_all(txns).await {
+            assert!(matches!(outcome, Ok(TxnOutcome::Committed { .. })), "{outcome:?}");
+        }
+        if round % 10 == 0 {
+            // What the last rounds wrote stays, for whoever follows from there.
+            store.compact(from).await.unwrap();
+            from = store.published();
+            let watch = store.watch(all.clone(), Some(store.compacted().next())).await.unwrap();
+            followers.push((store.compacted(), watch));
+        }
+        for (at, mut watch) in std::mem::take(&mut followers) {
+            let upto = store.published();
+            let mut last = at;
+            while last < upto {
+                let commit = watch.commits.recv().await.unwrap().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+                assert_eq!(commit.revision, last.next(), "seed {seed}");
+                last = commit.revision;
+            }
+        }
+    }
+    let last = store.published();
+    let mut state = std::collections::BTreeMap::new();
+    for at in 1..=last.0 {
+        let commit = live.commits.recv().await.unwrap().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(commit.revision, Revision(at), "seed {seed}");
+        for event in &commit.events {
+            let prev = event.prev.as_ref().map(|kv| kv.value.clone());
+            assert_eq!(prev, state.get(&event.key).cloned(), "seed {seed}: the value before {at}");
+            match &event.change {
+                Change::Put { value, .. } => state.insert(event.key.clone(), value.clone()),
+                Change::Delete => state.remove(&event.key),
+            };
+        }
+    }
+    store.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_the_packer_no_watch_ends_and_none_misses_an_event() {
+    for seed in 0..cases(10, 500) {
+        churn(seed).await;
+    }
+}
