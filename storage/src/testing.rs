@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::vfs::{Vfs, VfsFile};
+use crate::vfs::{Vfs, VfsFile, VfsFolder};
 
 /// What is written whole or not at all.
 const SECTOR: usize = 512;
@@ -38,7 +38,12 @@ struct State {
     boot: u64,
     off: bool,
     operations: u64,
+    /// All calls, those that change nothing too.
+    calls: u64,
+    read_bytes: u64,
     syncs: u64,
+    /// Open files, folders and locks of the present boot.
+    descriptors: u64,
     faults: Faults,
     random: u64,
 }
@@ -49,6 +54,30 @@ struct Faults {
     sync_fails_at: Option<u64>,
     write_fails_at: Option<u64>,
     capacity: Option<u64>,
+    descriptors_max: Option<u64>,
+    call: Option<(u64, CallFault)>,
+    /// The call that failed by it.
+    failed: Option<String>,
+}
+
+/// One call that fails; see [`SimDisk::fail_call`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallFault {
+    /// The system's error: EMFILE, ENOSPC, EIO.
+    pub error: rustix::io::Errno,
+    /// What the call does before it fails.
+    pub done: Done,
+}
+
+/// How much of a failing call happens all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// Nothing. A sync that fails so has lost what it should have written, as on Linux.
+    Nothing,
+    /// Half of the bytes of a write; of other calls, nothing.
+    Half,
+    /// Everything.
+    All,
 }
 
 #[derive(Default)]
@@ -116,6 +145,7 @@ impl SimDisk {
         let mut state = self.state.lock();
         state.settle();
         state.boot += 1;
+        state.descriptors = 0;
         (state.off, state.faults) = (false, Faults::default());
         state.locks.clear();
     }
@@ -136,6 +166,48 @@ impl SimDisk {
     /// Bounds the sum of all file lengths; `None`: no bound.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().faults.capacity = bytes;
+    }
+
+    /// Lets the `calls`-th call of any kind from now fail, those of opening, reading and listing too.
+    pub fn fail_call(&self, calls: u64, fault: CallFault) {
+        let mut state = self.state.lock();
+        state.faults.call = Some((state.calls + calls, fault));
+        state.faults.failed = None;
+    }
+
+    /// The call that [`SimDisk::fail_call`] let fail.
+    #[must_use]
+    pub fn failed_call(&self) -> Option<String> {
+        self.state.lock().faults.failed.clone()
+    }
+
+    /// Bounds the number of open files, folders and locks; `None`: no bound.
+    pub fn set_descriptors(&self, most: Option<u64>) {
+        self.state.lock().faults.descriptors_max = most;
+    }
+
+    /// How many files, folders and locks are open.
+    #[must_use]
+    pub fn descriptors(&self) -> u64 {
+        self.state.lock().descriptors
+    }
+
+    /// The sum of all files' lengths.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.state.lock().used()
+    }
+
+    /// How many bytes were read so far.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        self.state.lock().read_bytes
+    }
+
+    /// How many calls there were so far.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.state.lock().calls
     }
 
     /// How many changes there were so far.
@@ -188,14 +260,75 @@ impl SimDisk {
         copy
     }
 
-    /// Starts a change of the disk; the answer says whether the power goes while it happens.
-    fn change(&self, boot: Option<u64>) -> io::Result<(MutexGuard<'_, State>, bool)> {
+    /// Starts a change of the disk; the answer says how it fails, if it does.
+    fn change(&self, boot: Option<u64>, what: &str) -> io::Result<(MutexGuard<'_, State>, Fate)> {
         let mut state = self.state.lock();
         state.check(boot)?;
+        let fault = state.call(what);
         state.operations += 1;
         let cut = state.faults.cut_at.is_some_and(|at| state.operations >= at);
         state.off = cut;
-        Ok((state, cut))
+        Ok((state, Fate { cut, fault }))
+    }
+
+    /// Starts a call that changes nothing.
+    fn look(&self, boot: Option<u64>, what: &str) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.state.lock();
+        state.check(boot)?;
+        match state.call(what) {
+            Some(fault) => Err(fault.error.into()),
+            None => Ok(state),
+        }
+    }
+
+    fn descriptor(&self, state: &mut State) -> io::Result<Descriptor> {
+        if state.faults.descriptors_max.is_some_and(|most| state.descriptors >= most) {
+            return Err(rustix::io::Errno::MFILE.into());
+        }
+        state.descriptors += 1;
+        Ok(Descriptor { disk: self.clone(), boot: state.boot })
+    }
+}
+
+/// How a change of the disk fails.
+#[derive(Clone, Copy)]
+struct Fate {
+    cut: bool,
+    fault: Option<CallFault>,
+}
+
+impl Fate {
+    /// Fails before anything happened.
+    fn before(self) -> io::Result<()> {
+        match self.fault {
+            Some(CallFault { error, done: Done::Nothing | Done::Half }) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails after it happened.
+    fn after(self) -> io::Result<()> {
+        match (self.cut, self.fault) {
+            (true, _) => Err(no_power()),
+            (_, Some(fault)) => Err(fault.error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Counts as open until it is dropped.
+#[derive(Debug)]
+struct Descriptor {
+    disk: SimDisk,
+    boot: u64,
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        let mut state = self.disk.state.lock();
+        if state.boot == self.boot {
+            state.descriptors -= 1;
+        }
     }
 }
 
@@ -206,6 +339,14 @@ fn no_power() -> io::Error {
 impl State {
     fn check(&self, boot: Option<u64>) -> io::Result<()> {
         if self.off || boot.is_some_and(|boot| boot != self.boot) { Err(no_power()) } else { Ok(()) }
+    }
+
+    /// Counts a call, and says whether it is the one that fails.
+    fn call(&mut self, what: &str) -> Option<CallFault> {
+        self.calls += 1;
+        let (_, fault) = self.faults.call.filter(|(at, _)| *at == self.calls)?;
+        self.faults.failed = Some(what.to_owned());
+        Some(fault)
     }
 
     fn random(&mut self) -> u64 {
@@ -332,6 +473,7 @@ struct SimLock {
     disk: SimDisk,
     path: PathBuf,
     boot: u64,
+    _descriptor: Descriptor,
 }
 
 impl Drop for SimLock {
@@ -347,6 +489,15 @@ struct SimFile {
     disk: SimDisk,
     file: u64,
     boot: u64,
+    _descriptor: Descriptor,
+}
+
+#[derive(Debug)]
+struct SimFolder {
+    disk: SimDisk,
+    dir: PathBuf,
+    boot: u64,
+    _descriptor: Descriptor,
 }
 
 impl fmt::Debug for SimDisk {
@@ -363,133 +514,163 @@ impl fmt::Debug for SimFile {
 
 impl Vfs for SimDisk {
     fn create_dir(&self, _dir: &Path) -> io::Result<()> {
-        self.state.lock().check(self.boot)
+        self.look(self.boot, "create_dir").map(drop)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
-        let mut state = self.state.lock();
-        state.check(self.boot)?;
-        if !state.locks.insert(path.to_owned()) {
+        let mut state = self.look(self.boot, "lock")?;
+        if state.locks.contains(path) {
             return Ok(None);
         }
-        Ok(Some(Box::new(SimLock { disk: self.clone(), path: path.to_owned(), boot: state.boot })))
+        let descriptor = self.descriptor(&mut state)?;
+        state.locks.insert(path.to_owned());
+        let (disk, path, boot) = (self.clone(), path.to_owned(), state.boot);
+        Ok(Some(Box::new(SimLock { disk, path, boot, _descriptor: descriptor })))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
-        let (mut state, cut) = self.change(self.boot)?;
+        let (mut state, fate) = self.change(self.boot, &format!("create {}", path.display()))?;
+        fate.before()?;
+        let descriptor = self.descriptor(&mut state)?;
         let file = state.new_file();
         state.files.insert(file, Content::default());
         let link = || FolderChange::Link(path.to_owned(), file);
         state.link(link(), link());
-        if cut {
-            return Err(no_power());
-        }
-        Ok(Arc::new(SimFile { disk: self.clone(), file, boot: state.boot }))
+        let boot = state.boot;
+        // The lock goes first: a descriptor takes it when it is dropped.
+        drop(state);
+        fate.after()?;
+        Ok(Arc::new(SimFile { disk: self.clone(), file, boot, _descriptor: descriptor }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
-        let state = self.state.lock();
-        state.check(self.boot)?;
-        Ok(Arc::new(SimFile { disk: self.clone(), file: state.named(path)?, boot: state.boot }))
+        let mut state = self.look(self.boot, &format!("open {}", path.display()))?;
+        let file = state.named(path)?;
+        let descriptor = self.descriptor(&mut state)?;
+        let boot = state.boot;
+        Ok(Arc::new(SimFile { disk: self.clone(), file, boot, _descriptor: descriptor }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (mut state, cut) = self.change(self.boot)?;
+        let (mut state, fate) = self.change(self.boot, &format!("rename to {}", to.display()))?;
+        fate.before()?;
         let file = state.named(from)?;
         // Atomic: the change that survives or not is the link; the old name without it is a leftover.
         let (link, unlink) =
             (|| FolderChange::Link(to.to_owned(), file), || FolderChange::Unlink(from.to_owned()));
         state.link(link(), link());
         state.link(unlink(), unlink());
-        if cut { Err(no_power()) } else { Ok(()) }
+        fate.after()
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let (mut state, cut) = self.change(self.boot)?;
+        let (mut state, fate) = self.change(self.boot, &format!("remove {}", path.display()))?;
+        fate.before()?;
         state.named(path)?;
         let unlink = || FolderChange::Unlink(path.to_owned());
         state.link(unlink(), unlink());
-        if cut { Err(no_power()) } else { Ok(()) }
+        fate.after()
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let state = self.state.lock();
-        state.check(self.boot)?;
+        let mut state = self.look(self.boot, "list")?;
+        let descriptor = self.descriptor(&mut state)?;
         let name = |path: &PathBuf| {
             let here = path.parent() == Some(dir);
             here.then(|| path.file_name().unwrap_or_default().to_string_lossy().into_owned())
         };
-        Ok(state.names.keys().filter_map(name).collect())
+        let names = state.names.keys().filter_map(name).collect();
+        drop(state);
+        drop(descriptor);
+        Ok(names)
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let (mut state, cut) = self.change(self.boot)?;
-        if cut {
+    fn folder(&self, dir: &Path) -> io::Result<Arc<dyn VfsFolder>> {
+        let mut state = self.look(self.boot, "open the folder")?;
+        let descriptor = self.descriptor(&mut state)?;
+        let (disk, dir, boot) = (self.clone(), dir.to_owned(), state.boot);
+        Ok(Arc::new(SimFolder { disk, dir, boot, _descriptor: descriptor }))
+    }
+}
+
+impl VfsFolder for SimFolder {
+    fn sync(&self) -> io::Result<()> {
+        let (mut state, fate) = self.disk.change(Some(self.boot), "sync the folder")?;
+        if fate.cut {
             return Err(no_power());
         }
+        fate.before()?;
         let changes = std::mem::take(&mut state.folder_changes);
         let (here, elsewhere): (Vec<_>, Vec<_>) =
-            changes.into_iter().partition(|change| change.path().parent() == Some(dir));
+            changes.into_iter().partition(|change| change.path().parent() == Some(&self.dir));
         state.folder_changes = elsewhere;
         here.into_iter().for_each(|change| change.apply(&mut state.durable_names));
-        Ok(())
+        fate.after()
     }
 }
 
 impl VfsFile for SimFile {
     fn len(&self) -> io::Result<u64> {
-        let mut state = self.disk.state.lock();
-        state.check(Some(self.boot))?;
+        let mut state = self.disk.look(Some(self.boot), "len")?;
         Ok(state.content(self.file)?.current.len() as u64)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let mut state = self.disk.state.lock();
-        state.check(Some(self.boot))?;
+        let mut state = self.disk.look(Some(self.boot), "read")?;
         let from = position(offset)?;
+        state.read_bytes += buffer.len() as u64;
         let bytes = state.content(self.file)?.current.get(from..from + buffer.len());
         buffer.copy_from_slice(bytes.ok_or(ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let (mut state, cut) = self.disk.change(Some(self.boot))?;
+        let (mut state, fate) = self.disk.change(Some(self.boot), "write")?;
+        let half = fate.fault.is_some_and(|fault| fault.done == Done::Half);
+        if !half {
+            fate.before()?;
+        }
         let from = position(offset)?;
         let grown = (from + bytes.len()).saturating_sub(state.content(self.file)?.current.len());
         state.check_space(grown)?;
         let fails = state.faults.write_fails_at == Some(state.operations);
-        let bytes = if fails { bytes.get(..bytes.len() / 2).unwrap_or_default() } else { bytes };
+        let bytes = if fails || half { bytes.get(..bytes.len() / 2).unwrap_or_default() } else { bytes };
         state.content(self.file)?.write(from, bytes);
-        match (cut, fails) {
-            (true, _) => Err(no_power()),
-            (_, true) => Err(io::Error::other("a simulated write error")),
-            _ => Ok(()),
+        if fails && !fate.cut {
+            return Err(io::Error::other("a simulated write error"));
         }
+        fate.after()
     }
 
     fn sync(&self) -> io::Result<()> {
-        let (mut state, cut) = self.disk.change(Some(self.boot))?;
-        if cut {
+        let (mut state, fate) = self.disk.change(Some(self.boot), "sync")?;
+        if fate.cut {
             return Err(no_power());
         }
         state.syncs += 1;
-        if state.faults.sync_fails_at == Some(state.syncs) {
+        let error = if state.faults.sync_fails_at == Some(state.syncs) {
+            Err(io::Error::other("a simulated sync error"))
+        } else {
+            fate.before()
+        };
+        if let Err(error) = error {
             let content = state.content(self.file)?;
             content.dirty.clear();
             content.length_dirty = false;
-            return Err(io::Error::other("a simulated sync error"));
+            return Err(error);
         }
         state.content(self.file)?.sync();
-        Ok(())
+        fate.after()
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let (mut state, cut) = self.disk.change(Some(self.boot))?;
+        let (mut state, fate) = self.disk.change(Some(self.boot), "set_len")?;
+        fate.before()?;
         let len = position(len)?;
         let grown = len.saturating_sub(state.content(self.file)?.current.len());
         state.check_space(grown)?;
         state.content(self.file)?.set_len(len);
-        if cut { Err(no_power()) } else { Ok(()) }
+        fate.after()
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {

@@ -53,11 +53,28 @@ pub trait Vfs: Send + Sync + fmt::Debug + 'static {
     /// The system's.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes creations, renames and removals in the folder durable.
+    /// Opens a folder, to sync it later even if no descriptor is left then.
     ///
     /// # Errors
     /// The system's.
-    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    fn folder(&self, dir: &Path) -> io::Result<Arc<dyn VfsFolder>>;
+
+    /// Opens a folder and [syncs](VfsFolder::sync) it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.folder(dir)?.sync()
+    }
+}
+
+/// An open folder.
+pub trait VfsFolder: Send + Sync + fmt::Debug {
+    /// Makes creations, renames and removals in the folder durable.
+    ///
+    /// # Errors
+    /// The system's. After one, any of them may be durable; a later success covers all of them.
+    fn sync(&self) -> io::Result<()>;
 }
 
 /// An open file.
@@ -147,8 +164,17 @@ impl Vfs for Disk {
         fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+    fn folder(&self, dir: &Path) -> io::Result<Arc<dyn VfsFolder>> {
+        Ok(Arc::new(DiskFolder(File::open(dir)?)))
+    }
+}
+
+#[derive(Debug)]
+struct DiskFolder(File);
+
+impl VfsFolder for DiskFolder {
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
     }
 }
 

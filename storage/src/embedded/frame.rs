@@ -32,7 +32,9 @@ const RECORD_TXN: u8 = 1;
 const RECORD_COMPACT: u8 = 2;
 const OP_PUT: u8 = 1;
 const OP_DELETE: u8 = 2;
-const OP_FIXED_BYTES: usize = 1 + 4 + 4 + 8 + 4;
+/// What follows a value.
+pub(super) const CRC_BYTES: usize = 4;
+const OP_FIXED_BYTES: usize = 1 + 4 + 4 + 8 + CRC_BYTES;
 
 /// More than any frame takes: a length beyond it is damage, not a reason to allocate.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 1 << 30;

@@ -15,6 +15,7 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
@@ -173,10 +174,18 @@ impl HintBuilder {
         content.extend_from_slice(&body);
         let path = path(dir, segment.id());
         let temporary = path.with_extension("hint.tmp");
-        let file = vfs.create(&temporary)?;
-        file.write_at(0, &content)?;
-        file.sync()?;
-        vfs.rename(&temporary, &path)
+        let make = || {
+            let file = vfs.create(&temporary)?;
+            file.write_at(0, &content)?;
+            file.sync()?;
+            vfs.rename(&temporary, &path)
+        };
+        make().inspect_err(|_| {
+            // It may not be there; the next opening would remove it too.
+            let _ = vfs.remove(&temporary);
+        })?;
+        segment.hinted.store(covers.end, Ordering::Relaxed);
+        Ok(())
     }
 }
 

@@ -6,10 +6,11 @@
 //! 00000001.log    batches of transactions, in order                        frame.rs, segment.rs
 //! 00000004.pack   what is still needed of segments that it replaced                  pack.rs
 //! 00000001.hint   a segment without its values, to open quickly                      hint.rs
+//! pack.spare      space and a descriptor for the next pack                           pack.rs
 //! ```
 //!
 //! A transaction goes through [`queue`] to the one [`writer`]; [`recover`] opens a folder. Values stay on disk: the
-//! index holds keys and places, about 200 bytes for a key.
+//! index holds keys and places, about 200 bytes for a key. [`runs`] decides which segments are packed.
 //!
 //! # What it stands on
 //! - After a successful fsync, what was written before it survives a power cut; a sector of 512 bytes is written whole
@@ -28,6 +29,7 @@ mod pack;
 mod queue;
 mod recover;
 mod restore;
+mod runs;
 mod segment;
 mod writer;
 
@@ -188,7 +190,9 @@ impl Embedded {
         let options = EmbeddedOptions { segment_bytes: options.segment_bytes.min(1 << 30), ..options };
         vfs.create_dir(&dir).map_err(|error| unusable(&dir, "make", &error))?;
         let lock = lock(&*vfs, &dir)?;
-        let recovered = recover::recover(&*vfs, &dir, options.allocate_bytes())?;
+        // Open from now on, so that no descriptor is needed to sync it.
+        let folder = vfs.folder(&dir).map_err(|error| unusable(&dir, "open", &error))?;
+        let recovered = recover::recover(&*vfs, &*folder, &dir, options.allocate_bytes())?;
         let allocated = recovered.active.file.len();
         let allocated = allocated.map_err(|error| unusable(&recovered.active.path, "read", &error))?;
         let core = Arc::new(Core {
@@ -200,15 +204,12 @@ impl Embedded {
             batches: AtomicU64::new(0),
             txns: AtomicU64::new(0),
         });
-        let packing = Packing {
-            core: Arc::downgrade(&core),
-            vfs: Arc::clone(&vfs),
-            dir: dir.clone(),
-            segment_bytes: options.segment_bytes,
-        };
+        let packing =
+            Packing::new(&core, Arc::clone(&vfs), Arc::clone(&folder), dir.clone(), options.segment_bytes);
         let writer = Writer {
             core: Arc::clone(&core),
             vfs,
+            folder,
             dir: dir.clone(),
             options,
             mark: recovered.mark,

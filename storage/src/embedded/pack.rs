@@ -4,33 +4,52 @@
 //! # What is still needed
 //! Only segments whose last revision is at or before the compacted revision are packed. Of such a revision the index
 //! has each live key's newest record, so a put is needed if the index still has it. A delete is needed as long as an
-//! older segment, outside the pack, may hold a put of its key, which would come back to life without it: unless the
-//! pack starts with the oldest segment, or a later record, also compacted, stands in its place.
+//! older segment, outside the pack, may hold a put of its key, which would come back to life without it: unless all of
+//! those are clean up to its revision (see [`runs`]), or a later record, also compacted, stands in its place.
 //!
-//! # Crashes
-//! A pack is written and synced under another name, and renamed; then its folder is synced, and only then do the
-//! segments that it replaces go. Opening finds either no pack, or a whole one, and then removes what it replaces.
+//! # Crashes and failures
+//! A pack is written into the spare, a file whose space and descriptor are reserved, and synced; then it is renamed, its
+//! folder is synced, the index refers to it, and only then do the segments that it replaces go.
+//! - Before the rename there is no pack. Whatever fails there, the segments are as they were.
+//! - A rename or a sync of the folder that fails is undone: the pack's name is removed, and the folder synced. Until that
+//!   succeeds nothing else is packed, so all that the pack would replace stays: whether it is there or not after a
+//!   crash, it replaces only what it covers, and holds the same.
+//! - After that the pack is what counts, here and after a crash. A hint that cannot be written is written later; a
+//!   segment that cannot be removed is removed later, or by the next opening.
+//!
+//! # Damage
+//! A batch that cannot be read does not stop the rest: what it held is in the segment's hint. Of that only what is needed
+//! is copied, a damaged value with its wrong checksum, so that its key still answers that it is damaged. A segment
+//! without a hint, or with a needed value that cannot be read at all, stays; others are packed around it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-use super::frame::{FrameBuilder, LoggedOp, Record};
-use super::segment::{Extent, FIRST_FRAME, Location, Segment, SegmentHeader, SegmentId, new_salt};
+use super::frame::{self, FrameBuilder, LoggedOp, Placed, Record};
+use super::runs::{self, Bounds, View};
+use super::segment::{
+    Extent, FIRST_FRAME, Location, NotNamed, Segment, SegmentHeader, SegmentId, name, new_salt, unname,
+};
 use super::{Core, hint};
-use crate::vfs::{Vfs, VfsFile};
+use crate::vfs::{Vfs, VfsFile, VfsFolder};
 use crate::{Key, Revision};
 
 /// A pack is written in frames of about this size.
 const FRAME_BYTES: usize = 1 << 20;
 /// So many records change their place while the index is locked once.
 const RELOCATE: usize = 1024;
-/// So many neighbours that are small are packed although they are not dead.
-const SMALL_SEGMENTS: usize = 4;
+/// What failed is tried again after this time.
+const AGAIN: Duration = Duration::from_secs(1);
+/// A segment that could not be packed is left alone for so many passes.
+const STUCK_PASSES: u32 = 64;
 
 /// Wakes and stops the thread.
 #[derive(Default)]
@@ -67,11 +86,16 @@ impl Packer {
         self.state.lock().stopping
     }
 
-    /// Waits until there may be something to do; false: it is time to stop.
-    fn wait(&self) -> bool {
+    /// Waits until there may be something to do, or for as long; false: it is time to stop.
+    fn wait(&self, at_most: Option<Duration>) -> bool {
+        let deadline = at_most.map(|at_most| Instant::now() + at_most);
         let mut state = self.state.lock();
         while !state.wanted && !state.stopping {
-            self.changed.wait(&mut state);
+            match deadline {
+                None => self.changed.wait(&mut state),
+                Some(deadline) if self.changed.wait_until(&mut state, deadline).timed_out() => break,
+                Some(_) => {}
+            }
         }
         state.wanted = false;
         !state.stopping
@@ -80,10 +104,22 @@ impl Packer {
 
 /// The thread's work.
 pub(super) struct Packing {
-    pub(super) core: Weak<Core>,
-    pub(super) vfs: Arc<dyn Vfs>,
-    pub(super) dir: PathBuf,
-    pub(super) segment_bytes: u64,
+    core: Weak<Core>,
+    vfs: Arc<dyn Vfs>,
+    folder: Arc<dyn VfsFolder>,
+    dir: PathBuf,
+    segment_bytes: u64,
+    /// The next pack, and how much of it is reserved.
+    spare: Option<(Arc<dyn VfsFile>, u64)>,
+    /// A name that must go before anything else is packed.
+    undo: Option<PathBuf>,
+    /// What was replaced and could not be removed.
+    garbage: Vec<PathBuf>,
+    /// Segments that cannot be packed, and for how many more passes they are left alone.
+    stuck: BTreeMap<SegmentId, u32>,
+    sweep: Option<Revision>,
+    /// The last failure, as it was logged.
+    complained: Option<String>,
 }
 
 /// Says that the thread is out of the folder, however it ended.
@@ -96,90 +132,207 @@ impl Drop for Running {
     }
 }
 
+/// Why a run was not packed.
+enum NotPacked {
+    /// A segment cannot be read well enough.
+    Stuck(SegmentId, io::Error),
+    Failed(io::Error),
+}
+
+impl From<io::Error> for NotPacked {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 impl Packing {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        vfs: Arc<dyn Vfs>,
+        folder: Arc<dyn VfsFolder>,
+        dir: PathBuf,
+        segment_bytes: u64,
+    ) -> Self {
+        Self {
+            core: Arc::downgrade(core),
+            vfs,
+            folder,
+            dir,
+            segment_bytes,
+            spare: None,
+            undo: None,
+            garbage: Vec::new(),
+            stuck: BTreeMap::new(),
+            sweep: None,
+            complained: None,
+        }
+    }
+
     /// Marks the packer as running; before its thread is started.
     pub(super) fn starting(core: &Core) {
         core.packer.state.lock().running = true;
     }
 
     /// Runs until it is stopped.
-    pub(super) fn run(self) {
+    pub(super) fn run(mut self) {
         let Some(core) = self.core.upgrade() else { return };
         let _running = Running(Arc::clone(&core));
-        while core.packer.wait() {
-            if let Err(error) = self.pass(&core) {
-                // Nothing is lost: the segments are as they were. It is tried again when there is more to do.
-                tracing::warn!(%error, dir = %self.dir.display(), "could not reclaim space");
+        let mut again = None;
+        while core.packer.wait(again) {
+            let failure = self.pass(&core).err();
+            again = failure.as_ref().map(|_| AGAIN);
+            let failure = failure.map(|error| error.to_string());
+            if failure != self.complained
+                && let Some(error) = &failure
+            {
+                // Nothing is lost: what is not packed is as it was.
+                tracing::warn!(error, dir = %self.dir.display(), "could not reclaim space; trying again");
             }
+            self.complained = failure;
         }
     }
 
-    fn pass(&self, core: &Core) -> io::Result<()> {
+    /// Does all there is to do. What fails does not keep the rest from being done; the first failure is the answer.
+    fn pass(&mut self, core: &Core) -> io::Result<()> {
+        self.stuck.retain(|_, passes| {
+            *passes -= 1;
+            *passes > 0
+        });
+        if let Some(path) = &self.undo {
+            unname(&*self.vfs, &*self.folder, path)?;
+            self.undo = None;
+        }
+        let mut first = self.remove_garbage();
+        first = first.and(self.write_hints(core));
+        first.and(self.pack_all(core))
+    }
+
+    fn remove_garbage(&mut self) -> io::Result<()> {
+        let mut first = Ok(());
+        self.garbage.retain(|path| match self.vfs.remove(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                if first.is_ok() {
+                    first = Err(error);
+                }
+                true
+            }
+            _ => false,
+        });
+        first
+    }
+
+    /// Writes the hints of complete segments that have none, or one of their first part.
+    fn write_hints(&mut self, core: &Core) -> io::Result<()> {
+        let mut first = Ok(());
         let segments = core.local.state.read().loader.in_order();
         for segment in &segments {
-            if let Some(extent) = segment.sealed.get()
-                && !core.packer.stopping()
-                && self.vfs.open(&hint::path(&self.dir, segment.id())).is_err()
-            {
-                hint::write_for(&*self.vfs, &self.dir, segment, *extent)?;
+            let Some(extent) = segment.sealed.get() else { continue };
+            let hinted = segment.hinted.load(Ordering::Relaxed) == extent.end;
+            if hinted || core.packer.stopping() || self.stuck.contains_key(&segment.id()) {
+                continue;
+            }
+            match hint::write_for(&*self.vfs, &self.dir, segment, *extent) {
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    self.is_stuck(segment.id(), &error)
+                }
+                result => first = first.and(result),
             }
         }
+        first
+    }
+
+    fn pack_all(&mut self, core: &Core) -> io::Result<()> {
+        let reserved = self.reserve(core);
+        let mut most = None;
         while !core.packer.stopping() {
-            let segments = core.local.state.read().loader.in_order();
-            let Some(run) = self.choose(core, &segments) else { return Ok(()) };
+            let Some(run) = self.choose(core, most) else { break };
             let id = core.next_id.fetch_add(1, Ordering::Relaxed);
             let id = SegmentId(NonZeroU32::MIN.saturating_add(id - 1));
-            let temporary = self.dir.join(format!("{id}.pack.tmp"));
-            self.pack(core, &run, id, &temporary).inspect_err(|_| {
-                // It may not be there; the next opening would remove it too.
-                let _ = self.vfs.remove(&temporary);
-            })?;
+            match self.pack(core, &run, id) {
+                Ok(()) => {
+                    // The space of the spare went into the pack; there is a new one before the next.
+                    self.reserve(core)?;
+                }
+                Err(NotPacked::Stuck(id, error)) => self.is_stuck(id, &error),
+                Err(NotPacked::Failed(error)) if is_full(&error) && most.is_none() => {
+                    let spare = self.spare.as_ref().map_or(0, |(_, bytes)| *bytes);
+                    // Weights leave out most of a key.
+                    most = Some(spare / 5 * 4);
+                }
+                Err(NotPacked::Failed(error)) => return Err(error),
+            }
+        }
+        reserved
+    }
+
+    fn is_stuck(&mut self, id: SegmentId, error: &io::Error) {
+        tracing::warn!(segment = %id, %error, "a damaged segment stays as it is");
+        self.stuck.insert(id, STUCK_PASSES);
+    }
+
+    /// Sees to it that there is a spare with as much space as the largest pack that frees some: more than half of a
+    /// segment is never needed, nor more than the whole store.
+    fn reserve(&mut self, core: &Core) -> io::Result<()> {
+        let segments = core.local.state.read().loader.in_order();
+        let weight = |segment: &Arc<Segment>| {
+            segment.puts.load(Ordering::Relaxed) + segment.deletes.load(Ordering::Relaxed)
+        };
+        let wanted = segments.iter().map(weight).sum::<u64>().min(self.segment_bytes / 8 * 5);
+        let path = self.spare_path();
+        let (file, reserved) = match self.spare.take() {
+            Some(spare) => spare,
+            None => match self.vfs.open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => (self.vfs.create(&path)?, 0),
+                file => (file?, 0),
+            },
+        };
+        let (file, reserved) = self.spare.insert((file, reserved));
+        if *reserved < wanted {
+            file.allocate(wanted)?;
+            *reserved = wanted;
         }
         Ok(())
     }
 
-    /// The oldest run of neighbours that is worth it, and whether it starts with the oldest segment of all.
-    fn choose(&self, core: &Core, segments: &[Arc<Segment>]) -> Option<Run> {
-        let compacted = {
-            let index = &core.local.state.read().index;
-            if index.is_pruned() {
-                index.compacted()
-            } else {
-                return None;
-            };
-            index.compacted()
-        };
-        let mut run = Run::default();
-        for (position, segment) in segments.iter().enumerate() {
-            let (live, weight) =
-                (segment.live.load(Ordering::Relaxed), segment.weight.load(Ordering::Relaxed));
-            let cold = segment.sealed.get().is_some_and(|extent| extent.last_revision <= compacted);
-            // A pack of nothing has no weight; it only joins its neighbours.
-            let dead = live * 2 < weight;
-            let small = weight < self.segment_bytes / 4;
-            let fits = run.live + live <= self.segment_bytes;
-            if !(cold && (dead || small) && fits) {
-                if run.is_worth_it() {
-                    return Some(run);
-                }
-                run = Run::default();
-                if !(cold && (dead || small)) {
-                    continue;
-                }
-            }
-            run.oldest |= position == 0;
-            run.live += live;
-            run.dead |= dead;
-            run.segments.push(Arc::clone(segment));
-        }
-        run.is_worth_it().then_some(run)
+    fn spare_path(&self) -> PathBuf {
+        self.dir.join("pack.spare")
     }
 
-    fn pack(&self, core: &Core, run: &Run, id: SegmentId, temporary: &Path) -> io::Result<()> {
+    fn choose(&mut self, core: &Core, most: Option<u64>) -> Option<Run> {
+        let (compacted, segments) = {
+            let state = core.local.state.read();
+            state.index.is_pruned().then(|| (state.index.compacted(), state.loader.in_order()))?
+        };
+        // The weights are read after the compacted revision: what is live in them was live then.
+        let is_cold =
+            |segment: &&Arc<Segment>| segment.sealed.get().is_some_and(|it| it.last_revision <= compacted);
+        let views: Vec<View> =
+            segments.iter().take_while(is_cold).map(|segment| self.view(segment)).collect();
+        let bounds = Bounds { compacted, segment_bytes: self.segment_bytes, most };
+        let choice = runs::choose(&views, bounds, &mut self.sweep)?;
+        let segments = segments.get(choice.range)?.to_vec();
+        Some(Run { segments, compacted, clean_before: choice.clean_before })
+    }
+
+    fn view(&self, segment: &Segment) -> View {
+        View {
+            is_pack: segment.is_pack(),
+            // Live before puts: a put that is entered in between makes it look less clean, not more.
+            live: segment.live.load(Ordering::Relaxed),
+            puts: segment.puts.load(Ordering::Relaxed),
+            deletes: segment.deletes.load(Ordering::Relaxed),
+            swept: segment.header.clean,
+            stuck: self.stuck.contains_key(&segment.id()),
+        }
+    }
+
+    fn pack(&mut self, core: &Core, run: &Run, id: SegmentId) -> Result<(), NotPacked> {
         let (Some(first), Some(last)) = (run.segments.first(), run.segments.last()) else { return Ok(()) };
         let Some(last) = last.sealed.get() else { return Ok(()) };
-        let path = self.dir.join(format!("{id}.pack"));
-        let file = self.vfs.create(temporary)?;
+        let Some((file, _)) = &self.spare else {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "no space is reserved for a pack").into());
+        };
+        let file = Arc::clone(file);
         let salt = new_salt();
         let mut output = Output {
             file: Arc::clone(&file),
@@ -190,46 +343,71 @@ impl Packing {
             frames: 0,
             moved: Vec::new(),
         };
-        output.start();
-        for segment in &run.segments {
-            self.copy(core, run, segment, &mut output)?;
+        let header = self.write(core, run, &mut output).and_then(|()| {
+            let header = SegmentHeader {
+                id,
+                first_batch: first.header.first_batch,
+                first_revision: first.header.first_revision,
+                extent: Some(Extent { end: output.position, ..*last }),
+                compacted: run.compacted,
+                salt,
+                clean: run.compacted,
+            };
+            file.write_at(0, &header.encode())?;
+            file.set_len(output.position)?;
+            file.sync()?;
+            Ok(header)
+        });
+        let header = header.inspect_err(|_| {
+            // What it grew beyond its reserve is given back; the rest is for the next one.
+            if let Some((file, reserved)) = &mut self.spare
+                && (file.set_len(*reserved).is_err() || file.allocate(*reserved).is_err())
+            {
+                *reserved = 0;
+            }
+        })?;
+        let path = self.dir.join(format!("{id}.pack"));
+        let spare = self.spare_path();
+        self.spare = None;
+        if let Err(NotNamed { error, undo }) = name(&*self.vfs, &*self.folder, &spare, &path) {
+            self.undo = undo;
+            return Err(io::Error::other(error).into());
         }
-        output.flush()?;
-        let header = SegmentHeader {
-            id,
-            first_batch: first.header.first_batch,
-            first_revision: first.header.first_revision,
-            extent: Some(Extent { end: output.position, ..*last }),
-            compacted: core.local.compacted(),
-            salt,
-        };
-        file.write_at(0, &header.encode())?;
-        file.sync()?;
-        self.vfs.rename(temporary, &path)?;
-        self.vfs.sync_dir(&self.dir)?;
         let pack = Arc::new(Segment::new(header, path, file));
+        install(core, &pack, output.moved);
+        self.remove(core, run);
+        // The pack is what counts, with a hint or without: the next pass tries again.
         if let Some(extent) = header.extent {
             hint::write_for(&*self.vfs, &self.dir, &pack, extent)?;
         }
-        self.install(core, &pack, output.moved);
-        self.remove(core, run)
+        Ok(())
     }
 
-    fn copy(&self, core: &Core, run: &Run, segment: &Segment, output: &mut Output) -> io::Result<()> {
+    fn write(&self, core: &Core, run: &Run, output: &mut Output) -> Result<(), NotPacked> {
+        output.start();
+        for segment in &run.segments {
+            self.copy(core, run, segment, output)?;
+        }
+        Ok(output.flush()?)
+    }
+
+    fn copy(&self, core: &Core, run: &Run, segment: &Segment, output: &mut Output) -> Result<(), NotPacked> {
         let Some(extent) = segment.sealed.get() else { return Ok(()) };
-        let mut at = FIRST_FRAME;
+        let (mut at, mut copied) = (FIRST_FRAME, Revision::ZERO);
         while at < extent.end {
-            let Some(frame) = segment.frame_at(at, extent.end)? else {
-                let what = segment.damaged(at, "a batch is unreadable");
-                return Err(io::Error::new(io::ErrorKind::InvalidData, what.to_string()));
+            let Ok(Some(frame)) = segment.frame_at(at, extent.end) else {
+                return self.copy_by_hint(core, run, segment, *extent, copied, output);
             };
             for record in frame.records {
                 let Record::Txn { revision, ops } = record else { continue };
-                for op in ops {
-                    if needed(core, run, revision, &op) {
-                        output.op(revision, op);
+                for LoggedOp { key, created, value, crc } in ops {
+                    let key = Key::new(key);
+                    if needed(core, run, revision, &key, value.is_some()) {
+                        let value = value.as_ref().map(|(_, value)| &value[..]);
+                        output.op(revision, created, &key, value, Some(crc));
                     }
                 }
+                copied = revision;
                 output.end_txn()?;
             }
             at = frame.end;
@@ -237,63 +415,112 @@ impl Packing {
         Ok(())
     }
 
-    /// Makes the index refer to the pack. Until that is done, old and new place hold the same.
-    fn install(&self, core: &Core, pack: &Arc<Segment>, moved: Vec<Moved>) {
-        {
-            let loader = &mut core.local.state.write().loader;
-            *loader = loader.with(pack);
-        }
-        for moved in moved.chunks(RELOCATE) {
-            let mut state = core.local.state.write();
-            for Moved { key, revision, to } in moved {
-                let Some(to) = to else {
-                    pack.gained(None);
+    /// Copies what a segment holds after a revision, where its batches cannot be read.
+    fn copy_by_hint(
+        &self,
+        core: &Core,
+        run: &Run,
+        segment: &Segment,
+        extent: Extent,
+        copied: Revision,
+        output: &mut Output,
+    ) -> Result<(), NotPacked> {
+        let stuck = |what: &str, error: Option<io::Error>| {
+            let kind = io::ErrorKind::InvalidData;
+            let error =
+                error.unwrap_or_else(|| io::Error::new(kind, format!("{}: {what}", segment.path.display())));
+            NotPacked::Stuck(segment.id(), error)
+        };
+        let hint = hint::read(&*self.vfs, &self.dir, segment).filter(|hint| hint.covers == extent);
+        let hint = hint.ok_or_else(|| stuck("a batch cannot be read, and there is no hint", None))?;
+        let mut entries: Vec<_> = hint.entries().filter(|entry| entry.revision > copied).collect();
+        entries.sort_by_key(|entry| (entry.revision, entry.position));
+        for ops in entries.chunk_by(|a, b| a.revision == b.revision) {
+            for entry in ops {
+                let key = Key::new(Bytes::copy_from_slice(entry.key));
+                if !needed(core, run, entry.revision, &key, entry.placed.is_some()) {
+                    continue;
+                }
+                let Some(placed) = entry.placed else {
+                    output.op(entry.revision, entry.created, &key, None, None);
                     continue;
                 };
-                pack.gained(Some(to.bytes));
-                if !state.index.relocate(key, *revision, *to) {
-                    pack.lost(to.bytes);
-                }
+                let (value, crc) = stored(segment, placed)
+                    .map_err(|error| stuck("a value that is needed cannot be read", Some(error)))?;
+                output.op(entry.revision, entry.created, &key, Some(&value), Some(crc));
             }
+            output.end_txn()?;
         }
+        Ok(())
     }
 
-    fn remove(&self, core: &Core, run: &Run) -> io::Result<()> {
+    fn remove(&mut self, core: &Core, run: &Run) {
         {
             let loader = &mut core.local.state.write().loader;
             *loader = loader.without(&run.segments);
         }
         for segment in &run.segments {
-            self.vfs.remove(&segment.path)?;
-            // It may never have been written.
-            let _ = self.vfs.remove(&hint::path(&self.dir, segment.id()));
+            // What cannot be removed now is removed later, or at the next opening: the pack covers it.
+            let hint = hint::path(&self.dir, segment.id());
+            for path in [segment.path.clone(), hint] {
+                match self.vfs.remove(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => self.garbage.push(path),
+                    _ => {}
+                }
+            }
         }
-        self.vfs.sync_dir(&self.dir)
     }
 }
 
-fn needed(core: &Core, run: &Run, revision: Revision, op: &LoggedOp) -> bool {
-    let state = core.local.state.read();
-    let key = Key::new(op.key.clone());
-    if op.value.is_some() {
-        return state.index.find(&key, revision).is_some();
+/// Makes the index refer to the pack. Until that is done, old and new place hold the same.
+fn install(core: &Core, pack: &Arc<Segment>, moved: Vec<Moved>) {
+    {
+        let loader = &mut core.local.state.write().loader;
+        *loader = loader.with(pack);
     }
-    !run.oldest && state.index.last_compacted(&key).is_none_or(|later| later.revision <= revision)
+    for moved in moved.chunks(RELOCATE) {
+        let mut state = core.local.state.write();
+        for Moved { key, revision, to } in moved {
+            let Some(to) = to else {
+                pack.gained(None);
+                continue;
+            };
+            pack.gained(Some(to.bytes));
+            if !state.index.relocate(key, *revision, *to) {
+                pack.lost(to.bytes);
+            }
+        }
+    }
+}
+
+fn needed(core: &Core, run: &Run, revision: Revision, key: &Key, is_put: bool) -> bool {
+    let state = core.local.state.read();
+    if is_put {
+        return state.index.find(key, revision).is_some();
+    }
+    revision > run.clean_before
+        && state.index.last_compacted(key).is_none_or(|later| later.revision <= revision)
+}
+
+/// The value and the CRC that lie at a place, whether they fit or not.
+fn stored(segment: &Segment, placed: Placed) -> io::Result<(Vec<u8>, u32)> {
+    let mut stored = vec![0; placed.bytes as usize + frame::CRC_BYTES];
+    segment.file.read_at(placed.offset, &mut stored)?;
+    let crc = stored.split_off(placed.bytes as usize);
+    Ok((stored, crc.try_into().map_or(0, u32::from_le_bytes)))
+}
+
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// Neighbouring segments.
-#[derive(Default)]
 struct Run {
     segments: Vec<Arc<Segment>>,
-    live: u64,
-    dead: bool,
-    oldest: bool,
-}
-
-impl Run {
-    fn is_worth_it(&self) -> bool {
-        self.dead || self.segments.len() >= SMALL_SEGMENTS
-    }
+    /// All of them are at or before this revision, which history was compacted to when they were chosen.
+    compacted: Revision,
+    clean_before: Revision,
 }
 
 /// A record's new place; none for a delete, which the index does not have.
@@ -320,13 +547,23 @@ impl Output {
         self.frame.start(self.salt, self.position, self.frames, Revision::ZERO);
     }
 
-    fn op(&mut self, revision: Revision, op: LoggedOp) {
-        let value = op.value.as_ref().map(|(_, value)| &value[..]);
-        // With its CRC: what is damaged stays damaged.
-        let placed = self.frame.op_with(revision, op.created, &op.key, value, op.crc);
+    /// `crc`: the one that it had: what is damaged stays damaged.
+    fn op(
+        &mut self,
+        revision: Revision,
+        created: Revision,
+        key: &Key,
+        value: Option<&[u8]>,
+        crc: Option<u32>,
+    ) {
+        let bytes = key.as_bytes();
+        let placed = match crc {
+            Some(crc) => self.frame.op_with(revision, created, bytes, value, crc),
+            None => self.frame.op(revision, created, bytes, value),
+        };
         let to = placed.map(|placed| Location::new(self.id, placed));
         // A copy, because the key is a slice of a whole batch.
-        let key = Key::new(bytes::Bytes::copy_from_slice(&op.key));
+        let key = Key::new(Bytes::copy_from_slice(bytes));
         self.moved.push(Moved { key, revision, to });
     }
 
@@ -343,7 +580,7 @@ impl Output {
             if u32::try_from(self.position).is_err() {
                 // A place in a file has 32 bits.
                 return Err(io::Error::new(
-                    io::ErrorKind::FileTooLarge,
+                    io::ErrorKind::InvalidInput,
                     "the pack would be larger than 4 GiB",
                 ));
             }

@@ -6,10 +6,11 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::binary_heap::PeekMut;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::frame::Record;
 use super::hint;
@@ -19,7 +20,7 @@ use super::segment::{
     new_salt, search, too_new, unusable,
 };
 use crate::index::{Index, IndexBuilder};
-use crate::vfs::Vfs;
+use crate::vfs::{Vfs, VfsFolder};
 use crate::{Revision, StorageError};
 
 use super::segment::Location;
@@ -37,7 +38,12 @@ pub(super) struct Recovered {
 }
 
 /// Opens the folder, which the caller has locked. `allocate`: the bytes to reserve in a new segment.
-pub(super) fn recover(vfs: &dyn Vfs, dir: &Path, allocate: u64) -> Result<Recovered, StorageError> {
+pub(super) fn recover(
+    vfs: &dyn Vfs,
+    folder: &dyn VfsFolder,
+    dir: &Path,
+    allocate: u64,
+) -> Result<Recovered, StorageError> {
     let names = vfs.list(dir).map_err(|error| unusable(dir, "list", &error))?;
     let files = Files::of(vfs, dir, &names)?;
     let mut mark = open_mark(vfs, dir, &names, !files.segments.is_empty())?;
@@ -77,6 +83,7 @@ pub(super) fn recover(vfs: &dyn Vfs, dir: &Path, allocate: u64) -> Result<Recove
         );
         return Err(damaged(path, position, &what));
     }
+    files.remove_leftovers(vfs, folder, dir)?;
     let Load { mut index, segments, batch, .. } = load;
     while !index.prune(usize::MAX, |location| segments.lost(&location)) {}
     let newest = files.segments.last().map(|(segment, _)| segment).filter(|segment| !segment.is_pack());
@@ -93,9 +100,11 @@ pub(super) fn recover(vfs: &dyn Vfs, dir: &Path, allocate: u64) -> Result<Recove
                 extent: None,
                 compacted: index.compacted(),
                 salt: new_salt(),
+                clean: Revision::ZERO,
             };
             position = FIRST_FRAME;
-            let active = Arc::new(create_log(vfs, dir, header, allocate)?);
+            let active = create_log(vfs, folder, dir, header, allocate).map_err(|failed| failed.error)?;
+            let active = Arc::new(active);
             (segments.with(&active), active)
         }
     };
@@ -205,6 +214,8 @@ impl Eq for Next<'_> {}
 /// The files that count, the oldest batch first.
 struct Files {
     segments: Vec<(Arc<Segment>, Option<hint::Hint>)>,
+    /// What they replace, and hints that are of no use.
+    leftovers: Vec<PathBuf>,
     next_id: u32,
 }
 
@@ -235,24 +246,36 @@ impl Files {
                 None => return Err(bad_header(&path)),
             }
         }
-        drop_replaced(vfs, dir, &mut segments)?;
-        segments.sort_by_key(|segment| segment.header.first_batch);
-        let with_hint = |segment| {
+        let (segments, replaced) = cover(segments)?;
+        let mut leftovers: Vec<_> = replaced.into_iter().map(|segment| segment.path).collect();
+        let with_hint = |segment: Segment| {
             let hint = hint::read(vfs, dir, &segment);
+            segment.hinted.store(hint.as_ref().map_or(0, |hint| hint.covers.end), Relaxed);
             (Arc::new(segment), hint)
         };
         let segments: Vec<_> = segments.into_iter().map(with_hint).collect();
         let hinted: BTreeSet<_> =
             segments.iter().filter_map(|(segment, hint)| hint.is_some().then_some(segment.id())).collect();
-        for name in names {
-            // Of a segment that is gone, or damaged: then it is written anew.
-            if let Some((id, "hint")) = parse_name(name)
-                && !hinted.contains(&id)
-            {
-                remove(vfs, &dir.join(name))?;
-            }
+        // Of a segment that is gone, or damaged: then it is written anew.
+        let is_useless = |name: &&String| {
+            parse_name(name).is_some_and(|(id, kind)| kind == "hint" && !hinted.contains(&id))
+        };
+        leftovers.extend(names.iter().filter(is_useless).map(|name| dir.join(name)));
+        Ok(Self { segments, leftovers, next_id })
+    }
+
+    /// Removes what the files that count replace; once they are known to hold everything.
+    fn remove_leftovers(
+        &self,
+        vfs: &dyn Vfs,
+        folder: &dyn VfsFolder,
+        dir: &Path,
+    ) -> Result<(), StorageError> {
+        if !self.leftovers.is_empty() {
+            // The packs' names must be durable before what they replace goes.
+            folder.sync().map_err(|error| unusable(dir, "sync", &error))?;
         }
-        Ok(Self { segments, next_id })
+        self.leftovers.iter().try_for_each(|path| remove(vfs, path))
     }
 }
 
@@ -323,22 +346,72 @@ fn discard_unfinished(vfs: &dyn Vfs, dir: &Path, path: &Path) -> Result<(), Stor
     vfs.sync_dir(dir).map_err(|error| unusable(dir, "sync", &error))
 }
 
-/// A pack that is there is whole, so what it replaces may go; a crash can have kept that from happening.
-fn drop_replaced(vfs: &dyn Vfs, dir: &Path, segments: &mut Vec<Segment>) -> Result<(), StorageError> {
-    let packs: Vec<_> =
-        segments.iter().filter_map(|segment| Some((segment.header, segment.header.extent?))).collect();
-    let (kept, replaced): (Vec<_>, Vec<_>) = std::mem::take(segments).into_iter().partition(|segment| {
-        !packs.iter().any(|(pack, extent)| {
-            segment.id() < pack.id
-                && (pack.first_batch..=extent.last_batch).contains(&segment.header.first_batch)
-        })
-    });
-    *segments = kept;
-    if !replaced.is_empty() {
-        // The rename must be durable before what it replaces goes.
-        vfs.sync_dir(dir).map_err(|error| unusable(dir, "sync", &error))?;
+/// Chooses the files that hold the whole log, each batch once, in order; the others are replaced by them.
+///
+/// A pack that is there is whole, so a crash may leave it beside what it replaces: of the files that start at a batch the
+/// newest counts. It covers whole segments, so the file after a log is the one with the next higher first batch. Older
+/// builds could leave packs that overlap in part: one that they did not install, and one made later of what they had
+/// instead. Then the newest does not lead to the end of the log, and another does; if none does, nothing is touched.
+///
+/// If a file is missing the answer is what is there without a choice, which the caller refuses by name.
+fn cover(segments: Vec<Segment>) -> Result<(Vec<Segment>, Vec<Segment>), StorageError> {
+    let mut starts: BTreeMap<u64, Vec<SegmentHeader>> = BTreeMap::new();
+    for segment in &segments {
+        starts.entry(segment.header.first_batch).or_default().push(segment.header);
     }
-    replaced.iter().try_for_each(|segment| remove(vfs, &segment.path))
+    starts.values_mut().for_each(|headers| headers.sort_by_key(|header| Reverse(header.id)));
+    // From the end of the log to its beginning: which file at each batch leads to the end, and from where it goes on.
+    let mut leads: BTreeMap<u64, (SegmentId, Option<u64>)> = BTreeMap::new();
+    for (first, headers) in starts.iter().rev() {
+        let after = starts.range(first + 1..).next().map(|(after, _)| *after);
+        let next = |header: &SegmentHeader| match header.extent {
+            // Nothing lies behind it: a restored store.
+            Some(extent) if starts.range(extent.last_batch + 1..).next().is_none() => None,
+            Some(extent) => Some(extent.last_batch + 1),
+            None => after,
+        };
+        let mut found = headers.iter().map(|header| (header.id, next(header)));
+        if let Some(lead) = found.find(|(_, next)| next.is_none_or(|next| leads.contains_key(&next))) {
+            leads.insert(*first, lead);
+        }
+    }
+    let mut counts = BTreeSet::new();
+    let mut at = starts.keys().next().copied();
+    while let Some((id, next)) = at.and_then(|first| leads.get(&first)) {
+        counts.insert(*id);
+        at = *next;
+    }
+    if at.is_some() {
+        // No file leads to the end.
+        counts = without_replaced(&segments)?;
+    }
+    let (mut kept, replaced): (Vec<_>, Vec<_>) =
+        segments.into_iter().partition(|segment| counts.contains(&segment.id()));
+    kept.sort_by_key(|segment| segment.header.first_batch);
+    Ok((kept, replaced))
+}
+
+/// All files but those that a newer pack covers, where some file is missing.
+fn without_replaced(segments: &[Segment]) -> Result<BTreeSet<SegmentId>, StorageError> {
+    let range = |header: &SegmentHeader| Some(header.first_batch..=header.extent?.last_batch);
+    let packs = || segments.iter().filter_map(|segment| Some((segment, range(&segment.header)?)));
+    for (one, batches) in packs() {
+        let across = packs().find(|(_, others)| {
+            others.contains(batches.end()) && others.start() > batches.start() && others.end() > batches.end()
+        });
+        if let Some((other, _)) = across {
+            let what = format!(
+                "it and {} hold some of the same batches, and no other files hold the rest",
+                other.path.display()
+            );
+            return Err(one.damaged(0, &what));
+        }
+    }
+    let is_replaced = |segment: &Segment| {
+        packs()
+            .any(|(pack, batches)| segment.id() < pack.id() && batches.contains(&segment.header.first_batch))
+    };
+    Ok(segments.iter().filter(|segment| !is_replaced(segment)).map(Segment::id).collect())
 }
 
 /// An index in the making, and up to where the log was read.
@@ -534,5 +607,69 @@ impl Load {
             at += piece.len() as u64;
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::testing::SimDisk;
+
+    /// Files by their id, first batch and, of a pack, last batch; those that count, and those that are replaced.
+    fn covered(files: &[(u32, u64, Option<u64>)]) -> Result<(Vec<u32>, Vec<u32>), String> {
+        let disk = SimDisk::new(0);
+        let segment = |&(id, first_batch, last): &(u32, u64, Option<u64>)| {
+            let extent =
+                |last_batch| Extent { last_batch, last_revision: Revision(last_batch), end: FIRST_FRAME };
+            let header = SegmentHeader {
+                id: SegmentId(NonZeroU32::new(id).unwrap()),
+                first_batch,
+                first_revision: Revision(first_batch),
+                extent: last.map(extent),
+                compacted: Revision::ZERO,
+                salt: 0,
+                clean: Revision::ZERO,
+            };
+            let path = PathBuf::from(format!("store/{id}"));
+            Segment::new(header, path.clone(), disk.create(&path).unwrap())
+        };
+        let ids = |segments: Vec<Segment>| segments.iter().map(|segment| segment.id().0.get()).collect();
+        let (kept, replaced) =
+            cover(files.iter().map(segment).collect()).map_err(|error| error.to_string())?;
+        Ok((ids(kept), ids(replaced)))
+    }
+
+    #[test]
+    fn a_pack_replaces_what_it_covers_and_nothing_else() {
+        assert_eq!(covered(&[]), Ok((vec![], vec![])));
+        assert_eq!(covered(&[(1, 1, None), (2, 4, None)]), Ok((vec![1, 2], vec![])));
+        // Some of what it replaces is still there.
+        let left = [(1, 1, None), (3, 7, None), (4, 9, None), (9, 1, Some(8))];
+        assert_eq!(covered(&left), Ok((vec![9, 4], vec![1, 3])));
+        // A pack of packs.
+        let packs = [(9, 1, Some(8)), (10, 9, Some(12)), (11, 1, Some(12)), (12, 13, None)];
+        assert_eq!(covered(&packs), Ok((vec![11, 12], vec![9, 10])));
+        // A restored store.
+        assert_eq!(covered(&[(1, 1, Some(1)), (2, 2, Some(2))]), Ok((vec![1, 2], vec![])));
+    }
+
+    #[test]
+    fn packs_that_overlap_in_part_leave_what_is_whole() {
+        // Pack 20 was never installed. What came later was made of what it should have replaced, and replaced some of that.
+        let logs =
+            |ids: std::ops::RangeInclusive<u32>| ids.map(|id| (id, id.into(), None)).collect::<Vec<_>>();
+        let with = |mut files: Vec<(u32, u64, Option<u64>)>, packs: &[(u32, u64, Option<u64>)]| {
+            files.extend_from_slice(packs);
+            covered(&files)
+        };
+        // It is in the way of a pack of older ones: 6 to 10 must stay.
+        let found = with(logs(6..=12), &[(20, 3, Some(10)), (21, 1, Some(5))]);
+        assert_eq!(found, Ok((vec![21, 6, 7, 8, 9, 10, 11, 12], vec![20])));
+        // And of newer ones: 1 to 4 must stay.
+        let found = with([logs(1..=4), logs(16..=16)].concat(), &[(20, 1, Some(10)), (21, 5, Some(15))]);
+        assert_eq!(found, Ok((vec![1, 2, 3, 4, 21, 16], vec![20])));
+        // An older build has removed them: nothing is touched, and both are named.
+        let refused = with(logs(16..=16), &[(20, 1, Some(10)), (21, 5, Some(15))]).unwrap_err();
+        assert!(refused.contains("store/20") && refused.contains("store/21"), "{refused}");
     }
 }

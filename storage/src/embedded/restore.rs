@@ -222,6 +222,7 @@ impl Pack {
             // Of the whole store: packs hold nothing that is not compacted.
             compacted: last_revision,
             salt: self.salt,
+            clean: Revision::ZERO,
         };
         self.file.write_at(0, &header.encode())?;
         self.file.sync()?;

@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use super::frame::{self, Fields, HEADER_BYTES, Header, Record};
 use crate::local::Loader;
-use crate::vfs::{Vfs, VfsFile};
+use crate::vfs::{Vfs, VfsFile, VfsFolder};
 use crate::{DamagedValue, Key, Revision, StorageError, StoredValue};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kindomSG");
@@ -70,6 +70,9 @@ pub(super) struct SegmentHeader {
     pub(super) compacted: Revision,
     /// What the CRCs of its frames start from.
     pub(super) salt: u64,
+    /// Of a pack: it holds no put whose key was deleted at or before this revision; see `pack`. It has a CRC of its
+    /// own, because older builds do not write it.
+    pub(super) clean: Revision,
 }
 
 impl SegmentHeader {
@@ -92,6 +95,9 @@ impl SegmentHeader {
         }
         let crc = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&crc.to_le_bytes());
+        let clean = self.clean.0.to_le_bytes();
+        bytes.extend_from_slice(&clean);
+        bytes.extend_from_slice(&clean_crc(self.salt, clean).to_le_bytes());
         bytes.resize(512, 0);
         bytes
     }
@@ -123,9 +129,17 @@ impl SegmentHeader {
         let compacted = Revision(fields.u64()?);
         let salt = fields.u64()?;
         let extent = (extent.end > 0).then_some(extent);
-        let header = Self { id, first_batch, first_revision, extent, compacted, salt };
-        (fields.u32()? == crc32c::crc32c(covered)).then_some(header)
+        let intact = fields.u32()? == crc32c::crc32c(covered);
+        let clean = fields.u64()?;
+        let known = fields.u32()? == clean_crc(salt, clean.to_le_bytes());
+        let clean = if known { Revision(clean) } else { Revision::ZERO };
+        let header = Self { id, first_batch, first_revision, extent, compacted, salt, clean };
+        intact.then_some(header)
     }
+}
+
+fn clean_crc(salt: u64, clean: [u8; 8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &clean)
 }
 
 /// An open segment.
@@ -136,9 +150,12 @@ pub(super) struct Segment {
     pub(super) file: Arc<dyn VfsFile>,
     /// Set once nothing is appended any more.
     pub(super) sealed: OnceLock<Extent>,
-    /// What its operations weigh, and those of them that the index still refers to; see [`weight`].
-    pub(super) weight: AtomicU64,
+    /// What its puts weigh, those of them that the index still refers to, and its deletes; see [`weight`].
+    pub(super) puts: AtomicU64,
     pub(super) live: AtomicU64,
+    pub(super) deletes: AtomicU64,
+    /// Up to where its hint says what is here; 0 without one.
+    pub(super) hinted: AtomicU64,
 }
 
 /// What an operation counts when the share of a segment that is still needed is judged: the value, and about what goes
@@ -154,7 +171,8 @@ impl Segment {
             // A fresh cell: it cannot be full.
             let _ = sealed.set(extent);
         }
-        Self { header, path, file, sealed, weight: AtomicU64::new(0), live: AtomicU64::new(0) }
+        let [puts, live, deletes, hinted] = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { header, path, file, sealed, puts, live, deletes, hinted }
     }
 
     pub(super) fn id(&self) -> SegmentId {
@@ -165,15 +183,14 @@ impl Segment {
         self.header.extent.is_some()
     }
 
-    /// An operation was written here. The deletes of a pack have no weight: packing it again would not free them.
+    /// An operation was written here.
     pub(super) fn gained(&self, value_bytes: Option<u32>) {
-        if value_bytes.is_none() && self.is_pack() {
+        let Some(bytes) = value_bytes else {
+            self.deletes.fetch_add(weight(0), Ordering::Relaxed);
             return;
-        }
-        self.weight.fetch_add(weight(value_bytes.unwrap_or(0)), Ordering::Relaxed);
-        if let Some(bytes) = value_bytes {
-            self.live.fetch_add(weight(bytes), Ordering::Relaxed);
-        }
+        };
+        self.puts.fetch_add(weight(bytes), Ordering::Relaxed);
+        self.live.fetch_add(weight(bytes), Ordering::Relaxed);
     }
 
     /// The index no longer refers to a value that is here.
@@ -375,22 +392,60 @@ pub(super) fn new_salt() -> u64 {
     std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0)
 }
 
-/// Creates a log segment, durably, before any batch may go into it.
+/// Why a file has not got its name, and what to do before anything else is done.
+#[derive(Debug)]
+pub(super) struct NotNamed {
+    pub(super) error: StorageError,
+    /// A name that may be there after a crash, and must not be; see [`unname`].
+    pub(super) undo: Option<PathBuf>,
+}
+
+/// Creates a log segment, durably, before any batch may go into it. It is made under another name: if that fails, there
+/// is no segment.
 pub(super) fn create_log(
     vfs: &dyn Vfs,
+    folder: &dyn VfsFolder,
     dir: &Path,
     header: SegmentHeader,
     allocate: u64,
-) -> Result<Segment, StorageError> {
+) -> Result<Segment, NotNamed> {
     let path = dir.join(format!("{}.log", header.id));
+    let temporary = dir.join(format!("{}.log.tmp", header.id));
     let make = || {
-        let file = vfs.create(&path)?;
+        let file = vfs.create(&temporary)?;
         file.allocate(allocate)?;
         file.write_at(0, &header.encode())?;
         file.sync()?;
-        vfs.sync_dir(dir)?;
         Ok(file)
     };
-    let file = make().map_err(|error| unusable(&path, "create", &error))?;
+    let file = make().map_err(|error| {
+        // It may not be there; the next opening would remove it too.
+        let _ = vfs.remove(&temporary);
+        NotNamed { error: unusable(&path, "create", &error), undo: None }
+    })?;
+    name(vfs, folder, &temporary, &path)?;
     Ok(Segment::new(header, path, file))
+}
+
+/// Gives a complete file its name, durably. If that fails, whether it has the name is unknown, unless it could be taken
+/// back at once.
+pub(super) fn name(
+    vfs: &dyn Vfs,
+    folder: &dyn VfsFolder,
+    temporary: &Path,
+    path: &Path,
+) -> Result<(), NotNamed> {
+    let Err(error) = vfs.rename(temporary, path).and_then(|()| folder.sync()) else { return Ok(()) };
+    let _ = vfs.remove(temporary);
+    let error = unusable(path, "create", &error);
+    let undo = unname(vfs, folder, path).is_err().then(|| path.to_owned());
+    Err(NotNamed { error, undo })
+}
+
+/// Takes a file's name away, durably, if it has it.
+pub(super) fn unname(vfs: &dyn Vfs, folder: &dyn VfsFolder, path: &Path) -> io::Result<()> {
+    match vfs.remove(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => folder.sync(),
+    }
 }

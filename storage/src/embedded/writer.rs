@@ -16,12 +16,13 @@ use super::frame::{self, FrameBuilder};
 use super::mark::{Mark, MarkFile};
 use super::queue::{Reply, Request};
 use super::segment::{
-    Extent, FIRST_FRAME, Location, Segment, SegmentHeader, SegmentId, Segments, create_log, new_salt, unusable,
+    Extent, FIRST_FRAME, Location, Segment, SegmentHeader, SegmentId, Segments, create_log, new_salt,
+    unusable,
 };
 use super::{Core, EmbeddedOptions, hint};
 use crate::index::{Changes, last_op_of_each_key};
 use crate::local::event_of;
-use crate::vfs::Vfs;
+use crate::vfs::{Vfs, VfsFolder};
 use crate::{Applied, Key, Revision, StorageError, TxnOutcome};
 
 /// How many compacted revisions are freed between two batches: about a millisecond's work.
@@ -35,6 +36,7 @@ pub(super) const ALLOCATE_BYTES: u64 = 8 << 20;
 pub(super) struct Writer {
     pub(super) core: Arc<Core>,
     pub(super) vfs: Arc<dyn Vfs>,
+    pub(super) folder: Arc<dyn VfsFolder>,
     pub(super) dir: PathBuf,
     pub(super) options: EmbeddedOptions,
     pub(super) mark: MarkFile,
@@ -279,9 +281,11 @@ impl Writer {
             extent: None,
             compacted: core.local.compacted(),
             salt: new_salt(),
+            clean: Revision::ZERO,
         };
         self.allocated = self.options.allocate_bytes();
-        self.active = Arc::new(create_log(&*self.vfs, &self.dir, header, self.allocated)?);
+        let active = create_log(&*self.vfs, &*self.folder, &self.dir, header, self.allocated);
+        self.active = Arc::new(active.map_err(|failed| failed.error)?);
         self.position = FIRST_FRAME;
         {
             let loader = &mut core.local.state.write().loader;

@@ -5,9 +5,11 @@
 mod counts;
 mod damage;
 mod etcd;
+mod faults;
 mod kill;
 mod model;
 mod power_cut;
+mod reclaim;
 mod snapshots;
 mod support;
 mod together;

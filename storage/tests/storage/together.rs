@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kindom_storage::testing::SimDisk;
-use kindom_storage::vfs::{Vfs, VfsFile};
+use kindom_storage::vfs::{Vfs, VfsFile, VfsFolder};
 use kindom_storage::{
     Change, Embedded, EmbeddedOptions, Key, KeyRange, Op, Revision, Storage as _, Txn, TxnOutcome,
 };
@@ -122,8 +122,8 @@ impl Vfs for Gated {
         self.disk.list(dir)
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
+    fn folder(&self, dir: &Path) -> io::Result<Arc<dyn VfsFolder>> {
+        self.disk.folder(dir)
     }
 }
 
@@ -239,7 +239,12 @@ async fn churn(seed: u64) {
             let upto = store.published();
             let mut last = at;
             while last < upto {
-                let commit = watch.commits.recv().await.unwrap().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+                let commit = watch
+                    .commits
+                    .recv()
+                    .await
+                    .unwrap()
+                    .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
                 assert_eq!(commit.revision, last.next(), "seed {seed}");
                 last = commit.revision;
             }
@@ -248,7 +253,8 @@ async fn churn(seed: u64) {
     let last = store.published();
     let mut state = std::collections::BTreeMap::new();
     for at in 1..=last.0 {
-        let commit = live.commits.recv().await.unwrap().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let commit =
+            live.commits.recv().await.unwrap().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert_eq!(commit.revision, Revision(at), "seed {seed}");
         for event in &commit.events {
             let prev = event.prev.as_ref().map(|kv| kv.value.clone());

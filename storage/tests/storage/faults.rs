@@ -1,0 +1,216 @@
+//! One call of the system fails: what is served then is what the next opening finds, and nothing is kept from healing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use kindom_storage::testing::{CallFault, Done, SimDisk};
+use kindom_storage::{
+    Applied, Embedded, EmbeddedOptions, Key, Op, RangeRequest, Revision, Storage, StorageError, Txn,
+};
+use rustix::io::Errno;
+
+use crate::support::{Random, cases};
+
+type State = BTreeMap<Key, Bytes>;
+
+fn options(random: &mut Random) -> EmbeddedOptions {
+    EmbeddedOptions {
+        segment_bytes: [1500, 4000, 12_000][random.below(3)],
+        mark_every: [Duration::ZERO, Duration::from_secs(1000)][random.below(2)],
+        ..EmbeddedOptions::default()
+    }
+}
+
+fn fault(random: &mut Random) -> CallFault {
+    CallFault {
+        error: [Errno::MFILE, Errno::NOSPC, Errno::IO][random.below(3)],
+        done: [Done::Nothing, Done::Half, Done::All][random.below(3)],
+    }
+}
+
+async fn state(store: &Embedded) -> Result<State, StorageError> {
+    let all = store.range(RangeRequest::prefix(b"")).await?;
+    Ok(all.kvs.into_iter().map(|kv| (kv.key, kv.value)).collect())
+}
+
+fn apply(state: &mut State, op: &Op) {
+    match op {
+        Op::Put(key, value) => drop(state.insert(key.clone(), value.clone())),
+        Op::Delete(key) => drop(state.remove(key)),
+    }
+}
+
+/// What the clients of a store know.
+#[derive(Default)]
+struct Known {
+    /// What was answered.
+    state: State,
+    /// With what may have happened.
+    perhaps: Option<State>,
+}
+
+/// Some rounds of writes and compactions; says whether one failed.
+async fn work(store: &Embedded, random: &mut Random, known: &mut Known, rounds: usize) -> bool {
+    let mut failed = false;
+    for round in 0..rounds {
+        let ops: Vec<Op> = (0..=random.below(5))
+            .map(|n| {
+                let key = Key::from(format!("k{}", random.below(12)));
+                match random.below(3) {
+                    0 => Op::Delete(key),
+                    _ => Op::Put(key, Bytes::from(format!("{round}-{n}-{}", "x".repeat(random.below(400))))),
+                }
+            })
+            .collect();
+        let txns = ops.iter().map(|op| store.txn(Txn { compares: vec![], ops: vec![op.clone()] }));
+        for (outcome, op) in join_all(txns).await.into_iter().zip(&ops) {
+            match outcome {
+                Ok(_) => {
+                    assert!(
+                        known.perhaps.is_none(),
+                        "something was acknowledged after a write whose outcome is unknown"
+                    );
+                    apply(&mut known.state, op);
+                }
+                Err(error) if error.applied() == Applied::Unknown => {
+                    failed = true;
+                    apply(known.perhaps.get_or_insert_with(|| known.state.clone()), op);
+                }
+                Err(_) => failed = true,
+            }
+        }
+        if random.below(4) == 0 {
+            let to = store.published().0.saturating_sub(random.below(8) as u64);
+            failed |= store.compact(Revision(to)).await.is_err();
+            // Time for the packer.
+            for _ in 0..random.below(60) {
+                tokio::task::yield_now().await;
+                std::thread::yield_now();
+            }
+        }
+    }
+    failed
+}
+
+/// Opens it, which may fail once.
+fn open(disk: &SimDisk, options: &EmbeddedOptions) -> Result<Embedded, String> {
+    let open = || Embedded::open_on(Arc::new(disk.process()), "store", options.clone());
+    open().or_else(|error| match error {
+        StorageError::Corrupt(why) => Err(why),
+        _ => open().map_err(|error| error.to_string()),
+    })
+}
+
+/// Answers the call that failed, if it came to that.
+async fn fail_one_call(seed: u64) -> Result<Option<String>, String> {
+    let mut random = Random::new(seed);
+    let disk = SimDisk::new(seed);
+    let options = options(&mut random);
+    let mut known = Known::default();
+    let fault = fault(&mut random);
+    // In the first opening, while it works, or in a later opening.
+    let store = open(&disk, &options)?;
+    work(&store, &mut random, &mut known, 20).await;
+    store.close().await.map_err(|error| error.to_string())?;
+    drop(store);
+    disk.fail_call(1 + random.below(900) as u64, fault);
+    let store = open(&disk, &options)?;
+    work(&store, &mut random, &mut known, 60).await;
+    let failed = disk.failed_call();
+    let live = match state(&store).await {
+        Ok(live) => live,
+        // It was this read.
+        Err(_) => state(&store).await.map_err(|error| error.to_string())?,
+    };
+    if live != known.state {
+        return Err(format!("after {failed:?}, what is served is not what was acknowledged"));
+    }
+    match random.below(3) {
+        // Cut off, as by kill -9: the system writes what it has.
+        0 => {
+            let copy = disk.duplicate();
+            drop(store);
+            return reopened(&copy, &options, &mut random, known, failed).await;
+        }
+        1 => {
+            disk.cut();
+            disk.power_on();
+        }
+        // It may be read-only.
+        _ => drop(store.close().await),
+    }
+    drop(store);
+    reopened(&disk, &options, &mut random, known, failed).await
+}
+
+/// What is found is what was served, but for writes of unknown outcome, and everything works again.
+async fn reopened(
+    disk: &SimDisk,
+    options: &EmbeddedOptions,
+    random: &mut Random,
+    mut known: Known,
+    failed: Option<String>,
+) -> Result<Option<String>, String> {
+    let store = open(disk, options).map_err(|error| format!("after {failed:?}: {error}"))?;
+    let found = state(&store).await.map_err(|error| format!("after {failed:?}: {error}"))?;
+    if found != known.state && Some(&found) != known.perhaps.as_ref() {
+        return Err(format!("after {failed:?}, what is found is not what was served"));
+    }
+    known = Known { state: found, perhaps: None };
+    if work(&store, random, &mut known, 20).await {
+        return Err(format!("after {failed:?} it takes no writes"));
+    }
+    for key in known.state.keys() {
+        let txn = Txn { compares: vec![], ops: vec![Op::Delete(key.clone())] };
+        store.txn(txn).await.map_err(|error| error.to_string())?;
+    }
+    store.compact(store.published()).await.map_err(|error| error.to_string())?;
+    // Nothing is left but what is reserved, and less than a quarter of a segment of deletes.
+    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    while disk.used() > 10_000 + 5 * options.segment_bytes || !all_hinted(disk) {
+        if std::time::Instant::now() > patience {
+            return Err(format!("after {failed:?}, {} bytes stay in {:?}", disk.used(), disk.files()));
+        }
+        tokio::task::yield_now().await;
+    }
+    store.close().await.map_err(|error| error.to_string())?;
+    let before = disk.read_bytes();
+    open(disk, options)?;
+    let read = disk.read_bytes() - before;
+    if read > 10_000 + 3 * options.segment_bytes {
+        return Err(format!("after {failed:?}, opening read {read} bytes"));
+    }
+    Ok(failed)
+}
+
+/// Whether all but the newest segment have a hint.
+fn all_hinted(disk: &SimDisk) -> bool {
+    let kind = |kind: &str| {
+        let is = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == kind);
+        disk.files().into_iter().filter(is).count()
+    };
+    kind("hint") + 1 >= kind("log") + kind("pack")
+}
+
+#[tokio::test]
+async fn one_failing_call_loses_nothing_and_heals() {
+    let mut failed = BTreeMap::new();
+    for seed in 0..cases(150, 20_000) {
+        match fail_one_call(seed).await {
+            Ok(call) => {
+                let call = call.unwrap_or_default();
+                let (what, path) = call.split_once(' ').unwrap_or((&call, ""));
+                let kind = path.rsplit_once('.').map_or("", |(_, kind)| kind);
+                *failed.entry(format!("{what} {kind}")).or_insert(0_u32) += 1;
+            }
+            Err(error) => panic!("seed {seed}: {error}"),
+        }
+    }
+    println!("{failed:?}");
+    for call in ["write ", "sync ", "create tmp", "rename hint"] {
+        assert!(failed.contains_key(call), "{call:?} never failed: {failed:?}");
+    }
+}
