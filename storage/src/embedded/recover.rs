@@ -622,7 +622,7 @@ mod tests {
             let extent =
                 |last_batch| Extent { last_batch, last_revision: Revision(last_batch), end: FIRST_FRAME };
             let header = SegmentHeader {
-                id: SegmentId(NonZeroU32::new(id).unwrap()),
+                id: SegmentId(NonZeroU32::MIN.saturating_add(id - 1)),
                 first_batch,
                 first_revision: Revision(first_batch),
                 extent: last.map(extent),
@@ -631,11 +631,12 @@ mod tests {
                 clean: Revision::ZERO,
             };
             let path = PathBuf::from(format!("store/{id}"));
-            Segment::new(header, path.clone(), disk.create(&path).unwrap())
+            disk.create(&path).map(|file| Segment::new(header, path, file))
         };
         let ids = |segments: Vec<Segment>| segments.iter().map(|segment| segment.id().0.get()).collect();
-        let (kept, replaced) =
-            cover(files.iter().map(segment).collect()).map_err(|error| error.to_string())?;
+        let segments: Result<_, _> = files.iter().map(segment).collect();
+        let found = cover(segments.map_err(|error| error.to_string())?);
+        let (kept, replaced) = found.map_err(|error| error.to_string())?;
         Ok((ids(kept), ids(replaced)))
     }
 
