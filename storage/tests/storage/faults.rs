@@ -1,6 +1,7 @@
 //! One call of the system fails: what is served then is what the next opening finds, and nothing is kept from healing.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ fn fault(random: &mut Random) -> CallFault {
 
 async fn state(store: &Embedded) -> Result<State, StorageError> {
     let all = store.range(RangeRequest::prefix(b"")).await?;
-    Ok(all.kvs.into_iter().map(|kv| (kv.key, kv.value)).collect())
+    Ok(all.kvs.into_iter().map(|kv| (kv.key, kv.value.unwrap())).collect())
 }
 
 fn apply(state: &mut State, op: &Op) {
@@ -188,11 +189,11 @@ async fn reopened(
 
 /// Whether all but the newest segment have a hint.
 fn all_hinted(disk: &SimDisk) -> bool {
-    let kind = |kind: &str| {
-        let is = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == kind);
-        disk.files().into_iter().filter(is).count()
-    };
-    kind("hint") + 1 >= kind("log") + kind("pack")
+    let files = disk.files();
+    let is = |path: &PathBuf, kind: &str| path.extension().is_some_and(|it| it == kind);
+    let newest = files.iter().filter(|path| is(path, "log")).max();
+    let sealed = files.iter().filter(|path| (is(path, "log") && Some(*path) != newest) || is(path, "pack"));
+    sealed.map(|path| path.with_extension("hint")).all(|hint| files.contains(&hint))
 }
 
 #[tokio::test]

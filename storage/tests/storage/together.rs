@@ -202,7 +202,7 @@ async fn a_value_that_moves_during_an_fsync_is_still_the_one_before() {
     gate.open();
     write.await.unwrap().unwrap();
     let commit = watch.commits.recv().await.unwrap().unwrap();
-    assert_eq!(commit.events[0].prev.as_ref().unwrap().value, "first");
+    assert_eq!(commit.events[0].prev.as_ref().unwrap().value.as_deref(), Ok(&b"first"[..]));
     store.close().await.unwrap();
 }
 
@@ -257,10 +257,10 @@ async fn churn(seed: u64) {
             live.commits.recv().await.unwrap().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert_eq!(commit.revision, Revision(at), "seed {seed}");
         for event in &commit.events {
-            let prev = event.prev.as_ref().map(|kv| kv.value.clone());
+            let prev = event.prev.as_ref().map(|kv| kv.value.clone().unwrap());
             assert_eq!(prev, state.get(&event.key).cloned(), "seed {seed}: the value before {at}");
             match &event.change {
-                Change::Put { value, .. } => state.insert(event.key.clone(), value.clone()),
+                Change::Put { value, .. } => state.insert(event.key.clone(), value.clone().unwrap()),
                 Change::Delete => state.remove(&event.key),
             };
         }
