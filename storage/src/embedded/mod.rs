@@ -57,6 +57,9 @@ use crate::{
     Txn, TxnOutcome, Watch,
 };
 
+/// The name of the packer's thread.
+pub(crate) const PACKER: &str = "kindom-store-pack";
+
 /// How an [`Embedded`] store works; the defaults are for production.
 #[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
@@ -223,7 +226,7 @@ impl Embedded {
         };
         let failed = |error| unusable(&dir, "start a thread for", &error);
         Packing::starting(&core);
-        spawn("kindom-store-pack", move || packing.run()).map_err(failed)?;
+        spawn(PACKER, move || packing.run()).map_err(failed)?;
         core.packer.wake();
         let writer = spawn("kindom-store", move || {
             if catch_unwind(AssertUnwindSafe(|| writer.run())).is_err() {
