@@ -8,6 +8,10 @@ check:
 test *args:
     ./test {{args}}
 
+# every parser and patch on mutants of real inputs, each for so many seconds
+fuzz seconds="60" *filter:
+    KINDOM_FUZZ_SECONDS={{seconds}} ./test -p kindom-fuzz -p kindom-http -p kindom-resource-actor -p kindom --lib --bins --tests -- fuzz {{filter}}
+
 # the real binary with real clients
 e2e *args:
     ./test -p kindom-integration --test e2e -- {{args}}

@@ -24,6 +24,8 @@ mod documents;
 mod error;
 mod fallback;
 mod filter;
+#[cfg(test)]
+mod fuzz;
 mod metrics;
 pub mod negotiate;
 mod openapi;

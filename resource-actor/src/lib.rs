@@ -21,6 +21,8 @@ mod custom;
 pub mod error;
 mod event_log;
 mod feed;
+#[cfg(test)]
+mod fuzz;
 mod handle;
 mod limits;
 mod live;

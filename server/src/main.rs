@@ -5,6 +5,8 @@ mod client;
 mod convert;
 mod etcd;
 mod flags;
+#[cfg(test)]
+mod fuzz;
 mod history;
 mod import;
 mod kubeconfig;

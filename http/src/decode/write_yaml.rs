@@ -24,6 +24,10 @@ fn write_map(map: &Map, indent: usize, out: &mut String) {
         if i > 0 {
             pad(indent, out);
         }
+        if !is_simple_key(key) {
+            write_entry(key, value, indent, out);
+            continue;
+        }
         if is_plain(key) {
             out.push_str(key)
         } else {
@@ -46,6 +50,25 @@ fn write_map(map: &Map, indent: usize, out: &mut String) {
                 write_scalar(other, indent + 2, out);
             }
         }
+    }
+}
+
+/// Whether a key can stand before its colon (`yaml_emitter_check_simple_key`): readers look for the colon no further than
+/// 1024 characters, and in one line.
+fn is_simple_key(key: &str) -> bool {
+    key.len() <= 128 && !key.contains('\n')
+}
+
+/// A key that needs a line of its own, behind `? `, and its value behind `: `.
+fn write_entry(key: &str, value: &Value, indent: usize, out: &mut String) {
+    out.push_str("? ");
+    write_text(key, indent + 2, out);
+    pad(indent, out);
+    out.push_str(": ");
+    match value {
+        Value::Object(map) if !map.is_empty() => write_map(map, indent + 2, out),
+        Value::Array(items) if !items.is_empty() => write_list(items, indent + 2, out),
+        other => write_scalar(other, indent + 2, out),
     }
 }
 
@@ -72,26 +95,35 @@ fn write_scalar(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::Object(_) => out.push_str("{}"),
         Value::Array(_) => out.push_str("[]"),
-        Value::String(text) if is_plain(text) => write_folded(text, None, indent, out),
-        Value::String(text) if is_literal(text) => {
-            let body = text.trim_end_matches('\n');
-            out.push_str(match text.len() - body.len() {
-                0 => "|-\n",
-                1 => "|\n",
-                _ => "|+\n",
-            });
-            for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
-                if !line.is_empty() {
-                    pad(indent.max(2), out);
-                    out.push_str(line);
-                }
-                out.push('\n');
-            }
-            return;
-        }
-        Value::String(text) if is_single_quoted(text) => write_folded(text, Some('\''), indent, out),
-        Value::String(text) => write_quoted(text, out),
+        Value::String(text) => return write_text(text, indent, out),
         other => out.push_str(&other.to_string()),
+    }
+    out.push('\n');
+}
+
+/// A string in the form that needs the fewest signs, and the line's end.
+fn write_text(text: &str, indent: usize, out: &mut String) {
+    if is_plain(text) {
+        write_folded(text, None, indent, out);
+    } else if is_literal(text) {
+        let body = text.trim_end_matches('\n');
+        out.push_str(match text.len() - body.len() {
+            0 => "|-\n",
+            1 => "|\n",
+            _ => "|+\n",
+        });
+        for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+            if !line.is_empty() {
+                pad(indent.max(2), out);
+                out.push_str(line);
+            }
+            out.push('\n');
+        }
+        return;
+    } else if is_single_quoted(text) {
+        write_folded(text, Some('\''), indent, out);
+    } else {
+        write_quoted(text, out);
     }
     out.push('\n');
 }
@@ -247,6 +279,19 @@ mod tests {
         check(r#""x\ny""#, "|-\n  x\n  y\n");
     }
 
+    #[test]
+    fn long_keys_have_a_line_of_their_own() {
+        let key = "k".repeat(129);
+        check(
+            &format!(r#"{{"a":{{"{key}":1,"z":{{"{key}":[1,{{"x":"y"}}]}}}}}}"#),
+            &format!("a:\n  ? {key}\n  : 1\n  z:\n    ? {key}\n    : - 1\n      - x: \"y\"\n"),
+        );
+        check(&format!(r#"{{"{key}":{{"b":{{}},"c":[]}}}}"#), &format!("? {key}\n: b: {{}}\n  c: []\n"));
+        check(r#"{"a\nb":"c"}"#, "? |-\n  a\n  b\n: c\n");
+        let escaped = "\\u2028".repeat(400);
+        check(&format!(r#"{{"{escaped}":1}}"#), &format!("? \"{escaped}\"\n: 1\n"));
+    }
+
     fn value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -258,8 +303,11 @@ mod tests {
         leaf.prop_recursive(4, 40, 5, |inner| {
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-                proptest::collection::vec(("[a-z]{0,3}|\\PC{0,4}|[ -~]{0,4}|on|<<", inner), 0..5)
-                    .prop_map(|e| Value::Object(e.into_iter().collect::<Map>())),
+                proptest::collection::vec(
+                    ("[a-z]{0,3}|[a-z ]{120,1100}|[a-z\n]{0,6}|\\PC{0,4}|[ -~]{0,4}|on|<<", inner),
+                    0..5
+                )
+                .prop_map(|e| Value::Object(e.into_iter().collect::<Map>())),
             ]
         })
     }
