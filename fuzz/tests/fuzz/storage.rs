@@ -16,7 +16,7 @@ use kindom_storage::{
 fn snapshots() {
     let key = |n: u8| KeyValue {
         key: Key::from(format!("/registry/widgets/default/{n}")),
-        value: Bytes::from(vec![n; usize::from(n) * 3]),
+        value: Ok(Bytes::from(vec![n; usize::from(n) * 3])),
         create_revision: Revision(2),
         mod_revision: Revision(u64::from(n) + 2),
     };
