@@ -24,7 +24,7 @@ fn snapshots() {
     let header = Header { revision: Revision(40), prefixes: vec![Bytes::from_static(b"/registry/")] };
     let mut encoder = Encoder::begin(&header, &mut whole);
     for n in 0..20 {
-        encoder.add(&key(n), &mut whole);
+        encoder.add(&key(n), &mut whole).unwrap();
     }
     encoder.finish(&mut whole);
     let mut short = Vec::new();
