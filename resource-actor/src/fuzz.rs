@@ -37,7 +37,8 @@ fn stored_values() {
     let inputs =
         Mutants::of(VALUES).tokens(&tokens).nests(&[("[", "]"), ("{\"a\":", "}"), ("{\"metadata\":", "}")]);
     Target::new("stored-values", 400).rounds(2000).run(inputs, |bytes| {
-        let object = StoredObject::read("ns/a", Bytes::copy_from_slice(bytes), Revision(7), &CustomObjects);
+        let object =
+            StoredObject::read("ns/a", Ok(Bytes::copy_from_slice(bytes)), Revision(7), &CustomObjects);
         assert_eq!((object.namespace(), object.name()), (Some("ns"), "a"));
         let mut served = Vec::new();
         if object.write_served(&mut served) {
