@@ -2,8 +2,8 @@
 
 use kindom_resource_actor::Freshness;
 
-use crate::run;
 use crate::world::*;
+use crate::{GOING, Tally, run};
 
 const ACTORS: [&str; 5] = [
     "finalizer",
@@ -65,16 +65,18 @@ fn falls_do_not_stop_a_drain() {
 /// T-52 with falls: a new registration of the name never sees an object of the old one.
 #[test]
 fn falls_bring_no_old_object_back() {
+    let tally = Tally::default();
     for seed in 0..10 {
-        run(seed, 3, |world| async move {
+        run(seed, 3, |world| async {
+            let world = world;
             for _ in 0..4 {
                 let widgets = world.established("widgets").await;
                 let (snapshot, _) = widgets.snapshot(Freshness::Latest, soon()).await.unwrap();
                 assert!(snapshot.is_empty());
                 let work = async {
                     for i in 0..10 {
-                        // Refused once the type is going; that is fine.
-                        let _ = create(&widgets, "ns", &format!("w{i}"), &[], None).await;
+                        let created = create(&widgets, "ns", &format!("w{i}"), &[], None).await;
+                        tally.count(created, &GOING);
                     }
                 };
                 let delete = async {
@@ -88,4 +90,5 @@ fn falls_bring_no_old_object_back() {
             }
         });
     }
+    tally.both();
 }

@@ -9,6 +9,8 @@ mod storage_versions;
 #[path = "../../../registry-actor/tests/registry/world.rs"]
 mod world;
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use kindom_api::{Value, json, object};
@@ -24,6 +26,34 @@ pub(crate) fn run<F: Future<Output = ()>>(seed: u64, pauses: u64, test: impl FnO
         let _finalizer = FinalizerHandle::start(&world.registry, &world.registrations, namespaces).unwrap();
         test(world).await;
     });
+}
+
+/// What a create is refused with by a type, or a namespace, that is going or gone.
+pub(crate) const GOING: [&str; 4] = ["NamespaceTerminating", "NamespaceNotFound", "Forbidden", "Gone"];
+
+/// The outcomes of writes that race with a deletion.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    stored: Cell<usize>,
+    refused: RefCell<BTreeMap<String, usize>>,
+}
+
+impl Tally {
+    /// Counts one. Panics if it was refused with anything but one of these variants of [`WriteError`].
+    #[track_caller]
+    pub(crate) fn count<T>(&self, outcome: Result<T, WriteError>, may: &[&str]) {
+        let Err(error) = outcome else { return self.stored.set(self.stored.get() + 1) };
+        let all = format!("{error:?}");
+        let variant = all.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        assert!(may.contains(&variant), "{all}");
+        *self.refused.borrow_mut().entry(variant.to_owned()).or_default() += 1;
+    }
+
+    /// Panics unless some were stored and some refused: else nothing raced.
+    #[track_caller]
+    pub(crate) fn both(&self) {
+        assert!(self.stored.get() > 0 && !self.refused.borrow().is_empty(), "{self:?}");
+    }
 }
 
 /// How many histories are tried.

@@ -8,7 +8,7 @@ use kindom_storage::Storage as _;
 use tokio::time::Instant;
 
 use crate::world::*;
-use crate::{NAMESPACES, run};
+use crate::{GOING, NAMESPACES, Tally, run};
 
 fn conditions(tree: &Value) -> Vec<String> {
     shown(tree)
@@ -85,15 +85,20 @@ fn what_holds_a_namespace_is_said_in_its_conditions() {
 /// Invariant 6: nothing lands in a namespace that is going.
 #[test]
 fn a_create_that_races_with_the_namespace_never_survives_it() {
+    let tally = Tally::default();
     for seed in 0..30 {
-        run(seed, 4, |world| async move {
+        run(seed, 4, |world| async {
+            let world = world;
             world.make_namespace("a").await;
             let widgets = world.established("widgets").await;
             let creates = (0..20).map(|i| {
-                let (world, widgets) = (&world, &widgets);
+                let (world, widgets, tally) = (&world, &widgets, &tally);
                 async move {
                     world.yields(60).await;
-                    create(widgets, "a", &format!("o{i}"), &[], Some(world.namespaces())).await.is_ok()
+                    tally.count(
+                        create(widgets, "a", &format!("o{i}"), &[], Some(world.namespaces())).await,
+                        &GOING,
+                    );
                 }
             });
             let delete = async {
@@ -101,10 +106,11 @@ fn a_create_that_races_with_the_namespace_never_survives_it() {
                 world.delete_namespace("a").await.unwrap();
                 world.until_no_namespace("a").await;
             };
-            let _ = tokio::join!(futures::future::join_all(creates), delete);
+            tokio::join!(futures::future::join_all(creates), delete);
             assert!(world.keys(widgets.prefix()).is_empty());
         });
     }
+    tally.both();
 }
 
 /// Every change is told in the end, but many of them with one write.

@@ -10,8 +10,8 @@ use kindom_resource_actor::{
 use kindom_storage::{Compare, Op, Revision, Storage as _};
 use tokio::time::Instant;
 
-use crate::run;
 use crate::world::*;
+use crate::{GOING, Tally, run};
 
 const NAME: &str = "widgets.g.io";
 
@@ -268,14 +268,16 @@ fn a_late_deletion_does_not_reach_the_next_registration() {
 /// Invariant 6: what is created while the registration is deleted is refused, or drained.
 #[test]
 fn a_create_that_races_with_the_deletion_never_survives_it() {
+    let tally = Tally::default();
     for seed in 0..30 {
-        run(seed, 4, |world| async move {
+        run(seed, 4, |world| async {
+            let world = world;
             let widgets = world.established("widgets").await;
             let creates = (0..20).map(|i| {
-                let (world, widgets) = (&world, &widgets);
+                let (world, widgets, tally) = (&world, &widgets, &tally);
                 async move {
                     world.yields(60).await;
-                    create(widgets, "ns", &format!("o{i}"), &[], None).await.is_ok()
+                    tally.count(create(widgets, "ns", &format!("o{i}"), &[], None).await, &GOING);
                 }
             });
             let delete = async {
@@ -284,11 +286,12 @@ fn a_create_that_races_with_the_deletion_never_survives_it() {
                 world.until_gone(NAME).await;
                 assert!(world.keys(widgets.prefix()).is_empty());
             };
-            let _ = tokio::join!(futures::future::join_all(creates), delete);
+            tokio::join!(futures::future::join_all(creates), delete);
             assert!(world.keys(widgets.prefix()).is_empty());
             assert!(world.routed("g.io", "widgets").await.is_none());
         });
     }
+    tally.both();
 }
 
 /// T-52: registered again, it is empty.

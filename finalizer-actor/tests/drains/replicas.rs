@@ -10,7 +10,7 @@ use kindom_finalizer_actor::FinalizerHandle;
 use kindom_storage::{Change, KeyRange, Revision, Storage as _};
 
 use crate::world::*;
-use crate::{run, seeds};
+use crate::{GOING, Tally, run, seeds};
 
 const NAME: &str = "widgets.g.io";
 /// How often the type is registered, used and deleted in each history.
@@ -66,6 +66,7 @@ fn judge(world: &World) -> (usize, usize) {
 #[test]
 fn a_replica_that_is_late_drains_only_what_is_going() {
     let mut total = (0, 0);
+    let (creates_of_both, releases) = (Tally::default(), Tally::default());
     for seed in 0..seeds(16, 400) {
         run(seed, 3, |world| async {
             let world = world;
@@ -82,8 +83,8 @@ fn a_replica_that_is_late_drains_only_what_is_going() {
                         world.yields(20).await;
                         let finalizers: &[&str] =
                             if i % 10 == 9 && round % 2 == 0 { &["g.io/x"] } else { &[] };
-                        // Refused once the type is going; that is fine.
-                        let _ = create(&handle, "ns", &format!("{which}{i}"), finalizers, None).await;
+                        let created = create(&handle, "ns", &format!("{which}{i}"), finalizers, None).await;
+                        creates_of_both.count(created, &GOING);
                     }
                 };
                 let delete = async {
@@ -93,7 +94,7 @@ fn a_replica_that_is_late_drains_only_what_is_going() {
                         tokio::task::yield_now().await;
                         for key in world.keys(PREFIX) {
                             let name = key.rsplit('/').next().unwrap();
-                            let _ = release(&here, "ns", name).await;
+                            releases.count(release(&here, "ns", name).await, &["NotFound", "Gone"]);
                         }
                     }
                     done.set(true);
@@ -115,4 +116,6 @@ fn a_replica_that_is_late_drains_only_what_is_going() {
     }
     println!("{} objects of {} registrations ended", total.0, total.1);
     assert!(total.0 > 0);
+    creates_of_both.both();
+    releases.both();
 }
