@@ -68,7 +68,7 @@ mod tests {
     fn crd(with: bool, hidden: bool) -> CustomResourceDefinition {
         let mut crd = CustomResourceDefinition::default();
         let subresources = with.then(Subresources::default);
-        crd.spec.versions = vec![Version::default(), Version { subresources, ..Version::default() }];
+        crd.spec.versions = vec![Version::default(), Version { subresources, ..Version::default() }].into();
         if hidden {
             crd.metadata.annotations.insert(SUB_RESOURCES.to_owned(), "{}".to_owned());
         }

@@ -13,8 +13,8 @@ pub(crate) use package::shapes_of_package;
 pub use shapes::{CRD, decode_crd};
 pub use types::{
     ColumnDefinition, Conversion, CrdStatus, CustomResourceDefinition, Names, Scale, SelectableField,
-    ServiceReference, Spec, Subresources, Validation, Version, WebhookClientConfig, WebhookConversion,
-    condition,
+    ServiceReference, Spec, Subresources, Validation, Version, Versions, WebhookClientConfig,
+    WebhookConversion, condition,
 };
 
 /// The API group of registrations.

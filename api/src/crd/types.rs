@@ -1,6 +1,8 @@
 //! The types.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use std::ops::{Deref, DerefMut};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::meta::{Condition, ObjectMeta, find_condition, is_condition_true};
 use crate::{GroupResource, Value, json};
@@ -54,14 +56,85 @@ pub struct Spec {
     /// `Cluster` or `Namespaced`.
     pub scope: String,
     /// The versions, in the user's order.
-    #[serde(deserialize_with = "or_default", serialize_with = "null_if_empty")]
-    pub versions: Vec<Version>,
+    pub versions: Versions,
     /// How objects change between versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversion: Option<Conversion>,
     /// Always false for what v1 creates.
     #[serde(skip_serializing_if = "is_false")]
     pub preserve_unknown_fields: bool,
+}
+
+/// The versions of a type. An empty list and none at all are equal, but errors quote them as Go does: `[]` and `null`.
+#[derive(Debug, Clone, Default)]
+pub struct Versions {
+    items: Vec<Version>,
+    is_list: bool,
+}
+
+impl Versions {
+    /// `true` if there is no list, not even an empty one.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.items.is_empty() && !self.is_list
+    }
+}
+
+impl Deref for Versions {
+    type Target = Vec<Version>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.items
+    }
+}
+
+impl DerefMut for Versions {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.items
+    }
+}
+
+impl From<Vec<Version>> for Versions {
+    fn from(items: Vec<Version>) -> Self {
+        Self { items, is_list: true }
+    }
+}
+
+impl<'a> IntoIterator for &'a Versions {
+    type Item = &'a Version;
+    type IntoIter = std::slice::Iter<'a, Version>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Versions {
+    type Item = &'a mut Version;
+    type IntoIter = std::slice::IterMut<'a, Version>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter_mut()
+    }
+}
+
+/// As `equality.Semantic.DeepEqual` of apimachinery, which takes an empty list for none.
+impl PartialEq for Versions {
+    fn eq(&self, other: &Self) -> bool {
+        self.items == other.items
+    }
+}
+
+impl<'de> Deserialize<'de> for Versions {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        Ok(Option::<Vec<Version>>::deserialize(input)?.map(Self::from).unwrap_or_default())
+    }
+}
+
+impl Serialize for Versions {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        if self.is_null() { out.serialize_none() } else { self.items.serialize(out) }
+    }
 }
 
 /// The names of a type.
@@ -271,7 +344,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(input: D
     Ok(Option::<T>::deserialize(input)?.unwrap_or_default())
 }
 
-fn null_if_empty<S: serde::Serializer, T: Serialize>(items: &Vec<T>, out: S) -> Result<S::Ok, S::Error> {
+fn null_if_empty<S: Serializer, T: Serialize>(items: &Vec<T>, out: S) -> Result<S::Ok, S::Error> {
     if items.is_empty() { out.serialize_none() } else { items.serialize(out) }
 }
 

@@ -72,9 +72,9 @@ impl<'a> View<'a> {
         self.top_schema().into_iter().chain(self.versions.iter().filter_map(VersionView::schema))
     }
 
-    /// The versions as JSON of the internal Go type, which has no JSON names; null if there are none.
+    /// The versions as JSON of the internal Go type, which has no JSON names; null if there is no list of them.
     pub(super) fn go_versions(&self) -> String {
-        if self.versions.is_empty() {
+        if self.spec.versions.is_null() {
             return "null".to_owned();
         }
         format!("[{}]", self.versions.iter().map(VersionView::go).collect::<Vec<_>>().join(","))
