@@ -191,9 +191,12 @@ pub(crate) async fn v3(
     let hash = hash(&types);
     let wanted = query.get("hash");
     if wanted.is_some_and(|wanted| wanted != hash) {
-        // kube-openapi `handler3`: the client is sent to the document of now.
+        // kube-openapi `handler3`: the client is sent to the document of now, with the headers of that document.
         let now = format!("/openapi/v3/{}?hash={hash}", path(group, version));
-        return Ok(start(301).insert_header((header::LOCATION, now)).finish());
+        let mut moved = start(301);
+        moved.insert_header((header::ETAG, format!("\"{hash}\"")));
+        moved.insert_header((header::VARY, "Accept"));
+        return Ok(moved.insert_header((header::LOCATION, now)).content_type(JSON).finish());
     }
     let (is_known, mut builder) = start_tagged(request, &hash, JSON);
     if is_known {
