@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net/http"
 	"os"
@@ -127,7 +128,7 @@ func record(scripts, out, only, base string, client *http.Client) error {
 		if vars == nil {
 			vars = map[string]string{}
 		}
-		mask := newMasker(script.MaskManagedFields == nil || *script.MaskManagedFields)
+		mask := newMasker(script.MaskManagedFields == nil || *script.MaskManagedFields, script.text)
 		run := runner{base: base, client: client, script: script, vars: vars, mask: mask}
 		answers, err := run.run()
 		if err != nil {
@@ -135,7 +136,7 @@ func record(scripts, out, only, base string, client *http.Client) error {
 			failures = append(failures, fmt.Errorf("%s: %w", topic, err))
 			continue
 		}
-		if err := write(filepath.Join(out, topic+".expected.json"), topic, answers); err != nil {
+		if err := write(filepath.Join(out, topic+".expected.json"), topic, script, answers); err != nil {
 			return err
 		}
 		steps += len(answers)
@@ -147,11 +148,11 @@ func record(scripts, out, only, base string, client *http.Client) error {
 
 // write lays an expectation file out by hand: the header first, one step after
 // the other, keys sorted.
-func write(path, topic string, answers []Answer) error {
+func write(path, topic string, script *Script, answers []Answer) error {
 	var text strings.Builder
 	text.WriteString("{\n \"oracle\": ")
 	layout(&text, tree(header()), 1, 10)
-	fmt.Fprintf(&text, ",\n \"script\": %q,\n \"steps\": [\n  ", topic)
+	fmt.Fprintf(&text, ",\n \"script\": %q,\n \"requests\": %q,\n \"steps\": [\n  ", topic, fingerprint([]byte(script.text)))
 	for i, answer := range answers {
 		if i > 0 {
 			text.WriteString(",\n  ")
@@ -159,7 +160,16 @@ func write(path, topic string, answers []Answer) error {
 		layout(&text, tree(answer), 2, 2)
 	}
 	text.WriteString("\n ]\n}\n")
-	return os.WriteFile(path, []byte(text.String()), 0o644)
+	return os.WriteFile(path, []byte(settle(text.String())), 0o644)
+}
+
+// fingerprint is the FNV-1a hash of 64 bits: a recording carries that of its
+// script, so that the replay sees when the script has changed since
+// (`integration/src/fingerprint.rs` is the same).
+func fingerprint(text []byte) string {
+	hash := fnv.New64a()
+	hash.Write(text)
+	return fmt.Sprintf("%016x", hash.Sum64())
 }
 
 // header says what made the file, from what is linked into this binary.

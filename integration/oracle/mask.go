@@ -4,25 +4,30 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 )
 
 // masker replaces what differs from run to run by symbols. Equal values get
 // equal symbols within one script, so that a comparer can still tell whether a
-// uid or a resourceVersion stayed or changed.
+// uid or a resourceVersion stayed or changed, and a later resourceVersion gets
+// a greater number.
 type masker struct {
 	managedFields bool
-	numbers       map[string]map[string]int
-	generated     []rename
+	// script is the text of the script: a time that stands in it is the
+	// client's and no accident of the run.
+	script    string
+	numbers   map[string]map[string]int
+	generated []rename
 	// bookmark is set while a BOOKMARK is walked: all it says is how far the server is.
 	bookmark bool
 }
 
 type rename struct{ from, to string }
 
-func newMasker(maskManagedFields bool) *masker {
-	return &masker{managedFields: maskManagedFields, numbers: map[string]map[string]int{}}
+func newMasker(maskManagedFields bool, script string) *masker {
+	return &masker{managedFields: maskManagedFields, script: script, numbers: map[string]map[string]int{}}
 }
 
 var (
@@ -34,7 +39,8 @@ var (
 	quotedObj   = regexp.MustCompile(`"\{\\"(?:apiVersion|kind|metadata)(?:[^"\\]|\\.)*\}"`)
 	singleObj   = regexp.MustCompile(`'\{"(?:apiVersion|kind|metadata).*\}'`)
 	messageNow  = regexp.MustCompile(`(, current: |too old resource version: \d+ \()(\d+)`)
-	hash        = regexp.MustCompile(`hash=[0-9A-F]+`)
+	hash        = regexp.MustCompile(`hash=[0-9A-F]{64,}`)
+	marked      = regexp.MustCompile(`<rv([#@])(\d+)>`)
 	age         = regexp.MustCompile(`^(\d+[smhdy])+$`)
 	textRV      = regexp.MustCompile(`(resourceVersion"?: ?")(\d+)"`)
 	textTime    = regexp.MustCompile(`((?:creationTimestamp|deletionTimestamp|lastTransitionTime)"?: ?"?)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
@@ -56,6 +62,57 @@ func (m *masker) symbol(kind, value string) string {
 		known[value] = number
 	}
 	return fmt.Sprintf("<%s-%d>", kind, number)
+}
+
+// versionMark marks a resourceVersion: one that belongs to an object, or one that
+// says how far the server is, which other writers move. `settle` names both.
+func versionMark(value string, loose bool) string {
+	if loose {
+		return "<rv@" + value + ">"
+	}
+	return "<rv#" + value + ">"
+}
+
+// settle names the marked resourceVersions of a whole file: `<rv-3>` is the
+// third of those that belong to objects, by value, and `<rv-3+>` is none older
+// than the third.
+func settle(text string) string {
+	found := marked.FindAllStringSubmatch(text, -1)
+	var values []string
+	for _, match := range found {
+		if match[1] == "#" {
+			values = append(values, match[2])
+		}
+	}
+	sort.Slice(values, func(i, j int) bool { return less(values[i], values[j]) })
+	values = slices.Compact(values)
+	return marked.ReplaceAllStringFunc(text, func(found string) string {
+		match := marked.FindStringSubmatch(found)
+		upto := sort.Search(len(values), func(i int) bool { return less(match[2], values[i]) })
+		switch {
+		case match[1] == "#":
+			return fmt.Sprintf("<rv-%d>", upto)
+		case upto == 0:
+			return "<rv>"
+		}
+		return fmt.Sprintf("<rv-%d+>", upto)
+	})
+}
+
+// less compares whole numbers without leading zeros.
+func less(a, b string) bool {
+	if len(a) != len(b) {
+		return len(a) < len(b)
+	}
+	return a < b
+}
+
+// time masks a time unless the script gave it.
+func (m *masker) time(text string) string {
+	if strings.Contains(m.script, text) {
+		return text
+	}
+	return "<time>"
 }
 
 // body masks one JSON document.
@@ -112,7 +169,7 @@ func (m *masker) object(node map[string]any) map[string]any {
 	kind, _ := node["kind"].(string)
 	_, list := node["items"].([]any)
 	// What background writes of the server move has no identity to compare.
-	loose := m.bookmark || list || kind == "Table" || kind == "CustomResourceDefinition"
+	loose := m.bookmark || list || kind == "Table"
 	out := map[string]any{}
 	for _, key := range sortedKeys(node) {
 		child := node[key]
@@ -124,7 +181,7 @@ func (m *masker) object(node map[string]any) map[string]any {
 			}
 		case "lastTransitionTime":
 			if text, ok := child.(string); ok && timestamp.MatchString(text) {
-				out[key] = "<time>"
+				out[key] = m.time(text)
 				continue
 			}
 		}
@@ -149,14 +206,12 @@ func (m *masker) metadata(node map[string]any, loose bool) map[string]any {
 			continue
 		case key == "managedFields":
 			child = m.managers(child)
-		case key == "resourceVersion" && digits.MatchString(text) && loose:
-			child = "<rv>"
 		case key == "resourceVersion" && digits.MatchString(text):
-			child = m.symbol("rv", text)
+			child = versionMark(text, loose)
 		case key == "continue" && text != "":
 			child = "<continue>"
 		case (key == "creationTimestamp" || key == "deletionTimestamp") && timestamp.MatchString(text):
-			child = "<time>"
+			child = m.time(text)
 		default:
 			child = m.walk(child)
 		}
@@ -206,7 +261,7 @@ func (m *masker) text(text string) string {
 	text = uuid.ReplaceAllStringFunc(text, func(found string) string { return m.symbol("uid", found) })
 	text = messageRV.ReplaceAllStringFunc(text, func(found string) string {
 		parts := messageRV.FindStringSubmatch(found)
-		return parts[1] + m.symbol("rv", parts[2])
+		return parts[1] + versionMark(parts[2], false)
 	})
 	text = recordRV.ReplaceAllString(text, "${1}(<rv>)")
 	text = messageNow.ReplaceAllString(text, "${1}<rv>")
@@ -224,7 +279,7 @@ func (m *masker) document(text string) string {
 	}
 	text = textRV.ReplaceAllStringFunc(text, func(found string) string {
 		parts := textRV.FindStringSubmatch(found)
-		return parts[1] + m.symbol("rv", parts[2]) + `"`
+		return parts[1] + versionMark(parts[2], false) + `"`
 	})
 	text = textTime.ReplaceAllString(text, "${1}<time>")
 	if !m.managedFields {

@@ -206,7 +206,7 @@ func (r *runner) answer(step *Step, response *http.Response, data []byte) (*Answ
 	if step.Record == "status" {
 		return answer, nil
 	}
-	answer.Headers = headers(response.Header)
+	answer.Headers = r.headers(response.Header)
 	switch {
 	case len(step.Select) > 0:
 		answer.Select = map[string]any{}
@@ -230,11 +230,11 @@ func (r *runner) answer(step *Step, response *http.Response, data []byte) (*Answ
 }
 
 // headers keeps those whose value the API promises.
-func headers(from http.Header) map[string]any {
+func (r *runner) headers(from http.Header) map[string]any {
 	kept := map[string]any{}
 	for _, name := range []string{"Content-Type", "Retry-After", "Location", "Allow"} {
 		if value := from.Get(name); value != "" {
-			kept[name] = value
+			kept[name] = r.mask.text(value)
 		}
 	}
 	if from.Get("ETag") != "" {
@@ -270,7 +270,7 @@ func (r *runner) watch(step *Step) (*Answer, error) {
 		}
 		return r.answer(step, response, data)
 	}
-	answer := &Answer{Name: step.Name, Status: response.StatusCode, Headers: headers(response.Header)}
+	answer := &Answer{Name: step.Name, Status: response.StatusCode, Headers: r.headers(response.Header)}
 	events := []any{}
 	decoder := json.NewDecoder(response.Body)
 	decoder.UseNumber()

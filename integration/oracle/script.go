@@ -20,6 +20,9 @@ type Script struct {
 	Vars              map[string]string          `json:"vars"`
 	Fixtures          map[string]json.RawMessage `json:"fixtures"`
 	Steps             []Step                     `json:"steps"`
+
+	// text is the file as it is.
+	text string
 }
 
 // Step is one request and what is kept of its answer.
@@ -76,7 +79,7 @@ func readScript(path string) (*Script, error) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	script := &Script{}
+	script := &Script{text: string(data)}
 	if err := decoder.Decode(script); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

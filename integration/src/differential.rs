@@ -28,6 +28,7 @@ pub use answer::{Answers, difference};
 pub use types::Type;
 pub use writes::REVISION;
 
+use crate::fingerprint::fnv;
 use crate::random::Random;
 
 /// The seed of the recording.
@@ -81,11 +82,7 @@ pub struct Recorded {
 /// The hash of requests, or of a masked answer.
 #[must_use]
 pub fn hash(text: &str) -> u32 {
-    // FNV-1a of 64 bits, folded.
-    let long = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    let [a, b, c, d, e, f, g, h] = long.to_le_bytes();
+    let [a, b, c, d, e, f, g, h] = fnv(text.bytes()).to_le_bytes();
     u32::from_le_bytes([a, b, c, d]) ^ u32::from_le_bytes([e, f, g, h])
 }
 

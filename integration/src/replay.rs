@@ -8,9 +8,13 @@
 //! - Steps run in order; a step that differs, or that could not be sent, does not keep the later ones from running.
 //! - A symbol such as `<uid-1>` stands for one value in the whole script, and two symbols of one kind for two values,
 //!   so that "kept its resourceVersion" is compared although the number is not.
-//! - A difference is either listed in `known-differences.json` or a failure, and a listed one that is gone is a
-//!   failure too, so that the list can only shrink.
+//! - A difference is either listed in `known-differences.json`, with kindom's own answer in each place that differs, or
+//!   a failure. The rest of a listed answer is compared as any other, and a place that no longer differs is a failure
+//!   too, so that the list can only shrink.
+//! - An answer is compared only with what was recorded for these very requests: a recording carries the hash of its
+//!   script.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fmt::Write as _;
 use std::future::Future;
@@ -18,6 +22,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::fingerprint::fingerprint;
 
 mod compare;
 mod managers;
@@ -96,19 +102,11 @@ pub enum ReplayError {
         /// The cause.
         source: serde_json::Error,
     },
-    /// Script and expectations do not belong together: one was changed without the other.
-    #[error(
-        "{script}: step {index} is {ours:?} in the script and {theirs:?} in the expectations; record it again"
-    )]
+    /// The script was changed after its answers were recorded, or the recording lacks a step.
+    #[error("{script}: the script is not the one whose answers were recorded: record it again")]
     Stale {
         /// The topic.
         script: String,
-        /// The step's place, from 0.
-        index: usize,
-        /// Its name in the script, empty if it is not there.
-        ours: String,
-        /// Its name in the expectations, empty if it is not there.
-        theirs: String,
     },
 }
 
@@ -132,22 +130,46 @@ pub struct Outcome {
     pub differences: Vec<String>,
 }
 
-/// A difference that is meant, or known and not yet mended.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A difference that is meant, or known and not yet mended: kindom's own answer, place by place.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct KnownDifference {
     /// The topic.
     pub script: String,
     /// The step's name.
     pub step: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// The issue that mends it, if any does.
-    #[serde(default)]
-    pub issue: Option<String>,
-    /// Whether it depends on who is faster: then it may be there or not.
-    #[serde(default)]
+    /// JSON pointers into the recorded answer (`/status`, `/headers/Warning`, `/body/message`), each with kindom's
+    /// value, in the recording's symbols.
+    pub ours: BTreeMap<String, Value>,
+    /// Pointers to members of the recorded answer that kindom's answer lacks.
+    pub absent: Vec<String>,
+    /// `true` if timing decides whether kindom's answer is this one or the recorded one.
     pub race: bool,
+}
+
+impl KnownDifference {
+    fn places(&self) -> impl Iterator<Item = &str> {
+        self.ours.keys().chain(&self.absent).map(String::as_str)
+    }
+
+    /// The recorded answer as kindom gives it, but for one place.
+    ///
+    /// # Errors
+    /// A sentence: a place that leads nowhere, or an answer that is none.
+    fn applied(&self, recorded: &Answer, but_for: Option<&str>) -> Result<Answer, String> {
+        let mut answer = serde_json::to_value(recorded).map_err(|cause| cause.to_string())?;
+        for (pointer, value) in self.ours.iter().filter(|(pointer, _)| Some(pointer.as_str()) != but_for) {
+            script::set(&mut answer, &script::segments(pointer), value)
+                .ok_or_else(|| format!("{pointer} leads nowhere in the recorded answer"))?;
+        }
+        for pointer in self.absent.iter().filter(|pointer| Some(pointer.as_str()) != but_for) {
+            script::remove(&mut answer, pointer)
+                .ok_or_else(|| format!("{pointer} is not in the recorded answer"))?;
+        }
+        serde_json::from_value(answer).map_err(|cause| format!("not an answer any more: {cause}"))
+    }
 }
 
 /// Reads every topic of a folder, in the order of their names.
@@ -168,19 +190,14 @@ pub fn read_topics(folder: &Path) -> Result<Vec<Topic>, ReplayError> {
 }
 
 fn read_topic(folder: &Path, name: String) -> Result<Topic, ReplayError> {
-    let script: Script = read(&folder.join(format!("{name}.script.json")))?;
+    let path = folder.join(format!("{name}.script.json"));
+    let text = bytes(&path)?;
+    let script: Script = parse(&path, &text)?;
     let expected: Expectations = read(&folder.join(format!("{name}.expected.json")))?;
-    for index in 0..script.steps.len().max(expected.steps.len()) {
-        let ours = script.steps.get(index).map(|step| step.name.as_str()).unwrap_or_default();
-        let theirs = expected.steps.get(index).map(|answer| answer.name.as_str()).unwrap_or_default();
-        if ours != theirs {
-            return Err(ReplayError::Stale {
-                script: name,
-                index,
-                ours: ours.to_owned(),
-                theirs: theirs.to_owned(),
-            });
-        }
+    let steps = script.steps.iter().map(|step| &step.name);
+    if expected.requests != fingerprint(&text) || !steps.eq(expected.steps.iter().map(|answer| &answer.name))
+    {
+        return Err(ReplayError::Stale { script: name });
     }
     Ok(Topic { name, script, expected })
 }
@@ -194,13 +211,26 @@ pub fn read_known(path: &Path) -> Result<Vec<KnownDifference>, ReplayError> {
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ReplayError> {
-    let text = std::fs::read(path).map_err(|source| ReplayError::Io { path: path.to_owned(), source })?;
-    serde_json::from_slice(&text).map_err(|source| ReplayError::Format { path: path.to_owned(), source })
+    parse(path, &bytes(path)?)
 }
 
-/// Runs a topic's steps in order and compares every answer.
-pub async fn replay<T: Transport>(topic: &Topic, transport: &mut T) -> Vec<Outcome> {
-    let mut run = Run { topic, vars: topic.script.vars.clone(), bindings: Bindings::default() };
+fn bytes(path: &Path) -> Result<Vec<u8>, ReplayError> {
+    std::fs::read(path).map_err(|source| ReplayError::Io { path: path.to_owned(), source })
+}
+
+fn parse<T: serde::de::DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, ReplayError> {
+    serde_json::from_slice(text).map_err(|source| ReplayError::Format { path: path.to_owned(), source })
+}
+
+/// Runs a topic's steps in order and compares every answer with the recorded one, or with kindom's own where `known`
+/// lists the step.
+pub async fn replay<T: Transport>(
+    topic: &Topic,
+    known: &[KnownDifference],
+    transport: &mut T,
+) -> Vec<Outcome> {
+    let known = known.iter().filter(|known| known.script == topic.name).collect();
+    let mut run = Run { topic, known, vars: topic.script.vars.clone(), bindings: Bindings::default() };
     let mut outcomes = Vec::new();
     for (step, expected) in topic.script.steps.iter().zip(&topic.expected.steps) {
         let differences = run.step(step, expected, transport).await;
@@ -211,6 +241,7 @@ pub async fn replay<T: Transport>(topic: &Topic, transport: &mut T) -> Vec<Outco
 
 struct Run<'a> {
     topic: &'a Topic,
+    known: Vec<&'a KnownDifference>,
     vars: script::Vars,
     bindings: Bindings,
 }
@@ -226,15 +257,25 @@ impl Run<'_> {
             Err(cause) => return vec![format!("no answer: {cause}")],
         };
         let mut differences = self.capture(step, &response);
-        // What a differing step has bound is forgotten, so that its symbols are bound by the next step that agrees.
-        let mut bindings = self.bindings.clone();
-        let compared = compare::Comparison {
-            step,
-            vars: &self.vars,
-            managed_fields: self.topic.script.mask_managed_fields,
-            bindings: &mut bindings,
+        let compared = |expected: &Answer| {
+            // What a differing step has bound is forgotten, so that its symbols are bound by the next step that agrees.
+            let mut bindings = self.bindings.clone();
+            let comparison = compare::Comparison {
+                step,
+                vars: &self.vars,
+                managed_fields: self.topic.script.mask_managed_fields,
+                bindings: &mut bindings,
+            };
+            (comparison.answer(expected, &response, events.as_deref()), bindings)
         };
-        differences.extend(compared.answer(expected, &response, events.as_deref()));
+        let listed: Vec<&KnownDifference> =
+            self.known.iter().copied().filter(|known| known.step == step.name).collect();
+        let (found, bindings) = match listed.as_slice() {
+            [] => compared(expected),
+            [known] => as_listed(known, expected, compared),
+            _ => (vec!["listed twice as a known difference".to_owned()], self.bindings.clone()),
+        };
+        differences.extend(found);
         if differences.is_empty() {
             self.bindings = bindings;
         }
@@ -282,27 +323,41 @@ impl Run<'_> {
     }
 }
 
+/// Compares an answer with kindom's own, as it is listed, and each listed place with the recorded answer.
+fn as_listed(
+    known: &KnownDifference,
+    recorded: &Answer,
+    compared: impl Fn(&Answer) -> (Vec<String>, Bindings),
+) -> (Vec<String>, Bindings) {
+    let mut outcome = match known.applied(recorded, None) {
+        Ok(own) => compared(&own),
+        Err(cause) => return (vec![cause], Bindings::default()),
+    };
+    if known.race {
+        let plain = compared(recorded);
+        return if plain.0.is_empty() { plain } else { outcome };
+    }
+    if known.places().next().is_none() {
+        outcome.0.push("listed as a known difference, but no place in it is".to_owned());
+    }
+    if outcome.0.is_empty() {
+        for place in known.places() {
+            if known.applied(recorded, Some(place)).is_ok_and(|answer| compared(&answer).0.is_empty()) {
+                outcome.0.push(format!("{place}: this difference is gone ({}): remove it", known.reason));
+            }
+        }
+    }
+    outcome
+}
+
 /// Holds a topic's outcomes against the list. `None` if all is as it should be, else a text to fail with.
 #[must_use]
 pub fn judge(topic: &str, outcomes: &[Outcome], known: &[KnownDifference]) -> Option<String> {
     let mut report = String::new();
-    let listed = |step: &str| known.iter().find(|known| known.script == topic && known.step == step);
-    for outcome in outcomes {
-        match (outcome.differences.is_empty(), listed(&outcome.step)) {
-            (false, None) => {
-                let _ = writeln!(report, "{topic}: {}", outcome.step);
-                for difference in &outcome.differences {
-                    let _ = writeln!(report, "    {}", difference.replace('\n', "\n    "));
-                }
-            }
-            (true, Some(known)) if !known.race => {
-                let _ = writeln!(
-                    report,
-                    "{topic}: {}: listed as a known difference ({}) but it agrees: take it off the list",
-                    outcome.step, known.reason
-                );
-            }
-            (true, None | Some(_)) | (false, Some(_)) => {}
+    for outcome in outcomes.iter().filter(|outcome| !outcome.differences.is_empty()) {
+        let _ = writeln!(report, "{topic}: {}", outcome.step);
+        for difference in &outcome.differences {
+            let _ = writeln!(report, "    {}", difference.replace('\n', "\n    "));
         }
     }
     for known in known.iter().filter(|known| known.script == topic) {

@@ -3,6 +3,7 @@
 //! The recording holds symbols where values differ from run to run. Nothing is masked on this side: a symbol is
 //! matched against the value in its place and bound to it, so that a step that differs shifts no later numbers.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
@@ -19,17 +20,38 @@ pub struct Bindings {
 
 impl Bindings {
     /// Binds a numbered symbol such as `uid-1`, or checks that it stands for this value and no other of its kind does.
+    ///
+    /// resourceVersions are numbered by their size, so `rv-2` is also greater than `rv-1`; `rv-2+` is bound to nothing
+    /// and is at least `rv-2`. A symbol without a number stands for any value.
     fn bind(&mut self, symbol: &str, value: &str) -> bool {
-        if let Some(bound) = self.values.get(symbol) {
-            return bound == value;
+        let Some((kind, number)) = symbol.split_once('-') else { return true };
+        if let Some(least) = number.strip_suffix('+') {
+            return self
+                .of_kind(kind)
+                .all(|(number, bound)| order(number, least).is_gt() || order(bound, value).is_le());
         }
-        let kind = symbol.split('-').next();
-        if self.values.iter().any(|(other, bound)| other.split('-').next() == kind && bound == value) {
-            return false;
+        let fits = self.of_kind(kind).all(|(other, bound)| match kind {
+            "rv" => order(other, number) == order(bound, value),
+            _ => (other == number) == (bound == value),
+        });
+        if fits {
+            self.values.insert(symbol.to_owned(), value.to_owned());
         }
-        self.values.insert(symbol.to_owned(), value.to_owned());
-        true
+        fits
     }
+
+    /// The numbers of a kind of symbol, each with its value.
+    fn of_kind(&self, kind: &str) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().filter_map(move |(symbol, bound)| {
+            let (of, number) = symbol.split_once('-')?;
+            (of == kind).then_some((number, bound.as_str()))
+        })
+    }
+}
+
+/// Compares whole numbers of any length, without leading zeros.
+fn order(a: &str, b: &str) -> Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
 /// The headers that the recording keeps.
@@ -306,7 +328,7 @@ fn match_text(expected: &str, text: &str, bindings: &mut Bindings) -> bool {
     for end in candidates(symbol, text) {
         let (Some(value), Some(rest)) = (text.get(..end), text.get(end..)) else { continue };
         let mut bound = bindings.clone();
-        if (!symbol.contains('-') || bound.bind(symbol, value)) && match_text(after, rest, &mut bound) {
+        if bound.bind(symbol, value) && match_text(after, rest, &mut bound) {
             *bindings = bound;
             return true;
         }
@@ -319,17 +341,18 @@ fn next_symbol(text: &str) -> Option<(&str, &str, &str)> {
     text.match_indices('<').find_map(|(start, _)| {
         let (symbol, after) = text.get(start + 1..)?.split_once('>')?;
         let kind = match symbol.split_once('-') {
-            Some((kind @ ("uid" | "rv" | "suffix"), number))
-                if number.bytes().all(|b| b.is_ascii_digit()) =>
-            {
-                kind
-            }
+            Some((kind @ ("uid" | "rv" | "suffix"), number)) if is_number(kind, number) => kind,
             None if symbol != "uid" && symbol != "suffix" => symbol,
             _ => return None,
         };
         let known = ["uid", "rv", "suffix", "time", "continue", "age", "hash", "object", "causes"];
         known.contains(&kind).then_some((text.get(..start)?, symbol, after))
     })
+}
+
+fn is_number(kind: &str, number: &str) -> bool {
+    let number = if kind == "rv" { number.strip_suffix('+').unwrap_or(number) } else { number };
+    number.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// The lengths that a symbol's value may have at the start of a text, the likeliest first.
@@ -472,6 +495,26 @@ mod tests {
                 ("<rv-1>", "07")
             ]),
             [true, true, false, false, true, false]
+        );
+    }
+
+    #[test]
+    fn resource_versions_are_numbered_by_their_size() {
+        assert_eq!(
+            texts(&[
+                ("<rv-2>", "9"),
+                ("<rv-1>", "10"),
+                ("<rv-1>", "8"),
+                ("<rv-3>", "8"),
+                ("<rv-3>", "100"),
+                ("<rv-3+>", "99"),
+                ("<rv-3+>", "100"),
+                ("<rv-2+>", "99"),
+                ("<rv-2+>", "8"),
+                ("<rv-4+>", "99"),
+                ("<rv+>", "99"),
+            ]),
+            [true, false, true, false, true, false, true, true, false, false, false]
         );
     }
 

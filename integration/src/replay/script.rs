@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub(super) type Vars = BTreeMap<String, String>;
@@ -152,12 +152,15 @@ pub struct Request {
 /// One `<topic>.expected.json`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Expectations {
+    /// The [`fingerprint`](crate::fingerprint::fingerprint) of the script's file.
+    #[serde(default)]
+    pub requests: String,
     /// The answers, one for every step.
     pub steps: Vec<Answer>,
 }
 
 /// What the real server answered, masked.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Answer {
     /// The step's name.
@@ -165,9 +168,13 @@ pub struct Answer {
     /// The HTTP status.
     pub status: u16,
     pub(super) headers: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) body: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) select: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) events: Option<Vec<Value>>,
 }
 
@@ -261,7 +268,7 @@ fn percent(text: &str) -> String {
     out
 }
 
-fn segments(pointer: &str) -> Vec<String> {
+pub(super) fn segments(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|segment| segment.replace("~1", "/").replace("~0", "~")).collect()
 }
 
@@ -289,7 +296,7 @@ pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn set(value: &mut Value, path: &[String], child: &Value) -> Option<()> {
+pub(super) fn set(value: &mut Value, path: &[String], child: &Value) -> Option<()> {
     let Some((first, rest)) = path.split_first() else {
         *value = child.clone();
         return Some(());
@@ -308,7 +315,7 @@ fn set(value: &mut Value, path: &[String], child: &Value) -> Option<()> {
     }
 }
 
-fn remove(value: &mut Value, pointer: &str) -> Option<()> {
+pub(super) fn remove(value: &mut Value, pointer: &str) -> Option<()> {
     let (parent, _) = pointer.rsplit_once('/')?;
     let last = segments(pointer).pop()?;
     value.pointer_mut(parent)?.as_object_mut()?.remove(&last);

@@ -82,7 +82,7 @@ fn topic(steps: &Value, expected: &Value) -> Topic {
 }
 
 fn run(steps: &Value, expected: &Value, mut transport: Canned) -> (Vec<Vec<String>>, Vec<Request>) {
-    let outcomes = now(replay(&topic(steps, expected), &mut transport));
+    let outcomes = now(replay(&topic(steps, expected), &[], &mut transport));
     (outcomes.into_iter().map(|outcome| outcome.differences).collect(), transport.requests)
 }
 
@@ -209,25 +209,111 @@ fn a_watch_stops_where_the_script_says() {
     assert!(initial.reached(&[bookmark(json!({"rows": [{"object": marked}]}))]));
 }
 
+/// The report on one step whose recorded answer is known to differ; `None` if all is well.
+fn judged(recorded: &Value, known: &Value, status: u16, body: &Value) -> Option<String> {
+    let steps = json!([{"name": "a", "method": "GET", "path": "/"}]);
+    let known: KnownDifference = serde_json::from_value(known.clone()).unwrap();
+    let topic = topic(&steps, &json!([recorded]));
+    let known = [known];
+    let outcomes = now(replay(&topic, &known, &mut Canned::default().answers(status, body)));
+    judge("test", &outcomes, &known)
+}
+
+fn recorded(body: &Value) -> Value {
+    json!({"name": "a", "status": 200, "headers": {"Content-Type": TYPE}, "body": body})
+}
+
+fn listed(ours: &Value) -> Value {
+    json!({"script": "test", "step": "a", "reason": "meant", "ours": ours})
+}
+
 #[test]
-fn the_list_of_known_differences_can_only_shrink() {
-    let outcome = |step: &str, differences: &[&str]| Outcome {
-        step: step.to_owned(),
-        differences: differences.iter().map(|&line| line.to_owned()).collect(),
+fn a_known_difference_waives_the_places_that_it_names_and_no_more() {
+    let theirs = recorded(&json!({"message": "theirs", "code": 1, "list": [1]}));
+    let known = listed(&json!({"/body/message": "ours", "/body/list/-": {"x": 2}}));
+    let ours = json!({"message": "ours", "code": 1, "list": [1, {"x": 2}]});
+    assert_eq!(judged(&theirs, &known, 200, &ours), None);
+    let with = |pointer: &str, value: Value| {
+        let mut changed = ours.clone();
+        *changed.pointer_mut(pointer).unwrap() = value;
+        changed
     };
-    let known = |step: &str| KnownDifference {
-        script: "t".to_owned(),
-        step: step.to_owned(),
-        reason: "meant".to_owned(),
-        issue: None,
-        race: false,
-    };
-    let outcomes = [outcome("same", &[]), outcome("differs", &["/a: expected 1, got 2"])];
-    assert_eq!(judge("t", &outcomes, &[known("differs")]), None);
-    assert!(judge("t", &outcomes, &[]).unwrap().contains("/a: expected 1, got 2"));
-    assert!(judge("t", &outcomes, &[known("differs"), known("same")]).unwrap().contains("take it off"));
-    assert!(judge("t", &outcomes, &[known("differs"), known("gone")]).unwrap().contains("no such step"));
-    assert!(judge("other", &outcomes, &[known("differs")]).is_some(), "a list entry is for one topic");
+    for (status, body) in [
+        (500, ours.clone()),
+        (200, with("/message", json!("something else"))),
+        (200, with("/code", json!(2))),
+        (200, with("/list/1/x", json!(3))),
+        (200, json!({"message": "ours"})),
+    ] {
+        assert!(judged(&theirs, &known, status, &body).is_some(), "{status} {body}");
+    }
+}
+
+#[test]
+fn a_difference_that_is_gone_fails_until_it_is_off_the_list() {
+    let theirs = recorded(&json!({"message": "theirs", "code": 1, "more": true}));
+    let known = listed(&json!({"/body/message": "ours", "/body/code": 2}));
+    let agrees = judged(&theirs, &known, 200, &json!({"message": "theirs", "code": 1, "more": true}));
+    assert!(agrees.unwrap().contains("expected \"ours\""));
+    // Half of an entry is gone where kindom's value is the recorded one.
+    let known = listed(&json!({"/body/message": "ours", "/body/code": 1}));
+    let half = judged(&theirs, &known, 200, &json!({"message": "ours", "code": 1, "more": true})).unwrap();
+    assert!(half.contains("/body/code: this difference is gone (meant): remove it"), "{half}");
+    assert!(!half.contains("/body/message"), "{half}");
+
+    let mut absent = listed(&json!({}));
+    let ours = json!({"message": "theirs", "code": 1});
+    assert!(judged(&theirs, &absent, 200, &ours).unwrap().contains("no place in it is"));
+    absent["absent"] = json!(["/body/more"]);
+    assert_eq!(judged(&theirs, &absent, 200, &ours), None);
+    absent["absent"] = json!(["/body/less", "/body/more"]);
+    assert!(judged(&theirs, &absent, 200, &ours).unwrap().contains("/body/less: this difference is gone"));
+    absent["absent"] = json!(["/bodies/x"]);
+    assert!(
+        judged(&theirs, &absent, 200, &ours).unwrap().contains("/bodies/x is not in the recorded answer")
+    );
+    assert!(
+        judged(&theirs, &listed(&json!({"/bodies/x": 1})), 200, &ours).unwrap().contains("not an answer")
+    );
+}
+
+#[test]
+fn a_race_has_two_answers_and_no_third() {
+    let theirs = recorded(&json!({"message": "theirs"}));
+    let mut known = listed(&json!({"/body/message": "ours"}));
+    known["race"] = json!(true);
+    assert_eq!(judged(&theirs, &known, 200, &json!({"message": "theirs"})), None);
+    assert_eq!(judged(&theirs, &known, 200, &json!({"message": "ours"})), None);
+    assert!(judged(&theirs, &known, 200, &json!({"message": "other"})).is_some());
+    assert!(judged(&theirs, &known, 500, &json!({"message": "ours"})).is_some());
+}
+
+#[test]
+fn an_entry_of_the_list_is_for_one_step_of_one_topic() {
+    let theirs = recorded(&json!({"message": "theirs"}));
+    let differs = json!({"message": "ours"});
+    let mut known = listed(&json!({"/body/message": "ours"}));
+    known["script"] = json!("other");
+    assert!(judged(&theirs, &known, 200, &differs).is_some());
+    let mut known = listed(&json!({"/body/message": "ours"}));
+    known["step"] = json!("other");
+    let report = judged(&theirs, &known, 200, &differs).unwrap();
+    assert!(report.contains("/message: expected") && report.contains("no such step"), "{report}");
+}
+
+#[test]
+fn a_recording_of_another_script_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let script = |method: &str| json!({"steps": [{"name": "a", "method": method, "path": "/"}]}).to_string();
+    file("t.script.json", &script("GET"));
+    let recording =
+        json!({"requests": fingerprint(script("GET").as_bytes()), "steps": [{"name": "a", "status": 200}]});
+    file("t.expected.json", &recording.to_string());
+    assert_eq!(read_topics(folder.path()).unwrap().len(), 1);
+    file("t.script.json", &script("PUT"));
+    let refused = read_topics(folder.path()).unwrap_err().to_string();
+    assert_eq!(refused, "t: the script is not the one whose answers were recorded: record it again");
 }
 
 #[test]

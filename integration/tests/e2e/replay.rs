@@ -91,7 +91,8 @@ async fn every_answer_is_the_real_servers() {
         let client = server.client().unwrap();
         let script = std::fs::read_to_string(folder.join(format!("{}.script.json", topic.name))).unwrap();
         namespaces(&client, &script).await;
-        let outcomes = replay(topic, &mut OverClient { client, deadline: Instant::now() + PATIENCE }).await;
+        let outcomes =
+            replay(topic, &known, &mut OverClient { client, deadline: Instant::now() + PATIENCE }).await;
         steps += outcomes.len();
         faults.extend(judge(&topic.name, &outcomes, &known));
     }
