@@ -10,7 +10,11 @@ test *args:
 
 # every parser and patch on mutants of real inputs, each for so many seconds
 fuzz seconds="60" *filter:
-    KINDOM_FUZZ_SECONDS={{seconds}} ./test -p kindom-fuzz -p kindom-http -p kindom-resource-actor -p kindom --lib --bins --tests -- fuzz {{filter}}
+    KINDOM_FUZZ_SECONDS={{seconds}} ./test -p kindom-fuzz -p kindom-http -p kindom-resource-actor -p kindom --lib --bins --test fuzz -- {{filter}}
+
+# do the tests of one piece see its mutants? FILE, and a shard of it: `just mutants formats/src/net.rs 0/4` (docs/mutants.md)
+mutants file shard="0/1":
+    cargo mutants --workspace --profile mutants --no-shuffle --timeout 300 --file {{file}} --shard {{shard}}
 
 # the real binary with real clients
 e2e *args:

@@ -1,5 +1,5 @@
-//! `docs/requirements.md` names every requirement, ARCHITECTURE.md every invariant, and every test that they name exists
-//! and runs.
+//! `docs/requirements.md` names every requirement, ARCHITECTURE.md every invariant, `docs/track-record.md` every bug that got
+//! past the tests, and every test that they name exists and runs.
 
 use std::collections::BTreeSet;
 
@@ -22,13 +22,17 @@ fn is_requirement(cell: &str) -> bool {
     })
 }
 
+/// The cells of a line of a table.
+fn cells(line: &str) -> Option<Vec<&str>> {
+    Some(line.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect())
+}
+
 /// The rows of three cells whose first is an id.
 fn rows(document: &str, is_id: impl Fn(&str) -> bool) -> Vec<Row> {
     document
         .lines()
         .filter_map(|line| {
-            let cells: Vec<&str> =
-                line.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
+            let cells = cells(line)?;
             let [id, text, held] = cells.as_slice() else { return None };
             is_id(id).then(|| Row {
                 id: (*id).to_owned(),
@@ -126,6 +130,29 @@ fn every_requirement_has_its_row_and_every_named_test_runs() {
 
     let held = rows.iter().filter(|r| r.held.starts_with('`')).count();
     println!("requirements: {held} of {} held by tests", rows.len());
+}
+
+#[test]
+fn every_bug_of_the_track_record_names_tests_that_run() {
+    let document = std::fs::read_to_string(root().join("docs/track-record.md")).unwrap();
+    let mut faults = Vec::new();
+    let mut bugs = 0;
+    for row in document.lines().filter_map(cells) {
+        let [bug, found, past, held] = row.as_slice() else {
+            faults.push(format!("not four cells: {row:?}"));
+            continue;
+        };
+        if *bug == "bug" || bug.starts_with("---") {
+            continue;
+        }
+        bugs += 1;
+        if found.is_empty() || past.is_empty() {
+            faults.push(format!("{bug}: how it was found, and how it got past us?"));
+        }
+        faults.extend(fault(held, &source).map(|fault| format!("{bug}: {fault}")));
+    }
+    assert!(faults.is_empty(), "docs/track-record.md:\n{}", faults.join("\n"));
+    assert!(bugs >= 20, "{bugs} rows were read");
 }
 
 #[test]
