@@ -16,6 +16,7 @@
 //! `pkg/authentication/{group,token/tokenfile}`, `pkg/endpoints/handlers/responsewriters/errors.go`.
 
 mod authorize;
+mod current;
 #[cfg(test)]
 mod testing;
 mod tls;
@@ -30,6 +31,7 @@ use rustls::{
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 pub use authorize::{Attributes, Denial, authorize, deny};
+pub use current::{CurrentAuthenticator, Peer};
 pub use tls::{TlsError, server_config};
 pub use tokens::{TokenError, Tokens};
 

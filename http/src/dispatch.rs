@@ -1,10 +1,10 @@
 //! A request's way: read the path, find out who asks and whether they may, find the type, answer.
 
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
 use bytes::{Bytes, BytesMut};
 use flate2::read::GzDecoder;
 use futures::StreamExt as _;
@@ -13,7 +13,7 @@ use kindom_api::{GroupResource, GroupVersionResource};
 use kindom_resource_actor::{Basis, ReadError, ResourceHandle, TypeSpec};
 use tokio::time::{Instant, timeout_at};
 
-use crate::authn::{Attributes, PeerIdentity, User, authorize};
+use crate::authn::{Attributes, Peer, User, authorize};
 use crate::fallback::delegate;
 use crate::metrics::RequestLabels;
 use crate::query::Query;
@@ -225,9 +225,11 @@ async fn answer(
 }
 
 fn authenticate(state: &State, request: &HttpRequest) -> Result<Arc<User>, Failure> {
-    let peer = request.conn_data::<PeerIdentity>().unwrap_or(&PeerIdentity::None);
+    // HTTP/1.1 knows data of a connection; HTTP/2 gives each request its own reference.
+    let peer = request.conn_data::<Rc<Peer>>().cloned();
+    let peer = peer.or_else(|| request.extensions().get::<Rc<Peer>>().cloned());
     let authorization = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-    state.authenticator.authenticate(peer, authorization).map_err(|why| {
+    state.authenticator.authenticate(peer.as_deref(), authorization).map_err(|why| {
         tracing::info!(%why, "refused");
         Failure::Unauthorized
     })
@@ -434,6 +436,3 @@ fn unzip(body: &[u8]) -> Result<Bytes, Failure> {
     }
     Ok(plain.into())
 }
-
-/// How long a connection may stay open between requests. The head of a request has actix-web's 5 seconds.
-pub(crate) const IDLE: Duration = Duration::from_secs(90);

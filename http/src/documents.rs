@@ -20,6 +20,7 @@ use crate::discovery::{self, Group, Resource, Subresource, Version};
 use crate::dispatch::header_of;
 use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
 use crate::respond::{Reply, send, start};
+use crate::server::Phase;
 use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::Failure;
 use crate::{RequestError, openapi, snapshot, version};
@@ -310,7 +311,12 @@ async fn health(
         return Err(RequestError::NotFound.into());
     };
     let excluded: Vec<&str> = query.all("exclude").collect();
-    let names: &[&str] = if *endpoint == "livez" { &["ping"] } else { &["ping", "storage", "registry"] };
+    let names: &[&str] = match *endpoint {
+        "livez" => &["ping"],
+        "healthz" => &["ping", "storage", "registry"],
+        // Upstream too knows of the end in readyz alone (`addReadyzShutdownCheck`).
+        _ => &["ping", "storage", "registry", "shutdown"],
+    };
     if check.is_some_and(|check| !names.contains(check)) || segments.len() > 2 {
         return Err(RequestError::NotFound.into());
     }
@@ -326,6 +332,9 @@ async fn health(
                 Ok(fresh) => fresh.map(drop).map_err(|e| e.to_string()),
                 Err(_) => Err("timed out".to_owned()),
             },
+            "shutdown" if *state.phase.borrow() != Phase::Serving => {
+                Err("process is shutting down".to_owned())
+            }
             "registry" => state.registry.fresh(deadline).await.map(drop).map_err(|e| e.to_string()),
             _ => Ok(()),
         };

@@ -48,6 +48,6 @@ mod write;
 
 pub use error::RequestError;
 pub use fallback::{Delegated, DelegatedAnswer, Fallback};
-pub use server::{Running, ServeError, StopHandle, serve};
+pub use server::{Credentials, Running, ServeError, StopHandle, serve};
 pub use snapshot::Snapshots;
 pub use state::Config;

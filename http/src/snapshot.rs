@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use crate::RequestError;
 use crate::authn::{Attributes, MASTERS, User, deny};
 use crate::respond::start;
+use crate::server::Phase;
 use crate::state::State;
 use crate::status::Failure;
 
@@ -72,7 +73,7 @@ pub(crate) async fn serve(
     let Snapshots { prefixes, holds } = &sender.snapshots;
     let storage = Arc::clone(&state.registry.deps().storage);
     let cut = Cut::begin(storage, prefixes.clone(), Some(holds)).await.map_err(failed)?;
-    let mut stopping = state.stopping.subscribe();
+    let mut phase = state.phase.subscribe();
     let (chunks, mut body) = mpsc::channel(1);
     // A task of its own, so that a client that takes nothing is noticed.
     actix_web::rt::spawn(async move {
@@ -96,7 +97,7 @@ pub(crate) async fn serve(
         };
         tokio::select! {
             () = send => {}
-            _ = stopping.wait_for(|stopping| *stopping) => {}
+            _ = phase.wait_for(Phase::is_ending) => {}
         }
     });
     let mut builder = start(200);

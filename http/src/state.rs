@@ -1,6 +1,7 @@
 //! What every request is served with.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kindom_actor_kit::{ActorTable, Clock, Entropy};
@@ -9,9 +10,10 @@ use kindom_resource_actor::ResourceHandle;
 use kindom_storage::WriteCounts;
 use tokio::sync::watch;
 
-use crate::authn::Authenticator;
+use crate::authn::{Authenticator, CurrentAuthenticator};
 use crate::fallback::Fallback;
 use crate::metrics::Metrics;
+use crate::server::Phase;
 use crate::snapshot::{self, Snapshots};
 
 /// How long a request may take, unless its `timeout` says less (kube-apiserver's `--request-timeout`).
@@ -20,6 +22,9 @@ pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
 /// Answers at least this large are compressed for clients that take gzip.
 pub(crate) const GZIP_BYTES_MIN: usize = 128 << 10;
+
+/// While the server ends, watches end one by one, so that their clients do not all connect elsewhere at once.
+const EACH_WATCH_ENDS_AFTER: Duration = Duration::from_millis(5);
 
 /// What the server is made with.
 pub struct Config {
@@ -45,7 +50,7 @@ pub struct Config {
 pub(crate) struct State {
     pub(crate) registry: RegistryHandle,
     pub(crate) namespaces: ResourceHandle,
-    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) authenticator: Arc<CurrentAuthenticator>,
     pub(crate) object_bytes_max: usize,
     pub(crate) chaos: Option<ActorTable>,
     pub(crate) fallback: Option<Arc<dyn Fallback>>,
@@ -54,8 +59,10 @@ pub(crate) struct State {
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
     pub(crate) documents: crate::documents::Documents,
-    /// Set when the server stops: watches end, which they would not do by themselves.
-    pub(crate) stopping: watch::Sender<bool>,
+    /// How far the server is on its way to its end: watches end then, which they would not do by themselves.
+    pub(crate) phase: watch::Sender<Phase>,
+    /// How many watches have been given their turn to end.
+    turns_to_end: AtomicU32,
 }
 
 impl State {
@@ -64,7 +71,7 @@ impl State {
         Self {
             registry: config.registry,
             namespaces: config.namespaces,
-            authenticator: Arc::new(config.authenticator),
+            authenticator: Arc::new(CurrentAuthenticator::new(config.authenticator)),
             object_bytes_max: config.object_bytes_max,
             chaos: config.chaos,
             fallback: config.fallback,
@@ -73,8 +80,16 @@ impl State {
             entropy: deps.entropy.fork(),
             metrics: Metrics::new(config.store_writes),
             documents: crate::documents::Documents::default(),
-            stopping: watch::Sender::new(false),
+            phase: watch::Sender::new(Phase::Serving),
+            turns_to_end: AtomicU32::new(0),
         }
+    }
+
+    /// When a watch's turn to end has come, from now on, if all of them have `within`: each waits 5 ms longer than the
+    /// one before, but none longer than `within` (apiserver `pkg/server/genericapiserver.go`: at least 200 a second end).
+    pub(crate) fn turn_to_end(&self, within: Duration) -> Duration {
+        let turn = self.turns_to_end.fetch_add(1, Ordering::Relaxed);
+        (EACH_WATCH_ENDS_AFTER * turn).min(within)
     }
 
     pub(crate) fn now_seconds(&self) -> i64 {

@@ -14,6 +14,7 @@ use tokio::time::timeout_at;
 use crate::RequestError;
 use crate::dispatch::Call;
 use crate::query::WaitFor;
+use crate::server::Phase;
 
 /// How many changes are looked at in one go.
 const EVENTS_AT_ONCE: usize = 256;
@@ -35,10 +36,10 @@ pub(crate) async fn wait(call: &Call<'_>, condition: Option<WaitFor>, written: W
     let Some(condition) = condition.filter(|_| !written.deleted) else {
         return written;
     };
-    let mut stopping = call.state.stopping.subscribe();
+    let mut phase = call.state.phase.subscribe();
     let ended = async {
         // An error means that the server is gone.
-        let _ = stopping.wait_for(|stopping| *stopping).await;
+        let _ = phase.wait_for(Phase::is_ending).await;
     };
     let mut latest = Arc::clone(&written.object);
     tokio::select! {

@@ -24,6 +24,7 @@ use crate::metrics::InFlight;
 use crate::negotiate::{MetaVersion, Shape, accept_watch};
 use crate::query::ListOptions;
 use crate::respond::start;
+use crate::server::Phase;
 use crate::state::State;
 use crate::status::{Answer, Failure, expired};
 use crate::table::{self, Column, IncludeObject, ListMeta};
@@ -108,7 +109,8 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
         explicit_initial_events: options.send_initial_events == Some(true),
         next_bookmark: now + first_bookmark(jittered(call.state, BOOKMARK_EVERY), lasts),
         ends: now + lasts,
-        stopping: call.state.stopping.subscribe(),
+        phase: call.state.phase.subscribe(),
+        ends_with_server: false,
         ended: false,
         events: counter,
         _guard: guard,
@@ -175,8 +177,10 @@ struct WatchStream {
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
-    /// The server stops: the stream is closed in order, and the client goes on elsewhere from its last revision.
-    stopping: watch::Receiver<bool>,
+    /// When the server ends, the stream is closed in order, and the client goes on elsewhere from its last revision.
+    phase: watch::Receiver<Phase>,
+    /// `true` once `ends` is the server's end.
+    ends_with_server: bool,
     ended: bool,
     events: Counter,
     _guard: InFlight,
@@ -186,6 +190,8 @@ enum Woken {
     Events(Result<Vec<Arc<ObjectEvent>>, WatchError>),
     Spec,
     Bookmark,
+    /// The server ends; its watches have this long.
+    Ending(Duration),
     End,
 }
 
@@ -211,13 +217,18 @@ impl WatchStream {
             let woken = tokio::select! {
                 biased;
                 () = sleep_until(self.ends) => Woken::End,
-                _ = self.stopping.wait_for(|stopping| *stopping) => Woken::End,
+                within = ending(&mut self.phase), if !self.ends_with_server => Woken::Ending(within),
                 events = self.cursor.next(EVENTS_PER_CHUNK) => Woken::Events(events),
                 _ = self.specs.changed() => Woken::Spec,
                 () = sleep_until(self.next_bookmark) => Woken::Bookmark,
             };
             match woken {
                 Woken::End => return None,
+                Woken::Ending(within) if within.is_zero() => return None,
+                Woken::Ending(within) => {
+                    self.ends_with_server = true;
+                    self.ends = self.ends.min(Instant::now() + self.state.turn_to_end(within));
+                }
                 Woken::Spec => {}
                 Woken::Bookmark => {
                     self.next_bookmark = Instant::now() + jittered(&self.state, BOOKMARK_EVERY);
@@ -402,6 +413,14 @@ impl WatchStream {
         let mut line = object! { "type": "BOOKMARK", "object": object }.to_vec();
         line.push(b'\n');
         line.into()
+    }
+}
+
+/// Waits until the server ends, and gives the time that its watches have. Cancel-safe.
+async fn ending(phase: &mut watch::Receiver<Phase>) -> Duration {
+    match phase.wait_for(Phase::is_ending).await.as_deref() {
+        Ok(Phase::Ending { watches }) => *watches,
+        _ => Duration::ZERO,
     }
 }
 

@@ -334,6 +334,22 @@ impl Server {
             .map_err(|e| HarnessError::Io { what: format!("{signal:?}"), source: e.into() })
     }
 
+    /// SIGTERM, without waiting for what comes of it.
+    ///
+    /// # Errors
+    /// As [`Server::pause`].
+    pub fn ask_to_end(&self) -> Result<(), HarnessError> {
+        self.signal(Signal::TERM)
+    }
+
+    /// SIGHUP: it reads its credentials again.
+    ///
+    /// # Errors
+    /// As [`Server::pause`].
+    pub fn hang_up(&self) -> Result<(), HarnessError> {
+        self.signal(Signal::HUP)
+    }
+
     /// Sends SIGTERM and waits until it has ended.
     ///
     /// # Errors
@@ -411,7 +427,15 @@ impl Server {
     /// # Errors
     /// The connection fails.
     pub async fn dial(&self) -> Result<TlsStream<TcpStream>, HarnessError> {
-        self.speak_tls(self.dial_tcp().await?).await
+        self.speak_tls(self.dial_tcp().await?, b"http/1.1").await
+    }
+
+    /// [`Server::dial`] for HTTP/2.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub async fn dial_http2(&self) -> Result<TlsStream<TcpStream>, HarnessError> {
+        self.speak_tls(self.dial_tcp().await?, b"h2").await
     }
 
     /// [`Server::dial`] as a client that holds so few bytes that it has not read.
@@ -425,12 +449,16 @@ impl Server {
             socket.connect(address).await
         };
         let stream = connect(self.address()?).await.map_err(HarnessError::io("connecting"))?;
-        self.speak_tls(stream).await
+        self.speak_tls(stream, b"http/1.1").await
     }
 
-    async fn speak_tls(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, HarnessError> {
+    async fn speak_tls(
+        &self,
+        stream: TcpStream,
+        protocol: &[u8],
+    ) -> Result<TlsStream<TcpStream>, HarnessError> {
         let mut config = self.tls(Identity::Admin)?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         let name = ServerName::try_from("localhost").map_err(|e| HarnessError::transport("the name", &e))?;
         TlsConnector::from(Arc::new(config))
             .connect(name, stream)

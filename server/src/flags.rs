@@ -232,6 +232,13 @@ pub(crate) struct Serve {
     /// registrations lose their subresources.
     #[arg(long, value_parser = feature_gates, default_value = "")]
     pub(crate) feature_gates: FeatureGates,
+    /// How long it goes on serving once it is told to end, with /readyz failing, so that load balancers stop sending
+    /// requests to it.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    pub(crate) shutdown_delay_duration: Duration,
+    /// How long the ends of watches may be spread over when it ends; 0 ends all at once.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    pub(crate) shutdown_watch_termination_grace_period: Duration,
     /// Serves /debug/actors: lists the actors, and kills them.
     #[arg(long)]
     pub(crate) enable_chaos: bool,
@@ -316,18 +323,10 @@ fn etcd_prefix(text: &str) -> Result<String, String> {
     Ok(format!("/{path}"))
 }
 
-/// A whole number of seconds, minutes or hours: `90s`, `5m`, `1h`.
+/// As Go writes durations: `90s`, `5m`, `1h30m`, `250ms`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration such as 90s, 5m or 1h");
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        _ => return Err(wrong()),
-    };
-    let count: u64 = text.trim_end_matches(unit).parse().map_err(|_| wrong())?;
-    Ok(Duration::from_secs(count.saturating_mul(seconds)))
+    let parsed = kindom_http::query::parse_duration(text).ok().flatten();
+    parsed.ok_or_else(|| format!("{text:?} is no duration such as 90s, 5m or 1h"))
 }
 
 #[cfg(test)]
@@ -347,6 +346,9 @@ mod tests {
     fn durations_have_a_unit() {
         assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("1m250ms"), Ok(Duration::from_millis(60_250)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert!(duration("-5m").is_err());
         assert!(duration("5").is_err() && duration("").is_err() && duration("m").is_err());
     }
 

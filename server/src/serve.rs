@@ -28,11 +28,11 @@ use kindom_storage::snapshot::Holds;
 use kindom_storage::{
     Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Key, Limits, Storage, StorageError, WriteCounts,
 };
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::BoxError;
 use crate::flags::{AuthorizationMode, Serve};
 use crate::pki::{Pki, host_name, read_certificates, read_private_key, server_url, serving_names};
+use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
 use crate::{etcd, history};
 
@@ -44,10 +44,14 @@ const LEASE: &str = "/kindom/registry/leases/leader";
 const VALUE_SLACK: usize = 256 << 10;
 /// How long the start may wait for the store and the registry.
 const START: Duration = Duration::from_secs(60);
+/// How long requests under way may take to be answered when the server ends: as long as any request may take (as
+/// upstream's shutdown timeout is its request timeout).
+const DRAIN: Duration = Duration::from_secs(60);
 
 /// Serves until told to end.
 pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     let AuthorizationMode::AlwaysAllow = options.authorization_mode;
+    let signals = Signals::listen()?;
     let unused = options.etcd.flags();
     if options.etcd_servers.is_empty() && !unused.is_empty() {
         return Err(format!("{} can only be used with --etcd-servers", unused.join(", ")).into());
@@ -68,7 +72,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
         &options.cert_dir.clone().unwrap_or_else(|| options.data_dir.join("pki")),
         &serving_names(options.bind_address, host_name().as_deref()),
     )?;
-    run_system(serving(options, store, &pki))?
+    run_system(serving(options, store, &pki, signals))?
 }
 
 /// Opens the store of the folder; first of all, as it locks it.
@@ -124,7 +128,7 @@ impl Store {
     }
 }
 
-async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxError> {
+async fn serving(options: &Serve, store: Store, pki: &Pki, mut signals: Signals) -> Result<(), BoxError> {
     let embedded = matches!(store, Store::Embedded(_));
     let Opened { storage, writes: store_writes, replaced } = store.open().await?;
     refuse_unfinished(&*storage).await?;
@@ -165,22 +169,29 @@ async fn serving(options: &Serve, store: Store, pki: &Pki) -> Result<(), BoxErro
     let running = listen(options, pki, registry, namespaces, store_writes, snapshots, &supervisor)?;
     let url = server_url(running.address);
     let kubeconfig = kubeconfig(options, pki, &url)?;
+    signals.serving();
     let mut out = std::io::stdout();
     // Whoever started it may have closed the pipe; it serves all the same.
     let _ = writeln!(out, "kindom serves {url}; export KUBECONFIG={}", kubeconfig.display())
         .and_then(|()| out.flush());
 
     let handle = running.handle();
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let clock = deps.clock.clone();
     let stop = async move {
         let why = tokio::select! {
-            _ = terminate.recv() => None,
-            _ = interrupt.recv() => None,
+            () = signals.end() => None,
             why = replaced => Some(why),
         };
-        tracing::info!("ending");
-        handle.stop(true).await;
+        // Load balancers are given time to notice, but not to send requests to what is not true any more.
+        if why.is_none() {
+            handle.announce();
+            clock.sleep(options.shutdown_delay_duration).await;
+        }
+        let watches = options.shutdown_watch_termination_grace_period;
+        let cut = handle.stop(DRAIN.max(watches), watches).await;
+        if cut > 0 {
+            tracing::warn!(connections = cut, "cut off: they did not end within the time there is");
+        }
         why
     };
     let (served, replaced) = tokio::join!(running.run(), stop);

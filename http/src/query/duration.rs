@@ -5,7 +5,10 @@ use std::time::Duration;
 use kindom_api::field::go_quote;
 
 /// Reads `1h2m3.5s` as Go's `time.ParseDuration` does; none if it is negative.
-pub(super) fn parse(text: &str) -> Result<Option<Duration>, String> {
+///
+/// # Errors
+/// The text that Go has for what is no duration.
+pub fn parse(text: &str) -> Result<Option<Duration>, String> {
     let invalid = || format!("time: invalid duration {}", go_quote(text));
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -89,7 +89,7 @@ fn serving<F: Future<Output = ()>>(fallback: Option<Arc<dyn Fallback>>, test: im
         let stop = running.handle();
         let testing = async {
             test(client).await;
-            stop.stop(false).await;
+            stop.stop(Duration::ZERO, Duration::ZERO).await;
         };
         let (served, ()) = tokio::join!(running.run(), testing);
         served.unwrap();

@@ -101,7 +101,7 @@ fn only_the_named_files_know_the_runtimes() {
                 for runtime in runtimes(line) {
                     let fine = match runtime {
                         // The web server and what it is made of.
-                        "actix_web" | "actix_server" | "actix_http" | "actix_tls" => {
+                        "actix_web" | "actix_server" | "actix_service" | "actix_http" => {
                             krate == "http" || krate == "server"
                         }
                         _ => krate == "actor-kit" || glue,

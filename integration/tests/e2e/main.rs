@@ -46,6 +46,7 @@ mod replay;
 mod requirements;
 mod scale;
 mod sessions;
+mod shutdown;
 mod simulation;
 mod snapshots;
 mod start;

@@ -1,0 +1,108 @@
+//! The authenticator in force, which can be replaced while connections are open.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use rustls::pki_types::CertificateDer;
+
+use super::{Authenticator, PeerIdentity, Unauthorized, User};
+
+/// The [`Authenticator`] that requests are judged by. Every request sees one of them whole.
+#[derive(Debug)]
+pub struct CurrentAuthenticator {
+    now: ArcSwap<Numbered>,
+    replaced: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Numbered {
+    authenticator: Authenticator,
+    number: u64,
+}
+
+/// The client of one connection: its certificates, and who they prove it to be.
+#[derive(Debug)]
+pub struct Peer {
+    certificates: Vec<CertificateDer<'static>>,
+    /// The identity, and the number of the authenticator that found it.
+    judged: RefCell<(u64, PeerIdentity)>,
+}
+
+impl CurrentAuthenticator {
+    /// Begins with `authenticator`.
+    #[must_use]
+    pub fn new(authenticator: Authenticator) -> Self {
+        let now = ArcSwap::from_pointee(Numbered { authenticator, number: 0 });
+        Self { now, replaced: AtomicU64::new(0) }
+    }
+
+    /// Judges every later request by `authenticator`, those of open connections too: an authority or a token that is
+    /// gone lets nobody in.
+    pub fn replace(&self, authenticator: Authenticator) {
+        let number = self.replaced.fetch_add(1, Ordering::Relaxed) + 1;
+        self.now.store(Arc::new(Numbered { authenticator, number }));
+    }
+
+    /// Verifies the certificates of a new connection, the client's own first.
+    #[must_use]
+    pub fn peer(&self, certificates: Vec<CertificateDer<'static>>) -> Peer {
+        let now = self.now.load();
+        let identity = now.authenticator.peer(&certificates);
+        Peer { certificates, judged: RefCell::new((now.number, identity)) }
+    }
+
+    /// As [`Authenticator::authenticate`]; `peer` is none where there is no connection.
+    ///
+    /// # Errors
+    /// There are credentials and none of them holds.
+    pub fn authenticate(
+        &self,
+        peer: Option<&Peer>,
+        authorization: Option<&str>,
+    ) -> Result<Arc<User>, Unauthorized> {
+        let now = self.now.load();
+        let Some(peer) = peer else {
+            return now.authenticator.authenticate(&PeerIdentity::None, authorization);
+        };
+        let mut judged = peer.judged.borrow_mut();
+        let (number, identity) = &mut *judged;
+        if *number != now.number {
+            *identity = now.authenticator.peer(&peer.certificates);
+            *number = now.number;
+        }
+        now.authenticator.authenticate(identity, authorization)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Authority, ClientCert};
+    use super::super::{ANONYMOUS, Tokens};
+    use super::*;
+
+    #[test]
+    fn what_is_replaced_holds_for_open_connections() {
+        let (old, new) = (Authority::new("old"), Authority::new("new"));
+        let with = |authority: &Authority, tokens: &str| {
+            Authenticator::new(&[authority.der()], Tokens::parse(tokens, "tokens.csv").unwrap()).unwrap()
+        };
+        let current = CurrentAuthenticator::new(with(&old, "abc,alice,1\n"));
+        let cert =
+            |authority: &Authority| authority.issue(&ClientCert { name: "bob", ..ClientCert::default() }).der;
+        let (of_old, of_new) = (current.peer(vec![cert(&old)]), current.peer(vec![cert(&new)]));
+        let bare = current.peer(Vec::new());
+        let name = |peer: &Peer, header: Option<&str>| {
+            current.authenticate(Some(peer), header).map(|user| user.name.clone()).ok()
+        };
+        let bob = Some("bob".to_owned());
+        assert_eq!((name(&of_old, None), name(&of_new, None)), (bob.clone(), None));
+        assert_eq!(name(&bare, Some("Bearer abc")).as_deref(), Some("alice"));
+        current.replace(with(&new, "def,carol,1\n"));
+        assert_eq!((name(&of_old, None), name(&of_new, None)), (None, bob));
+        assert_eq!(name(&bare, Some("Bearer abc")), None);
+        assert_eq!(name(&bare, Some("Bearer def")).as_deref(), Some("carol"));
+        assert_eq!(current.authenticate(None, None).unwrap().name, ANONYMOUS);
+    }
+}

@@ -1,0 +1,366 @@
+//! HTTP/2 of one connection.
+//!
+//! actix-http's own dispatcher never tells a client that the server ends, so that every idle connection holds the end up.
+//! This one sends GOAWAY, answers what is under way, and closes.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use actix_http::body::{BodySize, BoxBody, MessageBody as _};
+use actix_http::error::PayloadError;
+use actix_http::header::{HeaderValue, HttpDate, TryIntoHeaderValue as _};
+use actix_http::{HttpMessage as _, Payload, Request, Response, ResponseHead};
+use actix_service::Service;
+use actix_web::dev::ServiceResponse;
+use actix_web::http::header;
+use actix_web::rt::spawn;
+use bytes::Bytes;
+use futures::stream;
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Ping, PingPong, RecvStream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use super::phase::Phase;
+use super::{HEAD, IDLE};
+use crate::authn::Peer;
+
+/// How much of a body a client may send ahead of its being read, of one stream and of the connection (as actix-http's).
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
+/// How much of an answer is handed to the connection at once.
+const CHUNK_BYTES: usize = 16_384;
+/// When the server ends and every request is answered, the time that a client has to take the next byte, or to confirm
+/// the GOAWAY (as Go's `net/http`).
+const UNANSWERED: Duration = Duration::from_secs(1);
+
+/// Serves a connection until the client closes it, or the server ends and every request of it is answered.
+pub(super) async fn serve<T, S>(
+    io: T,
+    app: Rc<S>,
+    peer: Rc<Peer>,
+    address: Option<SocketAddr>,
+    mut phase: watch::Receiver<Phase>,
+) where
+    T: AsyncRead + AsyncWrite + Unpin,
+    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> + 'static,
+    S::Future: 'static,
+{
+    let written = Rc::new(Cell::new(0));
+    let io = Counted { io, written: Rc::clone(&written) };
+    let mut builder = Builder::new();
+    builder.initial_window_size(STREAM_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    let handshake = tokio::select! {
+        biased;
+        _ = phase.wait_for(Phase::is_ending) => return,
+        done = timeout(HEAD, builder.handshake(io)) => done,
+    };
+    let Ok(Ok(mut connection)) = handshake else { return };
+    let mut keep_alive = connection.ping_pong().map(KeepAlive::new);
+    let mut ending = pin!(async move {
+        // A server that is gone without a word ends too.
+        let _ = phase.wait_for(Phase::is_ending).await;
+    });
+    let mut drain: Option<Drain> = None;
+    let open = Rc::new(Cell::new(0_usize));
+    poll_fn(|cx| {
+        if drain.is_none() && ending.as_mut().poll(cx).is_ready() {
+            connection.graceful_shutdown();
+            drain = Some(Drain::new(written.get()));
+        }
+        if accept(&mut connection, &*app, &peer, address, &open, cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if let Some(drain) = &mut drain {
+            return drain.poll_given_up(cx, open.get(), written.get());
+        }
+        match &mut keep_alive {
+            Some(keep_alive) => keep_alive.poll_lost(cx),
+            None => Poll::Pending,
+        }
+    })
+    .await;
+}
+
+/// Takes the requests that have come, each into a task of its own. Ready when the connection is closed.
+fn accept<T, S>(
+    connection: &mut Connection<T, Bytes>,
+    app: &S,
+    peer: &Rc<Peer>,
+    address: Option<SocketAddr>,
+    open: &Rc<Cell<usize>>,
+    cx: &mut Context<'_>,
+) -> Poll<()>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
+    S::Future: 'static,
+{
+    // Every turn takes a request off the connection, which h2 bounds.
+    while let Some(accepted) = ready!(connection.poll_accept(cx)) {
+        let Ok((request, respond)) = accepted else { return Poll::Ready(()) };
+        let (parts, body) = request.into_parts();
+        let is_head = parts.method == actix_http::Method::HEAD;
+        let mut request = Request::with_payload(payload(body));
+        let head = request.head_mut();
+        head.uri = parts.uri;
+        head.method = parts.method;
+        head.version = parts.version;
+        head.headers = parts.headers.into();
+        head.peer_addr = address;
+        request.extensions_mut().insert(Rc::clone(peer));
+        let answer = app.call(request);
+        let under_way = UnderWay::begin(open);
+        spawn(async move {
+            let _under_way = under_way;
+            let response = match answer.await {
+                Ok(response) => response.into(),
+                Err(error) => Response::from(error),
+            };
+            // What fails here is the client's connection or stream, which it has given up.
+            if let Err(error) = send(response, respond, is_head).await {
+                tracing::trace!(%error, "an answer was not taken");
+            }
+        });
+    }
+    Poll::Ready(())
+}
+
+fn payload(body: RecvStream) -> Payload {
+    if body.is_end_stream() {
+        return Payload::None;
+    }
+    let chunks = stream::unfold(body, |mut body| async move {
+        let chunk = body.data().await?;
+        let chunk = chunk.and_then(|chunk| {
+            // What is read makes room for as much.
+            body.flow_control().release_capacity(chunk.len())?;
+            Ok(chunk)
+        });
+        Some((chunk.map_err(PayloadError::Http2Payload), body))
+    });
+    Payload::Stream { payload: Box::pin(chunks) }
+}
+
+/// A request that is not answered yet.
+struct UnderWay(Rc<Cell<usize>>);
+
+impl UnderWay {
+    fn begin(open: &Rc<Cell<usize>>) -> Self {
+        open.set(open.get() + 1);
+        Self(Rc::clone(open))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Notices a client that is gone without a word: it has to answer a ping from time to time.
+struct KeepAlive {
+    pings: PingPong,
+    timer: Pin<Box<Sleep>>,
+    sent: bool,
+}
+
+impl KeepAlive {
+    fn new(pings: PingPong) -> Self {
+        Self { pings, timer: Box::pin(sleep(IDLE)), sent: false }
+    }
+
+    /// Ready when a ping was not answered in time.
+    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.sent {
+                match self.pings.poll_pong(cx) {
+                    Poll::Ready(Ok(_)) => {
+                        self.sent = false;
+                        self.timer.as_mut().reset(Instant::now() + IDLE);
+                    }
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                    Poll::Pending => return self.timer.as_mut().poll(cx),
+                }
+            } else {
+                ready!(self.timer.as_mut().poll(cx));
+                if self.pings.send_ping(Ping::opaque()).is_err() {
+                    return Poll::Ready(());
+                }
+                self.sent = true;
+                self.timer.as_mut().reset(Instant::now() + IDLE);
+            }
+        }
+    }
+}
+
+/// Gives up a client that neither takes what is left of its answers nor confirms the GOAWAY.
+struct Drain {
+    timer: Option<Pin<Box<Sleep>>>,
+    /// How many bytes had been written when the timer was set.
+    written: u64,
+}
+
+impl Drain {
+    fn new(written: u64) -> Self {
+        Self { timer: None, written }
+    }
+
+    /// Ready when every request is answered and the client has taken nothing for too long.
+    fn poll_given_up(&mut self, cx: &mut Context<'_>, open: usize, written: u64) -> Poll<()> {
+        if open > 0 {
+            self.timer = None;
+            return Poll::Pending;
+        }
+        if self.written != written {
+            self.written = written;
+            self.timer = None;
+        }
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(UNANSWERED)));
+        timer.as_mut().poll(cx)
+    }
+}
+
+/// Sends an answer; returns when all of it is handed to the connection, or the client has cancelled it.
+async fn send(
+    response: Response<BoxBody>,
+    mut respond: SendResponse<Bytes>,
+    is_head: bool,
+) -> Result<(), h2::Error> {
+    let (response, body) = response.into_parts();
+    let (head, size) = head(response.head(), body.size());
+    let ends = is_head || size.is_eof();
+    let mut stream = respond.send_response(head, ends)?;
+    if ends {
+        return Ok(());
+    }
+    let mut body = pin!(body);
+    loop {
+        let chunk = poll_fn(|cx| match body.as_mut().poll_next(cx) {
+            Poll::Ready(chunk) => Poll::Ready(Ok(chunk)),
+            // A watch may have nothing to say for long: its client's going away ends it.
+            Poll::Pending => stream.poll_reset(cx).map(Err),
+        });
+        let mut chunk = match chunk.await {
+            Ok(Some(Ok(chunk))) => chunk,
+            Ok(Some(Err(error))) => {
+                tracing::error!("the body of an answer: {error}");
+                return Ok(());
+            }
+            Ok(None) => break,
+            Err(_) => return Ok(()),
+        };
+        while !chunk.is_empty() {
+            stream.reserve_capacity(chunk.len().min(CHUNK_BYTES));
+            let Some(capacity) = poll_fn(|cx| stream.poll_capacity(cx)).await else { return Ok(()) };
+            let piece = chunk.split_to(capacity?.min(chunk.len()));
+            stream.send_data(piece, false)?;
+        }
+    }
+    stream.send_data(Bytes::new(), true)
+}
+
+/// The head in HTTP/2's form, and the size of the body that follows.
+fn head(from: &ResponseHead, size: BodySize) -> (::http::Response<()>, BodySize) {
+    let mut head = ::http::Response::new(());
+    *head.status_mut() = from.status;
+    *head.version_mut() = actix_http::Version::HTTP_2;
+    let size = if from.status == actix_http::StatusCode::NO_CONTENT { BodySize::None } else { size };
+    let headers = head.headers_mut();
+    headers.reserve(from.headers.len() + 2);
+    if let BodySize::Sized(length) = size {
+        headers.insert(header::CONTENT_LENGTH, length.into());
+    }
+    for (name, value) in from.headers.iter() {
+        // Those of HTTP/1 are not allowed here (RFC 9113, 8.2.2).
+        let of_http1 = matches!(
+            name.as_str(),
+            "connection" | "transfer-encoding" | "upgrade" | "keep-alive" | "proxy-connection"
+        );
+        if !of_http1 && (*name != header::CONTENT_LENGTH || size == BodySize::Stream) {
+            headers.append(name, value.clone());
+        }
+    }
+    if !headers.contains_key(header::DATE)
+        && let Some(date) = date()
+    {
+        headers.insert(header::DATE, date);
+    }
+    (head, size)
+}
+
+/// The Date header; made once a second in each thread.
+fn date() -> Option<HeaderValue> {
+    thread_local! {
+        static LAST: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) };
+    }
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    LAST.with_borrow_mut(|last| match last {
+        Some((of, value)) if *of == second => Some(value.clone()),
+        _ => {
+            let value = HttpDate::from(now).try_into_value().ok()?;
+            *last = Some((second, value.clone()));
+            Some(value)
+        }
+    })
+}
+
+/// Counts the bytes that the client's side has taken.
+struct Counted<T> {
+    io: T,
+    written: Rc<Cell<u64>>,
+}
+
+impl<T> Counted<T> {
+    fn count(&self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.written.set(self.written.get() + *bytes as u64);
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Counted<T> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Counted<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.io).poll_write(cx, buf);
+        this.count(&written);
+        written
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.io).poll_write_vectored(cx, bufs);
+        this.count(&written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+}

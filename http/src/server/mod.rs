@@ -1,0 +1,259 @@
+//! The listening server: TLS, HTTP/1.1 and HTTP/2, and an end in phases.
+//!
+//! # Flow
+//! actix-server accepts connections and hands them to its workers, each of which has one thread. A worker ends TLS with the
+//! configuration that is in force, identifies the client, and speaks the protocol that was agreed on. [`StopHandle`] walks
+//! the server through the phases of its end (`phase`), which every connection follows by itself.
+
+mod http2;
+mod phase;
+
+use std::convert::Infallible;
+use std::future::ready;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_http::HttpService;
+use actix_server::ServerHandle;
+use actix_service::{IntoServiceFactory as _, Service, ServiceFactory, fn_factory, fn_service};
+use actix_web::dev::AppConfig;
+use actix_web::rt::net::TcpStream;
+use actix_web::{App, web};
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+pub(crate) use self::phase::{Connections, Phase};
+use crate::authn::{Authenticator, CurrentAuthenticator, Peer};
+use crate::dispatch::serve as handle;
+use crate::state::{Config, State};
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address can't be listened on.
+    #[error("listening on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// How many connections may be open in one worker; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 25_000;
+/// How long a client may take for its TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(3);
+/// How long a client may take for the head of its first request, or for HTTP/2's preface.
+const HEAD: Duration = Duration::from_secs(5);
+/// How long a connection may stay open between requests.
+const IDLE: Duration = Duration::from_secs(90);
+/// How long a client may take to confirm the end of a connection of HTTP/1.1.
+const DISCONNECT: Duration = Duration::from_secs(1);
+
+/// A running server.
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: StopHandle,
+    credentials: Credentials,
+    server: actix_server::Server,
+}
+
+impl Running {
+    /// Runs until stopped through a [`StopHandle`].
+    ///
+    /// # Errors
+    /// Passes on errors of the server's own threads.
+    pub async fn run(self) -> std::io::Result<()> {
+        let mut phase = self.stop.phase.subscribe();
+        tokio::select! {
+            biased;
+            // actix-server looks once a second if its connections are gone; dropping it ends its workers now.
+            _ = phase.wait_for(|phase| *phase == Phase::Ended) => Ok(()),
+            ended = self.server => ended,
+        }
+    }
+
+    /// To stop it.
+    #[must_use]
+    pub fn handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+
+    /// To replace its certificate, and the credentials that it takes, while it runs.
+    #[must_use]
+    pub fn credentials(&self) -> Credentials {
+        self.credentials.clone()
+    }
+}
+
+/// Replaces what a [`Running`] server proves itself with and whom it believes.
+#[derive(Clone)]
+pub struct Credentials {
+    tls: Arc<ArcSwap<ServerConfig>>,
+    authenticator: Arc<CurrentAuthenticator>,
+}
+
+impl Credentials {
+    /// Serves new connections with `tls`; open ones stay as they are.
+    pub fn replace_tls(&self, tls: Arc<ServerConfig>) {
+        self.tls.store(tls);
+    }
+
+    /// Judges every request from now on by `authenticator`, on open connections too.
+    pub fn replace_authenticator(&self, authenticator: Authenticator) {
+        self.authenticator.replace(authenticator);
+    }
+}
+
+/// Stops a [`Running`] server.
+#[derive(Clone)]
+pub struct StopHandle {
+    server: ServerHandle,
+    phase: watch::Sender<Phase>,
+    connections: Arc<Connections>,
+}
+
+impl StopHandle {
+    /// Makes `/readyz` fail; everything else goes on, so that load balancers have time to notice.
+    pub fn announce(&self) {
+        self.phase.send_if_modified(|phase| {
+            let serving = *phase == Phase::Serving;
+            if serving {
+                *phase = Phase::Announced;
+            }
+            serving
+        });
+    }
+
+    /// Takes no new connection, answers the requests under way, closes idle connections (HTTP/2 with GOAWAY) and ends
+    /// every watch as if its time were up: all at once, or at most 200 a second if `watches` is not zero, the last one
+    /// after `watches` at the latest. Returns when all connections are gone, or `within` has passed, with the number of
+    /// connections that were cut off.
+    ///
+    /// Not cancel-safe: a call that is dropped leaves the server without an end.
+    pub async fn stop(&self, within: Duration, watches: Duration) -> usize {
+        self.phase.send_replace(Phase::Ending { watches });
+        // Sent when the future is made. What it waits for is waited for here.
+        drop(self.server.stop(true));
+        let _ = timeout(within, self.connections.all_gone()).await;
+        let cut = self.connections.count();
+        self.phase.send_replace(Phase::Ended);
+        cut
+    }
+}
+
+/// Listens on `address` (port 0: any free one) with TLS.
+///
+/// # Errors
+/// [`ServeError`]
+pub fn serve(
+    address: SocketAddr,
+    tls: ServerConfig,
+    workers: usize,
+    config: Config,
+) -> Result<Running, ServeError> {
+    let listen = |error| ServeError::Listen { address, error };
+    let listener = TcpListener::bind(address).map_err(listen)?;
+    let bound = listener.local_addr().map_err(listen)?;
+    let state = web::Data::new(State::new(config));
+    let tls = Arc::new(ArcSwap::from_pointee(tls));
+    let credentials = Credentials { tls: Arc::clone(&tls), authenticator: Arc::clone(&state.authenticator) };
+    let phase = state.phase.clone();
+    let connections = Arc::new(Connections::default());
+    let shared = Shared { state, tls, connections: Arc::clone(&connections) };
+    let server = actix_server::Server::build()
+        .workers(workers)
+        .max_concurrent_connections(CONNECTIONS_MAX)
+        .disable_signals()
+        .listen("kindom", listener, move || {
+            let shared = shared.clone();
+            fn_factory(move || worker(shared.clone()))
+        })
+        .map_err(listen)?
+        .run();
+    let stop = StopHandle { server: server.handle(), phase, connections };
+    Ok(Running { address: bound, stop, credentials, server })
+}
+
+/// What all workers share.
+#[derive(Clone)]
+struct Shared {
+    state: web::Data<State>,
+    tls: Arc<ArcSwap<ServerConfig>>,
+    connections: Arc<Connections>,
+}
+
+type Tls = TlsStream<TcpStream>;
+
+/// Makes the service of one worker: a connection in, nothing out.
+async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (), Error = Infallible>, ()> {
+    let app = App::new().app_data(shared.state.clone()).default_service(web::to(handle));
+    let app = Rc::new(app.into_factory().new_service(AppConfig::default()).await?);
+    let of_http1 = Rc::clone(&app);
+    let state = shared.state.clone();
+    let phase = shared.state.phase.subscribe();
+    let http1 = HttpService::build()
+        .keep_alive(IDLE)
+        .client_request_timeout(HEAD)
+        .client_disconnect_timeout(DISCONNECT)
+        // Hidden from the documentation, but how actix-web itself has connections end in order.
+        .graceful_shutdown_signal(move || {
+            let mut phase = phase.clone();
+            async move {
+                let _ = phase.wait_for(Phase::is_ending).await;
+            }
+        })
+        .on_connect_ext(move |io: &Tls, data| {
+            data.insert(peer(&state, io));
+        })
+        .h1(fn_factory(move || ready(Ok::<_, ()>(Rc::clone(&of_http1)))))
+        .new_service(())
+        .await?;
+    let http1 = Rc::new(http1);
+    Ok(fn_service(move |io: TcpStream| {
+        let (shared, app, http1) = (shared.clone(), Rc::clone(&app), Rc::clone(&http1));
+        async move {
+            let _open = shared.connections.open();
+            let address = io.peer_addr().ok();
+            // Boxed, so that its memory is free again when the connection begins to serve.
+            if let Some(io) = Box::pin(handshake(&shared, io)).await {
+                if io.get_ref().1.alpn_protocol() == Some(b"h2") {
+                    let peer = peer(&shared.state, &io);
+                    http2::serve(io, app, peer, address, shared.state.phase.subscribe()).await;
+                } else if let Err(error) = http1.call((io, address)).await {
+                    tracing::trace!(%error, "a connection of HTTP/1.1 broke off");
+                }
+            }
+            Ok(())
+        }
+    }))
+}
+
+/// The TLS handshake of a connection; none if it fails, takes too long, or the server ends meanwhile.
+async fn handshake(shared: &Shared, io: TcpStream) -> Option<Tls> {
+    // HTTP/2 with one stream a connection is forty times slower without it (design, "HTTP").
+    let _ = io.set_nodelay(true);
+    let mut phase = shared.state.phase.subscribe();
+    let accept = TlsAcceptor::from(shared.tls.load_full()).accept(io);
+    tokio::select! {
+        biased;
+        _ = phase.wait_for(Phase::is_ending) => None,
+        done = timeout(HANDSHAKE, accept) => done.ok()?.ok(),
+    }
+}
+
+/// The client of a connection; its certificate is verified once, not for every request.
+fn peer(state: &State, io: &Tls) -> Rc<Peer> {
+    let certificates = io.get_ref().1.peer_certificates().unwrap_or_default();
+    let certificates = certificates.iter().cloned().map(CertificateDer::into_owned).collect();
+    Rc::new(state.authenticator.peer(certificates))
+}
