@@ -1,7 +1,8 @@
 //! The HTTP face: URLs to handle calls, and what comes back to bytes.
 //!
 //! **Owns** paths, options, content negotiation, bodies, watch streams, discovery, OpenAPI, health, metrics, and who may
-//! ask. The only crate that knows HTTP; `status` is the one file that builds a Status from a failure.
+//! ask. The only crate that knows HTTP; `status` turns failures into a Status, but for a few that `read`,
+//! `scale`, `write` and `watch` build themselves.
 //!
 //! # Flow
 //! `dispatch` reads the path ([`request_info`]), authenticates and authorizes ([`authn`]), finds the type in the routes,
@@ -50,4 +51,4 @@ pub use error::RequestError;
 pub use fallback::{Delegated, DelegatedAnswer, Fallback};
 pub use server::{Credentials, Running, ServeError, StopHandle, serve};
 pub use snapshot::Snapshots;
-pub use state::Config;
+pub use state::{CertificateEnds, Config};

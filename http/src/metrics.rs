@@ -9,9 +9,11 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use crate::state::CertificateEnds;
 
 /// What a request was, as far as metrics tell requests apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -56,8 +58,11 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// `store_writes`: what the store has written, if the engine says.
-    pub(crate) fn new(store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>) -> Self {
+    /// `store_writes`: what the store has written, if the engine says. `certificate_ends`: when certificates end.
+    pub(crate) fn new(
+        store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
+        certificate_ends: Option<CertificateEnds>,
+    ) -> Self {
         let mut registry = Registry::default();
         let (requests, watches, watch_events) = (Family::default(), Family::default(), Family::default());
         let in_flight: Family<KindLabels, Gauge> = Family::default();
@@ -76,6 +81,9 @@ impl Metrics {
         registry.register("apiserver_watch_events", "Events sent to watches", Clone::clone(&watch_events));
         if let Some(counts) = store_writes {
             registry.register_collector(Box::new(StoreWrites(counts)));
+        }
+        if let Some(ends) = certificate_ends {
+            registry.register_collector(Box::new(Ends(ends)));
         }
         Self { registry, requests, durations, reading, mutating, watches, watch_events }
     }
@@ -142,6 +150,28 @@ impl Collector for StoreWrites {
     }
 }
 
+/// Reads when certificates end when metrics are asked for.
+struct Ends(CertificateEnds);
+
+impl fmt::Debug for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ends").field(&(self.0)()).finish()
+    }
+}
+
+impl Collector for Ends {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "When a certificate in use ends, in seconds since the Unix epoch";
+        let name = "kindom_certificate_expiration_timestamp_seconds";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (certificate, ends) in (self.0)() {
+            let gauge = ConstGauge::new(ends);
+            gauge.encode(family.encode_family(&[("certificate", certificate)])?)?;
+        }
+        Ok(())
+    }
+}
+
 /// Lowers its gauge when dropped.
 pub(crate) struct InFlight(Gauge);
 
@@ -157,10 +187,15 @@ mod tests {
 
     #[test]
     fn the_store_is_counted_where_it_says() {
-        let metrics = Metrics::new(Some(Box::new(|| WriteCounts { batches: 2, txns: 33 })));
+        let metrics = Metrics::new(Some(Box::new(|| WriteCounts { batches: 2, txns: 33 })), None);
         let text = metrics.encode();
         assert!(text.contains("\nkindom_store_batches_total 2\n"), "{text}");
         assert!(text.contains("\nkindom_store_transactions_total 33\n"), "{text}");
-        assert!(!Metrics::new(None).encode().contains("kindom_store"));
+        let metrics = Metrics::new(None, Some(Box::new(|| vec![("ca", 5), ("serving", 7)])));
+        let text = metrics.encode();
+        let gauge = "kindom_certificate_expiration_timestamp_seconds";
+        assert!(text.contains(&format!("\n{gauge}{{certificate=\"ca\"}} 5\n")), "{text}");
+        assert!(text.contains(&format!("\n{gauge}{{certificate=\"serving\"}} 7\n")), "{text}");
+        assert!(!Metrics::new(None, None).encode().contains("kindom_store"));
     }
 }

@@ -44,7 +44,12 @@ pub struct Config {
     pub snapshots: Option<Snapshots>,
     /// What the store has written, for `/metrics`; none where the engine does not say.
     pub store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
+    /// The names of certificates and their ends, for `/metrics`.
+    pub certificate_ends: Option<CertificateEnds>,
 }
+
+/// The names of certificates and their ends, in seconds since the Unix epoch; asked whenever metrics are.
+pub type CertificateEnds = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;
 
 /// What every request is served with; shared by the workers.
 pub(crate) struct State {
@@ -78,7 +83,7 @@ impl State {
             snapshots: config.snapshots.map(snapshot::Sender::new),
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
-            metrics: Metrics::new(config.store_writes),
+            metrics: Metrics::new(config.store_writes, config.certificate_ends),
             documents: crate::documents::Documents::default(),
             phase: watch::Sender::new(Phase::Serving),
             turns_to_end: AtomicU32::new(0),

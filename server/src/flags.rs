@@ -197,14 +197,19 @@ pub(crate) struct Serve {
     /// The port to listen on; 0 takes a free one.
     #[arg(long, default_value_t = 6443)]
     pub(crate) secure_port: u16,
-    /// The certificate to serve with, PEM, intermediates after it; by default one of our own.
+    /// The certificate to serve with, PEM, intermediates after it; by default one of our own. If its authority is in the
+    /// file too, admin.kubeconfig holds it. This file and those of the other credentials are read again on SIGHUP, and
+    /// but for tokens once a minute.
     #[arg(long, requires = "tls_private_key_file")]
     pub(crate) tls_cert_file: Option<PathBuf>,
     /// The key of --tls-cert-file, PEM.
     #[arg(long, requires = "tls_cert_file")]
     pub(crate) tls_private_key_file: Option<PathBuf>,
-    /// Where the certificates are that it makes for itself; by default pki in --data-dir. Replicas that share it serve
-    /// with the same certificate and trust the same clients.
+    /// Another name or address that the certificate which it makes for itself is for. May be repeated.
+    #[arg(long, value_name = "NAME|IP", value_parser = subject_name)]
+    pub(crate) tls_san: Vec<String>,
+    /// Where the certificates are that it makes for itself; by default pki in --data-dir. Replicas that share it trust the
+    /// same clients, and within a minute serve with the same certificate, which is for the names of all of them.
     #[arg(long)]
     pub(crate) cert_dir: Option<PathBuf>,
     /// More authorities whose client certificates are trusted, PEM.
@@ -311,6 +316,22 @@ fn feature_gates(text: &str) -> Result<FeatureGates, String> {
     Ok(gates)
 }
 
+/// A DNS name, perhaps with `*` for its first label, or an IP address, as certificates have them.
+fn subject_name(text: &str) -> Result<String, String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(address.to_string());
+    }
+    let name = text.to_ascii_lowercase();
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let fits = name.len() <= 253 && name.strip_prefix("*.").unwrap_or(&name).split('.').all(label);
+    if fits { Ok(name) } else { Err(format!("{text:?} is neither a DNS name nor an IP address")) }
+}
+
 /// `/registry` or `registry/`, as `/registry` (apiserver `storage/etcd3/store.go`, `New`; 1.37).
 fn etcd_prefix(text: &str) -> Result<String, String> {
     let path = text.trim_matches('/');
@@ -339,6 +360,21 @@ mod tests {
         assert_eq!(etcd_prefix("a/b/"), Ok("/a/b".to_owned()));
         for wrong in ["", "/", "/a//b", "../a", "/kindom", "kindom/a"] {
             assert!(etcd_prefix(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn subject_names_are_names_or_addresses() {
+        for (text, name) in [
+            ("Box-1.example.com", "box-1.example.com"),
+            ("*.a.b", "*.a.b"),
+            ("192.0.2.1", "192.0.2.1"),
+            ("::0:1", "::1"),
+        ] {
+            assert_eq!(subject_name(text).as_deref(), Ok(name));
+        }
+        for wrong in ["", "a b", "a..b", "-a", "*", "a.*", "https://a", "a:1", &"a".repeat(64)] {
+            assert!(subject_name(wrong).is_err(), "{wrong}");
         }
     }
 

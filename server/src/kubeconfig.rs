@@ -37,12 +37,26 @@ impl Access {
         context: Option<&str>,
         server: Option<&str>,
     ) -> Result<Self, BoxError> {
-        let configs = files(file)
-            .into_iter()
-            // As kubectl does with those of a list that are not there.
-            .filter(|path| file.is_some() || path.exists())
-            .map(|path| Config::read(&path))
-            .collect::<Result<Vec<_>, _>>()?;
+        Self::of_files(&files(file), file.is_some(), context, server)
+    }
+
+    /// `all_count`: a file that is not there is an error, and not skipped as kubectl does with those of a list.
+    fn of_files(
+        files: &[PathBuf],
+        all_count: bool,
+        context: Option<&str>,
+        server: Option<&str>,
+    ) -> Result<Self, BoxError> {
+        let there: Vec<_> = files.iter().filter(|path| all_count || path.exists()).collect();
+        if there.is_empty() && !files.is_empty() && server.is_none() {
+            let names: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
+            return Err(format!(
+                "no kubeconfig: {} does not exist; set KUBECONFIG, or give --kubeconfig or --server",
+                names.join(", ")
+            )
+            .into());
+        }
+        let configs = there.into_iter().map(|path| Config::read(path)).collect::<Result<Vec<_>, _>>()?;
         select(&configs, context, server)
     }
 }
@@ -215,6 +229,25 @@ users:
         assert_eq!(other.server, "https://e");
         let missing = Access::load(Some(&folder.path().join("none")), None, None).unwrap_err();
         assert!(missing.to_string().contains("none: "), "{missing}");
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, gone) = (folder.path().join("here"), folder.path().join("gone away"));
+        std::fs::write(&here, CONFIG).unwrap();
+        let load = |files: &[&PathBuf], server| {
+            let files: Vec<_> = files.iter().map(|&file| file.clone()).collect();
+            Access::of_files(&files, false, Some("there"), server)
+        };
+        assert_eq!(load(&[&gone, &here], None).unwrap().server, "https://d/k8s/c1");
+        let error = load(&[&gone], None).unwrap_err().to_string();
+        assert!(
+            error.starts_with("no kubeconfig: ") && error.contains("gone away does not exist"),
+            "{error}"
+        );
+        assert!(load(&[], None).unwrap_err().to_string().contains("no context"));
+        assert_eq!(Access::of_files(&[gone], false, None, Some("https://e")).unwrap().server, "https://e");
     }
 
     #[test]

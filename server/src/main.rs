@@ -3,6 +3,7 @@
 
 mod client;
 mod convert;
+mod credentials;
 mod etcd;
 mod flags;
 #[cfg(test)]

@@ -5,9 +5,10 @@
 //! `kubernetes-admin`, group `system:masters`, as kubeadm has it).
 //!
 //! - What is there and holds is used; the serving and the client certificate are made anew when their
-//!   end comes near, the names to serve have changed or the authority is another one.
-//! - A key is written before its certificate and the certificate is removed before its key is replaced,
-//!   so a start that was cut off leaves a key alone and the next one makes both anew.
+//!   end comes near, the names to serve have changed or the authority is another one. If they cannot be written, those that
+//!   are there go on as long as they are valid.
+//! - Both files are written in full before either takes its place, so a full disk takes nothing away. The certificate is
+//!   removed before its key is replaced, so a start that was cut off leaves a key alone and the next one makes both anew.
 //! - What is there and cannot be used is never overwritten: the start ends with an error that names the
 //!   file.
 //!
@@ -17,13 +18,16 @@
 mod sec1;
 
 use std::{
+    cell::RefCell,
     collections::BTreeSet,
+    fmt,
     fmt::Write as _,
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, ErrorKind, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -43,8 +47,10 @@ const ADMIN: &str = "admin";
 const AUTHORITY_LIFE: Duration = Duration::days(3650);
 /// Below the 825 days that some platforms take for a server's certificate.
 const LIFE: Duration = Duration::days(800);
-/// Half of a life: it is only looked at when the server starts.
+/// Half of a life, so that a server which is started once a year still renews at a start.
 const RENEWED_BEFORE_END: Duration = Duration::days(400);
+/// How many names a certificate that several servers share may be for.
+const SHARED_NAMES_MAX: usize = 100;
 /// For clients whose clocks are behind.
 const BACKDATED: Duration = Duration::hours(1);
 
@@ -73,20 +79,13 @@ pub(crate) struct Pki {
     authority: Pair,
     serving: Pair,
     admin: Pair,
+    overdue: Vec<String>,
 }
 
 impl Pki {
-    /// Loads the certificates from `dir`, making what is missing or due. `names` are the names and
-    /// addresses that the serving certificate is for; see [`serving_names`].
-    pub(crate) fn load_or_create(dir: &Path, names: &BTreeSet<String>) -> Result<Self, PkiError> {
-        Self::load_or_create_at(dir, names, OffsetDateTime::now_utc())
-    }
-
-    fn load_or_create_at(
-        dir: &Path,
-        names: &BTreeSet<String>,
-        now: OffsetDateTime,
-    ) -> Result<Self, PkiError> {
+    /// Loads the certificates from `dir`, making what is missing or due at `now`. `names` are the names and
+    /// addresses that the serving certificate is for; see [`serving_names`]. Waits for others who are at work in `dir`.
+    pub(crate) fn load_or_create(dir: &Path, names: &Names, now: OffsetDateTime) -> Result<Self, PkiError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| PkiError::Write { file: dir.to_owned(), error })?;
         // Held until this function ends.
@@ -96,17 +95,83 @@ impl Pki {
             Some(pair) if pair.ends_after(now) => pair,
             _ => Pair::make(dir, AUTHORITY, |key| authority_params(now).self_signed(key))?,
         };
-        let issuer = Issuer::from_ca_cert_der(&authority.certificate, &authority.key)?;
-        let or_make =
-            |name, names: &BTreeSet<String>, params: &dyn Fn() -> Result<CertificateParams, rcgen::Error>| {
-                match Pair::load(dir, name)? {
-                    Some(pair) if pair.holds(&authority, names, now) => Ok(pair),
-                    _ => Pair::make(dir, name, |key| params()?.signed_by(key, &issuer)),
+        Self::of(authority, dir, names, now)
+    }
+
+    /// The same while serving: none if somebody else is at work in `dir`, and the authority is never made anew. Everybody
+    /// who trusts it would be locked out, and a clock that is set wrong for a moment would be enough for that.
+    pub(crate) fn reload(dir: &Path, names: &Names, now: OffsetDateTime) -> Result<Option<Self>, PkiError> {
+        let read = |error| PkiError::Read { file: dir.to_owned(), error };
+        let folder = File::open(dir).map_err(read)?;
+        match folder.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(read(error)),
+        }
+        let file = files(dir, AUTHORITY).0;
+        match Pair::load(dir, AUTHORITY)? {
+            Some(pair) if pair.ends_after(now) => Self::of(pair, dir, names, now).map(Some),
+            Some(_) => Err(unusable(
+                &file,
+                "it has expired; a start makes another one, which clients have to be given",
+            )),
+            None => Err(unusable(
+                &file,
+                "it is missing; a start makes another one, which clients have to be given",
+            )),
+        }
+    }
+
+    /// The pairs that `authority` has signed, making what is missing or due.
+    fn of(authority: Pair, dir: &Path, names: &Names, now: OffsetDateTime) -> Result<Self, PkiError> {
+        let issuer = Issuer::from_ca_cert_der(&authority.certificate, &*authority.key)?;
+        let overdue = RefCell::new(Vec::new());
+        let or_make = |name, names: &Names| {
+            let there = Pair::load(dir, name)?;
+            if let Some(pair) = there.as_ref().filter(|pair| pair.holds(&authority, names, now)) {
+                return Ok(pair.clone());
+            }
+            let had = there.as_ref().and_then(Pair::x509).map(|x509| names_of(&x509)).unwrap_or_default();
+            let params =
+                if name == ADMIN { admin_params(now) } else { serving_params(&names.of_new(had), now)? };
+            match (Pair::make(dir, name, |key| params.signed_by(key, &issuer)), there) {
+                (Err(error @ PkiError::Write { .. }), Some(there)) if there.is_valid(&authority, now) => {
+                    overdue.borrow_mut().push(format!("{name}.crt is due to be made anew: {error}"));
+                    Ok(there)
                 }
-            };
-        let serving = or_make(SERVING, names, &|| serving_params(names, now))?;
-        let admin = or_make(ADMIN, &BTreeSet::new(), &|| Ok(admin_params(now)))?;
-        Ok(Self { authority, serving, admin })
+                (made, _) => made,
+            }
+        };
+        let serving = or_make(SERVING, names)?;
+        let admin = or_make(ADMIN, &Names::Exactly(BTreeSet::new()))?;
+        Ok(Self { authority, serving, admin, overdue: overdue.into_inner() })
+    }
+
+    /// Why certificates that are still valid could not be made anew.
+    pub(crate) fn overdue(&self) -> &[String] {
+        &self.overdue
+    }
+
+    /// `true` if a certificate of `self` is another than that of `other`.
+    pub(crate) fn differs(&self, other: &Self) -> bool {
+        let all =
+            |pki: &Self| [&pki.authority, &pki.serving, &pki.admin].map(|pair| pair.certificate.clone());
+        all(self) != all(other)
+    }
+
+    /// When the authority ends, in seconds since the Unix epoch.
+    pub(crate) fn authority_ends(&self) -> Option<i64> {
+        self.authority.x509().map(|x509| x509.validity().not_after.timestamp())
+    }
+
+    /// When the administrator's certificate ends, in seconds since the Unix epoch.
+    pub(crate) fn admin_ends(&self) -> Option<i64> {
+        self.admin.x509().map(|x509| x509.validity().not_after.timestamp())
+    }
+
+    /// Who vouches for the serving certificate made here.
+    pub(crate) fn trust(&self) -> Trust {
+        Trust { authorities_pem: Some(self.authority.certificate_pem.clone()), server_name: None }
     }
 
     /// The authority that client certificates are verified with.
@@ -122,30 +187,117 @@ impl Pki {
         )
     }
 
-    /// Writes the administrator's kubeconfig for the server at `url` (see [`server_url`]), unless it is
-    /// there already. Mode 0600: it holds a key.
-    pub(crate) fn write_kubeconfig(&self, file: &Path, url: &str) -> Result<(), PkiError> {
-        self.write_kubeconfig_trusting(file, url, &self.authority.certificate_pem)
+    /// The administrator's kubeconfig for the server at `url` (see [`server_url`]).
+    pub(crate) fn kubeconfig(&self, url: &str, trust: &Trust) -> String {
+        kubeconfig(url, trust, &self.admin.certificate_pem, &self.admin.key_pem)
     }
 
-    /// The same for a server whose certificate came from elsewhere: `authority_pem` vouches for it.
-    pub(crate) fn write_kubeconfig_trusting(
-        &self,
-        file: &Path,
-        url: &str,
-        authority_pem: &str,
-    ) -> Result<(), PkiError> {
-        let text = kubeconfig(url, authority_pem, &self.admin.certificate_pem, &self.admin.key_pem);
+    /// Writes a kubeconfig, unless it is there already. Mode 0600: it holds a key.
+    pub(crate) fn write_kubeconfig(file: &Path, text: &str) -> Result<(), PkiError> {
         if fs::read_to_string(file).is_ok_and(|there| there == text) {
             return Ok(());
         }
-        write(file, &text, KEY_MODE)
+        write(file, text, KEY_MODE)
     }
 }
 
+/// The names and addresses that a serving certificate is for.
+pub(crate) enum Names {
+    /// These and no others.
+    Exactly(BTreeSet<String>),
+    /// These, beside those of others who share the folder and serve with the same certificate.
+    AtLeast(BTreeSet<String>),
+}
+
+impl Names {
+    fn fit(&self, there: &BTreeSet<String>) -> bool {
+        match self {
+            Self::Exactly(names) => names == there,
+            Self::AtLeast(names) => names.is_subset(there),
+        }
+    }
+
+    /// The names of a new certificate in place of one that is for `had`. Machines that come and go under ever new names
+    /// do not make it grow for ever: beyond a bound, names are forgotten, and whoever misses his makes it anew.
+    fn of_new(&self, had: BTreeSet<String>) -> BTreeSet<String> {
+        match self {
+            Self::AtLeast(names) if had.len() + names.len() <= SHARED_NAMES_MAX => {
+                had.union(names).cloned().collect()
+            }
+            Self::Exactly(names) | Self::AtLeast(names) => names.clone(),
+        }
+    }
+}
+
+/// How clients can know the server for what it is.
+pub(crate) struct Trust {
+    /// The certificates that vouch for it; none leaves that to those that the client's system trusts.
+    authorities_pem: Option<String>,
+    /// The name that its certificate is for, if the URL's is none of them.
+    server_name: Option<String>,
+}
+
+impl Trust {
+    /// For a server at `url` with a certificate from elsewhere: what vouches for it are those of its file that are signed
+    /// by themselves. An intermediate does not count: whoever trusts it has to be told when the next one comes.
+    pub(crate) fn of_chain(chain: &[CertificateDer<'_>], url: &str) -> Self {
+        let parsed =
+            chain.iter().filter_map(|der| X509Certificate::from_der(der).ok().map(|(_, x509)| (der, x509)));
+        let mut authorities_pem = String::new();
+        for (der, x509) in parsed {
+            if x509.issuer() == x509.subject() && x509.verify_signature(None).is_ok() {
+                authorities_pem.push_str(&pem(der));
+            }
+        }
+        let authorities_pem = Some(authorities_pem).filter(|pem| !pem.is_empty());
+        let names = chain.first().and_then(|own| X509Certificate::from_der(own).ok());
+        let names = names.map(|(_, own)| names_of(&own)).unwrap_or_default();
+        let host: Option<SocketAddr> = url.strip_prefix("https://").and_then(|address| address.parse().ok());
+        let host = host.map(|address| address.ip().to_string());
+        let server_name = match host {
+            Some(host) if names.contains(&host) => None,
+            _ => names
+                .iter()
+                .find(|name| name.parse::<IpAddr>().is_err())
+                // Any name under it will do.
+                .map(|name| {
+                    name.strip_prefix("*.").map_or_else(|| name.clone(), |rest| format!("kindom.{rest}"))
+                }),
+        };
+        Self { authorities_pem, server_name }
+    }
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.authorities_pem {
+            Some(_) => write!(f, "the server is verified with the authority in its certificate's file")?,
+            None => write!(
+                f,
+                "the server is verified with the authorities of the client's system, as its certificate's file has none"
+            )?,
+        }
+        self.server_name.as_ref().map_or(Ok(()), |name| write!(f, ", as {name}"))
+    }
+}
+
+fn pem(certificate: &CertificateDer<'_>) -> String {
+    let encoded = BASE64.encode(certificate);
+    let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    let mut rest = encoded.as_str();
+    while !rest.is_empty() {
+        let (line, tail) = rest.split_at(rest.len().min(64));
+        text.push_str(line);
+        text.push('\n');
+        rest = tail;
+    }
+    text.push_str("-----END CERTIFICATE-----\n");
+    text
+}
+
 /// The names and addresses by which clients may call a server bound to `bind` on the machine `host`:
-/// those of the local machine, of the service that a cluster would reach it by, and these two.
-pub(crate) fn serving_names(bind: IpAddr, host: Option<&str>) -> BTreeSet<String> {
+/// those of the local machine, of the service that a cluster would reach it by, these two, and `more`.
+pub(crate) fn serving_names(bind: IpAddr, host: Option<&str>, more: &[String]) -> BTreeSet<String> {
     let mut names: BTreeSet<String> =
         ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
             .map(str::to_owned)
@@ -158,6 +310,7 @@ pub(crate) fn serving_names(bind: IpAddr, host: Option<&str>) -> BTreeSet<String
             && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
     };
     names.extend(host.filter(is_name).map(str::to_ascii_lowercase));
+    names.extend(more.iter().cloned());
     names
 }
 
@@ -200,10 +353,11 @@ pub(crate) fn read_private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Pk
 }
 
 /// A certificate and its key.
+#[derive(Clone)]
 struct Pair {
     certificate: CertificateDer<'static>,
     certificate_pem: String,
-    key: KeyPair,
+    key: Arc<KeyPair>,
     key_pem: String,
 }
 
@@ -231,7 +385,7 @@ impl Pair {
         }
         // A folder of before may hold it as PKCS #8, which not every client reads.
         let key_pem = sec1::to_pem(&key);
-        Ok(Some(Self { certificate, certificate_pem, key, key_pem }))
+        Ok(Some(Self { certificate, certificate_pem, key: Arc::new(key), key_pem }))
     }
 
     fn make(
@@ -243,16 +397,18 @@ impl Pair {
         let certificate = sign(&key)?;
         let (certificate_pem, key_pem) = (certificate.pem(), sec1::to_pem(&key));
         let (certificate_file, key_file) = files(dir, name);
+        let new_key = Unfinished::write(&key_file, &key_pem, KEY_MODE)?;
+        let new_certificate = Unfinished::write(&certificate_file, &certificate_pem, CERTIFICATE_MODE)?;
         match fs::remove_file(&certificate_file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(PkiError::Write { file: certificate_file, error });
             }
             _ => {}
         }
-        write(&key_file, &key_pem, KEY_MODE)?;
-        write(&certificate_file, &certificate_pem, CERTIFICATE_MODE)?;
+        new_key.take_place()?;
+        new_certificate.take_place()?;
         tracing::info!(file = %certificate_file.display(), "made a certificate");
-        Ok(Self { certificate: certificate.into(), certificate_pem, key, key_pem })
+        Ok(Self { certificate: certificate.into(), certificate_pem, key: Arc::new(key), key_pem })
     }
 
     fn ends_after(&self, time: OffsetDateTime) -> bool {
@@ -261,12 +417,18 @@ impl Pair {
 
     /// Whether it can go on serving: signed by `authority`, for exactly these names, and with enough of
     /// its life left.
-    fn holds(&self, authority: &Self, names: &BTreeSet<String>, now: OffsetDateTime) -> bool {
+    fn holds(&self, authority: &Self, names: &Names, now: OffsetDateTime) -> bool {
+        let fits = self.x509().is_some_and(|own| names.fit(&names_of(&own)));
+        fits && self.is_valid(authority, now) && self.ends_after(now.saturating_add(RENEWED_BEFORE_END))
+    }
+
+    /// `true` if clients that trust `authority` take it at `now`.
+    fn is_valid(&self, authority: &Self, now: OffsetDateTime) -> bool {
         let (Some(own), Some(authority)) = (self.x509(), authority.x509()) else { return false };
         let begun = own.validity().not_before.timestamp() <= now.unix_timestamp();
         let signed =
             own.issuer() == authority.subject() && own.verify_signature(Some(authority.public_key())).is_ok();
-        begun && self.ends_after(now + RENEWED_BEFORE_END) && signed && names_of(&own) == *names
+        begun && self.ends_after(now) && signed
     }
 
     /// It was parsed when it was loaded, or made here.
@@ -329,17 +491,23 @@ fn params(common_name: &str, now: OffsetDateTime, life: Duration) -> Certificate
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
-    params.not_before = now - BACKDATED;
-    params.not_after = now + life;
+    params.not_before = now.saturating_sub(BACKDATED);
+    params.not_after = now.saturating_add(life);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.use_authority_key_identifier_extension = true;
     params
 }
 
-fn kubeconfig(url: &str, authority_pem: &str, certificate_pem: &str, key_pem: &str) -> String {
-    let [authority, certificate, key] =
-        [authority_pem, certificate_pem, key_pem].map(|pem| BASE64.encode(pem));
+fn kubeconfig(url: &str, trust: &Trust, certificate_pem: &str, key_pem: &str) -> String {
+    let [certificate, key] = [certificate_pem, key_pem].map(|pem| BASE64.encode(pem));
     let mut text = String::new();
+    let mut cluster = String::new();
+    if let Some(pem) = &trust.authorities_pem {
+        let _ = write!(cluster, "\n    certificate-authority-data: {}", BASE64.encode(pem));
+    }
+    if let Some(name) = &trust.server_name {
+        let _ = write!(cluster, "\n    tls-server-name: {name}");
+    }
     let _ = write!(
         text,
         "\
@@ -348,8 +516,7 @@ kind: Config
 clusters:
 - name: kindom
   cluster:
-    server: {url}
-    certificate-authority-data: {authority}
+    server: {url}{cluster}
 users:
 - name: kubernetes-admin
   user:
@@ -369,31 +536,59 @@ preferences: {{}}
 
 /// Writes a file so that it is there in full or not at all, also after a power cut.
 fn write(file: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
-    let wrong = |error| PkiError::Write { file: file.to_owned(), error };
-    let mut unfinished = file.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    // One left by an earlier start could have another mode.
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(wrong(error)),
-        _ => {}
-    }
-    let create = || {
-        let mut out = OpenOptions::new().write(true).create_new(true).mode(mode).open(&unfinished)?;
-        out.write_all(text.as_bytes())?;
-        out.sync_all()?;
-        fs::rename(&unfinished, file)?;
-        match file.parent() {
-            Some(dir) if dir != Path::new("") => File::open(dir)?.sync_all(),
-            _ => File::open(".")?.sync_all(),
+    Unfinished::write(file, text, mode)?.take_place()
+}
+
+/// A file that is written in full beside the one that it will replace; removed if it does not come to that.
+struct Unfinished {
+    unfinished: PathBuf,
+    file: PathBuf,
+}
+
+impl Unfinished {
+    fn write(file: &Path, text: &str, mode: u32) -> Result<Self, PkiError> {
+        let wrong = |error| PkiError::Write { file: file.to_owned(), error };
+        let mut unfinished = file.as_os_str().to_owned();
+        unfinished.push(".unfinished");
+        let unfinished = PathBuf::from(unfinished);
+        // One left by an earlier start could have another mode.
+        match fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(wrong(error)),
+            _ => {}
         }
-    };
-    create().map_err(wrong)
+        let this = Self { unfinished, file: file.to_owned() };
+        let create = || {
+            let mut out =
+                OpenOptions::new().write(true).create_new(true).mode(mode).open(&this.unfinished)?;
+            out.write_all(text.as_bytes())?;
+            out.sync_all()
+        };
+        create().map_err(wrong)?;
+        Ok(this)
+    }
+
+    fn take_place(self) -> Result<(), PkiError> {
+        let take = || {
+            fs::rename(&self.unfinished, &self.file)?;
+            match self.file.parent() {
+                Some(dir) if dir != Path::new("") => File::open(dir)?.sync_all(),
+                _ => File::open(".")?.sync_all(),
+            }
+        };
+        take().map_err(|error| PkiError::Write { file: self.file.clone(), error })
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Gone already if it has taken its place.
+        let _ = fs::remove_file(&self.unfinished);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::PermissionsExt as _, sync::Arc};
+    use std::os::unix::fs::PermissionsExt as _;
 
     use rustls::{
         RootCertStore,
@@ -409,16 +604,23 @@ mod tests {
     const FILES: [&str; 6] = ["admin.crt", "admin.key", "apiserver.crt", "apiserver.key", "ca.crt", "ca.key"];
 
     fn names() -> BTreeSet<String> {
-        serving_names(IpAddr::from([192, 0, 2, 7]), Some("Box-1"))
+        serving_names(IpAddr::from([192, 0, 2, 7]), Some("Box-1"), &[])
     }
 
     fn load(dir: &TempDir) -> Result<Pki, PkiError> {
-        Pki::load_or_create(&dir.path().join("pki"), &names())
+        load_for(dir, Names::Exactly(names()), 0)
     }
 
     fn load_in(dir: &TempDir, days: i64) -> Pki {
-        let now = OffsetDateTime::now_utc() + Duration::days(days);
-        Pki::load_or_create_at(&dir.path().join("pki"), &names(), now).unwrap()
+        load_for(dir, Names::Exactly(names()), days).unwrap()
+    }
+
+    fn load_for(dir: &TempDir, names: Names, days: i64) -> Result<Pki, PkiError> {
+        Pki::load_or_create(&dir.path().join("pki"), &names, in_days(days))
+    }
+
+    fn in_days(days: i64) -> OffsetDateTime {
+        OffsetDateTime::now_utc() + Duration::days(days)
     }
 
     fn contents(dir: &TempDir) -> Vec<String> {
@@ -514,7 +716,7 @@ mod tests {
         assert_eq!(changed(&older, &dir), [""; 0]);
         assert_eq!(read.admin.certificate, made.admin.certificate);
         let config = dir.path().join("config");
-        read.write_kubeconfig(&config, "https://127.0.0.1:6443").unwrap();
+        Pki::write_kubeconfig(&config, &read.kubeconfig("https://127.0.0.1:6443", &read.trust())).unwrap();
         let key = BASE64.encode(&made.admin.key_pem);
         assert!(fs::read_to_string(&config).unwrap().contains(&key), "the kubeconfig's key is SEC 1");
     }
@@ -539,10 +741,105 @@ mod tests {
         let dir = TempDir::new().unwrap();
         load(&dir).unwrap();
         let first = contents(&dir);
-        let other = serving_names(IpAddr::from([192, 0, 2, 8]), None);
-        let pki = Pki::load_or_create(&dir.path().join("pki"), &other).unwrap();
+        let other = serving_names(IpAddr::from([192, 0, 2, 8]), None, &[]);
+        let pki = load_for(&dir, Names::Exactly(other), 0).unwrap();
         assert_eq!(changed(&first, &dir), ["apiserver.crt", "apiserver.key"]);
         assert!(serves(&pki, "192.0.2.8") && !serves(&pki, "192.0.2.7"));
+    }
+
+    fn at_least(names: &[&str]) -> Names {
+        Names::AtLeast(names.iter().map(|&name| name.to_owned()).collect())
+    }
+
+    #[test]
+    fn servers_that_share_a_folder_come_to_serve_one_certificate() {
+        let dir = TempDir::new().unwrap();
+        let (one, other) = (at_least(&["a", "all"]), at_least(&["b", "all"]));
+        load_for(&dir, one, 0).unwrap();
+        let both = load_for(&dir, other, 0).unwrap();
+        assert!(serves(&both, "a") && serves(&both, "b") && serves(&both, "all"));
+        let settled = contents(&dir);
+        for names in [at_least(&["a", "all"]), at_least(&["b", "all"])] {
+            let again = Pki::reload(&dir.path().join("pki"), &names, in_days(0)).unwrap().unwrap();
+            assert!(!again.differs(&both));
+        }
+        assert_eq!(changed(&settled, &dir), [""; 0]);
+    }
+
+    #[test]
+    fn machines_that_come_and_go_do_not_make_a_shared_certificate_grow_for_ever() {
+        let mut had = BTreeSet::new();
+        for machine in 0..1000 {
+            let name = format!("machine-{machine}");
+            had = at_least(&[&name]).of_new(had);
+            assert!(had.contains(&name) && had.len() <= SHARED_NAMES_MAX, "{machine}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_takes_nothing_goes_on_as_long_as_its_certificates_are_valid() {
+        let dir = TempDir::new().unwrap();
+        let first = load(&dir).unwrap();
+        let before = contents(&dir);
+        let in_the_way = |name: &str| dir.path().join("pki").join(format!("{name}.unfinished/in the way"));
+        // Both orders of what may fail: the key, and the certificate once its key is written.
+        for file in ["apiserver.key", "admin.crt"] {
+            fs::create_dir_all(in_the_way(file)).unwrap();
+        }
+        let there = load_in(&dir, 401);
+        assert!(!there.differs(&first));
+        assert_eq!(there.overdue().len(), 2, "{:?}", there.overdue());
+        assert_eq!(changed(&before, &dir), [""; 0], "nothing was taken away");
+        let reloaded = Pki::reload(&dir.path().join("pki"), &Names::Exactly(names()), in_days(401)).unwrap();
+        assert!(!reloaded.unwrap().differs(&first));
+        assert!(load_for(&dir, Names::Exactly(names()), 801).is_err(), "an expired one is not served");
+    }
+
+    #[test]
+    fn the_authority_is_never_made_anew_while_it_serves() {
+        let dir = TempDir::new().unwrap();
+        load(&dir).unwrap();
+        let before = contents(&dir);
+        let reload = |days| Pki::reload(&dir.path().join("pki"), &Names::Exactly(names()), in_days(days));
+        let error = reload(3651).err().unwrap().to_string();
+        assert!(error.contains("ca.crt cannot be used: it has expired"), "{error}");
+        fs::rename(dir.path().join("pki/ca.crt"), dir.path().join("pki/away")).unwrap();
+        assert!(reload(0).err().unwrap().to_string().contains("ca.crt cannot be used: it is missing"));
+        fs::rename(dir.path().join("pki/away"), dir.path().join("pki/ca.crt")).unwrap();
+        assert_eq!(changed(&before, &dir), [""; 0]);
+        // Who is at work in the folder is not waited for.
+        let folder = File::open(dir.path().join("pki")).unwrap();
+        folder.lock().unwrap();
+        assert!(reload(401).unwrap().is_none());
+        folder.unlock().unwrap();
+        assert!(reload(401).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_vouches_for_a_certificate_from_elsewhere_is_found_in_its_file() {
+        let key = KeyPair::generate().unwrap();
+        let root = authority_params(in_days(0)).self_signed(&key).unwrap();
+        let issuer = Issuer::from_ca_cert_der(root.der(), &key).unwrap();
+        let leaf = |names: &[&str]| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            serving_params(&names, in_days(0))
+                .unwrap()
+                .signed_by(&KeyPair::generate().unwrap(), &issuer)
+                .unwrap()
+        };
+        let url = "https://127.0.0.1:6443";
+        let trust = |chain: &[&rcgen::Certificate]| {
+            let chain: Vec<_> = chain.iter().map(|certificate| certificate.der().clone()).collect();
+            let Trust { authorities_pem, server_name } = Trust::of_chain(&chain, url);
+            (authorities_pem.map(|pem| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()), server_name)
+        };
+        let (local, named) = (leaf(&["127.0.0.1", "a.example.com"]), leaf(&["*.example.com"]));
+        assert_eq!(trust(&[&local, &root]), (Some(root.der().clone()), None));
+        assert_eq!(trust(&[&local]), (None, None), "the system's authorities");
+        assert_eq!(trust(&[&named, &root]).1.as_deref(), Some("kindom.example.com"));
+        let own = serving_params(&["b.example.com".to_owned()].into(), in_days(0)).unwrap();
+        let own = own.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        assert_eq!(trust(&[&own]), (Some(own.der().clone()), Some("b.example.com".to_owned())));
     }
 
     #[test]
@@ -632,7 +929,8 @@ mod tests {
         let pki = load(&dir).unwrap();
         let file = dir.path().join("admin.kubeconfig");
         for port in [6443, 6444] {
-            pki.write_kubeconfig(&file, &server_url(SocketAddr::from(([0, 0, 0, 0], port)))).unwrap();
+            let url = server_url(SocketAddr::from(([0, 0, 0, 0], port)));
+            Pki::write_kubeconfig(&file, &pki.kubeconfig(&url, &pki.trust())).unwrap();
             let text = fs::read_to_string(&file).unwrap();
             assert!(text.contains(&format!("    server: https://127.0.0.1:{port}\n")), "{text}");
             let data = |key: &str| {
@@ -653,9 +951,9 @@ mod tests {
         assert_eq!(url("127.0.0.1:1"), "https://127.0.0.1:1");
         assert_eq!(url("[::]:6443"), "https://[::1]:6443");
         assert_eq!(url("192.0.2.1:6443"), "https://192.0.2.1:6443");
-        let any = serving_names(IpAddr::from([0, 0, 0, 0]), Some("not a name"));
+        let any = serving_names(IpAddr::from([0, 0, 0, 0]), Some("not a name"), &[]);
         assert_eq!(any.len(), 6, "{any:?}");
-        assert_eq!(serving_names(Ipv6Addr::LOCALHOST.into(), Some("")), any);
+        assert_eq!(serving_names(Ipv6Addr::LOCALHOST.into(), Some(""), &[]), any);
     }
 
     #[test]

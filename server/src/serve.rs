@@ -5,8 +5,8 @@ use std::future::pending;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -16,7 +16,6 @@ use kindom_conflict_actor::ConflictHandle;
 use kindom_finalizer_actor::{
     FinalizerHandle, STANDARD_NAMESPACES, StorageVersionHandle, namespaces, standard_namespace,
 };
-use kindom_http::authn::{Authenticator, Tokens, server_config};
 use kindom_http::{Config, Snapshots, serve};
 use kindom_registry_actor::{
     LeaderHandle, RegistryHandle, custom_resource_definitions_without, third_party_resources,
@@ -30,8 +29,9 @@ use kindom_storage::{
 };
 
 use crate::BoxError;
+use crate::credentials::{self, Keeper};
 use crate::flags::{AuthorizationMode, Serve};
-use crate::pki::{Pki, host_name, read_certificates, read_private_key, server_url, serving_names};
+use crate::pki::server_url;
 use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
 use crate::{etcd, history};
@@ -68,11 +68,9 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
         store.compact_every = Some(options.etcd_compaction_interval).filter(|every| !every.is_zero());
         Store::Etcd(Box::new(store))
     };
-    let pki = Pki::load_or_create(
-        &options.cert_dir.clone().unwrap_or_else(|| options.data_dir.join("pki")),
-        &serving_names(options.bind_address, host_name().as_deref()),
-    )?;
-    run_system(serving(options, store, &pki, signals))?
+    let clock = Clock::system();
+    let keeper = Keeper::load(options, &clock)?;
+    run_system(serving(options, store, clock, keeper, signals))?
 }
 
 /// Opens the store of the folder; first of all, as it locks it.
@@ -128,7 +126,13 @@ impl Store {
     }
 }
 
-async fn serving(options: &Serve, store: Store, pki: &Pki, mut signals: Signals) -> Result<(), BoxError> {
+async fn serving(
+    options: &Serve,
+    store: Store,
+    clock: Clock,
+    mut keeper: Keeper,
+    mut signals: Signals,
+) -> Result<(), BoxError> {
     let embedded = matches!(store, Store::Embedded(_));
     let Opened { storage, writes: store_writes, replaced } = store.open().await?;
     refuse_unfinished(&*storage).await?;
@@ -138,7 +142,7 @@ async fn serving(options: &Serve, store: Store, pki: &Pki, mut signals: Signals)
         storage: Arc::clone(&storage),
         supervisor: supervisor.clone(),
         arbiters: Arbiters::new(cores())?,
-        clock: Clock::system(),
+        clock,
         entropy,
     });
 
@@ -166,13 +170,18 @@ async fn serving(options: &Serve, store: Store, pki: &Pki, mut signals: Signals)
     });
     let snapshots = Snapshots { prefixes: prefixes(), holds };
 
-    let running = listen(options, pki, registry, namespaces, store_writes, snapshots, &supervisor)?;
+    let running = listen(options, &keeper, registry, namespaces, store_writes, snapshots, &supervisor)?;
     let url = server_url(running.address);
-    let kubeconfig = kubeconfig(options, pki, &url)?;
+    let kubeconfig = options.data_dir.join("admin.kubeconfig");
+    keeper.write_kubeconfig(kubeconfig.clone(), url.clone())?;
+    let kubeconfig = kubeconfig.canonicalize()?;
+    let hangups = signals.hangups();
+    let kept = credentials::keep(keeper, running.credentials(), deps.clock.clone(), hangups);
+    let kept = tokio::spawn(kept);
     signals.serving();
     let mut out = std::io::stdout();
     // Whoever started it may have closed the pipe; it serves all the same.
-    let _ = writeln!(out, "kindom serves {url}; export KUBECONFIG={}", kubeconfig.display())
+    let _ = writeln!(out, "kindom serves {url}; export KUBECONFIG={}", shell_quoted(&kubeconfig))
         .and_then(|()| out.flush());
 
     let handle = running.handle();
@@ -195,6 +204,7 @@ async fn serving(options: &Serve, store: Store, pki: &Pki, mut signals: Signals)
         why
     };
     let (served, replaced) = tokio::join!(running.run(), stop);
+    kept.abort();
     // From the top down: who asks goes before who answers.
     if let Some(history) = history {
         history.abort();
@@ -223,45 +233,35 @@ fn cores() -> usize {
 
 fn listen(
     options: &Serve,
-    pki: &Pki,
+    keeper: &Keeper,
     registry: RegistryHandle,
     namespaces: ResourceHandle,
     store_writes: Option<WriteCounter>,
     snapshots: Snapshots,
     supervisor: &Supervisor,
 ) -> Result<kindom_http::Running, BoxError> {
-    let mut authorities = vec![pki.authority()];
-    if let Some(file) = &options.client_ca_file {
-        authorities.extend(read_certificates(file)?);
-    }
-    let tokens = options.token_auth_file.as_deref().map(Tokens::read).transpose()?.unwrap_or_default();
-    let (chain, key) = match (&options.tls_cert_file, &options.tls_private_key_file) {
-        (Some(chain), Some(key)) => (read_certificates(chain)?, read_private_key(key)?),
-        _ => pki.serving(),
-    };
-    let tls = Arc::unwrap_or_clone(server_config(chain, key, &authorities)?);
+    let tls = Arc::unwrap_or_clone(keeper.tls()?);
+    let ends = keeper.ends();
     let config = Config {
         registry,
         namespaces,
-        authenticator: Authenticator::new(&authorities, tokens)?,
+        authenticator: keeper.authenticator()?,
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
         fallback: None,
         snapshots: Some(snapshots),
         store_writes,
+        certificate_ends: Some(Box::new(move || ends.lock().unwrap_or_else(PoisonError::into_inner).clone())),
     };
     let address = SocketAddr::new(options.bind_address, options.secure_port);
     Ok(serve(address, tls, cores(), config)?)
 }
 
-/// Writes the administrator's kubeconfig, and gives back its absolute path.
-fn kubeconfig(options: &Serve, pki: &Pki, url: &str) -> Result<PathBuf, BoxError> {
-    let file = options.data_dir.join("admin.kubeconfig");
-    match &options.tls_cert_file {
-        Some(chain) => pki.write_kubeconfig_trusting(&file, url, &std::fs::read_to_string(chain)?)?,
-        None => pki.write_kubeconfig(&file, url)?,
-    }
-    Ok(file.canonicalize()?)
+/// A path as a shell reads it: quoted only where that is needed.
+fn shell_quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if path.chars().all(plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 /// The namespaces that exist from the start; on an existing folder they are there already.
@@ -293,4 +293,17 @@ async fn make_standard_namespaces(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_printed_as_a_shell_reads_them() {
+        let quoted = |path: &str| shell_quoted(Path::new(path));
+        assert_eq!(quoted("/srv/kindom-1/admin.kubeconfig"), "/srv/kindom-1/admin.kubeconfig");
+        assert_eq!(quoted("/my data/a$b"), "'/my data/a$b'");
+        assert_eq!(quoted("/it's"), r"'/it'\''s'");
+    }
 }

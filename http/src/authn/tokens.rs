@@ -10,8 +10,8 @@ const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Users by bearer token.
 ///
 /// Found by a keyed hash, so that the time a look-up takes says nothing about the tokens.
-#[derive(Default)]
-pub struct Tokens(HashMap<String, Arc<User>>);
+#[derive(Default, Clone, PartialEq, Eq)]
+pub struct Tokens(Arc<HashMap<String, Arc<User>>>);
 
 /// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +83,7 @@ impl Tokens {
                 tracing::warn!(file, line, "a token appears twice, the last record counts");
             }
         }
-        Ok(Self(users))
+        Ok(Self(Arc::new(users)))
     }
 
     /// The user that `token` belongs to.

@@ -103,6 +103,18 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// Begins with these.
+    #[must_use]
+    pub fn new(tls: ServerConfig, authenticator: Arc<CurrentAuthenticator>) -> Self {
+        Self { tls: Arc::new(ArcSwap::from_pointee(tls)), authenticator }
+    }
+
+    /// The configuration that new connections begin with.
+    #[must_use]
+    pub fn tls(&self) -> Arc<ServerConfig> {
+        self.tls.load_full()
+    }
+
     /// Serves new connections with `tls`; open ones stay as they are.
     pub fn replace_tls(&self, tls: Arc<ServerConfig>) {
         self.tls.store(tls);
@@ -165,8 +177,8 @@ pub fn serve(
     let listener = TcpListener::bind(address).map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
     let state = web::Data::new(State::new(config));
-    let tls = Arc::new(ArcSwap::from_pointee(tls));
-    let credentials = Credentials { tls: Arc::clone(&tls), authenticator: Arc::clone(&state.authenticator) };
+    let credentials = Credentials::new(tls, Arc::clone(&state.authenticator));
+    let tls = Arc::clone(&credentials.tls);
     let phase = state.phase.clone();
     let connections = Arc::new(Connections::default());
     let shared = Shared { state, tls, connections: Arc::clone(&connections) };

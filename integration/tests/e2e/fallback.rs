@@ -73,6 +73,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<ConflictHandle>, 
         fallback,
         snapshots: None,
         store_writes: None,
+        certificate_ends: None,
     };
     let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let running = serve(address, Arc::unwrap_or_clone(tls), 1, config).unwrap();
@@ -89,7 +90,7 @@ fn serving<F: Future<Output = ()>>(fallback: Option<Arc<dyn Fallback>>, test: im
         let stop = running.handle();
         let testing = async {
             test(client).await;
-            stop.stop(Duration::ZERO, Duration::ZERO).await;
+            stop.stop(std::time::Duration::ZERO, std::time::Duration::ZERO).await;
         };
         let (served, ()) = tokio::join!(running.run(), testing);
         served.unwrap();

@@ -18,6 +18,7 @@ mod chaos;
 mod cluster;
 mod conversion;
 mod corpus;
+mod credentials;
 mod damage;
 mod deletion;
 mod demo;

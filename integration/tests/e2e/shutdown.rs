@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{crd, object, register};
+use crate::support::{crd, eventually, object, register};
 
 const GROUP: &str = "ends.example.com";
 const ENDS: &str = "/apis/ends.example.com/v1/namespaces/default/ends";
@@ -19,19 +19,6 @@ async fn start(args: &[&str]) -> (Server, Client) {
     let client = server.client().unwrap();
     register(&client, &crd(GROUP, "ends", "End", "Namespaced")).await;
     (server, client)
-}
-
-/// Asks again and again until it is so.
-async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let asking = async {
-        loop {
-            if let Some(found) = ask().await {
-                return found;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(STUCK, asking).await.unwrap_or_else(|_| panic!("it never was so: {what}"))
 }
 
 /// A client of HTTP/2 that shows the frames it gets: type, flags, stream and payload.

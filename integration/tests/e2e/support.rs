@@ -1,11 +1,14 @@
 //! What several modules need.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kindom_integration::{Answer, Client, HarnessError, Output, Server, tools};
 use kindom_storage::{Area, Embedded, EmbeddedOptions, Etcd, EtcdOptions, KeyValue, RangeRequest, Storage};
 use serde_json::{Value, json};
 
+/// What does not happen within this time never will.
+const NEVER: Duration = Duration::from_secs(60);
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A registration of `<plural>.<group>` at version v1, with a small schema:
@@ -83,6 +86,19 @@ pub(crate) async fn until(
             return event["object"].clone();
         }
     }
+}
+
+/// Asks again and again until it is so.
+pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let asking = async {
+        loop {
+            if let Some(found) = ask().await {
+                return found;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(NEVER, asking).await.unwrap_or_else(|_| panic!("it never was so: {what}"))
 }
 
 /// Waits until the named object is gone.

@@ -1,0 +1,561 @@
+//! What the server proves itself with and whom it believes: read at the start, kept up to date while it serves.
+//!
+//! **Flow.** [`Keeper::load`] reads everything and refuses what cannot be used. [`keep`] looks again each minute (as
+//! upstream's `dynamic_serving_content.go` and `dynamic_cafile_content.go` do) and at once on SIGHUP: own certificates
+//! that come near their end are made anew, files that have changed are taken over. Open connections stay.
+//!
+//! **Guarantees.** What cannot be read, does not parse or does not fit together changes nothing: the log says so, and what
+//! was in force stays. Tokens are read again on SIGHUP alone: half a token file is a token file.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kindom_actor_kit::Clock;
+use kindom_http::Credentials;
+use kindom_http::authn::{Authenticator, TlsError, Tokens, server_config};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{Error, InconsistentKeys, ServerConfig};
+use time::OffsetDateTime;
+use tokio::sync::{oneshot, watch};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::BoxError;
+use crate::flags::Serve;
+use crate::pki::{Names, Pki, Trust, host_name, read_certificates, read_private_key, serving_names};
+
+/// How often files are looked at (apiserver `pkg/server/dynamiccertificates`: once a minute).
+const EVERY: Duration = Duration::from_secs(60);
+/// SIGHUPs that come faster than this are one.
+const HANGUPS_AT_MOST_EVERY: Duration = Duration::from_millis(100);
+/// A certificate of somebody else that ends so soon is warned of.
+const ENDS_SOON: time::Duration = time::Duration::days(30);
+/// How often the same warning is repeated.
+const WARN_EVERY: time::Duration = time::Duration::days(1);
+
+/// The ends of the certificates in use, for metrics: names and seconds since the Unix epoch.
+pub(crate) type Ends = Arc<Mutex<Vec<(&'static str, i64)>>>;
+
+/// Where credentials come from.
+struct Sources {
+    pki: PathBuf,
+    names: Names,
+    /// `--tls-cert-file` and `--tls-private-key-file`.
+    given: Option<(PathBuf, PathBuf)>,
+    client_ca: Option<PathBuf>,
+    tokens: Option<PathBuf>,
+}
+
+/// The certificate to serve with, and its key.
+struct Serving {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+/// The credentials in force.
+pub(crate) struct Keeper {
+    sources: Sources,
+    pki: Pki,
+    serving: Serving,
+    authorities: Vec<CertificateDer<'static>>,
+    tokens: Tokens,
+    kubeconfig: Option<Kubeconfig>,
+    ends: Ends,
+    /// What was last complained of, so that it is said once and not each minute.
+    complaints: BTreeSet<String>,
+    warned: Option<OffsetDateTime>,
+}
+
+/// The administrator's kubeconfig.
+struct Kubeconfig {
+    file: PathBuf,
+    url: String,
+    /// What was last written.
+    written: String,
+}
+
+impl Keeper {
+    /// Reads and makes what the flags name.
+    ///
+    /// # Errors
+    /// Names the file that cannot be used.
+    pub(crate) fn load(options: &Serve, clock: &Clock) -> Result<Self, BoxError> {
+        let names = serving_names(options.bind_address, host_name().as_deref(), &options.tls_san);
+        let (pki, names) = match &options.cert_dir {
+            Some(folder) => (folder.clone(), Names::AtLeast(names)),
+            None => (options.data_dir.join("pki"), Names::Exactly(names)),
+        };
+        let given = options.tls_cert_file.clone().zip(options.tls_private_key_file.clone());
+        let client_ca = options.client_ca_file.clone();
+        let sources = Sources { pki, names, given, client_ca, tokens: options.token_auth_file.clone() };
+        let now = now(clock);
+        let pki = Pki::load_or_create(&sources.pki, &sources.names, now)?;
+        for why in pki.overdue() {
+            tracing::error!("{why}; what is there goes on");
+        }
+        let serving = sources.serving(&pki)?;
+        let authorities = sources.authorities(&pki)?;
+        // Before the store is touched: what does not fit together is of no use.
+        sources.tls(&serving, &authorities)?;
+        let tokens = sources.tokens()?;
+        let mut keeper = Self {
+            sources,
+            pki,
+            serving,
+            authorities,
+            tokens,
+            kubeconfig: None,
+            ends: Ends::default(),
+            complaints: BTreeSet::new(),
+            warned: None,
+        };
+        keeper.note_ends(now);
+        Ok(keeper)
+    }
+
+    /// What connections begin with.
+    ///
+    /// # Errors
+    /// Says which file does not fit.
+    pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, BoxError> {
+        self.sources.tls(&self.serving, &self.authorities)
+    }
+
+    /// Who judges requests.
+    ///
+    /// # Errors
+    /// An authority cannot be used.
+    pub(crate) fn authenticator(&self) -> Result<Authenticator, TlsError> {
+        Authenticator::new(&self.authorities, self.tokens.clone())
+    }
+
+    /// The ends of the certificates in use, kept up to date.
+    pub(crate) fn ends(&self) -> Ends {
+        Arc::clone(&self.ends)
+    }
+
+    /// Writes the administrator's kubeconfig for the server at `url`, from now on whenever it changes.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write_kubeconfig(&mut self, file: PathBuf, url: String) -> Result<(), BoxError> {
+        let trust = self.trust(&url);
+        if self.sources.given.is_some() {
+            tracing::info!("{}: {trust}", file.display());
+        }
+        let text = self.pki.kubeconfig(&url, &trust);
+        Pki::write_kubeconfig(&file, &text)?;
+        self.kubeconfig = Some(Kubeconfig { file, url, written: text });
+        Ok(())
+    }
+
+    fn trust(&self, url: &str) -> Trust {
+        match self.sources.given {
+            Some(_) => Trust::of_chain(&self.serving.chain, url),
+            None => self.pki.trust(),
+        }
+    }
+
+    /// Reads everything again, tokens only if `asked`, and takes over what has changed and can be used.
+    pub(crate) fn check(&mut self, now: OffsetDateTime, asked: bool, to: &Credentials) {
+        let before = std::mem::take(&mut self.complaints);
+        let changed = self.renew(now, asked, to, &before);
+        if asked && changed.is_empty() && self.complaints.is_empty() {
+            tracing::info!("SIGHUP: no credentials have changed");
+        } else if !changed.is_empty() {
+            tracing::info!("credentials: {}", changed.join(", "));
+        }
+        self.note_ends(now);
+    }
+
+    fn renew(
+        &mut self,
+        now: OffsetDateTime,
+        asked: bool,
+        to: &Credentials,
+        before: &BTreeSet<String>,
+    ) -> Vec<&'static str> {
+        let mut changed = Vec::new();
+        let complain = |complaints: &mut BTreeSet<String>, error: BoxError| {
+            let text = format!("{error}; what was in force stays");
+            if asked || !before.contains(&text) {
+                tracing::error!("{text}");
+            }
+            complaints.insert(text);
+        };
+        match Pki::reload(&self.sources.pki, &self.sources.names, now) {
+            Ok(Some(pki)) => {
+                for why in pki.overdue() {
+                    complain(&mut self.complaints, why.clone().into());
+                }
+                if pki.differs(&self.pki) {
+                    changed.push("own certificates are new");
+                }
+                self.pki = pki;
+            }
+            // Somebody else who shares the folder is at work in it.
+            Ok(None) => {}
+            Err(error) => complain(&mut self.complaints, error.into()),
+        }
+        let serving = self.sources.serving(&self.pki);
+        let authorities = self.sources.authorities(&self.pki);
+        let tokens = if asked { self.sources.tokens().map(Some) } else { Ok(None) };
+        let (mut new_tls, mut new_authenticator) = (None, false);
+        match authorities {
+            Ok(authorities) if authorities != self.authorities => {
+                // Judged as a whole before it is taken over.
+                match self.sources.tls(&self.serving, &authorities) {
+                    Ok(tls) => {
+                        new_tls = Some(tls);
+                        new_authenticator = true;
+                        self.authorities = authorities;
+                        changed.push("client authorities are new");
+                    }
+                    Err(error) => complain(&mut self.complaints, error),
+                }
+            }
+            Ok(_) => {}
+            Err(error) => complain(&mut self.complaints, error),
+        }
+        match serving {
+            // A certificate has one key, in whatever form that is written.
+            Ok(serving) if serving.chain != self.serving.chain => {
+                match self.sources.tls(&serving, &self.authorities) {
+                    Ok(tls) => {
+                        new_tls = Some(tls);
+                        self.serving = serving;
+                        changed.push("the serving certificate is new");
+                    }
+                    Err(error) => complain(&mut self.complaints, error),
+                }
+            }
+            Ok(_) => {}
+            Err(error) => complain(&mut self.complaints, error),
+        }
+        match tokens {
+            Ok(Some(tokens)) if tokens != self.tokens => {
+                self.tokens = tokens;
+                new_authenticator = true;
+                changed.push("tokens are new");
+            }
+            Ok(_) => {}
+            Err(error) => complain(&mut self.complaints, error),
+        }
+        if let Some(tls) = new_tls {
+            to.replace_tls(tls);
+        }
+        if new_authenticator {
+            match self.authenticator() {
+                Ok(authenticator) => to.replace_authenticator(authenticator),
+                Err(error) => complain(&mut self.complaints, error.into()),
+            }
+        }
+        if let Some(last) = &self.kubeconfig {
+            let text = self.pki.kubeconfig(&last.url, &self.trust(&last.url));
+            if text != last.written {
+                match Pki::write_kubeconfig(&last.file, &text) {
+                    Ok(()) => {
+                        changed.push("admin.kubeconfig is new");
+                        self.kubeconfig =
+                            self.kubeconfig.take().map(|last| Kubeconfig { written: text, ..last });
+                    }
+                    Err(error) => complain(&mut self.complaints, error.into()),
+                }
+            }
+        }
+        changed
+    }
+
+    /// Tells the metrics of the ends of all certificates, and the log, once a day, of those that nobody renews.
+    fn note_ends(&mut self, now: OffsetDateTime) {
+        let serving = self.serving.chain.first().and_then(validity);
+        let ends = [
+            ("ca", self.pki.authority_ends()),
+            ("admin", self.pki.admin_ends()),
+            ("serving", serving.map(|(_, ends)| ends)),
+        ];
+        let known = ends.into_iter().filter_map(|(name, ends)| Some((name, ends?))).collect();
+        *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        if self.warned.is_some_and(|warned| now - warned < WARN_EVERY && now >= warned) {
+            return;
+        }
+        let mut warnings = Vec::new();
+        if let (Some((begins, ends)), Some((file, _))) = (serving, &self.sources.given) {
+            let file = format!("--tls-cert-file {}", file.display());
+            warnings.extend(unfit(&file, begins, ends, now));
+        }
+        if let Some(ends) = self.pki.authority_ends() {
+            let file = self.sources.pki.join("ca.crt").display().to_string();
+            warnings.extend(unfit(&file, i64::MIN, ends, now));
+        }
+        if !warnings.is_empty() {
+            self.warned = Some(now);
+        }
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+    }
+}
+
+/// Why a certificate is, or will soon be, of no use.
+fn unfit(file: &str, begins: i64, ends: i64, now: OffsetDateTime) -> Option<String> {
+    let date = |seconds| {
+        OffsetDateTime::from_unix_timestamp(seconds).map_or_else(|_| seconds.to_string(), |t| t.to_string())
+    };
+    let at = now.unix_timestamp();
+    if ends < at {
+        Some(format!("{file} has expired at {}: clients will refuse it", date(ends)))
+    } else if begins > at {
+        Some(format!("{file} is not valid before {}: clients will refuse it until then", date(begins)))
+    } else if ends < (now + ENDS_SOON).unix_timestamp() {
+        Some(format!("{file} expires at {}", date(ends)))
+    } else {
+        None
+    }
+}
+
+/// From when to when a certificate is valid, in seconds since the Unix epoch.
+fn validity(certificate: &CertificateDer<'_>) -> Option<(i64, i64)> {
+    let (_, x509) = X509Certificate::from_der(certificate).ok()?;
+    Some((x509.validity().not_before.timestamp(), x509.validity().not_after.timestamp()))
+}
+
+impl Sources {
+    fn serving(&self, pki: &Pki) -> Result<Serving, BoxError> {
+        let (chain, key) = match &self.given {
+            Some((chain, key)) => (read_certificates(chain)?, read_private_key(key)?),
+            None => pki.serving(),
+        };
+        Ok(Serving { chain, key })
+    }
+
+    fn authorities(&self, pki: &Pki) -> Result<Vec<CertificateDer<'static>>, BoxError> {
+        let mut authorities = vec![pki.authority()];
+        if let Some(file) = &self.client_ca {
+            authorities.extend(read_certificates(file)?);
+        }
+        Ok(authorities)
+    }
+
+    fn tokens(&self) -> Result<Tokens, BoxError> {
+        Ok(self.tokens.as_deref().map(Tokens::read).transpose()?.unwrap_or_default())
+    }
+
+    fn tls(
+        &self,
+        serving: &Serving,
+        authorities: &[CertificateDer<'static>],
+    ) -> Result<Arc<ServerConfig>, BoxError> {
+        let made = server_config(serving.chain.clone(), serving.key.clone_key(), authorities);
+        made.map_err(|error| match (error, &self.given) {
+            (
+                TlsError::Serving(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)),
+                Some((chain, key)),
+            ) => format!(
+                "--tls-private-key-file {} is not the key of --tls-cert-file {}",
+                key.display(),
+                chain.display()
+            )
+            .into(),
+            (error @ TlsError::Serving(_), Some((chain, _))) => {
+                format!("--tls-cert-file {}: {error}", chain.display()).into()
+            }
+            (error, _) => error.into(),
+        })
+    }
+}
+
+fn now(clock: &Clock) -> OffsetDateTime {
+    let seconds = i64::try_from(clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+    // A clock beyond the year 9999 is as good as at the beginning: certificates hold at neither.
+    OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+/// Keeps credentials up to date for ever: each minute, and when `hangups` tells of a SIGHUP.
+pub(crate) async fn keep(keeper: Keeper, to: Credentials, clock: Clock, mut hangups: watch::Receiver<()>) {
+    let keeper = Arc::new(Mutex::new(keeper));
+    loop {
+        let asked = tokio::select! {
+            biased;
+            heard = hangups.changed() => heard.is_ok(),
+            () = clock.sleep(EVERY) => false,
+        };
+        let (done, checked) = oneshot::channel::<()>();
+        let check = {
+            let (keeper, to, now) = (Arc::clone(&keeper), to.clone(), now(&clock));
+            move || {
+                keeper.lock().unwrap_or_else(PoisonError::into_inner).check(now, asked, &to);
+                drop(done);
+            }
+        };
+        // A thread of its own: a disk that does not answer holds nothing else up, not even the server's end.
+        match std::thread::Builder::new().name("credentials".to_owned()).spawn(check) {
+            // It says that it is done by dropping its end.
+            Ok(_) => drop(checked.await),
+            Err(error) => tracing::error!(%error, "credentials cannot be looked at"),
+        }
+        if asked {
+            clock.sleep(HANGUPS_AT_MOST_EVERY).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use clap::Parser as _;
+    use kindom_actor_kit::simulation;
+    use kindom_http::authn::CurrentAuthenticator;
+    use rcgen::{CertificateParams, KeyPair};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::flags::{Command, Flags};
+
+    const NOW_MS: u64 = 1_900_000_000_000;
+    const DAY_MS: u64 = 24 * 3600 * 1000;
+
+    fn at(days: u64) -> OffsetDateTime {
+        OffsetDateTime::from_unix_timestamp_nanos(i128::from(NOW_MS + days * DAY_MS) * 1_000_000).unwrap()
+    }
+
+    fn options(dir: &TempDir, args: &[&str]) -> Serve {
+        let folder = dir.path().to_string_lossy().into_owned();
+        let all = ["kindom", "serve", "--data-dir", &folder].into_iter().chain(args.iter().copied());
+        match Flags::try_parse_from(all).unwrap().command {
+            Command::Serve(options) => *options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A keeper made at [`NOW_MS`], and what it keeps.
+    fn keeper(dir: &TempDir, args: &[&str]) -> (Keeper, Credentials) {
+        let (send, made) = std::sync::mpsc::channel();
+        let options = options(dir, args);
+        simulation::run(async move {
+            send.send(Keeper::load(&options, &Clock::starting_at(NOW_MS)).unwrap()).unwrap();
+        })
+        .unwrap();
+        let mut keeper = made.recv().unwrap();
+        keeper
+            .write_kubeconfig(dir.path().join("admin.kubeconfig"), "https://127.0.0.1:1".to_owned())
+            .unwrap();
+        let authenticator = CurrentAuthenticator::new(keeper.authenticator().unwrap());
+        let credentials =
+            Credentials::new(ServerConfig::clone(&keeper.tls().unwrap()), Arc::new(authenticator));
+        (keeper, credentials)
+    }
+
+    #[test]
+    fn own_certificates_are_renewed_while_it_serves() {
+        let dir = TempDir::new().unwrap();
+        let (mut keeper, credentials) = keeper(&dir, &[]);
+        let kubeconfig = || fs::read_to_string(dir.path().join("admin.kubeconfig")).unwrap();
+        let (tls, first, ends) = (credentials.tls(), kubeconfig(), keeper.ends());
+        let ends = || ends.lock().unwrap().clone();
+        let before = ends();
+        assert_eq!(before.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["ca", "admin", "serving"]);
+        keeper.check(at(399), false, &credentials);
+        assert!(Arc::ptr_eq(&tls, &credentials.tls()) && kubeconfig() == first && ends() == before);
+        keeper.check(at(401), false, &credentials);
+        assert!(!Arc::ptr_eq(&tls, &credentials.tls()), "it is served at once");
+        assert_ne!(kubeconfig(), first);
+        let after = ends();
+        assert_eq!(after[0], before[0], "the authority stays");
+        assert!(after[1].1 > before[1].1 && after[2].1 > before[2].1, "{after:?}");
+        // A clock that was far ahead for a moment is made good.
+        let ahead = credentials.tls();
+        keeper.check(at(0), false, &credentials);
+        assert!(!Arc::ptr_eq(&ahead, &credentials.tls()));
+        assert_eq!(ends()[1..].iter().map(|(_, ends)| *ends).max(), Some(before[1].1));
+    }
+
+    #[test]
+    fn it_looks_by_itself() {
+        let dir = TempDir::new().unwrap();
+        let (keeper, credentials) = keeper(&dir, &[]);
+        let tls = credentials.tls();
+        simulation::run(async move {
+            let clock = Clock::starting_at(NOW_MS + 401 * DAY_MS);
+            let (_hangup, hangups) = watch::channel(());
+            let kept = tokio::spawn(keep(keeper, credentials.clone(), clock.clone(), hangups));
+            while Arc::ptr_eq(&tls, &credentials.tls()) {
+                clock.sleep(Duration::from_millis(1)).await;
+            }
+            kept.abort();
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn what_does_not_fit_together_changes_nothing() {
+        let dir = TempDir::new().unwrap();
+        let (chain, key) = (dir.path().join("tls.crt"), dir.path().join("tls.key"));
+        let make = |name: &str| {
+            let key = KeyPair::generate().unwrap();
+            let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+            (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+        };
+        let (first, second) = (make("one"), make("two"));
+        let write = |certificate: &str, private: &str| {
+            fs::write(&chain, certificate).unwrap();
+            fs::write(&key, private).unwrap();
+        };
+        write(&first.0, &first.1);
+        let (chain_flag, key_flag) = (chain.to_string_lossy(), key.to_string_lossy());
+        let args = ["--tls-cert-file", &*chain_flag, "--tls-private-key-file", &*key_flag];
+        let (mut keeper, credentials) = keeper(&dir, &args);
+        let tls = credentials.tls();
+        let half = second.0.split_at(second.0.len() / 2).0;
+        for (certificate, private) in
+            [(&*second.0, &*first.1), (half, &*second.1), ("", ""), (&*second.0, half), (&*second.0, "")]
+        {
+            write(certificate, private);
+            for asked in [false, true] {
+                keeper.check(at(0), asked, &credentials);
+                assert!(Arc::ptr_eq(&tls, &credentials.tls()));
+                assert_eq!(keeper.complaints.len(), 1, "{:?}", keeper.complaints);
+            }
+        }
+        write(&second.0, &first.1);
+        let error = Keeper::load(&options(&dir, &args), &Clock::system()).err().unwrap().to_string();
+        assert!(
+            error.ends_with(&format!("tls.key is not the key of --tls-cert-file {chain_flag}")),
+            "{error}"
+        );
+        write(&second.0, &second.1);
+        keeper.check(at(0), false, &credentials);
+        assert!(!Arc::ptr_eq(&tls, &credentials.tls()) && keeper.complaints.is_empty());
+    }
+
+    #[test]
+    fn tokens_are_read_again_when_asked_alone() {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("tokens.csv");
+        fs::write(&file, "abc,alice,1\n").unwrap();
+        let (mut keeper, credentials) = keeper(&dir, &["--token-auth-file", &file.to_string_lossy()]);
+        let is_alice = |keeper: &Keeper| keeper.tokens.get("abc").is_some();
+        fs::write(&file, "").unwrap();
+        keeper.check(at(0), false, &credentials);
+        assert!(is_alice(&keeper), "half a file is a file");
+        fs::write(&file, "abc,\n").unwrap();
+        keeper.check(at(0), true, &credentials);
+        assert!(is_alice(&keeper) && keeper.complaints.len() == 1, "{:?}", keeper.complaints);
+        fs::write(&file, "def,bob,2\n").unwrap();
+        keeper.check(at(0), true, &credentials);
+        assert!(!is_alice(&keeper) && keeper.tokens.get("def").is_some());
+    }
+
+    #[test]
+    fn certificates_of_no_use_are_told_of() {
+        let unfit = |begins: i64, ends: i64| {
+            unfit("a.crt", at(0).unix_timestamp() + begins, at(0).unix_timestamp() + ends, at(0))
+        };
+        assert!(unfit(-10, -1).unwrap().starts_with("a.crt has expired at 20"));
+        assert!(unfit(10, 100).unwrap().starts_with("a.crt is not valid before 20"));
+        assert!(unfit(-10, 29 * 24 * 3600).unwrap().starts_with("a.crt expires at 20"));
+        assert_eq!(unfit(-10, 31 * 24 * 3600), None);
+    }
+}
