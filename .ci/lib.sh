@@ -29,6 +29,7 @@ install_packages() {
             return 1
         fi
     fi
+    echo "kindom: installing with apt-get: $*" >&2
     "${as[@]}" apt-get update -qq
     "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }

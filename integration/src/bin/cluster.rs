@@ -4,6 +4,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use kindom_integration::{EtcdOptions, HarnessError, Proxy, Server, ServerOptions};
@@ -81,8 +82,13 @@ async fn start(port: u16) -> Result<impl Sized, HarnessError> {
         out,
         "kindom serves https://{}; export KUBECONFIG={}",
         balancer.address(),
-        kubeconfig.display()
+        shell_quoted(&kubeconfig)
     );
     // In the order in which they go.
     Ok((balancer, replicas, etcd, folder))
+}
+
+/// As a shell reads it: the folder for temporary files may have any name.
+fn shell_quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -26,6 +26,15 @@ async fn old_manifests_are_converted_word_by_word() {
     assert_eq!(client.get(&format!("{CRDS}/cows.{GROUP}")).await.unwrap().status, 404);
 }
 
+/// A reader begins at the top of the page and has one server.
+#[tokio::test]
+async fn the_parts_of_the_page_follow_each_other_on_one_server() {
+    let server = Server::start().await.unwrap();
+    pages::run(&server, PAGE, "## Old manifests", 0).await;
+    pages::run(&server, PAGE, "## With ThirdPartyResources", 4).await;
+    pages::run(&server, PAGE, "## With CustomResourceDefinitions", 2).await;
+}
+
 /// T-05: the three kinds of former times, and what each of them let its objects be.
 #[tokio::test]
 async fn converted_registrations_serve_the_same_objects() {

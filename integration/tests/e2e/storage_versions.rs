@@ -97,3 +97,10 @@ async fn objects_follow_the_storage_version_and_the_old_one_can_be_dropped() {
         assert_eq!(stored["apiVersion"], format!("{GROUP}/v2"), "{}", kv.key);
     }
 }
+
+/// What `docs/deletion.md` tells to type works with kubectl as it stands.
+#[tokio::test]
+async fn the_page_on_leaving_a_version_runs_word_by_word() {
+    let server = kindom_integration::Server::start().await.unwrap();
+    crate::pages::run(&server, "docs/deletion.md", "## Changing the storage version", 0).await;
+}
