@@ -454,6 +454,16 @@ mod tests {
     }
 
     #[test]
+    fn requirements_are_at_hand_by_key() {
+        let everything = LabelSelector::parse("").unwrap();
+        assert!(everything.is_empty() && everything.requirements().is_empty());
+        let some = LabelSelector::parse("b=1,a").unwrap();
+        let keys: Vec<&str> = some.requirements().iter().map(|r| r.key.as_str()).collect();
+        assert!(!some.is_empty());
+        assert_eq!(keys, ["a", "b"]);
+    }
+
+    #[test]
     fn the_canonical_form_is_sorted() {
         check("", "");
         check("  ", "");
