@@ -76,7 +76,8 @@ const STORED_HEAD: &[u8] = br#"{"apiVersion":"v1","kind":"Namespace","metadata":
 fn translate(bytes: &[u8]) -> Result<Translated, String> {
     let other_form = protobuf::is_protobuf(bytes);
     let (tree, mut unknown) = if other_form {
-        protobuf::decode_telling(bytes, &protobuf::NAMESPACE).map_err(|e| e.to_string())?
+        let message = protobuf::message("v1", "Namespace").ok_or("namespaces have no protobuf")?;
+        protobuf::decode_telling(bytes, message).map_err(|e| e.to_string())?
     } else {
         (json::parse(bytes).map_err(|e| e.to_string())?, Vec::new())
     };
@@ -101,10 +102,6 @@ impl Strategy for Namespaces {
 
     fn subresources(&self) -> &'static [&'static str] {
         &["finalize", "status"]
-    }
-
-    fn protobuf(&self) -> Option<&'static kindom_api::protobuf::Message> {
-        Some(&kindom_api::protobuf::NAMESPACE)
     }
 
     fn go_type(&self, _: &TypeSpec, _: &str) -> Option<&'static Struct> {

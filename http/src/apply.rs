@@ -1,13 +1,11 @@
 //! PATCH with a configuration: server-side apply (apiserver `pkg/endpoints/handlers/patch.go`, `applyPatcher`, 1.37).
 
-use actix_web::http::header;
 use actix_web::{HttpResponse, web};
 use kindom_api::Value;
 use kindom_resource_actor::{Apply, ApplyCheck, WriteError};
 
 use crate::decode::{self, Configuration};
 use crate::dispatch::{Call, plain_body};
-use crate::negotiate::{Endpoint, accept};
 use crate::owner_references::{self, Stage};
 use crate::query::{FieldValidation, WriteOptions};
 use crate::status::Failure;
@@ -54,7 +52,7 @@ impl Configured {
 
 /// Applies what is sent: the object as it is then, with 201 if it is new.
 pub(crate) async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let accepted = call.accept()?;
     let sent = Configured::read(call, payload).await?;
     let namespace = call.namespace();
     let mut warnings = Vec::new();

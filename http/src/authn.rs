@@ -164,29 +164,56 @@ impl Authenticator {
         self.authenticate_at(peer, authorization, UnixTime::now())
     }
 
+    /// As [`Self::authenticate`], for a request that may carry a token among the subprotocols of a WebSocket; `in_protocol`
+    /// is that token, or why it can't be one. Also `true` if it is what the user was found by.
+    ///
+    /// # Errors
+    /// As for [`Self::authenticate`].
+    pub fn authenticate_websocket(
+        &self,
+        peer: &PeerIdentity,
+        authorization: Option<&str>,
+        in_protocol: Result<Option<&str>, &'static str>,
+    ) -> Result<(Arc<User>, bool), Unauthorized> {
+        self.decide(peer, authorization, in_protocol, UnixTime::now())
+    }
+
     fn authenticate_at(
         &self,
         peer: &PeerIdentity,
         authorization: Option<&str>,
         now: UnixTime,
     ) -> Result<Arc<User>, Unauthorized> {
+        self.decide(peer, authorization, Ok(None), now).map(|(user, _)| user)
+    }
+
+    fn decide(
+        &self,
+        peer: &PeerIdentity,
+        authorization: Option<&str>,
+        in_protocol: Result<Option<&str>, &'static str>,
+        now: UnixTime,
+    ) -> Result<(Arc<User>, bool), Unauthorized> {
         let mut refused = match peer {
             PeerIdentity::None => None,
             PeerIdentity::Verified { user, not_after } if now.as_secs() <= *not_after => {
-                return Ok(user.clone());
+                return Ok((user.clone(), false));
             }
             PeerIdentity::Verified { .. } => Some("the client certificate has expired"),
             PeerIdentity::Invalid(why) => Some(why.as_str()),
         };
-        if let Some(token) = authorization.and_then(bearer) {
-            match self.tokens.get(token) {
-                Some(user) => return Ok(user),
-                None => refused = refused.or(Some("invalid bearer token")),
+        let in_header = authorization.and_then(bearer).map(Ok);
+        let credentials = [(in_header, false), (in_protocol.transpose(), true)];
+        for (token, by_protocol) in credentials.into_iter().filter_map(|(token, by)| Some((token?, by))) {
+            match token.map(|token| self.tokens.get(token)) {
+                Ok(Some(user)) => return Ok((user, by_protocol)),
+                Ok(None) => refused = refused.or(Some("invalid bearer token")),
+                Err(why) => refused = refused.or(Some(why)),
             }
         }
         match refused {
             Some(why) => Err(Unauthorized(why.to_owned())),
-            None => Ok(self.anonymous.clone()),
+            None => Ok((self.anonymous.clone(), false)),
         }
     }
 }
@@ -319,6 +346,23 @@ mod tests {
             assert_eq!(*ask(Some(header)).unwrap(), User::anonymous(), "{header:?}");
         }
         assert_eq!(*ask(None).unwrap(), user(ANONYMOUS, &[UNAUTHENTICATED]));
+    }
+
+    #[test]
+    fn a_token_may_come_as_a_subprotocol() {
+        let ca = Authority::new("ca");
+        let authn = authenticator(&ca);
+        let ask = |header: Option<&str>, token: Result<Option<&str>, &'static str>| {
+            let found = authn.authenticate_websocket(&PeerIdentity::None, header, token);
+            found.map(|(user, by_protocol)| (user.name.clone(), by_protocol)).map_err(|why| why.to_string())
+        };
+        assert_eq!(ask(None, Ok(Some("abc"))), Ok(("alice".to_owned(), true)));
+        assert_eq!(ask(Some("Bearer wrong"), Ok(Some("abc"))), Ok(("alice".to_owned(), true)));
+        assert_eq!(ask(Some("Bearer abc"), Ok(Some("wrong"))), Ok(("alice".to_owned(), false)));
+        assert_eq!(ask(Some("Bearer abc"), Err("why")), Ok(("alice".to_owned(), false)));
+        assert_eq!(ask(None, Ok(Some("wrong"))), Err("unauthorized: invalid bearer token".to_owned()));
+        assert_eq!(ask(None, Err("why")), Err("unauthorized: why".to_owned()));
+        assert_eq!(ask(None, Ok(None)), Ok((ANONYMOUS.to_owned(), false)));
     }
 
     #[test]

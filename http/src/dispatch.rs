@@ -9,19 +9,20 @@ use bytes::{Bytes, BytesMut};
 use flate2::read::GzDecoder;
 use futures::StreamExt as _;
 use kindom_actor_kit::Deadline;
-use kindom_api::{GroupResource, GroupVersionResource};
+use kindom_api::{GroupResource, GroupVersionResource, protobuf};
 use kindom_resource_actor::{Basis, ReadError, ResourceHandle, TypeSpec};
 use tokio::time::{Instant, timeout_at};
 
 use crate::authn::{Attributes, Peer, User, authorize};
 use crate::fallback::delegate;
 use crate::metrics::RequestLabels;
+use crate::negotiate::{Accepted, Endpoint, Format, accept, accept_watch, body_format};
 use crate::query::Query;
 use crate::request_info::{RequestInfo, ResourceRequest, Verb};
 use crate::respond::failure;
 use crate::state::{BODY_BYTES_MAX, REQUEST_TIMEOUT, State};
 use crate::status::Failure;
-use crate::{RequestError, documents, read, scale, watch, write};
+use crate::{RequestError, documents, read, scale, watch, websocket, write};
 
 /// A request to a resource, with everything that answering it needs.
 pub(crate) struct Call<'a> {
@@ -34,6 +35,8 @@ pub(crate) struct Call<'a> {
     pub(crate) deadline: Deadline,
     /// Of a write: what is decided on it is decided on nothing that was over before the request.
     pub(crate) basis: Basis,
+    /// The user came by a token among the subprotocols of a WebSocket.
+    pub(crate) token_in_protocol: bool,
 }
 
 impl Call<'_> {
@@ -52,6 +55,32 @@ impl Call<'_> {
 
     pub(crate) fn resource(&self) -> GroupResource {
         self.info.group_resource()
+    }
+
+    /// Whether the type's objects have protobuf: those of built-in types that upstream has.
+    pub(crate) fn has_protobuf(&self) -> bool {
+        let version = &self.info.resource.version;
+        self.spec.registration.is_none()
+            && protobuf::message(&self.spec.api_version(version), &self.spec.gvk(version).kind).is_some()
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        if self.has_protobuf() { Endpoint::Typed } else { Endpoint::Resource }
+    }
+
+    /// What to answer with.
+    pub(crate) fn accept(&self) -> Result<Accepted, RequestError> {
+        accept(self.header(header::ACCEPT), self.endpoint())
+    }
+
+    /// What to stream a watch as.
+    pub(crate) fn accept_watch(&self) -> Result<Accepted, RequestError> {
+        accept_watch(self.header(header::ACCEPT), self.endpoint())
+    }
+
+    /// How the body of an object of the type is written.
+    pub(crate) fn body_format(&self) -> Result<Format, RequestError> {
+        body_format(self.header(header::CONTENT_TYPE), self.has_protobuf())
     }
 
     /// The type as it is now, where it was looked up as a guess; and what that is known by.
@@ -163,7 +192,7 @@ async fn answer(
     query: &Query,
     info: &RequestInfo,
 ) -> Result<HttpResponse, Failure> {
-    let user = authenticate(state, request)?;
+    let (user, token_in_protocol) = authenticate(state, request)?;
     let method;
     let attributes = match info {
         RequestInfo::Resource(info) => Attributes::Resource {
@@ -206,8 +235,9 @@ async fn answer(
                     (error, _) => Err(error.into()),
                 };
             };
-            let call = Call { state, request, query, info, handle, spec, deadline, basis };
-            match resource(&call, payload).await {
+            let call = Call { state, request, query, info, handle, spec, deadline, basis, token_in_protocol };
+            let mut payload = Some(payload);
+            match resource(&call, &mut payload).await {
                 // By now its name may be another's, which has been written to.
                 Err(why)
                     if matches!(info.verb, Verb::Get | Verb::List | Verb::Watch)
@@ -216,7 +246,7 @@ async fn answer(
                 {
                     let ((handle, spec), basis) = call.look_up_again().await?;
                     let call = Call { handle, spec, basis, ..call };
-                    told(&call, answer_read(&call).await)
+                    told(&call, answer_read(&call, &mut payload).await)
                 }
                 answer => answer,
             }
@@ -224,12 +254,15 @@ async fn answer(
     }
 }
 
-fn authenticate(state: &State, request: &HttpRequest) -> Result<Arc<User>, Failure> {
+fn authenticate(state: &State, request: &HttpRequest) -> Result<(Arc<User>, bool), Failure> {
     // HTTP/1.1 knows data of a connection; HTTP/2 gives each request its own reference.
     let peer = request.conn_data::<Rc<Peer>>().cloned();
     let peer = peer.or_else(|| request.extensions().get::<Rc<Peer>>().cloned());
     let authorization = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-    state.authenticator.authenticate(peer.as_deref(), authorization).map_err(|why| {
+    let in_protocol = websocket::bearer_token(request);
+    let in_protocol = in_protocol.as_ref().map(Option::as_deref).map_err(|why| *why);
+    let found = state.authenticator.authenticate_websocket(peer.as_deref(), authorization, in_protocol);
+    found.map_err(|why| {
         tracing::info!(%why, "refused");
         Failure::Unauthorized
     })
@@ -322,7 +355,7 @@ fn subresource_served(spec: &TypeSpec, info: &ResourceRequest) -> bool {
     spec.subresources(&info.resource.version).any(|name| name == info.subresource)
 }
 
-async fn resource(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+async fn resource(call: &Call<'_>, payload: &mut Option<web::Payload>) -> Result<HttpResponse, Failure> {
     told(call, verb(call, payload).await)
 }
 
@@ -337,7 +370,7 @@ fn deprecated(why: Failure, spec: &TypeSpec, info: &ResourceRequest) -> Failure 
     why.warned(version.and_then(|version| version.deprecation_warning.clone()).into_iter().collect())
 }
 
-async fn verb(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+async fn verb(call: &Call<'_>, payload: &mut Option<web::Payload>) -> Result<HttpResponse, Failure> {
     let info = call.info;
     let unnamed = info.name.is_empty() && matches!(info.verb, Verb::Update | Verb::Patch);
     let named = !info.name.is_empty() && info.verb == Verb::Create;
@@ -355,11 +388,15 @@ async fn verb(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Fa
     {
         return Err(RequestError::MethodNotAllowed.into());
     }
+    if matches!(info.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Proxy | Verb::Unknown) {
+        return answer_read(call, payload).await;
+    }
+    let payload = payload.take().ok_or_else(|| RequestError::Internal("the body is gone".to_owned()))?;
     if call.subresource() == Some("scale") {
         return match info.verb {
             Verb::Update => scale::update(call, payload).await,
             Verb::Patch => scale::patch(call, payload).await,
-            _ => answer_read(call).await,
+            _ => Err(info.method_not_supported().into()),
         };
     }
     match info.verb {
@@ -368,16 +405,18 @@ async fn verb(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Fa
         Verb::Patch => write::patch(call, payload).await,
         Verb::Delete => write::delete(call, payload).await,
         Verb::DeleteCollection => write::delete_collection(call, payload).await,
-        Verb::Get | Verb::List | Verb::Watch | Verb::Proxy | Verb::Unknown => answer_read(call).await,
+        Verb::Get | Verb::List | Verb::Watch | Verb::Proxy | Verb::Unknown => {
+            Err(info.method_not_supported().into())
+        }
     }
 }
 
-async fn answer_read(call: &Call<'_>) -> Result<HttpResponse, Failure> {
+async fn answer_read(call: &Call<'_>, payload: &mut Option<web::Payload>) -> Result<HttpResponse, Failure> {
     match call.info.verb {
         Verb::Get if call.subresource() == Some("scale") => scale::get(call).await,
         Verb::Get => read::get(call).await,
         Verb::List => read::list(call).await,
-        Verb::Watch => watch::watch(call).await,
+        Verb::Watch => watch::watch(call, payload).await,
         _ => Err(call.info.method_not_supported().into()),
     }
 }

@@ -43,7 +43,7 @@ fn media_types() {
     let tokens =
         ["application/", "protobuf", "json", "yaml", "*/*", ";", ",", "q=", "1", "=", "\"", "as=", "stream="];
     Target::new("media-types", 600).rounds(1500).run(Texts(Mutants::of(headers).tokens(&tokens)), |header| {
-        let _ = negotiate::accept_typed(header);
+        let _ = negotiate::accept(header, negotiate::Endpoint::Typed);
         let offers =
             [("application/json", 1), ("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", 2)];
         let _ = negotiate::preferred(header, &offers);

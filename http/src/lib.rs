@@ -25,6 +25,7 @@ mod documents;
 mod error;
 mod fallback;
 mod filter;
+mod framing;
 #[cfg(test)]
 mod fuzz;
 mod metrics;
@@ -45,6 +46,7 @@ pub mod table;
 pub mod version;
 mod wait_for;
 mod watch;
+mod websocket;
 mod write;
 
 pub use error::RequestError;

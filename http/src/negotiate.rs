@@ -1,5 +1,7 @@
 //! Media types: what a client accepts, and what it sends (apiserver `pkg/endpoints/handlers/negotiation`, 1.37).
 
+use kindom_api::protobuf::MEDIA_TYPE as PROTOBUF;
+
 use crate::RequestError;
 
 /// Content type of JSON bodies.
@@ -9,11 +11,14 @@ pub const YAML: &str = "application/yaml";
 /// Content type of aggregated discovery.
 pub const AGGREGATED_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What errors offer. Protobuf is among them as upstream's errors name it for every type, though custom objects have
-/// none there either.
-pub(crate) const SERVED: &[&str] = &[JSON, YAML, "application/vnd.kubernetes.protobuf"];
+/// What errors offer. Every type has something in protobuf: custom objects their metadata.
+pub(crate) const SERVED: &[&str] = &[JSON, YAML, PROTOBUF];
+/// What is offered to whoever wants custom objects in protobuf.
+const SERVED_TEXTS: &[&str] = &[JSON, YAML];
 const SERVED_STREAMS: &[&str] =
     &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+/// Content type of watches in protobuf.
+pub(crate) const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// How a document is written or was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +27,19 @@ pub enum Format {
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
+}
+
+impl Format {
+    /// Its name behind `application/`.
+    fn subtype(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Yaml => "yaml",
+            Self::Protobuf => "vnd.kubernetes.protobuf",
+        }
+    }
 }
 
 /// A version of the group `meta.k8s.io`.
@@ -75,6 +93,7 @@ impl Accepted {
         match self.format {
             Format::Json => JSON,
             Format::Yaml => YAML,
+            Format::Protobuf => PROTOBUF,
         }
     }
 }
@@ -139,15 +158,18 @@ impl Clause<'_> {
         Some((kind.unwrap_or(""), group.unwrap_or(""), version.unwrap_or("")))
     }
 
-    fn accept(&self, subtype: &str, format: Format, endpoint: Endpoint) -> Option<Accepted> {
+    fn accept(&self, format: Format, endpoint: Endpoint) -> Option<Accepted> {
         let stream = self.parameter("stream").unwrap_or("");
-        if !self.takes(subtype) || !(stream.is_empty() || (stream == "watch" && format == Format::Json)) {
+        if !self.takes(format.subtype())
+            || !(stream.is_empty() || (stream == "watch" && format != Format::Yaml))
+        {
             return None;
         }
         if !matches!(self.parameter("sv").unwrap_or(""), "" | "v1") {
             return None;
         }
         let shape = match self.target() {
+            None if format == Format::Protobuf && endpoint == Endpoint::Resource => return None,
             None => Shape::Whole,
             Some(_) if endpoint == Endpoint::Plain => return None,
             Some((kind, "meta.k8s.io", version)) => {
@@ -157,7 +179,7 @@ impl Clause<'_> {
                     _ => return None,
                 };
                 match kind {
-                    "Table" => Shape::Table(version),
+                    "Table" if format != Format::Protobuf => Shape::Table(version),
                     "PartialObjectMetadata" => Shape::Metadata(version),
                     "PartialObjectMetadataList" => Shape::MetadataList(version),
                     _ => return None,
@@ -172,9 +194,11 @@ impl Clause<'_> {
 /// What an endpoint can turn its documents into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
-    /// Objects and lists: also tables and metadata.
+    /// Custom objects and lists of them: also tables and metadata. Only metadata has protobuf.
     Resource,
-    /// Everything else (discovery, version): nothing.
+    /// Objects and lists of a built-in type that has protobuf: also tables, which have none, and metadata.
+    Typed,
+    /// Everything else (discovery, version, errors): nothing.
     Plain,
 }
 
@@ -186,46 +210,18 @@ pub fn accept(header: &str, endpoint: Endpoint) -> Result<Accepted, RequestError
     if header.is_empty() {
         return Ok(Accepted { format: Format::Json, shape: Shape::Whole, pretty: false });
     }
-    clauses(header)
-        .iter()
-        .find_map(|clause| {
-            clause
-                .accept("json", Format::Json, endpoint)
-                .or_else(|| clause.accept("yaml", Format::Yaml, endpoint))
-        })
-        .ok_or(RequestError::NotAcceptable(SERVED))
-}
-
-/// What to answer a client of a type that has protobuf too with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TypedForm {
-    /// JSON or YAML.
-    Text(Accepted),
-    /// The object as it is, in protobuf.
-    Protobuf,
-}
-
-/// As [`accept`] for [`Endpoint::Resource`], where protobuf is on offer: for the object as it is, behind JSON and YAML.
-///
-/// # Errors
-/// [`RequestError::NotAcceptable`]
-pub(crate) fn accept_typed(header: &str) -> Result<TypedForm, RequestError> {
-    let whole = |clause: &Clause<'_>| {
-        let plain = |name, values: [&str; 2]| clause.parameter(name).is_none_or(|v| values.contains(&v));
-        clause.target().is_none() && plain("stream", ["", ""]) && plain("sv", ["", "v1"])
-    };
-    for clause in &clauses(header) {
-        let text = clause
-            .accept("json", Format::Json, Endpoint::Resource)
-            .or_else(|| clause.accept("yaml", Format::Yaml, Endpoint::Resource));
-        if let Some(accepted) = text {
-            return Ok(TypedForm::Text(accepted));
-        }
-        if clause.takes("vnd.kubernetes.protobuf") && whole(clause) {
-            return Ok(TypedForm::Protobuf);
-        }
-    }
-    accept(header, Endpoint::Resource).map(TypedForm::Text)
+    let clauses = clauses(header);
+    let found = clauses.iter().find_map(|clause| {
+        [Format::Json, Format::Yaml, Format::Protobuf].into_iter().find_map(|f| clause.accept(f, endpoint))
+    });
+    found.ok_or_else(|| {
+        let wants_objects = |clause: &Clause<'_>| {
+            (clause.kind, clause.subtype) == ("application", Format::Protobuf.subtype())
+                && clause.target().is_none()
+        };
+        let refused = endpoint == Endpoint::Resource && clauses.iter().any(wants_objects);
+        RequestError::NotAcceptable(if refused { SERVED_TEXTS } else { SERVED })
+    })
 }
 
 /// Which of several media types the client likes best, without regard to parameters; the first if it has no wish
@@ -240,13 +236,13 @@ pub(crate) fn preferred<T: Copy>(header: &str, offers: &[(&'static str, T)]) -> 
     })
 }
 
-/// What to stream a watch as: JSON always.
+/// What to stream a watch as: JSON, or protobuf where [`accept`] takes it.
 ///
 /// # Errors
 /// [`RequestError::NotAcceptable`]
-pub fn accept_watch(header: &str) -> Result<Accepted, RequestError> {
-    match accept(header, Endpoint::Resource) {
-        Ok(accepted) if accepted.format == Format::Json => Ok(accepted),
+pub fn accept_watch(header: &str, endpoint: Endpoint) -> Result<Accepted, RequestError> {
+    match accept(header, endpoint) {
+        Ok(accepted) if accepted.format != Format::Yaml => Ok(accepted),
         Ok(_) => Err(RequestError::NotAcceptable(SERVED_STREAMS)),
         Err(error) => Err(error),
     }
@@ -263,16 +259,18 @@ pub fn wants_aggregated_discovery(header: &str) -> bool {
     })
 }
 
-/// The format of a request's body; JSON if the header is empty or missing.
+/// The format of a request's body; JSON if the header is empty or missing. `protobuf`: whether the body may be that.
 ///
 /// # Errors
 /// [`RequestError::UnsupportedMediaType`]
-pub fn body_format(content_type: &str) -> Result<Format, RequestError> {
+pub fn body_format(content_type: &str, protobuf: bool) -> Result<Format, RequestError> {
     let essence = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     match essence.as_str() {
         "" if content_type.is_empty() => Ok(Format::Json),
         JSON => Ok(Format::Json),
         YAML => Ok(Format::Yaml),
+        PROTOBUF if protobuf => Ok(Format::Protobuf),
+        PROTOBUF => Err(RequestError::UnsupportedMediaType(SERVED_TEXTS.to_vec())),
         _ => Err(RequestError::UnsupportedMediaType(SERVED.to_vec())),
     }
 }
@@ -322,8 +320,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        Endpoint, Format, MetaVersion, PatchType, Shape, TypedForm, accept, accept_typed, accept_watch,
-        body_format, preferred, wants_aggregated_discovery,
+        Endpoint, Format, MetaVersion, PatchType, Shape, accept, accept_watch, body_format, preferred,
+        wants_aggregated_discovery,
     };
 
     fn check(header: &str, want: &str) {
@@ -349,7 +347,6 @@ mod tests {
         check("application/vnd.kubernetes.protobuf,application/json", "Json Whole");
         check("application/json; charset=utf-8", "Json Whole");
         check("application/json;pretty=1", "Json Whole pretty");
-        check("application/vnd.kubernetes.protobuf", NONE);
         check("application/cbor", NONE);
         check("text/html", NONE);
         check("text/*", NONE);
@@ -359,26 +356,44 @@ mod tests {
 
     #[test]
     fn protobuf_where_there_is_some() {
-        let check = |header: &str, want: &str| {
-            let got = match accept_typed(header) {
-                Ok(TypedForm::Protobuf) => "protobuf".to_owned(),
-                Ok(TypedForm::Text(a)) => format!("{:?} {:?}", a.format, a.shape),
+        let check = |endpoint: Endpoint, header: &str, want: &str| {
+            let got = match accept(header, endpoint) {
+                Ok(a) => format!("{:?} {:?}", a.format, a.shape),
                 Err(e) => e.to_string(),
             };
             assert_eq!(got, want, "{header}");
         };
-        check("", "Json Whole");
-        check("*/*", "Json Whole");
-        check("application/vnd.kubernetes.protobuf", "protobuf");
-        check("application/vnd.kubernetes.protobuf, */*", "protobuf");
-        check("application/json,application/vnd.kubernetes.protobuf", "Json Whole");
-        check("application/vnd.kubernetes.protobuf;q=0.1, application/yaml;q=0.5", "Yaml Whole");
-        check(
+        let typed = |header, want| check(Endpoint::Typed, header, want);
+        typed("", "Json Whole");
+        typed("*/*", "Json Whole");
+        typed("application/vnd.kubernetes.protobuf", "Protobuf Whole");
+        typed("application/vnd.kubernetes.protobuf, */*", "Protobuf Whole");
+        typed("application/json,application/vnd.kubernetes.protobuf", "Json Whole");
+        typed("application/vnd.kubernetes.protobuf;q=0.1, application/yaml;q=0.5", "Yaml Whole");
+        typed(
             "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1;g=meta.k8s.io",
             "Json Table(V1)",
         );
-        check("application/vnd.kubernetes.protobuf;stream=watch", NONE);
-        check("text/plain", NONE);
+        // `RequestScope.AllowsStreamSchema`
+        typed("application/vnd.kubernetes.protobuf;stream=watch", "Protobuf Whole");
+        typed("application/vnd.kubernetes.protobuf;stream=other", NONE);
+        typed("text/plain", NONE);
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+        typed(metadata, "Protobuf Metadata(V1)");
+        typed("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", NONE);
+        check(Endpoint::Resource, metadata, "Protobuf Metadata(V1)");
+        check(Endpoint::Plain, "application/vnd.kubernetes.protobuf", "Protobuf Whole");
+        check(Endpoint::Plain, metadata, NONE);
+    }
+
+    /// Custom objects have no protobuf: whoever asks for it is not told that it is accepted.
+    #[test]
+    fn what_is_not_accepted_is_not_offered() {
+        let offered = |header| accept(header, Endpoint::Resource).unwrap_err().to_string();
+        let texts = "only the following media types are accepted: application/json, application/yaml";
+        assert_eq!(offered("application/vnd.kubernetes.protobuf"), texts);
+        assert_eq!(offered("text/plain, application/vnd.kubernetes.protobuf"), texts);
+        assert_eq!(offered("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io"), NONE);
     }
 
     #[test]
@@ -396,7 +411,8 @@ mod tests {
         check(
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
              application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-            "Json MetadataList(V1)",
+            // As the real server answers, of custom objects too.
+            "Protobuf MetadataList(V1)",
         );
         check("application/json;as=Table;v=v1;g=meta.k8s.io;sv=v2", NONE);
         assert!(accept("application/json;as=Table;v=v1;g=meta.k8s.io", Endpoint::Plain).is_err());
@@ -413,20 +429,24 @@ mod tests {
     }
 
     #[test]
-    fn watches_are_json() {
-        assert_eq!(accept_watch("").map(|a| a.format), Ok(Format::Json));
-        assert_eq!(accept_watch("application/json;stream=watch").map(|a| a.shape), Ok(Shape::Whole));
+    fn watches_are_json_or_protobuf() {
+        let custom = |header| accept_watch(header, Endpoint::Resource);
+        assert_eq!(custom("").map(|a| a.format), Ok(Format::Json));
+        assert_eq!(custom("application/json;stream=watch").map(|a| a.shape), Ok(Shape::Whole));
         assert_eq!(
-            accept_watch("application/json;as=Table;v=v1;g=meta.k8s.io").map(|a| a.shape),
+            custom("application/json;as=Table;v=v1;g=meta.k8s.io").map(|a| a.shape),
             Ok(Shape::Table(MetaVersion::V1))
         );
         assert_eq!(
-            accept_watch("application/yaml").unwrap_err().to_string(),
+            custom("application/yaml").unwrap_err().to_string(),
             "only the following media types are accepted: application/json;stream=watch, \
              application/vnd.kubernetes.protobuf;stream=watch"
         );
-        assert_eq!(accept_watch("text/plain").unwrap_err().to_string(), NONE);
-        assert!(accept_watch("application/json;stream=other").is_err());
+        assert_eq!(custom("text/plain").unwrap_err().to_string(), NONE);
+        assert!(custom("application/json;stream=other").is_err());
+        let protobuf = "application/vnd.kubernetes.protobuf;stream=watch";
+        assert!(custom(protobuf).is_err());
+        assert_eq!(accept_watch(protobuf, Endpoint::Typed).map(|a| a.format), Ok(Format::Protobuf));
     }
 
     #[test]
@@ -443,17 +463,23 @@ mod tests {
 
     #[test]
     fn bodies() {
-        assert_eq!(body_format(""), Ok(Format::Json));
-        assert_eq!(body_format("application/json"), Ok(Format::Json));
-        assert_eq!(body_format("Application/JSON; charset=utf-8"), Ok(Format::Json));
-        assert_eq!(body_format("application/yaml"), Ok(Format::Yaml));
-        for bad in ["text/plain", "application/x-yaml", " ", ";", "application/vnd.kubernetes.protobuf"] {
-            assert_eq!(
-                body_format(bad).unwrap_err().to_string(),
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json, application/yaml, application/vnd.kubernetes.protobuf"
-            );
+        assert_eq!(body_format("", false), Ok(Format::Json));
+        assert_eq!(body_format("application/json", false), Ok(Format::Json));
+        assert_eq!(body_format("Application/JSON; charset=utf-8", false), Ok(Format::Json));
+        assert_eq!(body_format("application/yaml", false), Ok(Format::Yaml));
+        let all = "the body of the request was in an unknown format - accepted media types include: \
+                   application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        for bad in ["text/plain", "application/x-yaml", " ", ";"] {
+            assert_eq!(body_format(bad, false).unwrap_err().to_string(), all);
+            assert_eq!(body_format(bad, true).unwrap_err().to_string(), all);
         }
+        let protobuf = "application/vnd.kubernetes.protobuf";
+        assert_eq!(body_format(protobuf, true), Ok(Format::Protobuf));
+        assert_eq!(
+            body_format(protobuf, false).unwrap_err().to_string(),
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json, application/yaml"
+        );
     }
 
     #[test]
@@ -473,7 +499,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_header_panics(header in "[a-z/*;=q0-9., ]{0,60}") {
-            let _ = (accept(&header, Endpoint::Resource), body_format(&header), wants_aggregated_discovery(&header));
+            let _ = (accept(&header, Endpoint::Resource), body_format(&header, true), wants_aggregated_discovery(&header));
         }
     }
 }

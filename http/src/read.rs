@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use actix_web::http::header;
 use kindom_api::Value;
 use kindom_api::status::{Cause, Details, Outcome, Status, cause, reason};
 use kindom_resource_actor::{Freshness, ReadError, StoredObject, TypeSpec, VersionSpec, render};
@@ -12,7 +11,7 @@ use kindom_storage::{Revision, StorageError};
 use crate::RequestError;
 use crate::dispatch::Call;
 use crate::filter::Filter;
-use crate::negotiate::{Accepted, Endpoint, MetaVersion, Shape, accept};
+use crate::negotiate::{Accepted, MetaVersion, Shape};
 use crate::query::{
     ContinueToken, EXPIRED, EXPIRED_WITH_TOKEN, ListOptions, VersionMatch, parse_resource_version,
 };
@@ -27,7 +26,7 @@ pub(crate) fn version<'a>(call: &'a Call<'_>) -> Result<&'a VersionSpec, Failure
 
 /// GET of an object.
 pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let accepted = call.accept()?;
     let object = find(call).await?;
     let reply = object_reply(call, &call.spec, &object, accepted, 200)?;
     Ok(deprecation(call, reply)?.write(call.request, accepted))
@@ -142,7 +141,7 @@ pub(crate) struct Listed {
 
 /// A list.
 pub(crate) async fn list(call: &Call<'_>) -> Result<HttpResponse, Failure> {
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let accepted = call.accept()?;
     let options = ListOptions::parse(call.query)?;
     options.validate()?;
     let listed = select(call, &options).await?;

@@ -36,8 +36,6 @@ pub(crate) enum Body {
     Tree(Value),
     /// A Status, which has an order of fields.
     Status(Box<Status>),
-    /// A Scale in protobuf; only for clients that take it.
-    Protobuf(Vec<u8>),
 }
 
 impl Body {
@@ -46,7 +44,6 @@ impl Body {
             Self::Tree(tree) => tree,
             Self::Status(status) => status.to_value(),
             Self::Json(bytes) => kindom_api::json::parse(&bytes).unwrap_or_default(),
-            Self::Protobuf(bytes) => protobuf::decode(&bytes, &protobuf::SCALE).unwrap_or_default(),
         }
     }
 }
@@ -58,10 +55,6 @@ impl Reply {
 
     pub(crate) fn tree(code: u16, tree: Value) -> Self {
         Self { code, body: Body::Tree(tree), warnings: Vec::new(), headers: Vec::new() }
-    }
-
-    pub(crate) fn protobuf(code: u16, bytes: Vec<u8>) -> Self {
-        Self { code, body: Body::Protobuf(bytes), warnings: Vec::new(), headers: Vec::new() }
     }
 
     pub(crate) fn status(status: Status) -> Self {
@@ -99,7 +92,6 @@ impl Reply {
         }
         let pretty = accepted.pretty || (accepted.format == Format::Json && wants_pretty(request));
         let (bytes, content_type) = match (self.body, accepted.format) {
-            (Body::Protobuf(bytes), _) => (bytes, protobuf::MEDIA_TYPE),
             (Body::Json(bytes), Format::Json) if !pretty => (line(bytes), JSON),
             (Body::Tree(tree), Format::Json) if !pretty => (line(tree.to_vec()), JSON),
             (Body::Status(status), Format::Json) if !pretty => (line(status.to_json()), JSON),
@@ -108,6 +100,11 @@ impl Reply {
                 match format {
                     Format::Json => (indented(&tree), JSON),
                     Format::Yaml => (crate::decode::to_yaml(&tree).into_bytes(), crate::negotiate::YAML),
+                    Format::Protobuf => match protobuf::encode(&tree) {
+                        Some(bytes) => (bytes, protobuf::MEDIA_TYPE),
+                        // What has no kind is JSON whatever is asked for (`WriteRawJSON`).
+                        None => (line(tree.to_vec()), JSON),
+                    },
                 }
             }
         };
@@ -221,6 +218,14 @@ fn takes_gzip(request: &HttpRequest) -> bool {
     })
 }
 
+/// In what a failure is told: as any Status, which has protobuf too (`ErrorNegotiated`); to whoever wants tables or metadata
+/// in the format of those.
+fn failure_form(request: &HttpRequest) -> Option<Accepted> {
+    let header = header_of(request, header::ACCEPT);
+    let of_shapes = || accept(header, Endpoint::Resource).ok().filter(|a| a.format != Format::Protobuf);
+    accept(header, Endpoint::Plain).ok().or_else(of_shapes)
+}
+
 /// The answer to a failed request, in the format that the client takes, or else JSON.
 pub(crate) fn failure(request: &HttpRequest, failure: Failure) -> HttpResponse {
     let (failure, warnings) = match failure {
@@ -235,7 +240,7 @@ pub(crate) fn failure(request: &HttpRequest, failure: Failure) -> HttpResponse {
         }
         Answer::Status(status) => {
             let json = Accepted { format: Format::Json, shape: Shape::Whole, pretty: false };
-            let accepted = accept(header_of(request, header::ACCEPT), Endpoint::Resource).unwrap_or(json);
+            let accepted = failure_form(request).unwrap_or(json);
             let seconds = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0);
             let mut reply = Reply::status(status).with_warnings(warnings);
             if let Some(seconds) = seconds {

@@ -8,20 +8,20 @@ use actix_web::http::header;
 use actix_web::{HttpResponse, web};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::status::Status;
-use kindom_api::{Value, field, protobuf, scale};
+use kindom_api::{Value, field, scale};
 use kindom_resource_actor::{RuleContext, StoredObject, TypeSpec, Written, render};
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
 
 use crate::apply::Configured;
 use crate::dispatch::{Call, plain_body};
-use crate::negotiate::{Accepted, Format, PatchType, Shape, TypedForm, accept_typed};
+use crate::negotiate::{Accepted, Endpoint, Format, PatchType, Shape, accept, body_format};
 use crate::patch::{self, Patch};
 use crate::query::{FieldValidation, WriteOptions};
 use crate::respond::Reply;
 use crate::status::Failure;
 use crate::table::{self, Column, IncludeObject, ListMeta};
-use crate::write::{check_name, failed, options, parse_patch, plain, refused, settled, target, told_later};
+use crate::write::{check_name, failed, options, parse_patch, refused, settled, target, told_later};
 use crate::{RequestError, decode, read, wait_for};
 
 /// The versions of Scale that upstream's decoder knows beside `autoscaling/v1`, and cannot convert here.
@@ -41,9 +41,9 @@ fn unknown_body() -> RequestError {
 
 /// GET
 pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
-    let form = accept_typed(call.header(header::ACCEPT))?;
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let object = read::find(call).await?;
-    reply(call, &call.spec, &object, form, Asked::Get, Vec::new())
+    reply(call, &call.spec, &object, accepted, Asked::Get, Vec::new())
 }
 
 /// What the answer is of.
@@ -60,7 +60,7 @@ fn reply(
     call: &Call<'_>,
     spec: &TypeSpec,
     object: &StoredObject,
-    form: TypedForm,
+    accepted: Accepted,
     asked: Asked,
     warnings: Vec<String>,
 ) -> Result<HttpResponse, Failure> {
@@ -78,15 +78,7 @@ fn reply(
         return Err(Failure::Status(Box::new(status)));
     }
     let tree = scale.to_value(tree.get("metadata"));
-    let (reply, accepted) = match form {
-        TypedForm::Protobuf => {
-            let plain = Accepted { format: Format::Json, shape: Shape::Whole, pretty: false };
-            (Reply::protobuf(200, protobuf::encode(&tree, &protobuf::SCALE)), plain)
-        }
-        TypedForm::Text(accepted) => {
-            (Reply::tree(200, shaped(call, paths, tree, object, accepted)?), accepted)
-        }
-    };
+    let reply = Reply::tree(200, shaped(call, paths, tree, object, accepted)?);
     Ok(read::deprecation(call, reply.with_warnings(warnings))?.write(call.request, accepted))
 }
 
@@ -179,15 +171,12 @@ fn metadata<'a>(scale: &'a Value, field: &str) -> &'a str {
 
 /// PUT
 pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
-    let form = accept_typed(call.header(header::ACCEPT))?;
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let name = call.info.required_name()?.to_owned();
     let bytes = plain_body(call, payload).await?;
     let query = WriteOptions::for_update(call.query)?;
     wait_for::check(call, query.wait_for)?;
-    let (bytes, format) = plain(call, bytes, Some(&protobuf::SCALE)).map_err(|error| match error {
-        RequestError::BadRequest(_) => unknown_body(),
-        other => other,
-    })?;
+    let format = body_format(call.header(header::CONTENT_TYPE), true)?;
     let Sent { scale, warnings } = of_body(&bytes, format, query.field_validation)?;
     check_namespace(call, &scale).map_err(|error| Failure::from(error).warned(warnings.clone()))?;
     check_name(&scale, &name).map_err(|error| failed(call, error).warned(warnings.clone()))?;
@@ -197,7 +186,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     let written = settled(call, options(call, &query), async |handle, options| {
         handle.update_scale(target(call, &name), uid, &mut wanted, options).await
     });
-    respond(call, form, written.await, warnings)
+    respond(call, accepted, written.await, warnings)
 }
 
 /// `rest.EnsureObjectNamespaceMatchesRequestNamespace`
@@ -219,7 +208,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     if kind == PatchType::Apply {
         return apply(call, payload).await;
     }
-    let form = accept_typed(call.header(header::ACCEPT))?;
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
     wait_for::check(call, query.wait_for)?;
@@ -237,12 +226,12 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     let written = settled(call, options(call, &query), async |handle, options| {
         handle.update_scale(target(call, &name), None, &mut wanted, options).await
     });
-    respond(call, form, written.await, warnings)
+    respond(call, accepted, written.await, warnings)
 }
 
 /// PATCH with a configuration
 async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
-    let form = accept_typed(call.header(header::ACCEPT))?;
+    let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let sent = Configured::read(call, payload).await?;
     let namespace = call.namespace();
     let mut warnings = Vec::new();
@@ -254,12 +243,12 @@ async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, F
     let written = settled(call, options(call, &sent.query), async |handle, options| {
         handle.apply_scale(target(call, &sent.name), &mut apply, options).await
     });
-    respond(call, form, written.await, warnings)
+    respond(call, accepted, written.await, warnings)
 }
 
 fn respond(
     call: &Call<'_>,
-    form: TypedForm,
+    accepted: Accepted,
     written: Result<Written, Failure>,
     mut warnings: Vec<String>,
 ) -> Result<HttpResponse, Failure> {
@@ -268,5 +257,5 @@ fn respond(
         Err(why) => return Err(why.warned(warnings)),
     };
     warnings.extend(written.warnings);
-    reply(call, &written.spec, &written.object, form, Asked::Write, warnings)
+    reply(call, &written.spec, &written.object, accepted, Asked::Write, warnings)
 }

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::HttpResponse;
-use actix_web::http::header;
+use actix_web::http::{StatusCode, header};
+use actix_web::{HttpResponse, web};
 use bytes::Bytes;
-use futures::stream::unfold;
+use futures::stream::{Stream, StreamExt as _, unfold};
 use kindom_actor_kit::latest;
 use kindom_api::{Map, Value, object};
 use kindom_resource_actor::{
@@ -20,14 +20,16 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::dispatch::Call;
 use crate::filter::Filter;
+use crate::framing::Framing;
 use crate::metrics::InFlight;
-use crate::negotiate::{MetaVersion, Shape, accept_watch};
+use crate::negotiate::{MetaVersion, Shape};
 use crate::query::ListOptions;
 use crate::respond::start;
 use crate::server::Phase;
 use crate::state::State;
 use crate::status::{Answer, Failure, expired};
 use crate::table::{self, Column, IncludeObject, ListMeta};
+use crate::websocket;
 
 /// How many events are put into one chunk at most.
 const EVENTS_PER_CHUNK: usize = 128;
@@ -40,9 +42,13 @@ const LASTS_AT_LEAST: Duration = Duration::from_secs(1800);
 /// The annotation of the bookmark that ends the initial events (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// GET with `watch=true`.
-pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
-    let accepted = accept_watch(call.header(header::ACCEPT))?;
+/// GET with `watch=true`. `payload` is what a WebSocket is read from; it is taken if the connection becomes one.
+pub(crate) async fn watch(
+    call: &Call<'_>,
+    payload: &mut Option<web::Payload>,
+) -> Result<HttpResponse, Failure> {
+    let accepted = call.accept_watch()?;
+    let framing = Framing::new(accepted.format, websocket::is_wanted(call.request));
     let options = ListOptions::parse(call.query)?;
     options.validate()?;
     let filter = Filter::new(call, &options)?;
@@ -60,7 +66,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
             Ok(found) => found,
             // The initial events come from upstream's cache, which finds this out when the stream has begun.
             Err(error @ ReadError::Storage(StorageError::Future { .. })) => {
-                return failed_stream(read(error));
+                return failed_stream(call, framing, read(error), payload);
             }
             Err(error) => return Err(read(error)),
         };
@@ -112,26 +118,64 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<HttpResponse, Failure> {
         phase: call.state.phase.subscribe(),
         ends_with_server: false,
         ended: false,
+        framing,
         events: counter,
         _guard: guard,
     };
+    let events = unfold(stream, |mut stream| async move {
+        let chunk = stream.next().await?;
+        Some((chunk, stream))
+    });
+    if websocket::is_wanted(call.request) {
+        return Ok(upgrade(call, events, payload));
+    }
     let mut builder = start(200);
-    builder.content_type("application/json");
+    builder.content_type(framing.content_type());
     if let Some(warning) = &crate::read::version(call)?.deprecation_warning {
         builder.insert_header((header::WARNING, crate::decode::warning_header(warning)));
     }
-    let body = unfold(stream, |mut stream| async move {
-        let chunk = stream.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(chunk), stream))
-    });
-    Ok(builder.streaming(Box::pin(body)))
+    Ok(builder.streaming(Box::pin(events.map(Ok::<_, std::convert::Infallible>))))
+}
+
+/// The connection becomes a WebSocket, if the handshake is one.
+fn upgrade(
+    call: &Call<'_>,
+    events: impl Stream<Item = Bytes> + 'static,
+    payload: &mut Option<web::Payload>,
+) -> HttpResponse {
+    let headers = match websocket::accept(call.request, call.token_in_protocol) {
+        Ok(headers) => headers,
+        Err(refusal) => return refusal,
+    };
+    let Some(payload) = payload.take() else {
+        return HttpResponse::InternalServerError().finish();
+    };
+    let mut builder = HttpResponse::build(StatusCode::SWITCHING_PROTOCOLS);
+    builder.upgrade("websocket");
+    for (name, value) in headers {
+        builder.insert_header((name, value));
+    }
+    let mut response = builder.streaming(Box::pin(websocket::stream(events, payload)));
+    // What follows is of no type.
+    response.headers_mut().remove(header::CONTENT_TYPE);
+    response
 }
 
 /// A stream of nothing but an error.
-fn failed_stream(failure: Failure) -> Result<HttpResponse, Failure> {
+fn failed_stream(
+    call: &Call<'_>,
+    framing: Framing,
+    failure: Failure,
+    payload: &mut Option<web::Payload>,
+) -> Result<HttpResponse, Failure> {
     match failure.answer() {
         Answer::Status(status) => {
-            Ok(start(200).content_type("application/json").body(error_event(&status.to_value())))
+            let mut event = Vec::new();
+            error_event(framing, &status.to_value(), &mut event);
+            if websocket::is_wanted(call.request) {
+                return Ok(upgrade(call, futures::stream::iter([Bytes::from(event)]), payload));
+            }
+            Ok(start(200).content_type(framing.content_type()).body(event))
         }
         Answer::PageNotFound => Err(crate::RequestError::NotFound.into()),
     }
@@ -182,6 +226,7 @@ struct WatchStream {
     /// `true` once `ends` is the server's end.
     ends_with_server: bool,
     ended: bool,
+    framing: Framing,
     events: Counter,
     _guard: InFlight,
 }
@@ -249,7 +294,7 @@ impl WatchStream {
                                 "what happened at revision {} is damaged in the store",
                                 event.revision
                             );
-                            chunk.extend_from_slice(&error_event(&expired(message).to_value()));
+                            error_event(self.framing, &expired(message).to_value(), &mut chunk);
                             break;
                         }
                         self.event(&spec, event, &mut chunk);
@@ -296,20 +341,23 @@ impl WatchStream {
             }
         }
         let status = expired(why);
-        chunk.extend_from_slice(&error_event(&status.to_value()));
+        error_event(self.framing, &status.to_value(), &mut chunk);
         Some(chunk.into())
     }
 
     fn failed(&mut self, error: &WatchError) -> Bytes {
         self.ended = true;
-        error_event(&match error {
+        let status = match error {
             WatchError::Expired { requested, oldest } => {
                 expired(format!("too old resource version: {} ({oldest})", requested.0.saturating_sub(1)))
                     .to_value()
             }
             WatchError::Gone => expired("the type is not served any more").to_value(),
             WatchError::Storage(error) => kindom_api::status::Status::internal_error(error).to_value(),
-        })
+        };
+        let mut event = Vec::new();
+        error_event(self.framing, &status, &mut event);
+        event.into()
     }
 
     /// The store has lost what the object was before or after a change, so nobody can say what the change is to this
@@ -342,14 +390,14 @@ impl WatchStream {
         match self.render(spec, version, object, out) {
             Ok(()) => {
                 out.extend_from_slice(b"}\n");
+                self.framing.frame(out, start);
                 self.events.inc();
                 true
             }
             Err(error) => {
                 out.truncate(start);
-                out.extend_from_slice(&error_event(
-                    &kindom_api::status::Status::internal_error(error).to_value(),
-                ));
+                let status = kindom_api::status::Status::internal_error(error).to_value();
+                error_event(self.framing, &status, out);
                 false
             }
         }
@@ -412,6 +460,7 @@ impl WatchStream {
         };
         let mut line = object! { "type": "BOOKMARK", "object": object }.to_vec();
         line.push(b'\n');
+        self.framing.frame(&mut line, 0);
         line.into()
     }
 }
@@ -428,8 +477,9 @@ fn served(spec: &TypeSpec, version: &str) -> bool {
     spec.version(version).is_some_and(|v| v.served)
 }
 
-fn error_event(status: &Value) -> Bytes {
-    let mut line = object! { "type": "ERROR", "object": status.clone() }.to_vec();
-    line.push(b'\n');
-    line.into()
+fn error_event(framing: Framing, status: &Value, out: &mut Vec<u8>) {
+    let start = out.len();
+    object! { "type": "ERROR", "object": status.clone() }.write_to(out);
+    out.push(b'\n');
+    framing.frame(out, start);
 }

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use kindom_api::decode::Struct;
 use kindom_api::names::{GroupKind, GroupVersionKind};
 use kindom_api::status::{Details, Status};
-use kindom_api::{Value, field, protobuf};
+use kindom_api::{Value, field};
 use kindom_resource_actor::{
     Basis, Preconditions, ResourceHandle, RuleContext, StoredObject, Target, WriteError,
     WriteOptions as Options, Written, settles,
 };
 
 use crate::dispatch::{Call, plain_body};
-use crate::negotiate::{Accepted, Endpoint, Format, PatchType, Shape, accept, body_format};
+use crate::negotiate::{Accepted, Format, PatchType, Shape, body_format};
 use crate::owner_references::{self, Stage};
 use crate::patch::{self, Patch, StrategicPatch};
 use crate::query::{DeleteOptions, FieldValidation, ListOptions, PropagationPolicy, WriteOptions};
@@ -237,27 +237,12 @@ pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), WriteError> {
     decode::check_name(own, name).map_err(refused)
 }
 
-/// How a body is written. Protobuf, for those types that have it, becomes the JSON that it stands for.
-pub(crate) fn plain(
-    call: &Call<'_>,
-    bytes: Bytes,
-    message: Option<&protobuf::Message>,
-) -> Result<(Bytes, Format), RequestError> {
-    let content_type = call.header(header::CONTENT_TYPE);
-    let is_protobuf = content_type.split(';').next().is_some_and(|t| t.trim() == protobuf::MEDIA_TYPE);
-    let Some(message) = message.filter(|_| is_protobuf) else {
-        return Ok((bytes, body_format(content_type)?));
-    };
-    let object = protobuf::decode(&bytes, message).map_err(|e| RequestError::BadRequest(e.to_string()))?;
-    Ok((object.to_vec().into(), Format::Json))
-}
-
 /// POST
 pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let accepted = call.accept()?;
     let query = WriteOptions::for_create(call.query)?;
     wait_for::check(call, query.wait_for)?;
-    let (bytes, format) = plain(call, plain_body(call, payload).await?, call.spec.strategy.protobuf())?;
+    let (bytes, format) = (plain_body(call, payload).await?, call.body_format()?);
     let version = &call.info.resource.version;
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, _: &Value| match object_of_body(
@@ -285,11 +270,11 @@ pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<Htt
 
 /// PUT
 pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_update(call.query)?;
     wait_for::check(call, query.wait_for)?;
-    let (bytes, format) = plain(call, plain_body(call, payload).await?, call.spec.strategy.protobuf())?;
+    let (bytes, format) = (plain_body(call, payload).await?, call.body_format()?);
     let version = &call.info.resource.version;
     // Before the object is looked for: a body that is none is 400 whatever is there.
     let mut warnings = Vec::new();
@@ -372,7 +357,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     if kind == PatchType::Apply {
         return apply::apply(call, payload).await;
     }
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
     wait_for::check(call, query.wait_for)?;
@@ -481,7 +466,7 @@ async fn delete_options(call: &Call<'_>, payload: web::Payload) -> Result<Delete
     let options = if bytes.is_empty() {
         DeleteOptions::from_query(call.query)?
     } else {
-        let (bytes, format) = plain(call, bytes, Some(&protobuf::DELETE_OPTIONS))?;
+        let format = body_format(call.header(header::CONTENT_TYPE), true)?;
         let from_body = DeleteOptions::from_body(&decode::any(&bytes, format)?)?;
         // kubectl says dry runs in the query also where it sends a body.
         let dry_run = from_body.dry_run || DeleteOptions::from_query(call.query)?.dry_run;
@@ -510,7 +495,7 @@ fn preconditions(options: &DeleteOptions) -> Preconditions {
 
 /// DELETE of an object.
 pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = delete_options(call, payload).await?;
     let preconditions = preconditions(&query);
@@ -540,7 +525,7 @@ pub(crate) async fn delete_collection(
     call: &Call<'_>,
     payload: web::Payload,
 ) -> Result<HttpResponse, Failure> {
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Resource)?;
+    let accepted = call.accept()?;
     let list_options = ListOptions::parse(call.query)?;
     list_options.validate()?;
     let query = delete_options(call, payload).await?;

@@ -438,6 +438,14 @@ impl Server {
         self.speak_tls(self.dial_tcp().await?, b"h2").await
     }
 
+    /// [`Server::dial`] without a certificate.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub async fn dial_anonymous(&self) -> Result<TlsStream<TcpStream>, HarnessError> {
+        self.speak_tls_as(Identity::Nobody, self.dial_tcp().await?, b"http/1.1").await
+    }
+
     /// [`Server::dial`] as a client that holds so few bytes that it has not read.
     ///
     /// # Errors
@@ -457,7 +465,16 @@ impl Server {
         stream: TcpStream,
         protocol: &[u8],
     ) -> Result<TlsStream<TcpStream>, HarnessError> {
-        let mut config = self.tls(Identity::Admin)?;
+        self.speak_tls_as(Identity::Admin, stream, protocol).await
+    }
+
+    async fn speak_tls_as(
+        &self,
+        identity: Identity,
+        stream: TcpStream,
+        protocol: &[u8],
+    ) -> Result<TlsStream<TcpStream>, HarnessError> {
+        let mut config = self.tls(identity)?;
         config.alpn_protocols = vec![protocol.to_vec()];
         let name = ServerName::try_from("localhost").map_err(|e| HarnessError::transport("the name", &e))?;
         TlsConnector::from(Arc::new(config))

@@ -97,22 +97,66 @@ pub fn python() -> Result<PathBuf, HarnessError> {
     ))
 }
 
+/// The Go program of `integration/go-clients` with the clientset of `v0.37` or `v0.32`, which `./test` builds; none, and a
+/// line that says so, where there is no Go.
+///
+/// # Errors
+/// [`HarnessError::Missing`] if there is Go and the program was not built.
+pub fn go_clients(version: &str) -> Result<Option<PathBuf>, HarnessError> {
+    let path = root().join(format!(".test/bin/go-clients-{version}"));
+    match (path.is_file(), on_path("go")) {
+        (true, _) => Ok(Some(path)),
+        (false, Some(_)) => Err(HarnessError::Missing(format!(
+            "no .test/bin/go-clients-{version}: run ./test once, which builds it"
+        ))),
+        (false, None) => {
+            println!("go-clients: skipped, there is no Go to build them");
+            Ok(None)
+        }
+    }
+}
+
+/// The Java program of `integration/fabric8`, which `./test` builds; none, and a line that says so, where there is no Java.
+///
+/// # Errors
+/// [`HarnessError::Missing`] if there are Java and Maven and the program was not built.
+pub fn fabric8() -> Result<Option<tokio::process::Command>, HarnessError> {
+    let folder = root().join(".test/fabric8");
+    match (folder.join("classes/Informer.class").is_file(), on_path("java"), on_path("mvn")) {
+        (true, Some(java), _) => {
+            let mut command = tokio::process::Command::new(java);
+            let path = format!("{0}/classes:{0}/libraries/*", folder.display());
+            command.args(["-cp", &path, "Informer"]);
+            Ok(Some(command))
+        }
+        (false, Some(_), Some(_)) => {
+            Err(HarnessError::Missing("no .test/fabric8: run ./test once, which builds it".to_owned()))
+        }
+        _ => {
+            println!("fabric8: skipped, there is no Java, or no Maven to build it");
+            Ok(None)
+        }
+    }
+}
+
+/// A program on PATH.
+fn on_path(program: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
 /// An etcd: the one that `KINDOM_ETCD` names, else the one on PATH.
 ///
 /// # Errors
 /// [`HarnessError::Missing`] if there is none.
 pub fn etcd() -> Result<PathBuf, HarnessError> {
     let named = std::env::var_os("KINDOM_ETCD").map(PathBuf::from);
-    let on_path = || {
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&folders).map(|folder| folder.join("etcd")).find(|file| file.is_file())
-    };
     match named {
         Some(file) if file.is_file() => Ok(file),
         Some(file) => {
             Err(HarnessError::Missing(format!("KINDOM_ETCD names {}, which is not a file", file.display())))
         }
-        None => on_path().ok_or_else(|| {
+        None => on_path("etcd").ok_or_else(|| {
             HarnessError::Missing(
                 "no etcd on PATH: install etcd-server (./test does), or name one in KINDOM_ETCD".to_owned(),
             )

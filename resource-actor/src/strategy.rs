@@ -97,11 +97,6 @@ pub trait Strategy: Send + Sync {
         &[]
     }
 
-    /// The type's fields in protobuf; none for a type that is only sent as JSON or YAML.
-    fn protobuf(&self) -> Option<&'static kindom_api::protobuf::Message> {
-        None
-    }
-
     /// The Go type of a version's objects, by which strategic merge patches merge; none for a type that has no such
     /// patches.
     fn go_type(&self, _spec: &TypeSpec, _version: &str) -> Option<&'static Struct> {

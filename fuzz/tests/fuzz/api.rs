@@ -5,7 +5,7 @@ use kindom_api::faces::{Face, stored_form};
 use kindom_api::meta::{self, names, time};
 use kindom_api::names::{is_kube_version, split_api_version, version_order};
 use kindom_api::namespace::decode_namespace;
-use kindom_api::protobuf::{self, DELETE_OPTIONS, NAMESPACE, SCALE};
+use kindom_api::protobuf;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::{Value, json, scale};
 use kindom_fuzz::{JsonMutants, Mutants, Target, Texts};
@@ -37,21 +37,30 @@ fn json_reader() {
 
 #[test]
 fn protobuf_reader() {
-    let namespace = json::parse(seeds::NAMESPACE.as_bytes()).unwrap();
-    let of_scale = json::parse(br#"{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a","labels":{"a":"b"}},"spec":{"replicas":3},"status":{"replicas":2,"selector":"a=b"}}"#).unwrap();
-    let options = json::parse(br#"{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0,"preconditions":{"uid":"u","resourceVersion":"1"},"propagationPolicy":"Background","dryRun":["All"]}"#).unwrap();
-    let bodies = [
-        protobuf::encode(&namespace, &NAMESPACE),
-        protobuf::encode(&of_scale, &SCALE),
-        protobuf::encode(&options, &DELETE_OPTIONS),
-    ];
-    let lengths = ["\x0a\x02", "\x12\x7f", "\x1a\u{1}", "k8s\0", "\x08\u{1}"];
+    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/../integration/expectations/protobuf/samples.json");
+    let recorded = json::parse(&std::fs::read(recorded).unwrap()).unwrap();
+    let samples = recorded.get("samples").and_then(Value::as_array).unwrap();
+    // Those of each kind that are neither empty nor long.
+    let bodies: Vec<Vec<u8>> = samples
+        .iter()
+        .filter_map(|sample| protobuf::encode(sample.get("json")?))
+        .filter(|body| (60..4_000).contains(&body.len()))
+        .collect();
+    assert!(bodies.len() > 100);
+    let lengths = ["\x0a\x02", "\x12\x7f", "\x1a\u{1}", "k8s\0", "\x08\u{1}", "\x0b", "\x0c"];
     let inputs = Mutants::of(bodies).tokens(&lengths).nests(&[("\x0a\x7f", "")]);
     Target::new("protobuf", 400).rounds(2000).run(inputs, |bytes| {
-        for message in [&NAMESPACE, &SCALE, &DELETE_OPTIONS] {
+        let Ok(envelope) = protobuf::Envelope::open(bytes) else { return };
+        for (api_version, kind) in protobuf::kinds() {
+            // Any bytes of the same kind, and some of another.
+            if kind != envelope.kind && kind != "Namespace" {
+                continue;
+            }
+            let Some(message) = protobuf::message(api_version, kind) else { continue };
             let Ok(value) = protobuf::decode(bytes, message) else { continue };
-            let printed = protobuf::encode(&value, message);
-            assert_eq!(protobuf::decode(&printed, message), Ok(value));
+            let printed = protobuf::encode_as(&value, message);
+            let again = protobuf::decode(&printed, message).unwrap();
+            assert_eq!(protobuf::encode_as(&again, message), printed);
         }
     });
 }

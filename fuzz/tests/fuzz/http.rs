@@ -214,12 +214,12 @@ fn negotiation() {
     ];
     let inputs = Texts(Mutants::of(texts).tokens(&tokens));
     Target::new("negotiation", 600).rounds(2000).run(inputs, |header| {
-        for endpoint in [Endpoint::Resource, Endpoint::Plain] {
+        for endpoint in [Endpoint::Resource, Endpoint::Typed, Endpoint::Plain] {
             let _ = negotiate::accept(header, endpoint);
+            let _ = negotiate::accept_watch(header, endpoint);
         }
-        let _ = negotiate::accept_watch(header);
         let _ = negotiate::wants_aggregated_discovery(header);
-        let _ = negotiate::body_format(header);
+        let _ = negotiate::body_format(header, true);
         let served = [PatchType::Json, PatchType::Merge, PatchType::StrategicMerge, PatchType::Apply];
         if let Ok(patch) = PatchType::of(header, &served) {
             assert!(header.starts_with(patch.content_type()));

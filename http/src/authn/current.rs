@@ -62,9 +62,23 @@ impl CurrentAuthenticator {
         peer: Option<&Peer>,
         authorization: Option<&str>,
     ) -> Result<Arc<User>, Unauthorized> {
+        self.authenticate_websocket(peer, authorization, Ok(None)).map(|(user, _)| user)
+    }
+
+    /// As [`Authenticator::authenticate_websocket`]; `peer` is none where there is no connection.
+    ///
+    /// # Errors
+    /// As for [`Self::authenticate`].
+    pub fn authenticate_websocket(
+        &self,
+        peer: Option<&Peer>,
+        authorization: Option<&str>,
+        in_protocol: Result<Option<&str>, &'static str>,
+    ) -> Result<(Arc<User>, bool), Unauthorized> {
         let now = self.now.load();
         let Some(peer) = peer else {
-            return now.authenticator.authenticate(&PeerIdentity::None, authorization);
+            let nobody = &PeerIdentity::None;
+            return now.authenticator.authenticate_websocket(nobody, authorization, in_protocol);
         };
         let mut judged = peer.judged.borrow_mut();
         let (number, identity) = &mut *judged;
@@ -72,7 +86,7 @@ impl CurrentAuthenticator {
             *identity = now.authenticator.peer(&peer.certificates);
             *number = now.number;
         }
-        now.authenticator.authenticate(identity, authorization)
+        now.authenticator.authenticate_websocket(identity, authorization, in_protocol)
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use kindom_api::field::{self, ErrorList, go_quote};
 use kindom_api::json::{self, Map, Value};
 use kindom_api::names::{GroupVersionKind, split_api_version};
+use kindom_api::protobuf;
 
 use crate::RequestError;
 use crate::negotiate::Format;
@@ -72,6 +73,9 @@ pub fn object(
             summary(bytes)
         ))
     };
+    if format == Format::Protobuf {
+        return protobuf_object(bytes, expected, unrecognized);
+    }
     let (mut value, strict_errors) =
         tree(bytes, format, strict).map_err(|why| match (format, syntax::number_too_large(bytes)) {
             (Format::Json, Some(number)) if go_syntax_error(bytes).is_none() => {
@@ -94,6 +98,33 @@ pub fn object(
         });
     }
     Ok(Decoded { value, kind, says_version, strict_errors })
+}
+
+/// Decodes an object that is sent as `expected`, a built-in type, in protobuf. Its unknown fields are dropped without a
+/// word, under strict validation too (`protobuf.go` `Serializer.Decode`, whose strict serializer is itself).
+fn protobuf_object(
+    bytes: &[u8],
+    expected: &GroupVersionKind,
+    unrecognized: impl Fn(String) -> RequestError,
+) -> Result<Decoded, RequestError> {
+    let envelope = protobuf::Envelope::open(bytes).map_err(|error| unrecognized(error.to_string()))?;
+    // One that is malformed is as none (`schema.FromAPIVersionAndKind`).
+    let (group, version) = split_api_version(&envelope.api_version).unwrap_or_default();
+    let mut kind = GroupVersionKind::new(group, version, envelope.kind.as_str());
+    let says_version = !(kind.group.is_empty() && kind.version.is_empty());
+    let mut fields = Map::new();
+    fields.insert("apiVersion", kind.api_version());
+    fields.insert("kind", kind.kind.as_str());
+    complete_type(&mut kind, &mut fields, expected);
+    // Of another kind nothing is read; that it is one is said where types are checked.
+    if let Some(message) = protobuf::message(&kind.api_version(), &kind.kind) {
+        let read = envelope.object(message);
+        let read = read.map_err(|error| cannot_be_handled(&kind, expected, &error.to_string()))?;
+        for (name, value) in read {
+            fields.insert(name, value);
+        }
+    }
+    Ok(Decoded { value: Value::Object(fields), kind, says_version, strict_errors: Vec::new() })
 }
 
 /// Decodes a body that is no object of a known kind, such as DeleteOptions.
@@ -234,6 +265,12 @@ fn tree(bytes: &[u8], format: Format, strict: bool) -> Result<(Value, Vec<String
                 strict_errors.push(format!("{YAML_ERRORS}{lines}"));
             }
             Ok((document.value, strict_errors))
+        }
+        Format::Protobuf => {
+            let message = protobuf::message("meta.k8s.io/v1", "DeleteOptions");
+            let message = message.ok_or_else(|| "no such message".to_owned())?;
+            let value = protobuf::decode(bytes, message).map_err(|error| error.to_string())?;
+            Ok((value, Vec::new()))
         }
     }
 }

@@ -187,7 +187,8 @@ async fn an_autoscaler_finds_reads_and_writes_it() {
             client.request("GET", SCALE).accept("application/vnd.kubernetes.protobuf, */*").send().await;
         let answer = answer.unwrap().expect_status(200).unwrap();
         assert_eq!(answer.header("content-type"), "application/vnd.kubernetes.protobuf");
-        let read = protobuf::decode(&answer.body, &protobuf::SCALE).unwrap();
+        let read =
+            protobuf::decode(&answer.body, protobuf::message("autoscaling/v1", "Scale").unwrap()).unwrap();
         let mut scale: Value = serde_json::from_str(&read.to_string()).unwrap();
         assert_eq!(
             (scale["apiVersion"].as_str(), scale["kind"].as_str()),
@@ -208,7 +209,7 @@ async fn an_autoscaler_finds_reads_and_writes_it() {
 
     // One that writes protobuf too.
     let sent = tree::parse(scale(5).to_string().as_bytes()).unwrap();
-    let body = protobuf::encode(&sent, &protobuf::SCALE);
+    let body = protobuf::encode(&sent).unwrap();
     let answer = client.request("PUT", SCALE).body(protobuf::MEDIA_TYPE, body).accept("application/json");
     assert_eq!(ok(answer.send().await)["spec"]["replicas"], 5);
     let cut = client.request("PUT", SCALE).body(protobuf::MEDIA_TYPE, &b"k8s\0\x12\xff"[..]);

@@ -1,0 +1,315 @@
+// Command protobuf writes down how upstream's Go types look as protobuf: the table that api/src/protobuf converts by, and
+// samples, each as JSON and as the bytes that the types' own encoder makes of it. From integration/oracle: go run ./protobuf
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime/debug"
+	"sort"
+	"strconv"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// What is served, and what clients send beside: an apiVersion, a kind, its Go type.
+var kinds = []struct {
+	apiVersion, kind string
+	of               any
+}{
+	// `/api` says none.
+	{"", "APIVersions", metav1.APIVersions{}},
+	{"apiextensions.k8s.io/v1", "CustomResourceDefinition", apiextensionsv1.CustomResourceDefinition{}},
+	{"apiextensions.k8s.io/v1", "CustomResourceDefinitionList", apiextensionsv1.CustomResourceDefinitionList{}},
+	{"apiextensions.k8s.io/v1beta1", "CustomResourceDefinition", apiextensionsv1beta1.CustomResourceDefinition{}},
+	{"apiextensions.k8s.io/v1beta1", "CustomResourceDefinitionList", apiextensionsv1beta1.CustomResourceDefinitionList{}},
+	{"autoscaling/v1", "Scale", autoscalingv1.Scale{}},
+	{"coordination.k8s.io/v1", "Lease", coordinationv1.Lease{}},
+	{"meta.k8s.io/v1", "DeleteOptions", metav1.DeleteOptions{}},
+	{"meta.k8s.io/v1", "PartialObjectMetadata", metav1.PartialObjectMetadata{}},
+	{"meta.k8s.io/v1", "PartialObjectMetadataList", metav1.PartialObjectMetadataList{}},
+	{"meta.k8s.io/v1beta1", "PartialObjectMetadata", metav1.PartialObjectMetadata{}},
+	{"meta.k8s.io/v1beta1", "PartialObjectMetadataList", metav1beta1.PartialObjectMetadataList{}},
+	{"v1", "APIGroup", metav1.APIGroup{}},
+	{"v1", "APIGroupList", metav1.APIGroupList{}},
+	{"v1", "APIResourceList", metav1.APIResourceList{}},
+	{"v1", "LimitRange", corev1.LimitRange{}},
+	{"v1", "Namespace", corev1.Namespace{}},
+	{"v1", "NamespaceList", corev1.NamespaceList{}},
+	{"v1", "Secret", corev1.Secret{}},
+	{"v1", "Service", corev1.Service{}},
+	{"v1", "Status", metav1.Status{}},
+}
+
+// Types that convert themselves, by what the table calls them.
+var special = map[reflect.Type]string{
+	reflect.TypeFor[metav1.Time]():          "Time",
+	reflect.TypeFor[metav1.MicroTime]():     "MicroTime",
+	reflect.TypeFor[resource.Quantity]():    "Quantity",
+	reflect.TypeFor[intstr.IntOrString]():   "IntOrString",
+	reflect.TypeFor[metav1.FieldsV1]():      "Json",
+	reflect.TypeFor[runtime.RawExtension](): "Json",
+
+	reflect.TypeFor[apiextensionsv1.JSON]():                              "Json",
+	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrArray]():            "SchemaOrArray",
+	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrBool]():             "SchemaOrBool",
+	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrStringArray]():      "SchemaOrTexts",
+	reflect.TypeFor[apiextensionsv1beta1.JSON]():                         "Json",
+	reflect.TypeFor[apiextensionsv1beta1.JSONSchemaPropsOrArray]():       "SchemaOrArray",
+	reflect.TypeFor[apiextensionsv1beta1.JSONSchemaPropsOrBool]():        "SchemaOrBool",
+	reflect.TypeFor[apiextensionsv1beta1.JSONSchemaPropsOrStringArray](): "SchemaOrTexts",
+}
+
+// Fields that no version has any more, which servers of before wrote empty: message, number, name.
+var gone = map[reflect.Type]field{
+	reflect.TypeFor[metav1.ObjectMeta](): {15, "ClusterName", "clusterName", "Gone", "One", false},
+}
+
+type field struct {
+	number           int
+	goName, jsonName string
+	kind             string
+	many             string
+	always           bool
+}
+
+type table struct {
+	names map[reflect.Type]string
+	text  map[string]string
+}
+
+// static gives the name of a message's static, which it writes first if it is new.
+func (t *table) static(of reflect.Type) string {
+	if name, known := t.names[of]; known {
+		return name
+	}
+	parts := strings.Split(of.PkgPath(), "/")
+	group, version := parts[len(parts)-2], parts[len(parts)-1]
+	var name strings.Builder
+	fmt.Fprintf(&name, "%s_%s_", strings.ToUpper(group), strings.ToUpper(version))
+	for i, r := range of.Name() {
+		if i > 0 && r >= 'A' && r <= 'Z' {
+			before, after := of.Name()[i-1], byte('A')
+			if i+1 < len(of.Name()) {
+				after = of.Name()[i+1]
+			}
+			if before >= 'a' && before <= 'z' || after >= 'a' && after <= 'z' {
+				name.WriteByte('_')
+			}
+		}
+		name.WriteString(strings.ToUpper(string(r)))
+	}
+	t.names[of] = name.String()
+	fields := []field{}
+	for i := range of.NumField() {
+		if field, is := t.field(of.Field(i)); is {
+			fields = append(fields, field)
+		}
+	}
+	if field, has := gone[of]; has {
+		fields = append(fields, field)
+	}
+	sort.Slice(fields, func(i, j int) bool { return fields[i].number < fields[j].number })
+	var out strings.Builder
+	fmt.Fprintf(&out, "pub(super) static %s: Message = Message(%q, &[\n", name.String(), of.Name())
+	for _, f := range fields {
+		presence := "Omit"
+		if f.always {
+			presence = "Keep"
+		}
+		fmt.Fprintf(&out, "    Field(%d, %q, %q, %s, %s, %s),\n", f.number, f.goName, f.jsonName, f.kind, f.many, presence)
+	}
+	out.WriteString("]);\n")
+	t.text[name.String()] = out.String()
+	return name.String()
+}
+
+func (t *table) field(of reflect.StructField) (field, bool) {
+	tag, has := of.Tag.Lookup("protobuf")
+	if !has || tag == "-" {
+		return field{}, false
+	}
+	number, err := strconv.Atoi(strings.Split(tag, ",")[1])
+	if err != nil {
+		panic(fmt.Sprintf("%s: %q", of.Name, tag))
+	}
+	options := strings.Split(of.Tag.Get("json"), ",")
+	name, options := options[0], options[1:]
+	if name == "" {
+		panic(of.Name + " is inlined in JSON and a message of its own in protobuf: the table has no such field yet")
+	}
+	is := func(option string) bool {
+		for _, o := range options {
+			if o == option {
+				return true
+			}
+		}
+		return false
+	}
+	out := field{number: number, goName: of.Name, jsonName: name, many: "One"}
+	kind := of.Type
+	nullable := false
+	switch {
+	case kind.Kind() == reflect.Slice && reflect.PointerTo(kind).Implements(reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()):
+		// A list that is nullable is a message of its own: `Verbs`.
+		out.kind, out.many, out.always = "Texts", "One", !is("omitempty")
+		return out, true
+	case kind.Kind() == reflect.Pointer:
+		kind, out.many, nullable = kind.Elem(), "Pointer", true
+	case kind.Kind() == reflect.Slice && kind.Elem().Kind() != reflect.Uint8:
+		kind, out.many, nullable = kind.Elem(), "Several", true
+	case kind.Kind() == reflect.Map:
+		kind, out.many, nullable = kind.Elem(), "Map", true
+	}
+	out.kind = t.kind(kind)
+	isStruct := !nullable && kind.Kind() == reflect.Struct
+	out.always = isStruct && !is("omitzero") || !isStruct && !is("omitempty")
+	return out, true
+}
+
+func (t *table) kind(of reflect.Type) string {
+	if name, is := special[of]; is {
+		if strings.HasPrefix(name, "Schema") {
+			// Its schema is the message that it belongs to.
+			schema, _ := of.FieldByName("Schema")
+			return fmt.Sprintf("%s(&%s)", name, t.static(schema.Type.Elem()))
+		}
+		return name
+	}
+	switch of.Kind() {
+	case reflect.String:
+		return "Text"
+	case reflect.Bool:
+		return "Bool"
+	case reflect.Int32:
+		return "Int32"
+	case reflect.Int64:
+		return "Int64"
+	case reflect.Float64:
+		return "Double"
+	case reflect.Slice:
+		return "Bytes"
+	case reflect.Struct:
+		return fmt.Sprintf("Of(&%s)", t.static(of))
+	}
+	panic("no such kind in the table: " + of.String())
+}
+
+func version(module string) string {
+	info, _ := debug.ReadBuildInfo()
+	for _, dependency := range info.Deps {
+		if dependency.Path == module {
+			return module + " " + dependency.Version
+		}
+	}
+	panic(module)
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func main() {
+	tablePath := flag.String("table", "../../api/src/protobuf/catalogue.rs", "where the table goes")
+	samplesPath := flag.String("samples", "../expectations/protobuf/samples.json", "where the samples go")
+	flag.Parse()
+	t := table{map[reflect.Type]string{}, map[string]string{}}
+	var index strings.Builder
+	for _, kind := range kinds {
+		fmt.Fprintf(&index, "    (%q, %q, &%s),\n", kind.apiVersion, kind.kind, t.static(reflect.TypeOf(kind.of)))
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, `// Written by "go run ./protobuf" in integration/oracle, by reflection over the Go types of
+// %s, %s,
+// %s. Do not edit.
+
+use super::Kind::{Bool, Bytes, Double, Gone, Int32, Int64, IntOrString, Json, MicroTime, Of, Quantity, SchemaOrArray, SchemaOrBool, SchemaOrTexts, Text, Texts, Time};
+use super::Many::{Map, One, Pointer, Several};
+use super::Presence::{Keep, Omit};
+use super::{Field, Message};
+
+/// The messages of kinds, sorted by apiVersion and kind.
+pub(super) static KINDS: &[(&str, &str, &Message)] = &[
+%s];
+
+`, version("k8s.io/apiextensions-apiserver"), version("k8s.io/apimachinery"), version("k8s.io/api"), index.String())
+	names := []string{}
+	for name := range t.text {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for i, name := range names {
+		if i > 0 {
+			out.WriteString("\n")
+		}
+		out.WriteString(t.text[name])
+	}
+	if err := os.WriteFile(*tablePath, []byte(out.String()), 0o644); err != nil {
+		panic(err)
+	}
+
+	samples := []map[string]any{}
+	for i, kind := range kinds {
+		for seed := range 16 {
+			fill := filler{random: newRandom(int64(1000*i + seed))}
+			object := reflect.New(reflect.TypeOf(kind.of))
+			// The first is empty.
+			if seed > 0 {
+				fill.value(object.Elem(), 0)
+			}
+			if meta := object.Elem().FieldByName("TypeMeta"); meta.IsValid() {
+				meta.Set(reflect.ValueOf(metav1.TypeMeta{APIVersion: kind.apiVersion, Kind: kind.kind}))
+			}
+			// Read back until nothing changes, as what a server writes is what it read: a zero time becomes none.
+			text, read := must(json.Marshal(object.Interface())), reflect.Value{}
+			for previous := []byte(nil); !bytes.Equal(text, previous); {
+				previous, read = text, reflect.New(reflect.TypeOf(kind.of))
+				if err := json.Unmarshal(text, read.Interface()); err != nil {
+					panic(err)
+				}
+				text = must(json.Marshal(read.Interface()))
+			}
+			raw := must(read.Interface().(interface{ Marshal() ([]byte, error) }).Marshal())
+			unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: kind.apiVersion, Kind: kind.kind}, Raw: raw}
+			samples = append(samples, map[string]any{
+				"apiVersion": kind.apiVersion,
+				"kind":       kind.kind,
+				"json":       json.RawMessage(text),
+				"protobuf":   base64.StdEncoding.EncodeToString(append([]byte("k8s\x00"), must(unknown.Marshal())...)),
+			})
+		}
+	}
+	watch := metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: []byte("k8s\x00raw")}}
+	var document bytes.Buffer
+	fmt.Fprintf(&document, "{\n \"about\": %q,\n \"watch\": %q,\n \"samples\": [\n",
+		"What the encoders of upstream's Go types make of random objects. Written by: go run ./protobuf",
+		base64.StdEncoding.EncodeToString(must(watch.Marshal())))
+	for i, sample := range samples {
+		if i > 0 {
+			document.WriteString(",\n")
+		}
+		document.Write(must(json.Marshal(sample)))
+	}
+	document.WriteString("\n ]\n}\n")
+	if err := os.WriteFile(*samplesPath, document.Bytes(), 0o644); err != nil {
+		panic(err)
+	}
+}
