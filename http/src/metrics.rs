@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use kindom_storage::WriteCounts;
+use kindom_storage::{ScrubCounts, WriteCounts};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
@@ -58,9 +58,11 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// `store_writes`: what the store has written, if the engine says. `certificate_ends`: when certificates end.
+    /// `store_writes` and `store_scrubs`: what the store has written and scrubbed, if the engine says. `certificate_ends`:
+    /// when certificates end.
     pub(crate) fn new(
         store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
+        store_scrubs: Option<Box<dyn Fn() -> ScrubCounts + Send + Sync>>,
         certificate_ends: Option<CertificateEnds>,
     ) -> Self {
         let mut registry = Registry::default();
@@ -81,6 +83,9 @@ impl Metrics {
         registry.register("apiserver_watch_events", "Events sent to watches", Clone::clone(&watch_events));
         if let Some(counts) = store_writes {
             registry.register_collector(Box::new(StoreWrites(counts)));
+        }
+        if let Some(counts) = store_scrubs {
+            registry.register_collector(Box::new(StoreScrubs(counts)));
         }
         if let Some(ends) = certificate_ends {
             registry.register_collector(Box::new(Ends(ends)));
@@ -172,6 +177,31 @@ impl Collector for Ends {
     }
 }
 
+/// Likewise, of what its scrub has read.
+struct StoreScrubs(Box<dyn Fn() -> ScrubCounts + Send + Sync>);
+
+impl fmt::Debug for StoreScrubs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StoreScrubs").field(&(self.0)()).finish()
+    }
+}
+
+impl Collector for StoreScrubs {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let ScrubCounts { passes, bytes, damaged } = (self.0)();
+        for (name, help, count) in [
+            ("kindom_store_scrubs", "Passes of the scrub over everything that is sealed", passes),
+            ("kindom_store_scrubbed_bytes", "Bytes that it has read", bytes),
+        ] {
+            let counter = ConstCounter::new(count);
+            counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+        }
+        let help = "Damaged values and batches that the scrub knows of";
+        let gauge = ConstGauge::new(i64::try_from(damaged).unwrap_or(i64::MAX));
+        gauge.encode(encoder.encode_descriptor("kindom_store_damaged", help, None, MetricType::Gauge)?)
+    }
+}
+
 /// Lowers its gauge when dropped.
 pub(crate) struct InFlight(Gauge);
 
@@ -187,15 +217,21 @@ mod tests {
 
     #[test]
     fn the_store_is_counted_where_it_says() {
-        let metrics = Metrics::new(Some(Box::new(|| WriteCounts { batches: 2, txns: 33 })), None);
+        let metrics = Metrics::new(
+            Some(Box::new(|| WriteCounts { batches: 2, txns: 33 })),
+            Some(Box::new(|| ScrubCounts { passes: 4, bytes: 55, damaged: 6 })),
+            None,
+        );
         let text = metrics.encode();
         assert!(text.contains("\nkindom_store_batches_total 2\n"), "{text}");
         assert!(text.contains("\nkindom_store_transactions_total 33\n"), "{text}");
-        let metrics = Metrics::new(None, Some(Box::new(|| vec![("ca", 5), ("serving", 7)])));
+        assert!(text.contains("\nkindom_store_scrubs_total 4\n"), "{text}");
+        assert!(text.contains("\nkindom_store_damaged 6\n"), "{text}");
+        let metrics = Metrics::new(None, None, Some(Box::new(|| vec![("ca", 5), ("serving", 7)])));
         let text = metrics.encode();
         let gauge = "kindom_certificate_expiration_timestamp_seconds";
         assert!(text.contains(&format!("\n{gauge}{{certificate=\"ca\"}} 5\n")), "{text}");
         assert!(text.contains(&format!("\n{gauge}{{certificate=\"serving\"}} 7\n")), "{text}");
-        assert!(!Metrics::new(None, None).encode().contains("kindom_store"));
+        assert!(!Metrics::new(None, None, None).encode().contains("kindom_store"));
     }
 }

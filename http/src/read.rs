@@ -249,7 +249,10 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let found: Vec<_> = objects.by_ref().filter(|o| corrupt.selects(o)).take(take).cloned().collect();
             let rest = match found.len() < take {
                 true => 0,
-                false if filter.is_everything() => objects.count(),
+                false if filter.is_everything() => {
+                    let behind = found.last().map(|last| format!("{}\0", last.key()));
+                    snapshot.count(filter.prefix(), behind.as_deref().unwrap_or(start))
+                }
                 false => usize::from(objects.next().is_some()),
             };
             (found, rest, revision)

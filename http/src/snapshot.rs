@@ -9,8 +9,8 @@ use std::time::Duration;
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use futures::StreamExt as _;
 use futures::stream::poll_fn;
+use futures::{Stream, StreamExt as _};
 use kindom_api::GroupResource;
 use kindom_resource_actor::ReadError;
 use kindom_storage::StorageError;
@@ -29,6 +29,8 @@ use crate::status::Failure;
 const AT_ONCE: usize = 2;
 /// Who takes nothing for so long is given up: history is held back for it.
 const STALLED: Duration = Duration::from_secs(60);
+/// Who has not got everything after so long is given up too, however steadily it reads.
+const LASTS_MAX: Duration = Duration::from_secs(30 * 60);
 /// The media type of a snapshot.
 const MEDIA_TYPE: &str = "application/vnd.kindom.snapshot";
 
@@ -78,29 +80,106 @@ pub(crate) async fn serve(
     // A task of its own, so that a client that takes nothing is noticed.
     actix_web::rt::spawn(async move {
         let _permit = permit;
-        let mut snapshot = Box::pin(stream(cut));
-        let send = async {
-            while let Some(chunk) = snapshot.next().await {
-                if let Err(error) = &chunk {
-                    tracing::warn!(%error, "a snapshot could not be finished");
-                }
-                match timeout(STALLED, chunks.send(chunk)).await {
-                    Ok(Ok(())) => {}
-                    // Nobody reads any more.
-                    Ok(Err(_)) => return,
-                    Err(_) => {
-                        tracing::warn!("a snapshot was given up: its reader has stalled");
-                        return;
-                    }
-                }
-            }
-        };
         tokio::select! {
-            () = send => {}
+            () = send(Box::pin(stream(cut)), &chunks) => {}
             _ = phase.wait_for(Phase::is_ending) => {}
         }
     });
     let mut builder = start(200);
     builder.insert_header((header::CONTENT_TYPE, MEDIA_TYPE));
     Ok(builder.streaming(poll_fn(move |cx| body.poll_recv(cx))))
+}
+
+type Chunk = Result<Bytes, StorageError>;
+
+/// Sends a snapshot to whoever reads the other end, as long as that goes on well. When it returns, the snapshot is
+/// dropped, and holds no history any more.
+async fn send(snapshot: impl Stream<Item = Chunk> + Unpin, chunks: &mpsc::Sender<Chunk>) {
+    match timeout(LASTS_MAX, send_all(snapshot, chunks)).await {
+        Ok(()) => {}
+        Err(_) => tracing::warn!(
+            "a snapshot was given up: after {} minutes its reader has not got all of it",
+            LASTS_MAX.as_secs() / 60
+        ),
+    }
+}
+
+async fn send_all(mut snapshot: impl Stream<Item = Chunk> + Unpin, chunks: &mpsc::Sender<Chunk>) {
+    while let Some(chunk) = snapshot.next().await {
+        if let Err(error) = &chunk {
+            tracing::warn!(%error, "a snapshot could not be finished");
+        }
+        match timeout(STALLED, chunks.send(chunk)).await {
+            Ok(Ok(())) => {}
+            // Nobody reads any more.
+            Ok(Err(_)) => return,
+            Err(_) => {
+                tracing::warn!("a snapshot was given up: its reader has stalled");
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream::{iter, repeat};
+    use kindom_storage::Revision;
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// A snapshot without an end, which holds history as long as it is sent.
+    fn endless(holds: &Holds) -> impl Stream<Item = Chunk> + Unpin + use<> {
+        let hold = holds.hold(Revision(5));
+        repeat(()).map(move |()| {
+            let _held = &hold;
+            Ok(Bytes::from_static(b"chunk"))
+        })
+    }
+
+    async fn sent_to_a_reader_that_rests(rest: Duration) -> Duration {
+        let holds = Holds::default();
+        let (chunks, mut body) = mpsc::channel(1);
+        let begun = Instant::now();
+        let snapshot = endless(&holds);
+        assert_eq!(holds.allow(Revision(9)), Revision(5));
+        let reading = async {
+            while body.recv().await.is_some() {
+                sleep(rest).await;
+            }
+        };
+        let sending = async {
+            send(snapshot, &chunks).await;
+            let lasted = begun.elapsed();
+            drop(chunks);
+            lasted
+        };
+        let (lasted, ()) = tokio::join!(sending, reading);
+        assert_eq!(holds.allow(Revision(9)), Revision(9), "history is held no more");
+        lasted
+    }
+
+    /// In virtual time.
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_holds_history_for_a_bounded_time() {
+        // It never stalls, and never gets to the end.
+        assert_eq!(sent_to_a_reader_that_rests(Duration::from_secs(50)).await, LASTS_MAX);
+        assert!(sent_to_a_reader_that_rests(Duration::from_secs(500)).await < 3 * STALLED);
+        // Who gets it in time is not disturbed.
+        let (chunks, mut body) = mpsc::channel(1);
+        let few = iter((0..9).map(|_| Ok(Bytes::new())));
+        let (received, ()) = tokio::join!(
+            async {
+                let mut received = 0;
+                while received < 9 && body.recv().await.is_some() {
+                    received += 1;
+                    sleep(Duration::from_secs(50)).await;
+                }
+                received
+            },
+            send(few, &chunks)
+        );
+        assert_eq!(received, 9);
+    }
 }

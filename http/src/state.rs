@@ -7,7 +7,7 @@ use std::time::Duration;
 use kindom_actor_kit::{ActorTable, Clock, Entropy};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
-use kindom_storage::WriteCounts;
+use kindom_storage::{ScrubCounts, WriteCounts};
 use tokio::sync::watch;
 
 use crate::authn::{Authenticator, CurrentAuthenticator};
@@ -44,6 +44,8 @@ pub struct Config {
     pub snapshots: Option<Snapshots>,
     /// What the store has written, for `/metrics`; none where the engine does not say.
     pub store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
+    /// What the store's scrub has read and found, for `/metrics`; none where the engine has none.
+    pub store_scrubs: Option<Box<dyn Fn() -> ScrubCounts + Send + Sync>>,
     /// The names of certificates and their ends, for `/metrics`.
     pub certificate_ends: Option<CertificateEnds>,
 }
@@ -83,7 +85,7 @@ impl State {
             snapshots: config.snapshots.map(snapshot::Sender::new),
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
-            metrics: Metrics::new(config.store_writes, config.certificate_ends),
+            metrics: Metrics::new(config.store_writes, config.store_scrubs, config.certificate_ends),
             documents: crate::documents::Documents::default(),
             phase: watch::Sender::new(Phase::Serving),
             turns_to_end: AtomicU32::new(0),

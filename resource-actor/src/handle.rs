@@ -15,9 +15,10 @@ use tokio::time::timeout_at;
 
 use crate::actor::ResourceActor;
 use crate::error::{ReadError, WriteError};
-use crate::limits::{COMMITS_IN_FLIGHT_MAX, READ_YOUR_WRITE_MAX, TXN_OPS_MAX};
+use crate::limits::{COMMITS_IN_FLIGHT_MAX, PAST_EVENTS_MAX, READ_YOUR_WRITE_MAX, TXN_OPS_MAX};
 use crate::live::Live;
 use crate::messages::CommitObject;
+use crate::past;
 use crate::{Snapshot, StoredObject, Strategy, TypeSpec, WatchCursor};
 
 /// What every type's actor is made with.
@@ -299,7 +300,8 @@ impl ResourceHandle {
     }
 
     /// The objects whose key starts with `prefix` and is at or after `start`, as of one revision of the store's
-    /// history; and how many there are in all from `start` on.
+    /// history; and how many there are in all from `start` on. What is in memory tells it for the last few thousand changes
+    /// of the type; the store, for what is older, counts in O(n).
     ///
     /// # Errors
     /// [`StorageError::Compacted`] and [`StorageError::Future`].
@@ -310,6 +312,9 @@ impl ResourceHandle {
         start: &str,
         limit: Option<usize>,
     ) -> Result<(Vec<Arc<StoredObject>>, usize), ReadError> {
+        if let Some(page) = self.remembered(revision, (prefix, start), limit) {
+            return Ok(page);
+        }
         let whole = format!("{}{prefix}", self.cell.prefix);
         let mut range = KeyRange::prefix(whole.as_bytes());
         if start > prefix {
@@ -322,6 +327,28 @@ impl ResourceHandle {
             Some(Arc::new(self.stored_object(key, kv.value, kv.mod_revision)))
         };
         Ok((found.kvs.into_iter().filter_map(object).collect(), found.count))
+    }
+
+    /// A page as of a revision that this process knows of, if memory reaches back to it.
+    fn remembered(
+        &self,
+        revision: Revision,
+        range: (&str, &str),
+        limit: Option<usize>,
+    ) -> Option<(Vec<Arc<StoredObject>>, usize)> {
+        let storage = &self.cell.deps.storage;
+        let awake = self.cell.awake.load_full()?;
+        // A client that is told the revision is gone lists again, also where memory has it by chance.
+        let known = revision >= storage.compacted() && revision <= storage.published();
+        if !known || !awake.live.feed.is_complete_at(revision) {
+            return None;
+        }
+        // The snapshot first: the log has every change that is in it.
+        let snapshot = awake.live.snapshot();
+        let mut since = awake.live.log.after(revision, PAST_EVENTS_MAX + 1).ok()?;
+        since.truncate(since.partition_point(|event| event.revision <= snapshot.revision()));
+        (since.len() <= PAST_EVENTS_MAX)
+            .then(|| past::page(&snapshot, &since, range, limit.unwrap_or(usize::MAX)))
     }
 
     /// What the type's keys start with.

@@ -30,6 +30,7 @@ mod managed;
 mod messages;
 mod object;
 mod pages;
+mod past;
 mod plan;
 pub mod render;
 mod scale;

@@ -11,6 +11,9 @@ pub(crate) const EVENT_LOG_BYTES_MAX: usize = 16 << 20;
 /// How many commits may wait for one type's actor; more are answered 429.
 pub(crate) const COMMITS_IN_FLIGHT_MAX: usize = 1024;
 
+/// So many changes are taken back to show a state that is past; for what is older the store is read.
+pub(crate) const PAST_EVENTS_MAX: usize = 4096;
+
 /// How many commits of the stream one turn folds: a turn stays under 500 µs.
 pub(crate) const FOLD_PER_TURN_MAX: usize = 64;
 

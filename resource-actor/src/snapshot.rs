@@ -6,6 +6,9 @@
 //! Worked example, with chunks of at most 2: after `a b c` there are chunks `[a b] [c]`. Inserting `bb` finds `[a b]`
 //! (the last chunk that starts at or before it), makes `[a b bb]`, which is too long, and splits it: `[a] [b bb] [c]`.
 //! Removing `c` empties its chunk, which goes: `[a] [b bb]`.
+//!
+//! Beside each chunk stands how many objects there are up to its end, here `1 3`. So counting what lies between two keys
+//! takes two searches, however much lies there: a page of a list tells how many objects remain behind it.
 
 use std::sync::Arc;
 
@@ -22,6 +25,8 @@ type Chunk = Arc<Vec<Arc<StoredObject>>>;
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     chunks: Vec<Chunk>,
+    /// How many objects there are up to the end of each chunk.
+    ends: Vec<usize>,
     len: usize,
     revision: Revision,
 }
@@ -36,10 +41,12 @@ impl Snapshot {
             snapshot.len += 1;
             chunk.push(object);
             if chunk.len() == CHUNK_MAX {
+                snapshot.ends.push(snapshot.len);
                 snapshot.chunks.push(Arc::new(std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK_MAX))));
             }
         }
         if !chunk.is_empty() {
+            snapshot.ends.push(snapshot.len);
             snapshot.chunks.push(Arc::new(chunk));
         }
         snapshot
@@ -85,11 +92,27 @@ impl Snapshot {
         self.from_key(prefix.max(start)).take_while(move |o| o.key().starts_with(prefix))
     }
 
+    /// How many objects there are whose key starts with `prefix` and is at or after `start`. O(log n).
+    #[must_use]
+    pub fn count(&self, prefix: &str, start: &str) -> usize {
+        let from = prefix.max(start);
+        let upto = self.rank(|key| key < prefix || key.starts_with(prefix));
+        upto.saturating_sub(self.rank(|key| key < from))
+    }
+
+    /// How many objects `before` holds for, which it does from the first object up to some key.
+    fn rank(&self, mut before: impl FnMut(&str) -> bool) -> usize {
+        let last = self.chunks.partition_point(|c| c.first().is_some_and(|o| before(o.key()))).checked_sub(1);
+        let Some((at, chunk)) = last.and_then(|at| Some((at, self.chunks.get(at)?))) else { return 0 };
+        let earlier = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        earlier + chunk.partition_point(|o| before(o.key()))
+    }
+
     /// Sets the object of its key; gives back the one before.
     pub fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
         let Some(at) = self.chunk_of(object.key()).or_else(|| (!self.chunks.is_empty()).then_some(0)) else {
             self.chunks.push(Arc::new(vec![object]));
-            self.len = 1;
+            (self.ends, self.len) = (vec![1], 1);
             return None;
         };
         let chunk = Arc::make_mut(self.chunks.get_mut(at)?);
@@ -98,8 +121,11 @@ impl Snapshot {
             Err(i) => {
                 chunk.insert(i, object);
                 self.len += 1;
-                if chunk.len() > CHUNK_MAX {
-                    let tail = chunk.split_off(CHUNK_MAX / 2);
+                let split = chunk.len() > CHUNK_MAX;
+                let tail = if split { chunk.split_off(CHUNK_MAX / 2) } else { Vec::new() };
+                self.ends.iter_mut().skip(at).for_each(|end| *end += 1);
+                if split && let Some(end) = self.ends.get(at) {
+                    self.ends.insert(at, end - tail.len());
                     self.chunks.insert(at + 1, Arc::new(tail));
                 }
                 None
@@ -114,8 +140,11 @@ impl Snapshot {
         let i = chunk.binary_search_by(|o| o.key().cmp(key)).ok()?;
         let chunk = Arc::make_mut(chunk);
         let removed = chunk.remove(i);
-        if chunk.is_empty() {
+        let empty = chunk.is_empty();
+        self.ends.iter_mut().skip(at).for_each(|end| *end -= 1);
+        if empty {
             self.chunks.remove(at);
+            self.ends.remove(at);
         }
         self.len -= 1;
         Some(removed)
@@ -172,7 +201,12 @@ mod tests {
             prop_assert_eq!(keys(&snapshot), model.clone().into_iter().collect::<Vec<_>>());
             let from: Vec<_> = snapshot.range("1", "15").map(|o| o.key().to_owned()).collect();
             let want: Vec<_> = model.keys().filter(|k| k.starts_with('1') && k.as_str() >= "15").cloned().collect();
+            prop_assert_eq!(snapshot.count("1", "15"), want.len());
             prop_assert_eq!(from, want);
+            for (prefix, start) in [("", ""), ("", "3"), ("2", ""), ("2", "20"), ("5", "7"), ("9", ""), ("4", "4x")] {
+                let there = snapshot.range(prefix, start).count();
+                prop_assert_eq!(snapshot.count(prefix, start), there, "{} from {}", prefix, start);
+            }
         }
     }
 
@@ -187,5 +221,20 @@ mod tests {
         assert_eq!(keys(&built), keys(&put));
         assert_eq!((built.len(), built.revision()), (1000, Revision(9)));
         assert!(built.get("0500").is_some() && built.get("0500x").is_none());
+        assert_eq!((built.count("05", "0550"), put.count("05", "0550")), (50, 50));
+    }
+
+    /// A page of a list counts what is behind it.
+    #[test]
+    fn counting_takes_few_steps_however_much_there_is() {
+        let snapshot =
+            Snapshot::from_sorted((0..200_000).map(|i| object(&format!("{i:06}"), 1)), Revision(1));
+        let mut steps = 0;
+        let rank = snapshot.rank(|key| {
+            steps += 1;
+            key < "123456"
+        });
+        assert_eq!(rank, 123_456);
+        assert!(steps <= 24, "{steps}");
     }
 }

@@ -32,6 +32,9 @@ pub(crate) enum Command {
     /// What a server sets (uid, resourceVersion and so on) is left out. What is there already with the same content is
     /// unchanged; so it can be repeated. Owner references follow owners that are imported with what they own.
     Import(Import),
+    /// Finds damage in a folder, and makes a new one of what is left.
+    #[command(subcommand)]
+    Storage(StorageCommand),
     /// Saves everything that is stored to a file, checks it, and makes it a store again.
     #[command(subcommand)]
     Snapshot(Snapshot),
@@ -54,6 +57,35 @@ pub(crate) enum Snapshot {
     ///
     /// No server may be running on a folder, and none on the cluster that is copied to.
     Copy(SnapshotCopy),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StorageCommand {
+    /// Reads everything in a folder that no server has open, and says what is damaged: which file, where, whose value.
+    ///
+    /// Ends with 1 if anything is. Nothing is changed.
+    Check(StorageCheck),
+    /// Makes a new folder of what can be read in a damaged one, and says what is lost.
+    ///
+    /// Objects keep their resourceVersions; there is no history. The damaged folder is not changed.
+    Salvage(StorageSalvage),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StorageCheck {
+    /// The folder that the store is in, as serve's.
+    #[arg(long, default_value = "kindom-data")]
+    pub(crate) data_dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StorageSalvage {
+    /// The folder that the damaged store is in, as serve's.
+    #[arg(long, default_value = "kindom-data")]
+    pub(crate) data_dir: PathBuf,
+    /// Where to make the new one; a folder without a store.
+    #[arg(long)]
+    pub(crate) to: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -232,6 +264,9 @@ pub(crate) struct Serve {
     /// How far back a watch or a continue token may start.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub(crate) etcd_compaction_interval: Duration,
+    /// How often everything in the folder is read to find damage, slowly, in the background; 0s never.
+    #[arg(long, default_value = "24h", value_parser = duration)]
+    pub(crate) storage_scrub_interval: Duration,
     /// What is switched on or off: Name=true or Name=false, separated by commas. StorageVersionMigrator (true) brings
     /// objects to a type's new storage version in the background. Without CustomResourceSubresources (true) new
     /// registrations lose their subresources.

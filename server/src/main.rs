@@ -13,6 +13,8 @@ mod import;
 mod kubeconfig;
 mod manifests;
 mod pki;
+mod repair;
+mod scrub;
 mod serve;
 mod signals;
 mod snapshot;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Command::Convert(options) => convert::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Snapshot(command) => snapshot::run(&command),
+        Command::Storage(command) => repair::run(&command),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,10 +1,8 @@
 //! `kindom serve`: from an empty folder to an open port, and back.
 
-use std::fs::DirBuilder;
 use std::future::pending;
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -24,8 +22,10 @@ use kindom_resource_actor::{
     Basis, Deps, ResourceHandle, RuleContext, SERVER, Target, WriteError, WriteOptions,
 };
 use kindom_storage::snapshot::Holds;
+use kindom_storage::vfs::{Disk, Vfs as _};
 use kindom_storage::{
-    Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Key, Limits, Storage, StorageError, WriteCounts,
+    Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Key, Limits, ScrubCounts, Storage, StorageError,
+    WriteCounts,
 };
 
 use crate::BoxError;
@@ -34,7 +34,7 @@ use crate::flags::{AuthorizationMode, Serve};
 use crate::pki::server_url;
 use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
-use crate::{etcd, history};
+use crate::{etcd, history, scrub};
 
 /// What keys of our own start with that are no object's (design, "Storage").
 const LEDGER: &str = "/kindom/registry/claims/";
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     if options.etcd_servers.is_empty() && !unused.is_empty() {
         return Err(format!("{} can only be used with --etcd-servers", unused.join(", ")).into());
     }
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&options.data_dir);
+    let made = Disk.create_dir(&options.data_dir);
     made.map_err(|e| format!("--data-dir {}: {e}", options.data_dir.display()))?;
     let limits =
         Limits { value_bytes_max: options.max_object_bytes.saturating_add(VALUE_SLACK), ..Limits::default() };
@@ -94,12 +94,15 @@ enum Store {
 }
 
 type WriteCounter = Box<dyn Fn() -> WriteCounts + Send + Sync>;
+type ScrubCounter = Box<dyn Fn() -> ScrubCounts + Send + Sync>;
 
 /// A store that answers.
 struct Opened {
     storage: Arc<dyn Storage>,
     /// What it has written, if it counts that.
     writes: Option<WriteCounter>,
+    /// What is to be scrubbed.
+    folder: Option<Embedded>,
     /// Ends when nothing that was read of it is true any more.
     replaced: LocalBoxFuture<'static, StorageError>,
 }
@@ -108,11 +111,12 @@ impl Store {
     async fn open(self) -> Result<Opened, BoxError> {
         match self {
             Self::Embedded(store) => {
-                let counted = store.clone();
+                let (counted, folder) = (store.clone(), store.clone());
                 let writes: WriteCounter = Box::new(move || counted.write_counts());
                 Ok(Opened {
                     storage: Arc::new(store),
                     writes: Some(writes),
+                    folder: Some(folder),
                     replaced: pending().boxed_local(),
                 })
             }
@@ -120,7 +124,7 @@ impl Store {
                 let store = etcd::open(*options).await?;
                 let followed = store.clone();
                 let replaced = async move { followed.replaced().await }.boxed_local();
-                Ok(Opened { storage: Arc::new(store), writes: None, replaced })
+                Ok(Opened { storage: Arc::new(store), writes: None, folder: None, replaced })
             }
         }
     }
@@ -134,7 +138,7 @@ async fn serving(
     mut signals: Signals,
 ) -> Result<(), BoxError> {
     let embedded = matches!(store, Store::Embedded(_));
-    let Opened { storage, writes: store_writes, replaced } = store.open().await?;
+    let Opened { storage, writes: store_writes, folder, replaced } = store.open().await?;
     refuse_unfinished(&*storage).await?;
     let entropy = Entropy::system()?;
     let supervisor = Supervisor::new(ActorTable::new(), entropy.fork());
@@ -168,9 +172,14 @@ async fn serving(
         let every = options.etcd_compaction_interval;
         tokio::spawn(history::keep(Arc::clone(&storage), holds.clone(), deps.clock.clone(), every))
     });
+    let every = options.storage_scrub_interval;
+    let scrub = folder.clone().filter(|_| !every.is_zero());
+    let scrub = scrub.map(|store| tokio::spawn(scrub::keep(store, deps.clock.clone(), every)));
+    let store_scrubs = folder.map(|store| Box::new(move || store.scrub_counts()) as ScrubCounter);
     let snapshots = Snapshots { prefixes: prefixes(), holds };
 
-    let running = listen(options, &keeper, registry, namespaces, store_writes, snapshots, &supervisor)?;
+    let store_counters = (store_writes, store_scrubs);
+    let running = listen(options, &keeper, registry, namespaces, store_counters, snapshots, &supervisor)?;
     let url = server_url(running.address);
     let kubeconfig = options.data_dir.join("admin.kubeconfig");
     keeper.write_kubeconfig(kubeconfig.clone(), url.clone())?;
@@ -209,6 +218,9 @@ async fn serving(
     if let Some(history) = history {
         history.abort();
     }
+    if let Some(scrub) = scrub {
+        scrub.abort();
+    }
     if let Some(leader) = leader {
         leader.resign().await;
     }
@@ -236,7 +248,7 @@ fn listen(
     keeper: &Keeper,
     registry: RegistryHandle,
     namespaces: ResourceHandle,
-    store_writes: Option<WriteCounter>,
+    (store_writes, store_scrubs): (Option<WriteCounter>, Option<ScrubCounter>),
     snapshots: Snapshots,
     supervisor: &Supervisor,
 ) -> Result<kindom_http::Running, BoxError> {
@@ -251,6 +263,7 @@ fn listen(
         fallback: None,
         snapshots: Some(snapshots),
         store_writes,
+        store_scrubs,
         certificate_ends: Some(Box::new(move || ends.lock().unwrap_or_else(PoisonError::into_inner).clone())),
     };
     let address = SocketAddr::new(options.bind_address, options.secure_port);

@@ -33,7 +33,10 @@ pub mod vfs;
 mod watch;
 
 pub use contract::{Storage, StorageFuture};
-pub use embedded::{Embedded, EmbeddedOptions, EmbeddedRestore, WriteCounts};
+pub use embedded::{
+    DamagedOf, Embedded, EmbeddedOptions, EmbeddedRestore, Finding, Salvage, Scrub, ScrubCounts, Scrubbed,
+    Standing, WriteCounts,
+};
 pub use error::{Applied, StorageError};
 pub use etcd::{Area, Etcd, EtcdOptions, EtcdTls};
 pub use limits::Limits;

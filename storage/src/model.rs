@@ -159,6 +159,12 @@ impl DamagedValue {
         &self.0.file
     }
 
+    /// What is wrong with it.
+    #[must_use]
+    pub fn why(&self) -> &str {
+        &self.0.why
+    }
+
     /// Where in the file the value begins, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {

@@ -130,8 +130,11 @@ pub struct Disk;
 
 impl Vfs for Disk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        // As etcd's: nobody else is to read what is stored.
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)
+        create_dirs(dir, |parent| match self.sync_dir(parent) {
+            // Who may not look into a folder may not sync it either; its owner made it long ago.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            result => result,
+        })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
@@ -178,6 +181,19 @@ impl VfsFolder for DiskFolder {
     }
 }
 
+/// Makes a folder and what is missing above it. `sync` is called with the parent of each folder that was made, since a
+/// folder whose parent is not synced may be gone after a power cut, with all that is in it.
+fn create_dirs(dir: &Path, mut sync: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let missing: Vec<&Path> =
+        dir.ancestors().take_while(|dir| *dir != Path::new("") && !dir.exists()).collect();
+    // As etcd's: nobody else is to read what is stored.
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    missing.iter().rev().try_for_each(|made| match made.parent() {
+        Some(parent) if parent != Path::new("") => sync(parent),
+        _ => sync(Path::new(".")),
+    })
+}
+
 #[derive(Debug)]
 struct DiskFile(File);
 
@@ -214,5 +230,34 @@ impl VfsFile for DiskFile {
             }
             result => Ok(result?),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parent_of_each_folder_that_is_made_is_synced() {
+        let there = tempfile::tempdir().unwrap();
+        let wanted = there.path().join("a/b/c");
+        let made = |dir: &Path| {
+            let mut synced = Vec::new();
+            create_dirs(dir, |parent| {
+                synced.push(parent.to_owned());
+                Ok(())
+            })
+            .unwrap();
+            synced
+        };
+        assert_eq!(
+            made(&wanted),
+            [there.path().to_owned(), there.path().join("a"), there.path().join("a/b")]
+        );
+        assert!(wanted.is_dir());
+        assert!(made(&wanted).is_empty());
+        assert_eq!(made(&there.path().join("a/d")), [there.path().join("a")]);
+        let refused = create_dirs(&there.path().join("x"), |_| Err(io::Error::other("planned")));
+        assert_eq!(refused.unwrap_err().to_string(), "planned");
     }
 }

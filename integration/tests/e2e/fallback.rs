@@ -73,6 +73,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<ConflictHandle>, 
         fallback,
         snapshots: None,
         store_writes: None,
+        store_scrubs: None,
         certificate_ends: None,
     };
     let address: SocketAddr = "127.0.0.1:0".parse().unwrap();

@@ -56,7 +56,11 @@ pub(crate) fn run(command: &Snapshot) -> Result<(), BoxError> {
                         options.server.as_deref(),
                     )?;
                     let answer = Client::new(&access)?.stream("/debug/snapshot").await?;
-                    save(answer, &options.file).await
+                    let saved = save(answer, &options.file).await;
+                    saved.map_err(|error| {
+                        format!("{error}\na server gives a save up if nothing is read for a minute, or after 30 minutes")
+                            .into()
+                    })
                 }
             },
             Snapshot::Verify(options) => check(&options.file).map(|(header, content)| {

@@ -42,7 +42,13 @@ pub(super) struct Hint {
 
 /// Reads a segment's hint, if there is one that fits it.
 pub(super) fn read(vfs: &dyn Vfs, dir: &Path, segment: &Segment) -> Option<Hint> {
-    let file = vfs.open(&path(dir, segment.id())).ok()?;
+    let (hint, salt) = read_alone(vfs, dir, segment.id())?;
+    (salt == segment.header.salt).then_some(hint)
+}
+
+/// Reads the hint of a segment whose header may be lost, and the salt that it names.
+pub(super) fn read_alone(vfs: &dyn Vfs, dir: &Path, id: SegmentId) -> Option<(Hint, u64)> {
+    let file = vfs.open(&path(dir, id)).ok()?;
     let bytes = usize::try_from(file.len().ok()?).ok()?;
     let mut content = vec![0; bytes];
     file.read_at(0, &mut content).ok()?;
@@ -50,16 +56,16 @@ pub(super) fn read(vfs: &dyn Vfs, dir: &Path, segment: &Segment) -> Option<Hint>
     let mut fields = Fields(content.get(..HEAD_BYTES)?);
     let head = content.get(..HEAD_BYTES - 4)?;
     let known = fields.u64()? == MAGIC && fields.u32()? == FORMAT;
-    let fits = fields.u32()? == segment.id().0.get();
+    let fits = fields.u32()? == id.0.get();
     let end = fields.u64()?;
     let covers = Extent { last_batch: fields.u64()?, last_revision: Revision(fields.u64()?), end };
     let compacted = Revision(fields.u64()?);
-    let fits = fits && fields.u64()? == segment.header.salt;
+    let salt = fields.u64()?;
     let (body_bytes, body_crc) = (fields.u64()?, fields.u32()?);
     let intact = fields.u32()? == crc32c::crc32c(head);
     let body = content.slice(HEAD_BYTES..);
     let whole = body.len() as u64 == body_bytes && intact && crc32c::crc32c(&body) == body_crc;
-    (known && fits && whole).then_some(Hint { covers, compacted, body })
+    (known && fits && whole).then_some((Hint { covers, compacted, body }, salt))
 }
 
 /// What a hint says of one operation.

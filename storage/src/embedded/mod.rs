@@ -20,8 +20,10 @@
 //!
 //! Damage to the last batches, those of the last second before a crash without a mark behind them, looks like the
 //! torn end of an unacknowledged write and is cut. All other damage is found: at open or, for values in segments that
-//! have a hint, when they are read.
+//! have a hint, when they are read, or by the scrub. A damaged value is one key that says so; of anything else nobody
+//! could tell what is missing, so the folder is refused, and [`Salvage`] makes a new one of what can be read.
 
+mod finding;
 mod frame;
 mod hint;
 mod mark;
@@ -30,6 +32,8 @@ mod queue;
 mod recover;
 mod restore;
 mod runs;
+mod salvage;
+mod scrub;
 mod segment;
 mod writer;
 
@@ -44,10 +48,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+pub use self::finding::{DamagedOf, Finding, Standing};
 use self::frame::FrameBuilder;
 use self::pack::{Packer, Packing};
 use self::queue::{Queue, Request};
 pub use self::restore::EmbeddedRestore;
+pub use self::salvage::Salvage;
+pub use self::scrub::{Scrub, ScrubCounts, Scrubbed};
 use self::segment::{Segments, unusable};
 use self::writer::{ALLOCATE_BYTES, Writer};
 use crate::local::Local;
@@ -145,6 +152,7 @@ struct Core {
     failed: OnceLock<String>,
     batches: AtomicU64,
     txns: AtomicU64,
+    scrubs: scrub::Scrubs,
 }
 
 impl Core {
@@ -206,6 +214,7 @@ impl Embedded {
             failed: OnceLock::new(),
             batches: AtomicU64::new(0),
             txns: AtomicU64::new(0),
+            scrubs: scrub::Scrubs::default(),
         });
         let packing =
             Packing::new(&core, Arc::clone(&vfs), Arc::clone(&folder), dir.clone(), options.segment_bytes);

@@ -395,6 +395,10 @@ impl Packing {
         let Some(extent) = segment.sealed.get() else { return Ok(()) };
         let (mut at, mut copied) = (FIRST_FRAME, Revision::ZERO);
         while at < extent.end {
+            if core.packer.stopping() {
+                // Whoever closes waits for this thread, and the next opening for whoever closes.
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "the store is closing").into());
+            }
             let Ok(Some(frame)) = segment.frame_at(at, extent.end) else {
                 return self.copy_by_hint(core, run, segment, *extent, copied, output);
             };

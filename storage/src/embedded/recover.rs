@@ -299,7 +299,7 @@ impl Files {
     }
 }
 
-fn parse_name(name: &str) -> Option<(SegmentId, &str)> {
+pub(super) fn parse_name(name: &str) -> Option<(SegmentId, &str)> {
     let (id, kind) = name.split_once('.')?;
     Some((SegmentId(u32::from_str_radix(id, 16).ok().and_then(NonZeroU32::new)?), kind))
 }
@@ -312,7 +312,11 @@ fn bad_header(path: &Path) -> StorageError {
     damaged(path, 0, "the segment's header is unreadable")
 }
 
-fn read_header(vfs: &dyn Vfs, path: &Path, id: SegmentId) -> Result<Option<Segment>, StorageError> {
+pub(super) fn read_header(
+    vfs: &dyn Vfs,
+    path: &Path,
+    id: SegmentId,
+) -> Result<Option<Segment>, StorageError> {
     let file = vfs.open(path).map_err(|error| unusable(path, "open", &error))?;
     let mut bytes = [0; 128];
     if file.len().map_err(|error| unusable(path, "read", &error))? < FIRST_FRAME {

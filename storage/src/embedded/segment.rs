@@ -102,6 +102,13 @@ impl SegmentHeader {
         bytes
     }
 
+    /// Of a segment whose header cannot be read, but whose hint can. It begins nowhere, and is ordered by its end.
+    pub(super) fn lost(id: SegmentId, hint: &super::hint::Hint, salt: u64) -> Self {
+        let (first_batch, first_revision) = (hint.covers.last_batch, Revision(1));
+        let (compacted, clean) = (hint.compacted, Revision::ZERO);
+        Self { id, first_batch, first_revision, extent: None, compacted, salt, clean }
+    }
+
     /// The format of a segment that a newer build has written.
     pub(super) fn newer_format(bytes: &[u8]) -> Option<u32> {
         let mut fields = Fields(bytes);
@@ -211,8 +218,12 @@ impl Segment {
 
     /// The damage of a value that lies at an offset.
     pub(super) fn damage(&self, offset: u64, why: &str) -> DamagedValue {
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        DamagedValue::new(name, offset, why.to_owned())
+        DamagedValue::new(self.name(), offset, why.to_owned())
+    }
+
+    /// The name of its file.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// The frame at an offset; `None` if there is no whole one.
@@ -374,7 +385,7 @@ impl Loader for Segments {
 pub(super) fn damaged(path: &Path, offset: u64, what: &str) -> StorageError {
     StorageError::Corrupt(format!(
         "{} at offset {offset}: {what}; data that was durable is damaged or missing: restore the whole folder from a \
-         backup, or move it away to start empty",
+         backup, make a new one of what can be read (kindom storage salvage), or move it away to start empty",
         path.display()
     ))
 }

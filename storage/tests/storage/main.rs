@@ -10,6 +10,7 @@ mod kill;
 mod model;
 mod power_cut;
 mod reclaim;
+mod repair;
 mod snapshots;
 mod support;
 mod together;
