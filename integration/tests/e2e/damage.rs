@@ -1,12 +1,13 @@
 //! Damaged values in the folder: each is one corrupt object, and everything else goes on.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use kindom_integration::{Answer, Client, HarnessError, Server, ServerOptions};
+use kindom_integration::{Answer, Client, HarnessError, Random, Server, ServerOptions, count};
 use serde_json::{Value, json};
 
-use crate::support::{CRDS, crd, names, object, refused, register, revision, until_gone};
+use crate::pages;
+use crate::support::{CRDS, crd, kindom, names, object, refused, register, revision, until_gone};
 
 const WIDGETS: &str = "/apis/d.example.com/v1/namespaces/default/widgets";
 const ANYWAY: &str = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
@@ -126,4 +127,122 @@ async fn a_damaged_value_is_one_corrupt_object() {
     client.delete(&path).await.unwrap().expect_status(200).unwrap();
     assert_eq!(names(&get(&client, CRDS).await).len(), 3);
     register(&client, &crd("broken.example.com", "broken", "Broken", "Namespaced")).await;
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A damaged folder is told, and a whole one is made of the rest; by the page's own commands.
+#[tokio::test]
+async fn a_damaged_folder_is_checked_and_salvaged() {
+    let mut server = ServerOptions::default().embedded().start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &crd("d.example.com", "widgets", "Widget", "Namespaced")).await;
+    let widget = |name: &str, note: &str| object("d.example.com", "Widget", name, json!({"note": note}));
+    for (name, note) in [("a", "n"), ("broken", "to-be-damaged"), ("c", "n")] {
+        create(&client, WIDGETS, &widget(name, note)).await;
+    }
+    let before = get(&client, &format!("{WIDGETS}/a")).await;
+    let data_dir = server.data_dir();
+    let check = ["storage", "check", "--data-dir", text(&data_dir)];
+    let used = kindom(&server, &check, "").await;
+    assert!(!used.status.success() && used.stderr.contains("is in use"), "{used:?}");
+    assert!(server.terminate().await.unwrap().success());
+    let whole = kindom(&server, &check, "").await.success().unwrap();
+    assert!(whole.contains(" is whole: revision "), "{whole}");
+    assert_eq!(damage(&server, "to-be-damaged"), 1);
+    let damaged = kindom(&server, &check, "").await;
+    assert_eq!(damaged.status.code(), Some(1));
+    let told = "the value of /registry/d.example.com/widgets/default/broken, revision ";
+    assert!(damaged.stderr.contains(told) && damaged.stderr.contains("(live)"), "{damaged:?}");
+    assert!(damaged.stderr.contains("00000001.log at offset "), "{damaged:?}");
+
+    // Where the page's commands run.
+    let copied = std::process::Command::new("cp")
+        .args(["-r", text(&data_dir), text(&server.scratch().join("kindom-data"))])
+        .status();
+    assert!(copied.unwrap().success());
+    pages::run(&server, "docs/repair.md", "## A new folder", 0).await;
+    let new = ServerOptions::default().data_dir(&server.scratch().join("kindom-new")).start().await.unwrap();
+    let client = new.client().unwrap();
+    assert_eq!(names(&get(&client, WIDGETS).await), ["a", "c"]);
+    assert_eq!(get(&client, &format!("{WIDGETS}/a")).await, before);
+    create(&client, WIDGETS, &widget("broken", "again")).await;
+}
+
+/// The folder of a server that has ended, damaged at random: what is served is right, and every type is.
+#[tokio::test]
+async fn random_damage_to_the_folder_of_a_real_server() {
+    let mut server = ServerOptions::default().embedded().start().await.unwrap();
+    let client = server.client().unwrap();
+    let types = ["widgets", "gadgets"];
+    for (plural, kind) in types.into_iter().zip(["Widget", "Gadget"]) {
+        register(&client, &crd("d.example.com", plural, kind, "Namespaced")).await;
+        for n in 0..20 {
+            let spec = json!({"note": format!("{plural} {n} {}", "n".repeat(n * 40))});
+            let path = format!("/apis/d.example.com/v1/namespaces/default/{plural}");
+            create(&client, &path, &object("d.example.com", kind, &format!("thing-{n:02}"), spec)).await;
+        }
+    }
+    assert!(server.terminate().await.unwrap().success());
+    let store = server.data_dir().join("store");
+    let files = fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path());
+    let original: Vec<_> = files.map(|path| (fs::read(&path).unwrap(), path)).collect();
+    let mut random = Random::new(5);
+    let mut hit = 0;
+    for round in 0..count(3, 30) {
+        // The same folder every time, without what the round before wrote.
+        fs::remove_dir_all(&store).unwrap();
+        fs::create_dir(&store).unwrap();
+        for (bytes, path) in &original {
+            let mut bytes = bytes.clone();
+            if path.extension().is_some_and(|kind| kind == "log") {
+                // Behind the header, whose loss is a refusal.
+                let at = random.below(bytes.len() - 512) + 512;
+                if round % 2 == 0 {
+                    let sector = at / 512 * 512;
+                    let end = bytes.len().min(sector + 512);
+                    bytes[sector..end].fill(0);
+                } else {
+                    bytes[at] ^= 1;
+                }
+            }
+            fs::write(path, bytes).unwrap();
+        }
+        server.restart().await.unwrap();
+        let client = server.client().unwrap();
+        for plural in types {
+            let path = format!("/apis/d.example.com/v1/namespaces/default/{plural}");
+            let list = client.get(&path).await.unwrap();
+            // A registration that is damaged is not served; that is the damaged object here.
+            let registration = client.get(&format!("{CRDS}/{plural}.d.example.com")).await.unwrap();
+            if registration.status == 500 {
+                assert!(
+                    registration.text().contains("the stored value is damaged"),
+                    "{}",
+                    registration.text()
+                );
+                hit += 1;
+                continue;
+            }
+            assert!(list.status == 200 || list.text().contains("StorageReadError"), "{}", list.text());
+            let mut read = 0;
+            for n in 0..20 {
+                let answer = client.get(&format!("{path}/thing-{n:02}")).await.unwrap();
+                if answer.status == 200 {
+                    let note = format!("{plural} {n} {}", "n".repeat(n * 40));
+                    assert_eq!(answer.at("/spec/note"), json!(note), "a wrong value");
+                    read += 1;
+                } else {
+                    assert!(answer.text().contains("the stored value is damaged"), "{}", answer.text());
+                    assert_eq!(list.status, 500);
+                    hit += 1;
+                }
+            }
+            assert!(read >= 16, "{read} of 20 {plural}");
+        }
+        server.kill9().unwrap();
+    }
+    println!("{hit} objects were damaged");
 }
