@@ -186,6 +186,8 @@ pub fn serve(
         .workers(workers)
         .max_concurrent_connections(CONNECTIONS_MAX)
         .disable_signals()
+        // [`StopHandle::stop`] says how long connections have; actix-server would cut them off after 30 seconds.
+        .shutdown_timeout(u64::MAX)
         .listen("kindom", listener, move || {
             let shared = shared.clone();
             fn_factory(move || worker(shared.clone()))
