@@ -385,6 +385,67 @@ mod tests {
         }
     }
 
+    /// What `netip.Addr` says of an address.
+    fn classes(text: &str) -> String {
+        let address = Address::parse(text).unwrap();
+        let all = [
+            ("mapped", address.is_mapped()),
+            ("unspecified", address.is_unspecified()),
+            ("loopback", address.is_loopback()),
+            ("multicast", address.is_multicast()),
+            ("link-local-multicast", address.is_link_local_multicast()),
+            ("link-local", address.is_link_local_unicast()),
+            ("global", address.is_global_unicast()),
+        ];
+        all.iter().filter(|(_, is)| *is).map(|(class, _)| *class).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn addresses_are_of_gos_classes() {
+        for (text, want) in [
+            ("0.0.0.0", "unspecified"),
+            ("0.0.0.1", "global"),
+            ("127.0.0.1", "loopback"),
+            ("127.255.255.255", "loopback"),
+            ("126.0.0.1", "global"),
+            ("128.0.0.1", "global"),
+            ("10.0.0.1", "global"),
+            ("169.254.1.1", "link-local"),
+            ("169.253.1.1", "global"),
+            ("168.254.1.1", "global"),
+            ("223.0.0.0", "global"),
+            ("224.0.0.1", "multicast link-local-multicast"),
+            ("224.0.1.0", "multicast"),
+            ("224.1.0.0", "multicast"),
+            ("225.0.0.1", "multicast"),
+            ("239.255.255.255", "multicast"),
+            ("240.0.0.1", "global"),
+            ("255.255.255.255", ""),
+            ("255.255.255.254", "global"),
+            ("::", "unspecified"),
+            ("::1", "loopback"),
+            ("::2", "global"),
+            ("1::1", "global"),
+            ("fe80::1", "link-local"),
+            ("febf::1", "link-local"),
+            ("fec0::1", "global"),
+            ("fd80::1", "global"),
+            ("ff02::1", "multicast link-local-multicast"),
+            ("ff12::1", "multicast link-local-multicast"),
+            ("ff01::1", "multicast"),
+            ("fe00::1", "global"),
+            ("::ffff:10.0.0.1", "mapped global"),
+            ("::fffe:10.0.0.1", "global"),
+            ("1::ffff:10.0.0.1", "global"),
+        ] {
+            assert_eq!(classes(text), want, "{text}");
+        }
+        assert_eq!(Address::parse("1.2.3.4").unwrap().bits(), 32);
+        assert_eq!(Address::parse("::").unwrap().bits(), 128);
+        assert_eq!(Address::parse("fe80::1%eth0").unwrap().zone(), "eth0");
+        assert_eq!(Address::parse("fe80::1").unwrap().zone(), "");
+    }
+
     #[test]
     fn networks() {
         let network = Network::parse("10.1.2.3/8").unwrap();

@@ -167,6 +167,17 @@ mod tests {
     }
 
     #[test]
+    fn requirements_are_at_hand() {
+        let everything = FieldSelector::parse("").unwrap();
+        assert!(everything.is_empty() && everything.requirements().is_empty());
+        let some = FieldSelector::parse("b!=1,a=2").unwrap();
+        let fields: Vec<&str> = some.requirements().iter().map(|r| r.field.as_str()).collect();
+        assert!(!some.is_empty());
+        assert_eq!(fields, ["a", "b"]);
+        assert_eq!(["a", "b", "c"].map(|field| some.exact_match(field)), [Some("2"), None, None]);
+    }
+
+    #[test]
     fn the_canonical_form_is_sorted() {
         check("", "");
         check(",,", "");

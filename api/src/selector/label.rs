@@ -435,7 +435,7 @@ impl<'a> Parser<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::LabelSelector;
+    use super::{LabelSelector, label_key_errors, label_value_errors};
 
     fn check(text: &str, want: &str) {
         let got = match LabelSelector::parse(text) {
@@ -451,6 +451,29 @@ mod tests {
             Err(error) => format!("error: {error}"),
         };
         assert_eq!(got, want, "{text:?}");
+    }
+
+    #[test]
+    fn lengths_are_bounded_to_the_byte() {
+        let part = |bytes: usize| "x".repeat(bytes);
+        let prefix = |bytes: usize| format!("{}/a", part(bytes));
+        let too_long = |what: &str, max: u32| vec![format!("{what}must be no more than {max} bytes")];
+        assert_eq!(label_value_errors(&part(63)), Vec::<String>::new());
+        assert_eq!(label_value_errors(&part(64)), too_long("", 63));
+        assert_eq!(label_key_errors(&part(63)), Vec::<String>::new());
+        assert_eq!(label_key_errors(&part(64)), too_long("name part ", 63));
+        assert_eq!(label_key_errors(&prefix(253)), Vec::<String>::new());
+        assert_eq!(label_key_errors(&prefix(254)), too_long("prefix part ", 253));
+    }
+
+    #[test]
+    fn requirements_are_at_hand_by_key() {
+        let everything = LabelSelector::parse("").unwrap();
+        assert!(everything.is_empty() && everything.requirements().is_empty());
+        let some = LabelSelector::parse("b=1,a").unwrap();
+        let keys: Vec<&str> = some.requirements().iter().map(|r| r.key.as_str()).collect();
+        assert!(!some.is_empty());
+        assert_eq!(keys, ["a", "b"]);
     }
 
     #[test]
