@@ -327,23 +327,29 @@ async fn health(
             continue;
         }
         let deadline = Deadline::after(CHECK_TIMEOUT);
+        // Beside the reason that is logged, the one that anybody may know.
+        let withheld = |why: String| Err((why, "reason withheld".to_owned()));
+        let storage = &state.registry.deps().storage;
         let outcome = match *name {
-            "storage" => match timeout_at(deadline.instant(), state.registry.deps().storage.fresh()).await {
-                Ok(fresh) => fresh.map(drop).map_err(|e| e.to_string()),
-                Err(_) => Err("timed out".to_owned()),
+            "storage" => match timeout_at(deadline.instant(), storage.fresh()).await {
+                Ok(Ok(_)) => {
+                    storage.read_only().map_or(Ok(()), |why| Err((why.reason.clone(), why.summary())))
+                }
+                Ok(Err(error)) => withheld(error.to_string()),
+                Err(_) => withheld("timed out".to_owned()),
             },
             "shutdown" if *state.phase.borrow() != Phase::Serving => {
-                Err("process is shutting down".to_owned())
+                withheld("process is shutting down".to_owned())
             }
-            "registry" => state.registry.fresh(deadline).await.map(drop).map_err(|e| e.to_string()),
+            "registry" => state.registry.fresh(deadline).await.map(drop).or_else(|e| withheld(e.to_string())),
             _ => Ok(()),
         };
         match outcome {
             Ok(()) => text.push_str(&format!("[+]{name} ok\n")),
-            Err(why) => {
+            Err((why, told)) => {
                 tracing::warn!(check = name, why, "not healthy");
                 failed = true;
-                text.push_str(&format!("[-]{name} failed: reason withheld\n"));
+                text.push_str(&format!("[-]{name} failed: {told}\n"));
             }
         }
     }

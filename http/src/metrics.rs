@@ -1,9 +1,10 @@
 //! Counters under Kubernetes' names, in the Prometheus text format.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_storage::{ScrubCounts, WriteCounts};
+use kindom_storage::{ScrubCounts, Storage, WriteCounts};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
@@ -91,6 +92,11 @@ impl Metrics {
             registry.register_collector(Box::new(Ends(ends)));
         }
         Self { registry, requests, durations, reading, mutating, watches, watch_events }
+    }
+
+    /// Adds the state of the store.
+    pub(crate) fn add_storage(&mut self, storage: Arc<dyn Storage>) {
+        self.registry.register_collector(Box::new(StoreState(storage)));
     }
 
     /// A request begins; it ends when the guard is dropped.
@@ -202,6 +208,23 @@ impl Collector for StoreScrubs {
     }
 }
 
+/// Asks the store when metrics are asked for.
+struct StoreState(Arc<dyn Storage>);
+
+impl fmt::Debug for StoreState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StoreState").field(&self.0.read_only()).finish()
+    }
+}
+
+impl Collector for StoreState {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let gauge = ConstGauge::new(i64::from(self.0.read_only().is_some()));
+        let (name, help) = ("kindom_storage_read_only", "1 while the store takes no creates and updates");
+        gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+    }
+}
+
 /// Lowers its gauge when dropped.
 pub(crate) struct InFlight(Gauge);
 
@@ -233,5 +256,12 @@ mod tests {
         assert!(text.contains(&format!("\n{gauge}{{certificate=\"ca\"}} 5\n")), "{text}");
         assert!(text.contains(&format!("\n{gauge}{{certificate=\"serving\"}} 7\n")), "{text}");
         assert!(!Metrics::new(None, None, None).encode().contains("kindom_store"));
+    }
+
+    #[test]
+    fn a_store_that_takes_writes_says_so() {
+        let mut metrics = Metrics::new(None, None, None);
+        metrics.add_storage(Arc::new(kindom_storage::Memory::default()));
+        assert!(metrics.encode().contains("\nkindom_storage_read_only 0\n"), "{}", metrics.encode());
     }
 }

@@ -48,6 +48,8 @@ pub struct Config {
     pub store_scrubs: Option<Box<dyn Fn() -> ScrubCounts + Send + Sync>>,
     /// The names of certificates and their ends, for `/metrics`.
     pub certificate_ends: Option<CertificateEnds>,
+    /// How many connections may be open; more wait to be accepted. Each takes a descriptor, and the store needs some too.
+    pub connections_max: usize,
 }
 
 /// The names of certificates and their ends, in seconds since the Unix epoch; asked whenever metrics are.
@@ -75,6 +77,8 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn new(config: Config) -> Self {
         let deps = Arc::clone(config.registry.deps());
+        let mut metrics = Metrics::new(config.store_writes, config.store_scrubs, config.certificate_ends);
+        metrics.add_storage(Arc::clone(&deps.storage));
         Self {
             registry: config.registry,
             namespaces: config.namespaces,
@@ -85,7 +89,7 @@ impl State {
             snapshots: config.snapshots.map(snapshot::Sender::new),
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
-            metrics: Metrics::new(config.store_writes, config.store_scrubs, config.certificate_ends),
+            metrics,
             documents: crate::documents::Documents::default(),
             phase: watch::Sender::new(Phase::Serving),
             turns_to_end: AtomicU32::new(0),

@@ -29,6 +29,7 @@ const LOG_LINES: usize = 40;
 #[derive(Clone, Default)]
 pub struct ServerOptions {
     args: Vec<String>,
+    launcher: Vec<String>,
     data_dir: Option<PathBuf>,
     store: Option<Store>,
 }
@@ -91,6 +92,13 @@ impl ServerOptions {
         self
     }
 
+    /// Starts it by this command, which becomes the server: `["sh", "-c", "ulimit -n 100; exec \"$@\"", "sh"]`.
+    #[must_use]
+    pub fn launcher(mut self, command: &[String]) -> Self {
+        command.clone_into(&mut self.launcher);
+        self
+    }
+
     /// Adds `/debug/actors`.
     #[must_use]
     pub fn chaos(self) -> Self {
@@ -118,7 +126,8 @@ impl ServerOptions {
             Store::Endpoints(endpoints) => args.push(format!("--etcd-servers={}", endpoints.join(","))),
             Store::Own(etcd) => args.push(format!("--etcd-servers={}", etcd.endpoints().join(","))),
         }
-        let mut server = Server { dir, data_dir, args, store, running: None };
+        let launcher = self.launcher;
+        let mut server = Server { dir, data_dir, args, launcher, store, running: None };
         server.launch().await?;
         Ok(server)
     }
@@ -137,6 +146,7 @@ pub struct Server {
     dir: TempDir,
     data_dir: PathBuf,
     args: Vec<String>,
+    launcher: Vec<String>,
     store: Store,
     running: Option<Running>,
 }
@@ -166,7 +176,15 @@ impl Server {
             .append(true)
             .open(self.log_path())
             .map_err(HarnessError::io("the server's log"))?;
-        let mut process = Command::new(&binary)
+        let mut command = match self.launcher.split_first() {
+            None => Command::new(&binary),
+            Some((program, args)) => {
+                let mut command = Command::new(program);
+                command.args(args).arg(&binary);
+                command
+            }
+        };
+        let mut process = command
             .args(["serve", "--secure-port", "0", "--data-dir"])
             .arg(self.data_dir())
             .args(&self.args)

@@ -27,6 +27,7 @@ use kindom_storage::{
     Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Key, Limits, ScrubCounts, Storage, StorageError,
     WriteCounts,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::BoxError;
 use crate::credentials::{self, Keeper};
@@ -52,6 +53,7 @@ const DRAIN: Duration = Duration::from_secs(60);
 pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     let AuthorizationMode::AlwaysAllow = options.authorization_mode;
     let signals = Signals::listen()?;
+    raise_descriptors();
     let unused = options.etcd.flags();
     if options.etcd_servers.is_empty() && !unused.is_empty() {
         return Err(format!("{} can only be used with --etcd-servers", unused.join(", ")).into());
@@ -71,6 +73,24 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     let clock = Clock::system();
     let keeper = Keeper::load(options, &clock)?;
     run_system(serving(options, store, clock, keeper, signals))?
+}
+
+/// Lets this process have as many files open as it may. The default of most systems, 1024, is meant for programs that
+/// call `select`.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+    {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// How many descriptors connections may take: a quarter stays for the store and everything else.
+fn connections_max() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let kept = (descriptors / 4).clamp(64, 4096).min(descriptors / 2);
+    usize::try_from(descriptors - kept).unwrap_or(usize::MAX)
 }
 
 /// Opens the store of the folder; first of all, as it locks it.
@@ -265,6 +285,7 @@ fn listen(
         store_writes,
         store_scrubs,
         certificate_ends: Some(Box::new(move || ends.lock().unwrap_or_else(PoisonError::into_inner).clone())),
+        connections_max: connections_max(),
     };
     let address = SocketAddr::new(options.bind_address, options.secure_port);
     Ok(serve(address, tls, cores(), config)?)

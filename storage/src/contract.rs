@@ -5,6 +5,30 @@ use std::pin::Pin;
 
 use crate::{KeyRange, RangeRequest, RangeResult, Revision, StorageError, Txn, TxnOutcome, Watch};
 
+/// A store that takes no puts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadOnly {
+    /// The system's words, with the file.
+    pub reason: String,
+    /// It ends by itself once there is space, or a descriptor, again, and deletes and compactions are taken meanwhile.
+    /// Otherwise a write or an fsync has failed, and it ends when the store is opened again.
+    pub heals: bool,
+}
+
+impl ReadOnly {
+    /// One line for whoever may not know the machine's paths.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let cause = self.reason.rsplit(": ").next().unwrap_or_default();
+        let end = if self.heals {
+            "deletes are accepted, and writes again once there is room"
+        } else {
+            "it has to be started again"
+        };
+        format!("the store is read-only: {cause}; {end}")
+    }
+}
+
 /// What a storage call returns: boxed, so that an engine can stand behind `dyn Storage`.
 pub type StorageFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;
 
@@ -22,6 +46,11 @@ pub trait Storage: Send + Sync + 'static {
     /// # Errors
     /// By [`StorageError::applied`]: `No` (nothing happened, nothing will) or `Unknown`.
     fn txn(&self, txn: Txn) -> StorageFuture<'_, TxnOutcome>;
+
+    /// Why the store takes no puts now, for whoever runs it; `None` while it does, or if the engine cannot know.
+    fn read_only(&self) -> Option<ReadOnly> {
+        None
+    }
 
     /// Reads keys in order, as of one revision: all of them or none see any given transaction. The current state is
     /// linearizable: it includes every transaction answered before the call.

@@ -51,7 +51,8 @@ pub enum StorageError {
         /// The server's words.
         reason: String,
     },
-    /// The store accepts no more writes until it is reopened (a failed fsync, a full disk), but still serves reads.
+    /// The store accepts no puts, but still serves reads: until it is reopened after a failed write or fsync, or until there
+    /// is space, or a descriptor, again; see [`crate::ReadOnly`].
     #[error("the store is read-only: {reason}")]
     ReadOnly {
         /// What made it so, naming the file.

@@ -171,6 +171,20 @@ impl<V: Clone> Index<V> {
         Some(Changes { revision, changed })
     }
 
+    /// Takes the last transaction out again, as if it had not been entered. Nothing was compacted or pruned since.
+    pub(crate) fn take_back(&mut self, changes: &Changes<V>) {
+        debug_assert_eq!(changes.revision, self.head);
+        for changed in &changes.changed {
+            let Some(records) = self.keys.get_mut(&changed.key) else { continue };
+            match records.older.pop() {
+                Some(before) => records.newest = before,
+                None => drop(self.keys.remove(&changed.key)),
+            }
+        }
+        self.changes.pop_back();
+        self.head = Revision(self.head.0.saturating_sub(1));
+    }
+
     /// Enters what a log says of one revision, later than all before; every revision after the compacted one must
     /// come. Values that are superseded and not needed go to `dropped`.
     pub(crate) fn restore(
@@ -540,6 +554,21 @@ mod tests {
             assert_eq!(state.clone().into_iter().collect::<Vec<_>>(), expected(reached.0));
             after = reached;
         }
+    }
+
+    #[test]
+    fn what_is_taken_back_was_never_there() {
+        let mut index = Index::new();
+        let put = |key: &str| Op::Put(Key::from(key), Bytes::new());
+        let commit =
+            |index: &mut Index<()>, ops: &[Op]| index.commit(ops, |_, _, op| op.value().map(|_| ())).unwrap();
+        commit(&mut index, &[put("a"), put("b")]);
+        let before = format!("{index:?}");
+        let second = commit(&mut index, &[put("a"), Op::Delete(Key::from("b")), put("c")]);
+        let third = commit(&mut index, &[Op::Delete(Key::from("a")), put("b")]);
+        index.take_back(&third);
+        index.take_back(&second);
+        assert_eq!(format!("{index:?}"), before);
     }
 
     proptest! {

@@ -32,7 +32,7 @@ pub mod testing;
 pub mod vfs;
 mod watch;
 
-pub use contract::{Storage, StorageFuture};
+pub use contract::{ReadOnly, Storage, StorageFuture};
 pub use embedded::{
     DamagedOf, Embedded, EmbeddedOptions, EmbeddedRestore, Finding, Salvage, Scrub, ScrubCounts, Scrubbed,
     Standing, WriteCounts,

@@ -298,6 +298,14 @@ pub struct Txn {
     pub ops: Vec<Op>,
 }
 
+impl Txn {
+    /// Whether it stores anything; one that only deletes makes space.
+    #[must_use]
+    pub fn puts(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, Op::Put(..)))
+    }
+}
+
 /// What became of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TxnOutcome {

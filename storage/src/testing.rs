@@ -55,6 +55,7 @@ struct Faults {
     write_fails_at: Option<u64>,
     capacity: Option<u64>,
     descriptors_max: Option<u64>,
+    reserves_nothing: bool,
     call: Option<(u64, CallFault)>,
     /// The call that failed by it.
     failed: Option<String>,
@@ -184,6 +185,11 @@ impl SimDisk {
     /// Bounds the number of open files, folders and locks; `None`: no bound.
     pub fn set_descriptors(&self, most: Option<u64>) {
         self.state.lock().faults.descriptors_max = most;
+    }
+
+    /// As a file system that cannot reserve space: it says that it is full when it is written to.
+    pub fn set_reserving(&self, reserving: bool) {
+        self.state.lock().faults.reserves_nothing = !reserving;
     }
 
     /// How many files, folders and locks are open.
@@ -676,7 +682,8 @@ impl VfsFile for SimFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        if self.len()? < len { self.set_len(len) } else { Ok(()) }
+        let reserves = !self.disk.state.lock().faults.reserves_nothing;
+        if reserves && self.len()? < len { self.set_len(len) } else { Ok(()) }
     }
 }
 

@@ -47,7 +47,7 @@ pub enum ServeError {
     },
 }
 
-/// How many connections may be open in one worker; more wait to be accepted.
+/// How many connections may be open in one worker at most; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 25_000;
 /// How long a client may take for its TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(3);
@@ -176,6 +176,7 @@ pub fn serve(
     let listen = |error| ServeError::Listen { address, error };
     let listener = TcpListener::bind(address).map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
+    let connections_max = (config.connections_max / workers.max(1)).clamp(1, CONNECTIONS_MAX);
     let state = web::Data::new(State::new(config));
     let credentials = Credentials::new(tls, Arc::clone(&state.authenticator));
     let tls = Arc::clone(&credentials.tls);
@@ -184,7 +185,7 @@ pub fn serve(
     let shared = Shared { state, tls, connections: Arc::clone(&connections) };
     let server = actix_server::Server::build()
         .workers(workers)
-        .max_concurrent_connections(CONNECTIONS_MAX)
+        .max_concurrent_connections(connections_max)
         .disable_signals()
         // [`StopHandle::stop`] says how long connections have; actix-server would cut them off after 30 seconds.
         .shutdown_timeout(u64::MAX)

@@ -75,6 +75,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<ConflictHandle>, 
         store_writes: None,
         store_scrubs: None,
         certificate_ends: None,
+        connections_max: 1000,
     };
     let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let running = serve(address, Arc::unwrap_or_clone(tls), 1, config).unwrap();

@@ -25,6 +25,7 @@ mod demo;
 mod differential;
 mod etcd_away;
 mod etcd_tls;
+mod exhausted;
 mod fabric8;
 mod faces;
 mod fallback;

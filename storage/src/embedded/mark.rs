@@ -66,19 +66,19 @@ impl MarkFile {
         &self.path
     }
 
-    /// Writes and syncs a new mark.
+    /// Writes and syncs a new mark. After a failure the next one goes to the same slot: the other is whole.
     pub(super) fn write(&mut self, mark: Mark) -> io::Result<()> {
-        self.sequence += 1;
+        let sequence = self.sequence + 1;
         let mut slot = Vec::with_capacity(SLOT_BYTES);
-        for field in [MAGIC, self.sequence, mark.batch, mark.revision.0, mark.compacted.0] {
+        for field in [MAGIC, sequence, mark.batch, mark.revision.0, mark.compacted.0] {
             slot.extend_from_slice(&field.to_le_bytes());
         }
         let crc = crc32c::crc32c(&slot);
         slot.extend_from_slice(&crc.to_le_bytes());
         let [even, odd] = SLOTS;
-        self.file.write_at(if self.sequence.is_multiple_of(2) { even } else { odd }, &slot)?;
+        self.file.write_at(if sequence.is_multiple_of(2) { even } else { odd }, &slot)?;
         self.file.sync()?;
-        self.mark = mark;
+        (self.mark, self.sequence) = (mark, sequence);
         Ok(())
     }
 }

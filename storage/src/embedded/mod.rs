@@ -40,7 +40,7 @@ mod writer;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -56,12 +56,12 @@ pub use self::restore::EmbeddedRestore;
 pub use self::salvage::Salvage;
 pub use self::scrub::{Scrub, ScrubCounts, Scrubbed};
 use self::segment::{Segments, unusable};
-use self::writer::{ALLOCATE_BYTES, Writer};
+use self::writer::{ALLOCATE_BYTES, RESERVE_BYTES, Writer};
 use crate::local::Local;
 use crate::vfs::{Disk, Vfs};
 use crate::{
-    Applied, KeyRange, Limits, RangeRequest, RangeResult, Revision, Storage, StorageError, StorageFuture,
-    Txn, TxnOutcome, Watch,
+    Applied, KeyRange, Limits, RangeRequest, RangeResult, ReadOnly, Revision, Storage, StorageError,
+    StorageFuture, Txn, TxnOutcome, Watch,
 };
 
 /// The name of the packer's thread.
@@ -104,6 +104,10 @@ impl EmbeddedOptions {
         ALLOCATE_BYTES.min(self.segment_bytes)
     }
 
+    fn reserve_bytes(&self) -> u64 {
+        RESERVE_BYTES.min(self.segment_bytes / 8)
+    }
+
     #[cfg(feature = "testing")]
     fn answers_before_sync(&self) -> bool {
         self.answer_before_sync
@@ -131,8 +135,9 @@ pub struct WriteCounts {
 /// open at most once: other openings fail, in this process and in others.
 ///
 /// # Errors
-/// If a write or an fsync fails, or the disk is full, the store is [`StorageError::ReadOnly`] until it is opened
-/// again. A panic in its writer ends the process: what was acknowledged is on the disk, what was not is in doubt.
+/// If a write or an fsync fails, the store is [`StorageError::ReadOnly`] until it is opened again. If the disk is full, or
+/// no file can be opened, it is so for whatever puts something, with [`Applied::No`], and heals within a second of there
+/// being space again; deletes and compactions go on. A panic in its writer ends the process: what was acknowledged is on the disk, what was not is in doubt.
 #[derive(Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,
@@ -150,6 +155,8 @@ struct Core {
     packer: Packer,
     next_id: AtomicU32,
     failed: OnceLock<String>,
+    is_short: AtomicBool,
+    short: Mutex<Option<String>>,
     batches: AtomicU64,
     txns: AtomicU64,
     scrubs: scrub::Scrubs,
@@ -163,6 +170,32 @@ impl Core {
 
     fn failed(&self) -> Option<&str> {
         self.failed.get().map(String::as_str)
+    }
+
+    /// Why puts are refused for now. Lock-free while they are not.
+    fn short(&self) -> Option<String> {
+        if self.is_short.load(Ordering::Acquire) { self.short.lock().clone() } else { None }
+    }
+
+    fn short_error(&self) -> StorageError {
+        self.short_error_of(&self.short().unwrap_or_default())
+    }
+
+    fn short_error_of(&self, why: &str) -> StorageError {
+        let reason = format!("{why}; deletes are accepted, and writes again once there is room");
+        StorageError::ReadOnly { reason, applied: Applied::No }
+    }
+
+    fn set_short(&self, why: Option<String>) {
+        let was = self.is_short.swap(why.is_some(), Ordering::AcqRel);
+        match &why {
+            Some(why) if !was => tracing::error!(why, "the store takes no creates and updates"),
+            None if was => tracing::info!("the store takes writes again"),
+            _ => {}
+        }
+        if was || why.is_some() {
+            *self.short.lock() = why;
+        }
     }
 
     /// The first reason stays.
@@ -204,14 +237,18 @@ impl Embedded {
         // Open from now on, so that no descriptor is needed to sync it.
         let folder = vfs.folder(&dir).map_err(|error| unusable(&dir, "open", &error))?;
         let recovered = recover::recover(&*vfs, &*folder, &dir, options.allocate_bytes())?;
-        let allocated = recovered.active.file.len();
-        let allocated = allocated.map_err(|error| unusable(&recovered.active.path, "read", &error))?;
+        let (file, path) = (&recovered.active.file, &recovered.active.path);
+        let allocated = file.len().map_err(|error| unusable(path, "read", &error))?;
+        // A copy of a folder may have holes where space was reserved. On a full disk the writer tries again.
+        let allocated = file.allocate(allocated).map_or(recovered.position, |()| allocated);
         let core = Arc::new(Core {
             local: Local::new(recovered.index, recovered.segments, options.limits.clone()),
             queue: Queue::default(),
             packer: Packer::default(),
             next_id: AtomicU32::new(recovered.next_id),
             failed: OnceLock::new(),
+            is_short: AtomicBool::new(false),
+            short: Mutex::new(None),
             batches: AtomicU64::new(0),
             txns: AtomicU64::new(0),
             scrubs: scrub::Scrubs::default(),
@@ -231,6 +268,9 @@ impl Embedded {
             allocated,
             batch: recovered.batch,
             frame: FrameBuilder::default(),
+            try_again: None,
+            lacking: 0,
+            undo: None,
             lock,
         };
         let failed = |error| unusable(&dir, "start a thread for", &error);
@@ -273,10 +313,19 @@ impl Embedded {
         })
     }
 
-    fn read_only(&self) -> Result<(), StorageError> {
+    fn not_failed(&self) -> Result<(), StorageError> {
         match self.core().failed() {
             None => Ok(()),
             Some(reason) => Err(StorageError::ReadOnly { reason: reason.to_owned(), applied: Applied::No }),
+        }
+    }
+
+    /// Refuses at once what the writer would refuse.
+    fn takes(&self, txn: &Txn) -> Result<(), StorageError> {
+        self.not_failed()?;
+        match self.core().short() {
+            Some(why) if txn.puts() => Err(self.core().short_error_of(&why)),
+            _ => Ok(()),
         }
     }
 }
@@ -307,11 +356,17 @@ fn failed<'a, T: Send + 'a>(error: StorageError) -> StorageFuture<'a, T> {
 
 impl Storage for Embedded {
     fn txn(&self, txn: Txn) -> StorageFuture<'_, TxnOutcome> {
-        let checked = self.read_only().and_then(|()| self.core().local.limits.check(&txn));
+        let checked = self.takes(&txn).and_then(|()| self.core().local.limits.check(&txn));
         match checked {
             Ok(bytes) => self.queue(|reply| Request::Txn { txn, bytes, reply }),
             Err(error) => failed(error),
         }
+    }
+
+    fn read_only(&self) -> Option<ReadOnly> {
+        let core = self.core();
+        let failed = core.failed().map(|reason| ReadOnly { reason: reason.to_owned(), heals: false });
+        failed.or_else(|| core.short().map(|reason| ReadOnly { reason, heals: true }))
     }
 
     fn range(&self, request: RangeRequest) -> StorageFuture<'_, RangeResult> {
@@ -335,7 +390,7 @@ impl Storage for Embedded {
     }
 
     fn compact(&self, revision: Revision) -> StorageFuture<'_, ()> {
-        match self.read_only() {
+        match self.not_failed() {
             Ok(()) => self.queue(|reply| Request::Compact { revision, reply }),
             Err(error) => failed(error),
         }

@@ -36,7 +36,8 @@ use parking_lot::{Condvar, Mutex};
 use super::frame::{self, FrameBuilder, LoggedOp, Placed, Record};
 use super::runs::{self, Bounds, View};
 use super::segment::{
-    Extent, FIRST_FRAME, Location, NotNamed, Segment, SegmentHeader, SegmentId, name, new_salt, unname,
+    Extent, FIRST_FRAME, Location, NotNamed, Segment, SegmentHeader, SegmentId, is_full, name, new_salt,
+    unname,
 };
 use super::{Core, hint};
 use crate::vfs::{Vfs, VfsFile, VfsFolder};
@@ -512,11 +513,6 @@ fn stored(segment: &Segment, placed: Placed) -> io::Result<(Vec<u8>, u32)> {
     segment.file.read_at(placed.offset, &mut stored)?;
     let crc = stored.split_off(placed.bytes as usize);
     Ok((stored, crc.try_into().map_or(0, u32::from_le_bytes)))
-}
-
-fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// Neighbouring segments.

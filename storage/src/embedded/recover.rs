@@ -17,7 +17,7 @@ use super::hint;
 use super::mark::{Mark, MarkFile};
 use super::segment::{
     Extent, FIRST_FRAME, Frame, Rest, Segment, SegmentHeader, SegmentId, Segments, create_log, damaged,
-    new_salt, search, too_new, unusable,
+    is_zero, new_salt, search, too_new, unusable,
 };
 use crate::index::{Index, IndexBuilder};
 use crate::vfs::{Vfs, VfsFolder};
@@ -570,8 +570,8 @@ impl Load {
             let doing = doing.to_owned();
             move |error: std::io::Error| unusable(&segment.path, &doing, &error)
         };
-        let file_bytes = segment.file.len().map_err(failed("read"))?;
-        match search(segment, position, self.torn).map_err(failed("read"))? {
+        let rest = search(segment, position, self.torn).map_err(failed("read"))?;
+        match rest {
             Rest::Empty => {}
             Rest::Batch { batch, offset } => {
                 let what = format!(
@@ -592,8 +592,9 @@ impl Load {
             // Refused by the caller: nothing may be cut.
             return Ok(());
         }
-        if position < file_bytes {
-            segment.file.set_len(position).map_err(failed("cut"))?;
+        if rest == Rest::Torn {
+            // Not cut: the disk may be full, and the space behind the log is reserved.
+            clear(segment, position).map_err(failed("write"))?;
         }
         self.rewrite_last(segment, position).map_err(failed("write"))?;
         segment.file.sync().map_err(failed("sync"))
@@ -612,6 +613,24 @@ impl Load {
         }
         Ok(())
     }
+}
+
+/// Writes zeros over what lies behind the log.
+fn clear(segment: &Segment, from: u64) -> std::io::Result<()> {
+    const PIECE: u64 = 1 << 20;
+    let end = segment.file.len()?;
+    let mut next = from;
+    while next < end {
+        let at = next;
+        next += PIECE;
+        let mut piece = vec![0; usize::try_from(PIECE.min(end - at)).unwrap_or(0)];
+        segment.file.read_at(at, &mut piece)?;
+        if !is_zero(&piece) {
+            piece.fill(0);
+            segment.file.write_at(at, &piece)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(all(test, feature = "testing"))]

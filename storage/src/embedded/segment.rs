@@ -200,6 +200,16 @@ impl Segment {
         self.live.fetch_add(weight(bytes), Ordering::Relaxed);
     }
 
+    /// An operation that was to be written here is not.
+    pub(super) fn took_back(&self, value_bytes: Option<u32>) {
+        let Some(bytes) = value_bytes else {
+            self.deletes.fetch_sub(weight(0), Ordering::Relaxed);
+            return;
+        };
+        self.puts.fetch_sub(weight(bytes), Ordering::Relaxed);
+        self.live.fetch_sub(weight(bytes), Ordering::Relaxed);
+    }
+
     /// The index no longer refers to a value that is here.
     pub(super) fn lost(&self, value_bytes: u32) {
         self.live.fetch_sub(weight(value_bytes), Ordering::Relaxed);
@@ -299,6 +309,12 @@ pub(super) enum Rest {
     Batch { batch: u64, offset: u64 },
 }
 
+/// Whether all bytes are 0. Compares with itself, shifted: quick, because the tail of a log is long.
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
+    bytes.first().is_none_or(|first| *first == 0)
+        && bytes.get(1..) == bytes.get(..bytes.len().saturating_sub(1))
+}
+
 /// Looks for frames at every multiple of 8 from `offset` on; `torn`: the one at `offset` itself does not count.
 pub(super) fn search(segment: &Segment, offset: u64, torn: bool) -> io::Result<Rest> {
     const PIECE: u64 = 1 << 20;
@@ -312,6 +328,10 @@ pub(super) fn search(segment: &Segment, offset: u64, torn: bool) -> io::Result<R
     while at < file_bytes {
         let mut piece = vec![0; usize::try_from(PIECE.min(file_bytes - at)).unwrap_or(0)];
         file.read_at(at, &mut piece)?;
+        if is_zero(&piece) {
+            at += PIECE;
+            continue;
+        }
         for (start, bytes) in (at..).step_by(8).zip(piece.chunks(8)) {
             if bytes.iter().all(|byte| *byte == 0) {
                 continue;
@@ -396,6 +416,12 @@ pub(super) fn unusable(path: &Path, doing: &str, error: &io::Error) -> StorageEr
         reason: format!("cannot {doing} {}: {error}", path.display()),
         applied: crate::Applied::No,
     }
+}
+
+/// Whether there was no space.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// A salt that nobody can guess: the standard library seeds its hash maps from the system's randomness.

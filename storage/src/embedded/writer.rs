@@ -3,12 +3,25 @@
 //! Everything queued goes into one batch: each transaction is judged after those before it and entered into the index,
 //! where readers, who ask for published revisions, do not see it yet. Then the batch is written and synced, and only
 //! then published and answered. If that fails, what was entered is never published, and the store takes no more
-//! writes: after a failed fsync nobody knows what the disk holds.
+//! writes until it is opened again: after a failed fsync nobody knows what the disk holds.
+//!
+//! # Without space, or without descriptors
+//! A batch is written only into space that is reserved for it, so a full disk refuses it before anything is written; and a
+//! segment that cannot be followed by another goes on growing, up to four times its size. Only then, or without space,
+//! the store is *short*: it refuses what puts something, certainly, and tries again twice a second whether it still has
+//! to. Behind what is written there is always a reserve for deletes and compactions, which make space; it outlives
+//! closing and opening.
+//!
+//! A new segment appears by a rename. If that, or the sync of the folder, fails, it has to be taken back before another
+//! batch is written to the old one: found after a crash, it would say that the old one ended before.
+//!
+//! A file system that reserves nothing says that it is full when it is written to. Then the batch is cut off and the file
+//! synced; if both succeed, nothing of it is left, and its transactions are taken out of the index.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -16,8 +29,8 @@ use super::frame::{self, FrameBuilder};
 use super::mark::{Mark, MarkFile};
 use super::queue::{Reply, Request};
 use super::segment::{
-    Extent, FIRST_FRAME, Location, Segment, SegmentHeader, SegmentId, Segments, create_log, new_salt,
-    unusable,
+    Extent, FIRST_FRAME, Location, NotNamed, Segment, SegmentHeader, SegmentId, Segments, create_log,
+    is_full, new_salt, unname, unusable,
 };
 use super::{Core, EmbeddedOptions, hint};
 use crate::index::{Changes, last_op_of_each_key};
@@ -27,6 +40,12 @@ use crate::{Applied, Key, Revision, StorageError, TxnOutcome};
 
 /// How many compacted revisions are freed between two batches: about a millisecond's work.
 const PRUNE_REVISIONS: usize = 2048;
+/// What deletes and compactions can use on a full disk; less in small segments.
+pub(super) const RESERVE_BYTES: u64 = 4 << 20;
+/// How soon a store that is short of something tries again.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
+/// So many times its size may a segment grow to while no other can be made.
+const OVERGROWN: u64 = 4;
 /// So many requests in one batch mean that several write at once.
 const COMPANY_MIN: usize = 4;
 /// Space in a segment is reserved so much at a time. Writing into reserved space makes an fsync cheaper, and opening
@@ -47,6 +66,12 @@ pub(super) struct Writer {
     /// The last batch written.
     pub(super) batch: u64,
     pub(super) frame: FrameBuilder,
+    /// When to try again what failed for want of space or descriptors.
+    pub(super) try_again: Option<Instant>,
+    /// So many bytes had no room.
+    pub(super) lacking: u64,
+    /// The name of a segment that was not made; no batch is written while it may be there.
+    pub(super) undo: Option<PathBuf>,
     /// Held until the very end.
     pub(super) lock: Box<dyn Send + Sync>,
 }
@@ -72,6 +97,7 @@ impl Writer {
             let deadline = dirty.then(|| self.marked_at + self.options.mark_every);
             let pruned = self.prune();
             let deadline = if pruned { deadline } else { Some(Instant::now()) };
+            let deadline = deadline.into_iter().chain(self.short_until()).min();
             let (most, bytes) = (self.options.batch_txns_max, self.options.batch_bytes_max);
             let mut requests = self.core.queue.take(most, bytes, deadline, company);
             company = requests.len() >= COMPANY_MIN;
@@ -84,6 +110,10 @@ impl Writer {
             };
             if !requests.is_empty() {
                 self.batch(requests);
+            }
+            if self.short_until().is_some_and(|at| at <= Instant::now()) && self.core.failed().is_none() {
+                // Nobody asks: it heals all the same.
+                self.room_for(&[]);
             }
             if let Some(reply) = close {
                 return self.close(reply);
@@ -108,17 +138,21 @@ impl Writer {
         done
     }
 
-    fn batch(&mut self, requests: Vec<Request>) {
-        let room = requests.iter().map(room).sum::<usize>() + frame::HEADER_BYTES + 8;
-        if self.core.failed().is_none()
-            && let Err(error) = self.make_room(room as u64)
-        {
-            self.fail(&error.to_string());
-        }
+    /// When a store that is short tries again.
+    fn short_until(&self) -> Option<Instant> {
+        self.try_again.filter(|_| self.core.short().is_some())
+    }
+
+    fn batch(&mut self, mut requests: Vec<Request>) {
         if let Some(reason) = self.core.failed() {
-            for request in requests {
-                refuse(request, &StorageError::ReadOnly { reason: reason.to_owned(), applied: Applied::No });
-            }
+            let error = StorageError::ReadOnly { reason: reason.to_owned(), applied: Applied::No };
+            return requests.into_iter().for_each(|request| refuse(request, &error));
+        }
+        self.room_for(&requests);
+        if let Some(short) = self.core.short() {
+            requests = self.only_what_frees(requests, &short);
+        }
+        if requests.is_empty() {
             return;
         }
         let first = self.core.local.hub.published().next();
@@ -137,7 +171,7 @@ impl Writer {
         if self.options.answers_before_sync() {
             // The planted bug: see `EmbeddedOptions::answer_before_sync`.
             self.publish(judged, &segments);
-            if let Err(error) = self.write() {
+            if let Err(NotWritten { error, .. }) = self.write() {
                 self.fail(&error.to_string());
             }
             return;
@@ -148,10 +182,35 @@ impl Writer {
                 self.core.written(txns as u64);
                 self.publish(judged, &segments);
             }
-            Err(error) => {
+            Err(NotWritten { error, nothing: true }) => {
+                self.is_short(&error);
+                self.take_back(judged);
+            }
+            Err(NotWritten { error, nothing: false }) => {
                 self.fail(&error.to_string());
                 judged.into_iter().for_each(|judged| self.refuse_unwritten(judged));
             }
+        }
+    }
+
+    /// Takes out of the index what was judged and is certainly not written, and refuses it.
+    fn take_back(&mut self, judged: Vec<Judged>) {
+        {
+            let index = &mut self.core.local.state.write().index;
+            for (changes, _) in judged.iter().rev().filter_map(|judged| judged.changes.as_ref()) {
+                index.take_back(changes);
+                for changed in &changes.changed {
+                    self.active.took_back(changed.record.value.map(|value| value.bytes));
+                }
+            }
+        }
+        let error = self.core.short_error();
+        for Judged { reply, .. } in judged {
+            // What was refused was judged after what is not there, perhaps.
+            let _ = match reply {
+                Answer::Txn(reply, _) => reply.send(Err(error.clone())).is_ok(),
+                Answer::Compact(reply, _) => reply.send(Err(error.clone())).is_ok(),
+            };
         }
     }
 
@@ -196,11 +255,18 @@ impl Writer {
     }
 
     /// Writes and syncs the frame.
-    fn write(&mut self) -> Result<(), StorageError> {
+    fn write(&mut self) -> Result<(), NotWritten> {
         let bytes = self.frame.finish();
-        let file = &self.active.file;
-        file.write_at(self.position, bytes).map_err(|error| unusable(&self.active.path, "write", &error))?;
-        file.sync().map_err(|error| unusable(&self.active.path, "sync", &error))?;
+        let (path, file) = (&self.active.path, &self.active.file);
+        let unknown = |error| NotWritten { error, nothing: false };
+        if let Err(error) = file.write_at(self.position, bytes) {
+            let nothing = is_full(&error) && file.set_len(self.position).and_then(|()| file.sync()).is_ok();
+            if nothing {
+                self.allocated = self.position;
+            }
+            return Err(NotWritten { error: unusable(path, "write", &error), nothing });
+        }
+        file.sync().map_err(|error| unknown(unusable(path, "sync", &error)))?;
         self.position += bytes.len() as u64;
         self.batch += 1;
         Ok(())
@@ -253,25 +319,92 @@ impl Writer {
         self.core.set_failed(reason);
     }
 
-    /// Sees to it that the next `bytes` have a place, in a new segment if this one is full.
-    fn make_room(&mut self, bytes: u64) -> Result<(), StorageError> {
-        if self.position + bytes > self.options.segment_bytes && self.position > FIRST_FRAME {
-            self.roll()?;
+    /// Sees to it that these have a place, or that the store says that it is short.
+    fn room_for(&mut self, requests: &[Request]) {
+        let bytes = requests.iter().map(room).sum::<usize>() + frame::HEADER_BYTES + 8;
+        // As much as there was no room for before, so that it does not end with the first small batch.
+        let bytes = self.lacking.max(bytes as u64);
+        match self.make_room(bytes) {
+            Ok(()) => {
+                self.lacking = 0;
+                self.core.set_short(None);
+            }
+            Err(error) => {
+                self.lacking = bytes;
+                self.is_short(&error);
+            }
         }
-        let needed = self.position + bytes;
+    }
+
+    fn is_short(&mut self, error: &StorageError) {
+        if self.try_again.is_none_or(|at| at <= Instant::now()) {
+            self.try_again = Some(Instant::now() + TRY_AGAIN);
+        }
+        let why = match error {
+            StorageError::Unavailable { reason, .. } => reason.clone(),
+            error => error.to_string(),
+        };
+        self.core.set_short(Some(why));
+    }
+
+    /// Of these, what makes space and fits into the reserve; the rest is refused.
+    fn only_what_frees(&mut self, requests: Vec<Request>, why: &str) -> Vec<Request> {
+        let error = self.core.short_error_of(why);
+        let mut room_left = self.allocated.saturating_sub(self.position + frame::HEADER_BYTES as u64 + 8);
+        let mut kept = Vec::new();
+        for request in requests {
+            let bytes = room(&request) as u64;
+            if self.undo.is_none() && frees(&request) && bytes <= room_left {
+                room_left -= bytes;
+                kept.push(request);
+            } else {
+                refuse(request, &error);
+            }
+        }
+        kept
+    }
+
+    /// Sees to it that the next `bytes` have a place, and the reserve behind them, in a new segment if this one is full.
+    ///
+    /// # Errors
+    /// Nothing of the log was written.
+    fn make_room(&mut self, bytes: u64) -> Result<(), StorageError> {
+        if let Some(path) = &self.undo {
+            unname(&*self.vfs, &*self.folder, path).map_err(|error| unusable(path, "remove", &error))?;
+            self.undo = None;
+        }
+        let is_due = self.try_again.is_none_or(|at| at <= Instant::now());
+        if self.position + bytes > self.options.segment_bytes && self.position > FIRST_FRAME {
+            let too_large = self.options.segment_bytes.saturating_mul(OVERGROWN).min(3 << 30);
+            let overgrown = self.position + bytes > too_large;
+            if is_due || overgrown {
+                match self.roll() {
+                    Ok(()) => self.try_again = None,
+                    Err(error) => {
+                        self.try_again = Some(Instant::now() + TRY_AGAIN);
+                        if overgrown || self.undo.is_some() {
+                            return Err(error);
+                        }
+                        tracing::warn!(%error, "no new segment; the one before it goes on growing");
+                    }
+                }
+            }
+        }
+        let needed = self.position + bytes + self.options.reserve_bytes();
         if needed > self.allocated {
             let ahead = self.options.segment_bytes.min(self.allocated + self.options.allocate_bytes());
+            let (file, path) = (&self.active.file, &self.active.path);
             let wanted = needed.max(ahead);
-            let path = &self.active.path;
-            self.active.file.allocate(wanted).map_err(|error| unusable(path, "reserve space for", &error))?;
-            self.allocated = wanted;
+            let reserved = file.allocate(wanted).map(|()| wanted);
+            // There may be less than all that is wanted.
+            let reserved = reserved.or_else(|_| file.allocate(needed).map(|()| needed));
+            self.allocated = reserved.map_err(|error| unusable(path, "reserve space for", &error))?;
         }
         Ok(())
     }
 
-    /// Seals the segment and starts the next.
+    /// Starts the next segment and seals this one.
     fn roll(&mut self) -> Result<(), StorageError> {
-        self.seal(true)?;
         let core = Arc::clone(&self.core);
         let id = core.next_id.fetch_add(1, Ordering::Relaxed);
         let header = SegmentHeader {
@@ -283,42 +416,45 @@ impl Writer {
             salt: new_salt(),
             clean: Revision::ZERO,
         };
-        self.allocated = self.options.allocate_bytes();
-        let active = create_log(&*self.vfs, &*self.folder, &self.dir, header, self.allocated);
-        self.active = Arc::new(active.map_err(|failed| failed.error)?);
-        self.position = FIRST_FRAME;
+        let allocate = self.options.allocate_bytes();
+        let next = create_log(&*self.vfs, &*self.folder, &self.dir, header, allocate);
+        let next = Arc::new(next.map_err(|NotNamed { error, undo }| {
+            self.undo = undo;
+            error
+        })?);
         {
             let loader = &mut core.local.state.write().loader;
-            *loader = loader.with(&self.active);
+            *loader = loader.with(&next);
         }
+        // Once for each segment. All of it is durable; what is cut off is space that it did not need.
+        let _ = self.active.sealed.set(self.extent());
+        if let Err(error) = self.active.file.set_len(self.position) {
+            tracing::debug!(%error, file = %self.active.path.display(), "a full segment keeps its reserve");
+        }
+        (self.active, self.position, self.allocated) = (next, FIRST_FRAME, allocate);
         core.packer.wake();
         Ok(())
     }
 
-    fn seal(&self, for_good: bool) -> Result<Extent, StorageError> {
-        let extent = Extent {
-            last_batch: self.batch,
-            last_revision: self.core.local.hub.published(),
-            end: self.position,
-        };
-        let path = &self.active.path;
-        let file = &self.active.file;
-        file.set_len(self.position).map_err(|error| unusable(path, "cut", &error))?;
-        file.sync().map_err(|error| unusable(path, "sync", &error))?;
-        if for_good {
-            // Only here, and once for each segment.
-            let _ = self.active.sealed.set(extent);
-        }
-        Ok(extent)
+    fn extent(&self) -> Extent {
+        let last_revision = self.core.local.hub.published();
+        Extent { last_batch: self.batch, last_revision, end: self.position }
     }
 
     fn write_mark(&mut self) {
         self.marked_at = Instant::now();
         let local = &self.core.local;
         let mark = Mark { batch: self.batch, revision: local.hub.published(), compacted: local.compacted() };
-        if let Err(error) = self.mark.write(mark) {
-            let error = unusable(self.mark.path(), "write", &error);
-            self.fail(&error.to_string());
+        match self.mark.write(mark) {
+            Ok(()) => {}
+            // A mark that is late is no harm, and its place is written again.
+            Err(error) if is_full(&error) => {
+                tracing::warn!(%error, "could not write the high-water mark yet")
+            }
+            Err(error) => {
+                let error = unusable(self.mark.path(), "write", &error);
+                self.fail(&error.to_string());
+            }
         }
     }
 
@@ -337,9 +473,15 @@ impl Writer {
         if let Some(reason) = self.core.failed() {
             return Err(StorageError::ReadOnly { reason: reason.to_owned(), applied: Applied::No });
         }
-        let extent = self.seal(false)?;
+        let (path, file) = (&self.active.path, &self.active.file);
+        // The reserve stays: the disk may be full when it is opened again.
+        let kept = self.allocated.min(self.position + self.options.reserve_bytes());
+        if let Err(error) = file.set_len(kept) {
+            tracing::warn!(%error, "the newest segment keeps more space than it needs");
+        }
+        file.sync().map_err(|error| unusable(path, "sync", &error))?;
         if self.position > FIRST_FRAME
-            && let Err(error) = hint::write_for(&*self.vfs, &self.dir, &self.active, extent)
+            && let Err(error) = hint::write_for(&*self.vfs, &self.dir, &self.active, self.extent())
         {
             tracing::warn!(%error, "could not write the index of the newest segment; opening will take longer");
         }
@@ -348,6 +490,22 @@ impl Writer {
             Some(reason) => Err(StorageError::ReadOnly { reason: reason.to_owned(), applied: Applied::No }),
             None => Ok(()),
         }
+    }
+}
+
+/// Why a batch is not durable.
+struct NotWritten {
+    error: StorageError,
+    /// Nothing of it is in the file, nor will be.
+    nothing: bool,
+}
+
+/// Whether a request puts nothing, so that it makes space: as on an etcd without space, whose `applierV3Capped` takes
+/// deletes and compactions, and transactions without a put (`server/etcdserver/apply`).
+fn frees(request: &Request) -> bool {
+    match request {
+        Request::Txn { txn, .. } => !txn.puts(),
+        Request::Compact { .. } | Request::Close { .. } => true,
     }
 }
 

@@ -364,34 +364,6 @@ async fn a_value_that_looks_like_a_batch_is_none() {
 }
 
 #[tokio::test]
-async fn a_full_disk_makes_it_read_only_until_there_is_space() {
-    let disk = SimDisk::new(1);
-    let store = open(&disk).unwrap();
-    disk.set_capacity(Some(30_000));
-    let mut written = 0;
-    let error = loop {
-        match put(&store, &format!("k{written}"), &"v".repeat(500)).await {
-            Ok(_) => written += 1,
-            Err(error) => break error,
-        }
-    };
-    let StorageError::ReadOnly { reason, applied } = &error else { panic!("{error:?}") };
-    assert!(reason.contains("store/") && reason.contains("no storage space"), "{reason}");
-    assert_eq!(*applied, Applied::No, "nothing was written yet");
-    assert!(written > 5);
-    assert_eq!(read(&store).await.unwrap().count, written, "reads go on");
-    let later = put(&store, "k", "v").await.unwrap_err();
-    assert!(matches!(later, StorageError::ReadOnly { applied: Applied::No, .. }));
-    assert!(matches!(store.compact(Revision(1)).await, Err(StorageError::ReadOnly { .. })));
-    assert!(store.close().await.is_err(), "it could not be closed in order");
-    drop(store);
-    disk.set_capacity(None);
-    let store = open(&disk).unwrap();
-    assert_eq!(read(&store).await.unwrap().count, written);
-    put(&store, "k", "v").await.unwrap();
-}
-
-#[tokio::test]
 async fn a_failed_sync_is_unknown_and_makes_it_read_only() {
     let disk = SimDisk::new(1);
     let store = open(&disk).unwrap();

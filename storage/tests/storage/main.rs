@@ -11,6 +11,7 @@ mod model;
 mod power_cut;
 mod reclaim;
 mod repair;
+mod short;
 mod snapshots;
 mod support;
 mod together;
