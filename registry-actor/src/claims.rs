@@ -179,11 +179,6 @@ impl ClaimTable {
         self.claimants.get(name)
     }
 
-    /// Every registration, in no order.
-    pub fn claimants(&self) -> impl Iterator<Item = (&str, &Claimant)> {
-        self.claimants.iter().map(|(id, claimant)| (&**id, claimant))
-    }
-
     /// The verdicts that change something, at most `max`. Of a group it is one, the oldest registration's, as the others
     /// are judged anew once it is written; verdicts that change nothing but a message come after those, several at once,
     /// as none depends on another. Groups take turns.
