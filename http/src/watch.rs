@@ -145,7 +145,7 @@ fn upgrade(
 ) -> HttpResponse {
     let headers = match websocket::accept(call.request, call.token_in_protocol) {
         Ok(headers) => headers,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let Some(payload) = payload.take() else {
         return HttpResponse::InternalServerError().finish();

@@ -68,8 +68,11 @@ pub(crate) fn bearer_token(request: &HttpRequest) -> Result<Option<String>, &'st
 
 /// The head of the 101, or the refusal: as golang.org/x/net's `websocket.Handler` has it, which wants an Origin and at
 /// most one subprotocol; one that carries the token which was accepted does not count.
-pub(crate) fn accept(request: &HttpRequest, by_protocol: bool) -> Result<header::HeaderMap, HttpResponse> {
-    let refuse = |code: StatusCode, why: &'static str| HttpResponse::build(code).body(why);
+pub(crate) fn accept(
+    request: &HttpRequest,
+    by_protocol: bool,
+) -> Result<header::HeaderMap, Box<HttpResponse>> {
+    let refuse = |code: StatusCode, why: &'static str| Box::new(HttpResponse::build(code).body(why));
     if header_of(request, header::SEC_WEBSOCKET_VERSION) != "13" {
         let mut refusal = refuse(StatusCode::BAD_REQUEST, "missing or bad WebSocket Version");
         let version = header::HeaderValue::from_static("13");

@@ -110,7 +110,7 @@ pub fn go_clients(version: &str) -> Result<Option<PathBuf>, HarnessError> {
             "no .test/bin/go-clients-{version}: run ./test once, which builds it"
         ))),
         (false, None) => {
-            println!("go-clients: skipped, there is no Go to build them");
+            eprintln!("go-clients: skipped, there is no Go to build them");
             Ok(None)
         }
     }
@@ -133,7 +133,7 @@ pub fn fabric8() -> Result<Option<tokio::process::Command>, HarnessError> {
             Err(HarnessError::Missing("no .test/fabric8: run ./test once, which builds it".to_owned()))
         }
         _ => {
-            println!("fabric8: skipped, there is no Java, or no Maven to build it");
+            eprintln!("fabric8: skipped, there is no Java, or no Maven to build it");
             Ok(None)
         }
     }

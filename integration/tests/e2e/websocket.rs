@@ -111,7 +111,9 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> Socket<S> {
         assert_eq!(second & 0x80, 0, "servers do not mask");
         let (length, rest) = match second {
             126 => rest.split_first_chunk().map(|(n, rest)| (usize::from(u16::from_be_bytes(*n)), rest))?,
-            127 => rest.split_first_chunk().map(|(n, rest)| (u64::from_be_bytes(*n) as usize, rest))?,
+            127 => rest
+                .split_first_chunk()
+                .map(|(n, rest)| (usize::try_from(u64::from_be_bytes(*n)).ok()?, rest))?,
             n => (usize::from(*n), rest),
         };
         let payload = rest.get(..length)?.to_vec();
