@@ -17,9 +17,10 @@ mod set;
 use std::sync::Arc;
 
 use kindom_formats::Pattern;
+use kindom_formats::pattern::Budget;
 
 use crate::library::{Function, Overload};
-use crate::value::{EvalError, Value};
+use crate::value::{EvalError, PATTERNS_MAX, Value};
 
 /// The most that one evaluation may cost (`celconfig.PerCallLimit`).
 pub const COST_MAX: u64 = 1_000_000;
@@ -175,8 +176,19 @@ pub struct Outcome<'a> {
 impl Program {
     /// Evaluates the expression on variables, in the order of the environment, for at most `limit`.
     pub fn run<'a>(&'a self, variables: &'a [Variable<'a>], limit: u64) -> Outcome<'a> {
-        let mut frame = run::Frame::new(self, variables, limit);
+        self.run_within(variables, limit, &mut Budget::new(PATTERNS_MAX))
+    }
+
+    /// As [`Program::run`], with a budget for regular expressions that many evaluations share.
+    pub fn run_within<'a>(
+        &'a self,
+        variables: &'a [Variable<'a>],
+        limit: u64,
+        patterns: &mut Budget,
+    ) -> Outcome<'a> {
+        let mut frame = run::Frame::new(self, variables, limit, patterns.clone());
         let result = frame.exec(self.root);
+        *patterns = Budget::new(frame.patterns());
         Outcome { result, cost: frame.cost() }
     }
 

@@ -1,5 +1,8 @@
 //! The evaluation of nodes (cel-go `interpreter/interpretable.go`), and what is counted (`interpreter/runtimecost.go`).
 
+use kindom_formats::Pattern;
+use kindom_formats::pattern::Budget;
+
 use crate::ast::operators;
 use crate::eval::{Node, Place, Program, Run, Variable, WORK_MAX};
 use crate::library::standard::cost_of_match;
@@ -40,14 +43,19 @@ pub(super) enum Local<'a> {
 type Evaluated<'a> = Result<Value<'a>, EvalError>;
 
 impl<'a> Frame<'a> {
-    pub(super) fn new(program: &'a Program, variables: &'a [Variable<'a>], limit: u64) -> Self {
+    pub(super) fn new(
+        program: &'a Program,
+        variables: &'a [Variable<'a>],
+        limit: u64,
+        patterns: Budget,
+    ) -> Self {
         let mut locals = Vec::new();
         locals.resize_with(program.locals as usize, Local::default);
         let mut hints = Vec::new();
         if !program.folds.is_empty() {
             hints.resize_with(program.qualifiers.len(), Hint::default);
         }
-        Self { program, variables, locals, hints, cost: 0, limit, work: Work::new(WORK_MAX) }
+        Self { program, variables, locals, hints, cost: 0, limit, work: Work::with(WORK_MAX, patterns) }
     }
 
     pub(super) fn program(&self) -> &'a Program {
@@ -57,6 +65,11 @@ impl<'a> Frame<'a> {
     /// A variable's value, unless it is an error.
     pub(super) fn variable(&self, variable: u32) -> Option<&'a Value<'a>> {
         self.variables.get(variable as usize)?.as_ref().ok()
+    }
+
+    /// What is left for regular expressions.
+    pub(super) fn patterns(&self) -> usize {
+        self.work.patterns.left()
     }
 
     /// What has been spent.
@@ -356,9 +369,9 @@ impl<'a> Frame<'a> {
                 self.work.spend((a.len() + b.len()) / 4)?;
                 invoke(function, overload, args, &mut self.work)
             }
-            [Value::String(_), Value::String(expression)] if function.name == "matches" => {
-                regex::given(expression.as_str(), &mut self.work)?;
-                invoke(function, overload, args, &mut self.work)
+            [Value::String(text), Value::String(expression)] if function.name == "matches" => {
+                let pattern = Pattern::recent(expression.as_str());
+                regex::matches(&pattern, text.as_str(), &mut self.work).map(Value::Bool)
             }
             [value, Value::List(list)] if function.name == operators::IN => {
                 list.contains_within(value, &mut self.work).map(Value::Bool)
@@ -467,7 +480,7 @@ impl<'a> Frame<'a> {
             return Err(EvalError::NoSuchOverload);
         };
         let result = match &text {
-            Value::String(text) => pattern.matches(text.as_str()).map_err(EvalError::message),
+            Value::String(text) => regex::matches(pattern, text.as_str(), &mut self.work),
             _ => Err(EvalError::NoSuchOverload),
         };
         let cost = match overload {

@@ -1,8 +1,7 @@
 //! `'abc'.find('b.')` (`apiserver/pkg/cel/library/regex.go`, 1.37).
 
-use std::sync::Arc;
-
 use kindom_formats::Pattern;
+use kindom_formats::pattern::Failure;
 
 use super::arguments::{int, text};
 use super::cost::{search, size_at};
@@ -62,21 +61,24 @@ fn cost(args: &[Value<'_>], _: &Value<'_>) -> u64 {
     search(size_at(args, 0), size_at(args, 1))
 }
 
-fn illegal(why: &str) -> EvalError {
-    EvalError::message(format!("Illegal regex: {why}"))
+fn illegal(why: Failure<'_>) -> EvalError {
+    match why {
+        Failure::Invalid(why) => EvalError::message(format!("Illegal regex: {why}")),
+        Failure::TooLong => EvalError::CostExceeded,
+    }
 }
 
-/// An expression that comes with a value, and may have to be compiled.
-pub(crate) fn given(text: &str, work: &mut Work) -> Result<Arc<Pattern>, EvalError> {
-    const STEPS_PER_MICROSECOND: usize = 20;
-    let pattern = Pattern::recent(text);
-    work.spend(pattern.effort().saturating_mul(STEPS_PER_MICROSECOND))?;
-    Ok(pattern)
+/// Whether an expression matches, which comes with a value or was compiled before (`matches`).
+pub(crate) fn matches(pattern: &Pattern, text: &str, work: &mut Work) -> Result<bool, EvalError> {
+    pattern.matches_within(text, &mut work.patterns).map_err(|why| match why {
+        Failure::Invalid(why) => EvalError::message(why),
+        Failure::TooLong => EvalError::CostExceeded,
+    })
 }
 
 fn find<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
-    let pattern = given(text(args, 1)?, work)?;
-    let found = pattern.find(text(args, 0)?).map_err(illegal)?;
+    let pattern = Pattern::recent(text(args, 1)?);
+    let found = pattern.find_within(text(args, 0)?, &mut work.patterns).map_err(illegal)?;
     Ok(Value::string(found.unwrap_or_default()))
 }
 
@@ -84,7 +86,7 @@ fn find<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError>
 fn find_all<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let limit =
         if args.len() > 2 { usize::try_from(int(args, 2)?).unwrap_or(usize::MAX) } else { usize::MAX };
-    let pattern = given(text(args, 1)?, work)?;
-    let found = pattern.find_all(text(args, 0)?, limit).map_err(illegal)?;
+    let pattern = Pattern::recent(text(args, 1)?);
+    let found = pattern.find_all_within(text(args, 0)?, limit, &mut work.patterns).map_err(illegal)?;
     Ok(found.into_iter().map(Value::string).collect())
 }

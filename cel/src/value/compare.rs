@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::collections::HashSet;
 
 use kindom_api::Value as Json;
+use kindom_formats::pattern::Budget;
 
 use crate::shape::{Shape, ShapeKind};
 use crate::value::{EvalError, List, Map, Value, runtime_name, tree};
@@ -68,19 +69,29 @@ fn numbers(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, EvalError> 
     })
 }
 
-/// How much may be compared yet.
+/// Steps that one evaluation on its own may take for regular expressions, which upstream does not count.
+pub(crate) const PATTERNS_MAX: usize = 10_000_000;
+
+/// How much may be compared yet, and how much compiled and matched of expressions.
 #[derive(Debug)]
-pub(crate) struct Work(u64);
+pub(crate) struct Work {
+    left: u64,
+    pub(crate) patterns: Budget,
+}
 
 impl Work {
     pub(crate) fn new(left: u64) -> Self {
-        Self(left)
+        Self::with(left, Budget::new(PATTERNS_MAX))
+    }
+
+    pub(crate) fn with(left: u64, patterns: Budget) -> Self {
+        Self { left, patterns }
     }
 
     /// # Errors
     /// If there is no more.
     pub(crate) fn spend(&mut self, work: usize) -> Result<(), EvalError> {
-        self.0 = self.0.checked_sub(work as u64).ok_or(EvalError::CostExceeded)?;
+        self.left = self.left.checked_sub(work as u64).ok_or(EvalError::CostExceeded)?;
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use kindom_api::Value as Json;
 use crate::shape::Shape;
 use crate::types::Type;
 
-pub(crate) use compare::{Work, whole, whole_unsigned};
+pub(crate) use compare::{PATTERNS_MAX, Work, whole, whole_unsigned};
 pub use entries::Entries;
 pub(crate) use tree::{Hint, field, item_shape, member, member_by};
 pub use tree::{escape, unescape};

@@ -6,6 +6,8 @@ use kindom_cel::eval::{COST_MAX, Outcome, Program};
 use kindom_cel::shape::Untyped;
 use kindom_cel::types::Type;
 use kindom_cel::value::{EvalError, Value};
+use kindom_formats::Pattern;
+use kindom_formats::pattern::Budget;
 use proptest::prelude::*;
 
 use crate::parse::sourcelike;
@@ -73,6 +75,48 @@ fn what_costs_nothing_ends_too() {
     // A list that doubles costs as little each time.
     let doubled = doubled();
     exceeds(&doubled, &many);
+}
+
+#[test]
+fn literals_of_matches_are_judged_without_being_compiled() {
+    let text = r"^(lazily-\pL{1,9}|[a-z]{1,9})$";
+    let program = plan(&format!("self.matches(r'{text}') || self.find(r'{text}') == 'a'"));
+    // All that have the text share what is compiled.
+    assert!(Pattern::shared(text).effort() > 0);
+    let value = Json::from("lazily-é");
+    let variables = [Value::of(&value, &Untyped)];
+    assert_eq!(program.run(&variables, COST_MAX).result.unwrap().to_string(), "true");
+    assert_eq!(Pattern::shared(text).effort(), 0);
+    let takes = |text: &str| {
+        let refused = compile(&format!("'a'.matches(r'{text}')"), &[]).err().map(|issues| issues.to_string());
+        assert!(refused.as_ref().is_none_or(|text| text.contains("invalid matches argument")), "{refused:?}");
+        refused.is_none()
+    };
+    // Go takes it; the `regex` crate would compile it for minutes.
+    assert!(takes(&r"\pL{1,1000}".repeat(50)));
+    assert!(takes(&format!("{}a{}", "(".repeat(999), ")".repeat(999))));
+    assert!(!takes(&format!("{}a{}", "(".repeat(1000), ")".repeat(1000))));
+}
+
+#[test]
+fn evaluations_share_what_expressions_may_take() {
+    let large = "(([ab]{10}){10}){9}".repeat(300);
+    let program = plan(&format!("self.all(x, !x.matches(r'{large}' + x))"));
+    let many = |count: usize| Json::Array((0..count).map(|i| Json::from(i.to_string().as_str())).collect());
+    let (few, more) = (many(2), many(200));
+    let mut budget = Budget::new(10_000_000);
+    let mut run = |tree: &Json| {
+        let outcome = program
+            .run_within(&[Value::of(tree, &Untyped)], COST_MAX, &mut budget)
+            .result
+            .map(|v| v.to_string());
+        (outcome, budget.left())
+    };
+    let (result, left) = run(&few);
+    assert_eq!(result, Ok("true".to_owned()));
+    assert!(left < 10_000_000);
+    assert_eq!(run(&more), (Err(EvalError::CostExceeded), 0));
+    assert_eq!(run(&few), (Err(EvalError::CostExceeded), 0));
 }
 
 #[test]

@@ -1,392 +1,447 @@
-//! Go's syntax (`regexp/syntax/parse.go` with `syntax.Perl`) written out in that of the `regex` crate.
+//! Go's syntax of regular expressions (`regexp/syntax/parse.go` of Go 1.26 with `syntax.Perl`).
 //!
-//! They differ in what `\d \w \s \b` mean (ASCII in Go), in classes (no set operations in Go), in what is literal
-//! (`{` that begins no repetition, `\_`, `\Q…\E`), in flags, in octal escapes and in the text of errors. Groups capture
-//! nothing here: only whether there is a match is asked for.
+//! It differs from that of the `regex` crate in what `\d \w \s \b` mean (ASCII in Go), in classes (no set operations), in
+//! what is literal (`{` that begins no repetition, `\_`, `\Q…\E`), in flags, in octal escapes, in limits and in the text of
+//! errors.
 
-use std::fmt::Write as _;
+use std::sync::Arc;
 
-/// How deeply groups may nest. Go allows 1,000, the engine here 250 levels of its own tree, of which a group takes two.
-const DEPTH_MAX: usize = 100;
-/// The most repetitions, also of nested ones multiplied.
-const REPEAT_MAX: u32 = 1000;
+use super::class::{self, Range};
+use super::tree::{Id, Limit, NotRepeated, Op, Tree};
+
+/// The most repetitions.
+const REPEAT_MAX: i32 = 1000;
 
 pub(super) fn error(what: &str, expression: &str) -> String {
     format!("error parsing regexp: {what}: `{expression}`")
 }
 
-/// Translates an expression, or says what Go says of it.
-pub(super) fn translate(text: &str) -> Result<String, String> {
-    let mut parser = Parser { text, at: 0, out: String::with_capacity(text.len() + 8) };
-    parser.alternatives(0)?;
-    if parser.at < text.len() {
-        return Err(error("unexpected )", text));
+/// The tree of an expression and its root, or what Go says of it.
+pub(super) fn parse(text: &str) -> Result<(Tree, Id), String> {
+    let mut parser = Parser { text, at: 0, tree: Tree::new(), no_posix_end: false };
+    parser.expression()?;
+    match parser.tree.finish() {
+        Ok(Some(root)) => Ok((parser.tree, root)),
+        Ok(None) => Err(error("missing closing )", text)),
+        Err(limit) => Err(parser.beyond(limit)),
     }
-    Ok(parser.out)
 }
 
 struct Parser<'t> {
     text: &'t str,
     at: usize,
-    out: String,
+    tree: Tree,
+    /// Whether no `:]` follows.
+    no_posix_end: bool,
 }
-
-/// The last repetition operator, if one has just been read: where it began in the text.
-type LastRepeat = Option<usize>;
 
 impl<'t> Parser<'t> {
     fn rest(&self) -> &'t str {
         self.text.get(self.at..).unwrap_or("")
     }
 
+    fn since(&self, from: usize) -> &'t str {
+        self.text.get(from..self.at).unwrap_or("")
+    }
+
     fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
-    fn bump(&mut self, c: char) {
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
         self.at += c.len_utf8();
+        Some(c)
     }
 
-    /// Reads up to the end or an unmatched `)`; gives the largest product of nested repetitions.
-    fn alternatives(&mut self, depth: usize) -> Result<u32, String> {
-        if depth > DEPTH_MAX {
-            return Err(error("expression nests too deeply", self.text));
-        }
-        let mut largest = 1;
-        let mut last_repeat: LastRepeat = None;
-        // What stands before, that a repetition can apply to: the product of its own repetitions.
-        let mut operand: Option<u32> = None;
+    fn beyond(&self, limit: Limit) -> String {
+        let what = match limit {
+            Limit::Large => "expression too large",
+            Limit::Deep => "expression nests too deeply",
+        };
+        error(what, self.text)
+    }
+
+    /// What the tree says to a node.
+    fn held(&self, added: Result<(), Limit>) -> Result<(), String> {
+        added.map_err(|limit| self.beyond(limit))
+    }
+
+    fn literal(&mut self, c: impl Into<u32>) -> Result<(), String> {
+        let added = self.tree.literal(c.into());
+        self.held(added)
+    }
+
+    fn simple(&mut self, op: Op, len: usize) -> Result<(), String> {
+        self.at += len;
+        let added = self.tree.simple(op);
+        self.held(added)
+    }
+
+    fn expression(&mut self) -> Result<(), String> {
+        // Where the repetition before this began.
+        let mut last = None;
         while let Some(c) = self.peek() {
-            let mut repeat = None;
+            let from = self.at;
+            let mut repetition = None;
             match c {
-                ')' => break,
-                '|' => {
-                    self.bump(c);
-                    self.out.push('|');
-                    operand = None;
-                }
-                '(' => {
-                    // Flags that stand alone add nothing to repeat.
-                    if let Some(inner) = self.group(depth)? {
-                        operand = Some(inner);
+                '(' => self.group()?,
+                ')' => {
+                    self.next();
+                    match self.tree.close() {
+                        Ok(true) => {}
+                        Ok(false) => return Err(error("unexpected )", self.text)),
+                        Err(limit) => return Err(self.beyond(limit)),
                     }
+                }
+                '|' => {
+                    self.next();
+                    let added = self.tree.bar();
+                    self.held(added)?;
                 }
                 '*' | '+' | '?' => {
-                    let from = self.at;
-                    self.bump(c);
-                    self.repetition(c.to_string(), from, last_repeat, operand)?;
-                    repeat = Some(from);
+                    self.next();
+                    let op = match c {
+                        '*' => Op::Star,
+                        '+' => Op::Plus,
+                        _ => Op::Quest,
+                    };
+                    self.repeat(op, (0, 0), from, last)?;
+                    repetition = Some(from);
                 }
-                '{' => {
-                    let from = self.at;
-                    if let Some((min, max)) = self.counts() {
-                        let op = self.text.get(from..self.at).unwrap_or("").to_owned();
-                        let most = max.unwrap_or(min);
-                        if min > REPEAT_MAX || most > REPEAT_MAX || most < min {
-                            self.lazy_mark();
-                            return Err(error(
-                                "invalid repeat count",
-                                self.text.get(from..self.at).unwrap_or(""),
-                            ));
+                '{' => match self.counts() {
+                    Some((min, max)) => {
+                        if !(0..=REPEAT_MAX).contains(&min) || max > REPEAT_MAX || (max >= 0 && min > max) {
+                            return Err(error("invalid repeat count", self.since(from)));
                         }
-                        self.repetition(op.clone(), from, last_repeat, operand)?;
-                        if let Some(product) = &mut operand {
-                            *product = product.saturating_mul(most.max(1));
-                            if most > 0 && *product > REPEAT_MAX {
-                                return Err(error("invalid repeat count", &op));
-                            }
-                        }
-                        repeat = Some(from);
-                    } else {
-                        self.bump(c);
-                        self.literal(c);
-                        operand = Some(1);
+                        self.repeat(Op::Repeat, (min, max), from, last)?;
+                        repetition = Some(from);
                     }
-                }
-                '[' => {
-                    self.class()?;
-                    operand = Some(1);
-                }
-                '\\' => {
-                    self.escape()?;
-                    operand = Some(1);
-                }
-                '.' | '^' | '$' => {
-                    self.bump(c);
-                    self.out.push(c);
-                    operand = Some(1);
-                }
+                    None => {
+                        self.next();
+                        self.literal(c)?;
+                    }
+                },
+                '[' => self.class()?,
+                '\\' => self.escape()?,
+                '.' if self.tree.flags.dot_all => self.simple(Op::Any, 1)?,
+                '.' => self.simple(Op::AnyButNewline, 1)?,
+                '^' if self.tree.flags.multi_line => self.simple(Op::BeginLine, 1)?,
+                '^' => self.simple(Op::BeginText, 1)?,
+                '$' if self.tree.flags.multi_line => self.simple(Op::EndLine, 1)?,
+                '$' => self.simple(Op::EndText, 1)?,
                 c => {
-                    self.bump(c);
-                    self.literal(c);
-                    operand = Some(1);
+                    self.next();
+                    self.literal(c)?;
                 }
             }
-            largest = largest.max(operand.unwrap_or(1));
-            last_repeat = repeat;
-        }
-        Ok(largest)
-    }
-
-    /// A `?` after a repetition makes it lazy.
-    fn lazy_mark(&mut self) -> bool {
-        let lazy = self.peek() == Some('?');
-        if lazy {
-            self.bump('?');
-        }
-        lazy
-    }
-
-    fn repetition(
-        &mut self,
-        op: String,
-        from: usize,
-        last: LastRepeat,
-        operand: Option<u32>,
-    ) -> Result<(), String> {
-        let lazy = self.lazy_mark();
-        let span = |from: usize| self.text.get(from..self.at).unwrap_or("");
-        if let Some(last) = last {
-            return Err(error("invalid nested repetition operator", span(last)));
-        }
-        if operand.is_none() {
-            return Err(error("missing argument to repetition operator", span(from)));
-        }
-        self.out.push_str(&op);
-        if lazy {
-            self.out.push('?');
+            last = repetition;
         }
         Ok(())
     }
 
-    /// `{n}`, `{n,}` or `{n,m}`; anything else is literal and nothing is consumed.
-    fn counts(&mut self) -> Option<(u32, Option<u32>)> {
-        let rest = self.rest().strip_prefix('{')?;
-        let (inside, _) = rest.split_once('}')?;
+    fn repeat(
+        &mut self,
+        op: Op,
+        (min, max): (i32, i32),
+        from: usize,
+        last: Option<usize>,
+    ) -> Result<(), String> {
+        let mut lazy = self.tree.flags.lazy;
+        if self.peek() == Some('?') {
+            self.next();
+            lazy = !lazy;
+        }
+        if let Some(last) = last {
+            return Err(error("invalid nested repetition operator", self.since(last)));
+        }
+        self.tree.repeat(op, min, max, lazy).map_err(|why| match why {
+            NotRepeated::Limit(limit) => self.beyond(limit),
+            NotRepeated::NothingToRepeat => {
+                error("missing argument to repetition operator", self.since(from))
+            }
+            NotRepeated::TooOften => error("invalid repeat count", self.since(from)),
+        })
+    }
+
+    /// `{n}`, `{n,}` (a most of -1) or `{n,m}`; anything else is literal and nothing is consumed. A least of -1 stands for
+    /// a number that is too large.
+    fn counts(&mut self) -> Option<(i32, i32)> {
+        let inside = self.rest().strip_prefix('{')?;
+        // No longer than it may be: a text of `{` only is looked at once for each.
+        let end = inside.bytes().position(|b| !matches!(b, b'0'..=b'9' | b','))?;
+        let inside = inside.get(..end).filter(|_| inside.as_bytes().get(end) == Some(&b'}'))?;
         let (min, max) = match inside.split_once(',') {
-            None => (number(inside)?, None),
-            Some((min, "")) => (number(min)?, None),
-            Some((min, max)) => (number(min)?, Some(number(max)?)),
+            None => (number(inside)?, number(inside)?),
+            Some((min, "")) => (number(min)?, -1),
+            Some((min, max)) => match (number(min)?, number(max)?) {
+                (_, -1) => (-1, -1),
+                counts => counts,
+            },
         };
-        self.at += inside.len() + 2;
+        self.at += end + 2;
         Some((min, max))
     }
 
-    /// A group with its `)`, or flags that stand alone (`None`).
-    fn group(&mut self, depth: usize) -> Result<Option<u32>, String> {
+    /// An opening parenthesis with all that belongs to it, or flags that stand alone.
+    fn group(&mut self) -> Result<(), String> {
         let rest = self.rest();
-        let named = rest.starts_with("(?P<") || rest.starts_with("(?<");
-        if named {
-            let Some(end) = rest.find('>') else { return Err(error("invalid named capture", rest)) };
-            let begin = rest.find('<').map_or(end, |i| i + 1);
-            let name = rest.get(begin..end).unwrap_or("");
-            if name.is_empty() || !name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric()) {
-                return Err(error("invalid named capture", rest.get(..=end).unwrap_or(rest)));
-            }
-            self.at += end + 1;
-            self.out.push_str("(?:");
-        } else if rest.starts_with("(?") {
-            let flags = self.flags()?;
-            if flags != ")" {
-                self.out.push_str("(?");
-                self.out.push_str(flags);
-            }
-            if flags.ends_with(')') {
-                return Ok(None);
-            }
+        if !rest.starts_with("(?") {
+            self.next();
+            let added = self.tree.open(true);
+            return self.held(added);
+        }
+        let begin = if rest.starts_with("(?P<") && rest.len() > 4 {
+            Some(4)
+        } else if rest.starts_with("(?<") && rest.len() > 3 {
+            Some(3)
         } else {
-            self.bump('(');
-            self.out.push_str("(?:");
+            None
+        };
+        let Some(begin) = begin else { return self.flags() };
+        let Some(end) = rest.find('>') else { return Err(error("invalid named capture", rest)) };
+        let name = rest.get(begin..end).unwrap_or("");
+        if name.is_empty() || !name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric()) {
+            return Err(error("invalid named capture", rest.get(..=end).unwrap_or(rest)));
         }
-        let inner = self.alternatives(depth + 1)?;
-        if self.peek() != Some(')') {
-            return Err(error("missing closing )", self.text));
-        }
-        self.bump(')');
-        self.out.push(')');
-        Ok(Some(inner))
+        self.at += end + 1;
+        let added = self.tree.open(true);
+        self.held(added)
     }
 
-    /// What stands after `(?`, with its `:` or `)`.
-    fn flags(&mut self) -> Result<&'t str, String> {
-        let rest = self.rest();
-        let mut negative = false;
+    /// `(?i)` or `(?i:`.
+    fn flags(&mut self) -> Result<(), String> {
+        let from = self.at;
+        self.at += 2;
+        let mut flags = self.tree.flags;
+        let mut set = true;
         let mut seen = false;
-        let inside = rest.get(2..).unwrap_or("");
-        for (i, c) in inside.char_indices() {
+        while let Some(c) = self.next() {
             match c {
-                'i' | 'm' | 's' | 'U' => seen = true,
-                '-' if !negative => {
-                    negative = true;
-                    seen = false;
+                'i' => (flags.fold, seen) = (set, true),
+                'm' => (flags.multi_line, seen) = (set, true),
+                's' => (flags.dot_all, seen) = (set, true),
+                'U' => (flags.lazy, seen) = (set, true),
+                '-' if set => (set, seen) = (false, false),
+                ':' | ')' if set || seen => {
+                    if c == ':' {
+                        let added = self.tree.open(false);
+                        self.held(added)?;
+                    }
+                    self.tree.flags = flags;
+                    return Ok(());
                 }
-                ':' | ')' if seen || !negative => {
-                    let end = i + 1;
-                    self.at += 2 + end;
-                    return Ok(inside.get(..end).unwrap_or(":"));
-                }
-                c => {
-                    let end = 2 + i + c.len_utf8();
-                    return Err(error("invalid or unsupported Perl syntax", rest.get(..end).unwrap_or(rest)));
-                }
+                _ => break,
             }
         }
-        Err(error("invalid or unsupported Perl syntax", rest))
+        Err(error("invalid or unsupported Perl syntax", self.since(from)))
     }
 
     /// An escape outside a class.
     fn escape(&mut self) -> Result<(), String> {
         let rest = self.rest();
-        match rest.chars().nth(1) {
-            Some('A') => self.out.push_str(r"\A"),
-            Some('z') => self.out.push_str(r"\z"),
-            Some('b') => self.out.push_str(r"(?-u:\b)"),
-            Some('B') => self.out.push_str(r"(?-u:\B)"),
-            Some('Q') => {
+        match rest.as_bytes().get(1) {
+            Some(b'A') => return self.simple(Op::BeginText, 2),
+            Some(b'z') => return self.simple(Op::EndText, 2),
+            Some(b'b') => return self.simple(Op::WordBoundary, 2),
+            Some(b'B') => return self.simple(Op::NoWordBoundary, 2),
+            Some(b'Q') => {
                 let quoted = rest.get(2..).unwrap_or("");
-                let (literal, len) = match quoted.find(r"\E") {
-                    Some(end) => (quoted.get(..end).unwrap_or(""), end + 2),
+                let (literal, len) = match quoted.split_once(r"\E") {
+                    Some((literal, _)) => (literal, literal.len() + 2),
                     None => (quoted, quoted.len()),
                 };
                 self.at += 2 + len;
-                literal.chars().for_each(|c| self.literal(c));
-                return Ok(());
+                return literal.chars().try_for_each(|c| self.literal(c));
             }
-            _ => {
-                if self.unicode_class()? {
-                    return Ok(());
-                }
-                if let Some(class) = perl_class(rest) {
-                    self.at += 2;
-                    // Brackets, since a class of several ranges is one operand.
-                    let _ = write!(self.out, "[{class}]");
-                    return Ok(());
-                }
-                let c = self.escaped()?;
-                self.literal_code(c);
-                return Ok(());
-            }
+            _ => {}
         }
-        self.at += 2;
-        Ok(())
+        if let Some(ranges) = self.unicode_class()? {
+            let added = self.tree.class(ranges, false);
+            return self.held(added);
+        }
+        if let Some(ranges) = self.perl_class() {
+            let added = self.tree.class(Arc::new(ranges), true);
+            return self.held(added);
+        }
+        self.tree.no_class();
+        let code = self.escaped()?;
+        self.literal(code)
     }
 
     /// `\pL`, `\p{Greek}`, `\P…`, `\p{^…}`.
-    fn unicode_class(&mut self) -> Result<bool, String> {
+    fn unicode_class(&mut self) -> Result<Option<Arc<Vec<Range>>>, String> {
         let rest = self.rest();
-        let mut negative = match rest.get(..2) {
-            Some(r"\p") => false,
-            Some(r"\P") => true,
-            _ => return Ok(false),
+        let mut negative = match rest.as_bytes() {
+            [b'\\', b'p', ..] => false,
+            [b'\\', b'P', ..] => true,
+            _ => return Ok(None),
         };
-        let Some(c) = rest.chars().nth(2) else { return Err(error("invalid character class range", rest)) };
-        let (whole, mut name) = if c == '{' {
-            let Some(end) = rest.find('}') else { return Err(error("invalid character class range", rest)) };
-            (rest.get(..=end).unwrap_or(rest), rest.get(3..end).unwrap_or(""))
-        } else {
-            let end = 2 + c.len_utf8();
-            (rest.get(..end).unwrap_or(rest), rest.get(2..end).unwrap_or(""))
+        let (whole, mut name) = match rest.chars().nth(2) {
+            Some('{') => {
+                let Some(end) = rest.find('}') else {
+                    return Err(error("invalid character class range", rest));
+                };
+                (rest.get(..=end).unwrap_or(rest), rest.get(3..end).unwrap_or(""))
+            }
+            c => {
+                let end = 2 + c.map_or(0, char::len_utf8);
+                (rest.get(..end).unwrap_or(rest), rest.get(2..end).unwrap_or(""))
+            }
         };
         if let Some(inner) = name.strip_prefix('^') {
             negative = !negative;
             name = inner;
         }
-        let class = format!(r"\{}{{{name}}}", if negative { 'P' } else { 'p' });
-        // The engine knows more ways to name one (`Script=Greek`); Go has plain names only.
-        let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !plain || regex::Regex::new(&class).is_err() {
+        let Some(ranges) = class::named(name, self.tree.flags.fold, negative) else {
             return Err(error("invalid character class range", whole));
-        }
+        };
         self.at += whole.len();
-        self.out.push_str(&class);
-        Ok(true)
+        Ok(Some(ranges))
+    }
+
+    /// `\d` and its like.
+    fn perl_class(&mut self) -> Option<Vec<Range>> {
+        let (negative, class) = match self.rest().get(..2)? {
+            r"\d" => (false, "digit"),
+            r"\D" => (true, "digit"),
+            r"\w" => (false, "word"),
+            r"\W" => (true, "word"),
+            r"\s" => (false, SPACES),
+            r"\S" => (true, SPACES),
+            _ => return None,
+        };
+        self.at += 2;
+        Some(self.group_of(class, negative))
+    }
+
+    /// A class of ASCII, or what is not in it.
+    fn group_of(&self, class: &str, negative: bool) -> Vec<Range> {
+        let own = POSIX.iter().find(|(name, _)| *name == class).map_or(&[][..], |(_, ranges)| ranges);
+        let mut ranges = Vec::with_capacity(own.len());
+        for range in own {
+            if self.tree.flags.fold {
+                class::push_folded(&mut ranges, *range);
+            } else {
+                ranges.push(*range);
+            }
+        }
+        class::clean(&mut ranges);
+        if negative { class::negated(&ranges) } else { ranges }
     }
 
     /// A class with its brackets.
     fn class(&mut self) -> Result<(), String> {
         let begin = self.rest();
-        self.bump('[');
-        self.out.push('[');
-        if self.peek() == Some('^') {
-            self.bump('^');
-            self.out.push('^');
+        self.next();
+        let mut ranges = Vec::new();
+        // Only one thing stands in most, which then needs no copy.
+        let mut only = None;
+        let mut count = 0;
+        let mut clean_at = CLEAN_AT;
+        let negative = self.peek() == Some('^');
+        if negative {
+            self.next();
         }
         let mut first = true;
-        loop {
-            let rest = self.rest();
-            match rest.chars().next() {
-                None => return Err(error("missing closing ]", begin)),
-                Some(']') if !first => break,
-                Some(_) => {}
-            }
+        while first || self.peek() != Some(']') {
             first = false;
-            if rest.starts_with("[:")
-                && let Some(end) = rest.get(2..).and_then(|r| r.find(":]"))
+            count += 1;
+            let rest = self.rest();
+            if rest.len() > 2
+                && rest.starts_with("[:")
+                && let Some(end) = self.posix_end(rest)
             {
-                let name = rest.get(..end + 4).unwrap_or(rest);
-                if !POSIX.contains(&name.trim_matches(['[', ':', '^', ']'])) {
-                    return Err(error("invalid character class range", name));
+                let whole = rest.get(..end + 4).unwrap_or(rest);
+                let name = rest.get(2..end + 2).unwrap_or("");
+                let (negative, name) = match name.strip_prefix('^') {
+                    Some(name) => (true, name),
+                    None => (false, name),
+                };
+                if name == SPACES || !POSIX.iter().any(|(known, _)| *known == name) {
+                    return Err(error("invalid character class range", whole));
                 }
-                self.at += name.len();
-                self.out.push_str(name);
+                self.at += whole.len();
+                ranges.append(&mut self.group_of(name, negative));
                 continue;
             }
-            if self.unicode_class()? {
-                continue;
+            if let Some(class) = self.unicode_class()? {
+                if count == 1 && self.peek() == Some(']') && !negative {
+                    only = Some(class);
+                } else {
+                    ranges.extend_from_slice(&class);
+                }
+            } else if let Some(mut class) = self.perl_class() {
+                ranges.append(&mut class);
+            } else {
+                let range = self.range(begin)?;
+                if self.tree.flags.fold {
+                    class::push_folded(&mut ranges, range);
+                } else {
+                    ranges.push(range);
+                }
             }
-            if let Some(class) = perl_class(rest) {
-                self.at += 2;
-                // A class within a class: `^` in it negates only it.
-                let _ = write!(self.out, "[{class}]");
-                continue;
+            // What repeats itself takes no more room than once.
+            if ranges.len() >= clean_at {
+                class::clean(&mut ranges);
+                clean_at = CLEAN_AT + ranges.len() * 2;
             }
-            self.range(begin)?;
         }
-        self.bump(']');
-        self.out.push(']');
-        Ok(())
+        self.next();
+        if let Some(only) = only {
+            let added = self.tree.class(only, false);
+            return self.held(added);
+        }
+        class::clean(&mut ranges);
+        if negative {
+            ranges = class::negated(&ranges);
+        }
+        ranges.shrink_to_fit();
+        let added = self.tree.class(Arc::new(ranges), true);
+        self.held(added)
     }
 
-    fn range(&mut self, class: &str) -> Result<(), String> {
+    /// Where the name of a class such as `[:alpha:]` ends; Go looks for the end in all that follows. Where there was none
+    /// there is none later, which spares the text of `[:` only.
+    fn posix_end(&mut self, rest: &str) -> Option<usize> {
+        if self.no_posix_end {
+            return None;
+        }
+        let end = rest.get(2..)?.find(":]");
+        self.no_posix_end = end.is_none();
+        end
+    }
+
+    fn range(&mut self, class: &'t str) -> Result<Range, String> {
         let from = self.at;
         let low = self.class_char(class)?;
         let mut high = low;
-        let rest = self.rest();
-        if rest.starts_with('-') && rest.len() >= 2 && !rest.starts_with("-]") {
-            self.bump('-');
+        if let [b'-', next, ..] = self.rest().as_bytes()
+            && *next != b']'
+        {
+            self.next();
             high = self.class_char(class)?;
             if high < low {
-                let range = self.text.get(from..self.at).unwrap_or("");
-                return Err(error("invalid character class range", range));
+                return Err(error("invalid character class range", self.since(from)));
             }
         }
-        self.literal_code(low);
-        if high != low {
-            self.out.push('-');
-            self.literal_code(high);
-        }
-        Ok(())
+        Ok((low, high))
     }
 
     fn class_char(&mut self, class: &str) -> Result<u32, String> {
         match self.peek() {
-            None => Err(error("missing closing ]", class)),
             Some('\\') => self.escaped(),
-            Some(c) => {
-                self.bump(c);
-                Ok(c.into())
-            }
+            _ => self.next().map(u32::from).ok_or_else(|| error("missing closing ]", class)),
         }
     }
 
     /// The character that an escape stands for.
     fn escaped(&mut self) -> Result<u32, String> {
         let from = self.at;
-        self.bump('\\');
-        let Some(c) = self.peek() else {
+        self.next();
+        let Some(c) = self.next() else {
             return Err(error("trailing backslash at end of expression", ""));
         };
-        self.bump(c);
         let code = match c {
             'a' => Some(7),
             'f' => Some(12),
@@ -409,69 +464,60 @@ impl<'t> Parser<'t> {
             c if c.is_ascii() && !c.is_ascii_alphanumeric() => Some(c.into()),
             _ => None,
         };
-        code.ok_or_else(|| error("invalid escape sequence", self.text.get(from..self.at).unwrap_or("")))
+        code.ok_or_else(|| error("invalid escape sequence", self.since(from)))
     }
 
+    /// Two digits, or as many as stand in braces. What is wrong is read, as the error shows it.
     fn hex(&mut self) -> Option<u32> {
-        let rest = self.rest();
-        let digits = match rest.strip_prefix('{') {
-            Some(inside) => {
-                let digits = inside.get(..inside.find('}')?)?;
-                self.at += digits.len() + 2;
-                digits
-            }
-            None => {
-                let digits = rest.get(..2)?;
-                self.at += 2;
-                digits
-            }
-        };
-        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return None;
+        let first = self.next()?;
+        if first != '{' {
+            let second = self.next();
+            return Some(first.to_digit(16)? * 16 + second?.to_digit(16)?);
         }
-        u32::from_str_radix(digits, 16).ok().filter(|code| *code <= 0x0010_ffff)
-    }
-
-    fn literal(&mut self, c: char) {
-        self.literal_code(c.into());
-    }
-
-    fn literal_code(&mut self, code: u32) {
-        match char::from_u32(code) {
-            Some(c) if c.is_ascii_alphanumeric() || !c.is_ascii() => self.out.push(c),
-            Some(_) => {
-                let _ = write!(self.out, "\\x{{{code:X}}}");
+        let mut code = None;
+        loop {
+            match self.next()? {
+                '}' => return code,
+                c => {
+                    let more = code.unwrap_or(0) * 16 + c.to_digit(16)?;
+                    code = Some(more).filter(|code| *code <= class::LAST);
+                    code?;
+                }
             }
-            // A surrogate, which no text holds.
-            None => self.out.push_str(r"[^\x00-\x{10FFFF}]"),
         }
     }
 }
 
-/// The names of `[:alpha:]` and its like, which mean the same to both.
-const POSIX: [&str; 14] = [
-    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
-    "upper", "word", "xdigit",
+/// At how many ranges a class is cleaned for the first time while it is read.
+const CLEAN_AT: usize = 1 << 12;
+
+/// What `\s` stands for, which has no name in brackets: `[:space:]` has `\v` too.
+const SPACES: &str = r"\s";
+
+/// The names of `[:alpha:]` and its like.
+const POSIX: [(&str, &[Range]); 15] = [
+    ("alnum", &[(0x30, 0x39), (0x41, 0x5a), (0x61, 0x7a)]),
+    ("alpha", &[(0x41, 0x5a), (0x61, 0x7a)]),
+    ("ascii", &[(0x00, 0x7f)]),
+    ("blank", &[(0x09, 0x09), (0x20, 0x20)]),
+    ("cntrl", &[(0x00, 0x1f), (0x7f, 0x7f)]),
+    ("digit", &[(0x30, 0x39)]),
+    ("graph", &[(0x21, 0x7e)]),
+    ("lower", &[(0x61, 0x7a)]),
+    ("print", &[(0x20, 0x7e)]),
+    ("punct", &[(0x21, 0x2f), (0x3a, 0x40), (0x5b, 0x60), (0x7b, 0x7e)]),
+    ("space", &[(0x09, 0x0d), (0x20, 0x20)]),
+    ("upper", &[(0x41, 0x5a)]),
+    ("word", &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)]),
+    ("xdigit", &[(0x30, 0x39), (0x41, 0x46), (0x61, 0x66)]),
+    (SPACES, &[(0x09, 0x0a), (0x0c, 0x0d), (0x20, 0x20)]),
 ];
 
-/// The inside of the class that `\d` and its like stand for.
-fn perl_class(rest: &str) -> Option<&'static str> {
-    Some(match rest.get(..2)? {
-        r"\d" => "0-9",
-        r"\D" => "^0-9",
-        r"\w" => "0-9A-Za-z_",
-        r"\W" => "^0-9A-Za-z_",
-        r"\s" => r"\t\n\x0C\r\x20",
-        r"\S" => r"^\t\n\x0C\r\x20",
-        _ => return None,
-    })
-}
-
-/// A count without leading zeros; one too large to count is larger than any that is allowed.
-fn number(digits: &str) -> Option<u32> {
+/// A count without leading zeros; -1 if it is too large to count.
+fn number(digits: &str) -> Option<i32> {
     let zero = digits.len() > 1 && digits.starts_with('0');
     if digits.is_empty() || zero || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    Some(digits.parse().unwrap_or(u32::MAX))
+    Some(digits.parse().ok().filter(|count| *count < 1_000_000_000).unwrap_or(-1))
 }

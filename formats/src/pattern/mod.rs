@@ -1,10 +1,15 @@
 //! Regular expressions with Go's meaning, shared by their text.
 //!
-//! The engine is the `regex` crate, which like Go's never backtracks: a match takes time linear in the text. Go's
-//! syntax is translated to its own (see [`check`]); an expression is compiled when it is first matched, since a compiled
-//! one is far larger than its text and most are never needed.
+//! Go's parser is rebuilt with its limits ([`check`]), so that what Go takes is taken, without compiling it. An expression
+//! is compiled when it is first matched, since a compiled one is far larger than its text and most are never needed: by the
+//! `regex` crate, or, where that would take too long or too much room (a short text may stand for 10^8 states of its own),
+//! for an engine that counts as Go's does ([`threads`]). Neither backtracks.
 
+mod class;
+mod crates;
 mod go;
+mod threads;
+mod tree;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -12,14 +17,20 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
-use regex::Regex;
-use regex_syntax::hir::{Class, Hir, HirKind};
+use regex_automata::Input;
+use regex_automata::meta::Regex;
 
-/// How large a compiled expression may get, in bytes.
-const COMPILED_BYTES_MAX: usize = 16 << 20;
+use tree::{Id, Op, Tree};
 
-/// How large the states may get, in bytes, that an expression keeps of its matches.
-const STATES_BYTES_MAX: usize = 256 << 10;
+/// How long the `regex` crate may take to compile an expression, in roughly microseconds.
+const CRATE_EFFORT_MAX: usize = 4_000;
+
+/// How high the tree of an expression may be for the `regex` crate, which recurses on it.
+const CRATE_HEIGHT_MAX: usize = 100;
+
+/// How long a text may be whose matches the `regex` crate finds one after another. Each search may look at all that
+/// follows, and does not say how far it looked.
+const CRATE_FIND_ALL_MAX: usize = 4 << 10;
 
 /// How many bytes the expressions that stay compiled may take together, roughly. Others are compiled whenever they are
 /// matched, but for the last few of a thread: one registration may have 100,000 of them.
@@ -34,23 +45,92 @@ static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// How many expressions a thread keeps that came with values.
 const RECENT_MAX: usize = 4;
 
-/// Whether Go accepts an expression.
+/// Steps for each microsecond of compiling.
+const STEPS_PER_EFFORT: usize = 50;
+
+/// Whether Go accepts an expression. Nothing is compiled: it takes time and room in proportion to the text.
 ///
 /// # Errors
 /// Go's text: ``error parsing regexp: missing closing ): `(a` ``.
 pub fn check(text: &str) -> Result<(), String> {
-    go::translate(text).map(drop)
+    go::parse(text).map(drop)
+}
+
+/// How much may be spent yet on compiling and matching, in steps of some 20 nanoseconds. Whoever matches what a stranger
+/// sent has one for all of a request.
+#[derive(Debug, Clone)]
+pub struct Budget(usize);
+
+impl Budget {
+    /// So many steps.
+    #[must_use]
+    pub fn new(steps: usize) -> Self {
+        Self(steps)
+    }
+
+    /// What is left.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.0
+    }
+
+    /// Spends.
+    ///
+    /// # Errors
+    /// If there is not as much; then nothing is left.
+    pub fn take(&mut self, steps: usize) -> Result<(), TooLong> {
+        let left = self.0.checked_sub(steps);
+        self.0 = left.unwrap_or(0);
+        left.map(drop).ok_or(TooLong)
+    }
+}
+
+/// A budget is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong;
+
+/// Why an expression says nothing about a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure<'p> {
+    /// Go's text: it is none, or it is too large for both engines.
+    Invalid(&'p str),
+    /// The budget is used up.
+    TooLong,
+}
+
+impl From<TooLong> for Failure<'_> {
+    fn from(_: TooLong) -> Self {
+        Self::TooLong
+    }
 }
 
 /// An expression.
 #[derive(Debug)]
 pub struct Pattern {
     text: Box<str>,
-    compiled: OnceLock<Result<Regex, String>>,
-    /// What it takes to compile it, and how many states it has, once that was asked.
-    effort: OnceLock<(usize, usize)>,
+    compiled: OnceLock<Result<Engine, String>>,
+    /// For texts in which the crate would look too far.
+    counted: OnceLock<Option<threads::Program>>,
+    measures: OnceLock<Measures>,
     /// Its part of [`KEPT_BYTES`].
     kept: AtomicUsize,
+}
+
+/// What matches.
+#[derive(Debug)]
+enum Engine {
+    Crate(Regex),
+    Threads(threads::Program),
+}
+
+/// What it takes to compile an expression.
+#[derive(Debug, Clone, Copy)]
+struct Measures {
+    /// Microseconds, roughly.
+    effort: usize,
+    /// States of which a match may meet all at each byte; none where steps are counted while they are made.
+    states: usize,
+    by_crate: bool,
 }
 
 impl Drop for Pattern {
@@ -92,127 +172,247 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether the expression matches anywhere in `value`.
+    /// Whether the expression matches anywhere in `value`, however long that takes: for an expression of our own.
     ///
     /// # Errors
     /// Go's text if the expression is not one.
     pub fn matches(&self, value: &str) -> Result<bool, &str> {
-        self.with(|regex| regex.is_match(value))
+        match self.matches_within(value, &mut Budget::new(usize::MAX)) {
+            Ok(matches) => Ok(matches),
+            Err(Failure::Invalid(why)) => Err(why),
+            Err(Failure::TooLong) => Ok(false),
+        }
+    }
+
+    /// Whether the expression matches anywhere in `value`.
+    ///
+    /// # Errors
+    /// If the expression is not one, or too much work.
+    pub fn matches_within(&self, value: &str, budget: &mut Budget) -> Result<bool, Failure<'_>> {
+        budget.take(self.steps(value))?;
+        self.with(|engine| match engine {
+            Engine::Crate(regex) => Ok(regex.is_match(value)),
+            Engine::Threads(program) => program.find(value, 0, true, budget).map(|found| found.is_some()),
+        })
     }
 
     /// The leftmost match (`Regexp.FindString`); none is the empty string to Go.
     ///
     /// # Errors
-    /// Go's text if the expression is not one.
-    pub fn find<'t>(&self, value: &'t str) -> Result<Option<&'t str>, &str> {
-        self.with(|regex| regex.find(value).map(|found| found.as_str()))
+    /// If the expression is not one, or too much work.
+    pub fn find_within<'t>(
+        &self,
+        value: &'t str,
+        budget: &mut Budget,
+    ) -> Result<Option<&'t str>, Failure<'_>> {
+        budget.take(self.steps(value))?;
+        let found = self.with(|engine| match engine {
+            Engine::Crate(regex) => Ok(regex.find(value).map(|found| (found.start(), found.end()))),
+            Engine::Threads(program) => program.find(value, 0, false, budget),
+        })?;
+        Ok(found.and_then(|(from, to)| value.get(from..to)))
     }
 
     /// The matches that do not overlap, at most `limit`; an empty one right after another does not count
     /// (`Regexp.FindAllString`).
     ///
     /// # Errors
-    /// Go's text if the expression is not one.
-    pub fn find_all<'t>(&self, value: &'t str, limit: usize) -> Result<Vec<&'t str>, &str> {
-        self.with(|regex| regex.find_iter(value).take(limit).map(|found| found.as_str()).collect())
+    /// If the expression is not one, or too much work.
+    pub fn find_all_within<'t>(
+        &self,
+        value: &'t str,
+        limit: usize,
+        budget: &mut Budget,
+    ) -> Result<Vec<&'t str>, Failure<'_>> {
+        budget.take(self.steps(value))?;
+        if value.len() > CRATE_FIND_ALL_MAX && self.measured().by_crate {
+            let counted = self.counted.get_or_init(|| {
+                let (tree, root) = go::parse(&self.text).ok()?;
+                threads::compile(&tree, root)
+            });
+            if let Some(program) = counted {
+                let find = |from: usize, budget: &mut Budget| program.find(value, from, false, budget);
+                return Ok(all(value, limit, budget, find)?);
+            }
+        }
+        self.with(|engine| match engine {
+            Engine::Crate(regex) => all(value, limit, budget, |from, budget| {
+                budget.take((value.len() - from) / 32 + 1)?;
+                let found = regex.search(&Input::new(value).range(from..));
+                Ok(found.map(|found| (found.start(), found.end())))
+            }),
+            Engine::Threads(program) => {
+                all(value, limit, budget, |from, budget| program.find(value, from, false, budget))
+            }
+        })
     }
 
     /// How long the next match will take to compile the expression, in roughly microseconds; 0 once it is compiled.
-    ///
-    /// A short expression may take long: `\pL{300}` is 200,000 ranges of characters. Whoever compiles what a stranger sent
-    /// asks this first.
     #[must_use]
     pub fn effort(&self) -> usize {
         if self.compiled.get().is_some() {
             return 0;
         }
-        self.measured().0
+        self.measured().effort
     }
 
-    /// How much work it is to match `value`, in units of some 20 nanoseconds; that includes compiling where it has to be
-    /// done.
-    #[must_use]
-    pub fn steps(&self, value: &str) -> usize {
+    /// How many steps it takes at least to match `value`; that includes compiling where it has to be done.
+    fn steps(&self, value: &str) -> usize {
         // At worst each character of the text meets all states of the expression.
-        let states = self.measured().1.saturating_mul(value.len()) / 256;
-        self.effort().saturating_mul(50).saturating_add(states)
+        let states = self.measured().states.saturating_mul(value.len()) / 256;
+        self.effort().saturating_mul(STEPS_PER_EFFORT).saturating_add(states)
     }
 
-    fn measured(&self) -> (usize, usize) {
-        *self.effort.get_or_init(|| {
-            let translated = go::translate(&self.text).ok();
-            let parsed = translated.and_then(|translated| regex_syntax::parse(&translated).ok());
-            let length = self.text.len();
-            parsed.map_or((length, length), |hir| (effort(&hir, usize::MAX), effort(&hir, 4)))
+    fn measured(&self) -> Measures {
+        *self.measures.get_or_init(|| match go::parse(&self.text) {
+            Ok((tree, root)) => measure(&tree, root, self.text.len()),
+            Err(_) => Measures { effort: self.text.len() / 8 + 1, states: 0, by_crate: true },
         })
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Regex) -> T) -> Result<T, &str> {
+    fn with<'p, T>(&'p self, work: impl FnOnce(&Engine) -> Result<T, TooLong>) -> Result<T, Failure<'p>> {
         let compiled = match self.compiled.get() {
             Some(compiled) => compiled,
             None => {
-                let bytes = self.measured().0.saturating_mul(BYTES_PER_EFFORT).min(COMPILED_BYTES_MAX);
-                let bytes = bytes + STATES_BYTES_MAX;
+                let measures = self.measured();
+                let bytes = measures.effort.saturating_mul(BYTES_PER_EFFORT) + crates::STATES_BYTES_MAX;
                 if KEPT_BYTES.load(Ordering::Relaxed).saturating_add(bytes) > KEPT_BYTES_MAX {
-                    match lent(&self.text) {
-                        Ok(regex) => return Ok(work(&regex)),
+                    match lent(&self.text, measures) {
+                        Ok(engine) => return Ok(work(&engine)?),
                         Err(text) => self.compiled.get_or_init(|| Err(text)),
                     }
                 } else {
                     self.compiled.get_or_init(|| {
+                        let compiled = compile(&self.text, measures);
+                        let bytes = match &compiled {
+                            Ok(Engine::Threads(program)) => program.bytes(),
+                            Ok(Engine::Crate(_)) => bytes,
+                            Err(_) => 0,
+                        };
                         KEPT_BYTES.fetch_add(bytes, Ordering::Relaxed);
                         self.kept.store(bytes, Ordering::Relaxed);
-                        compile(&self.text)
+                        compiled
                     })
                 }
             }
         };
-        compiled.as_ref().map(work).map_err(String::as_str)
+        match compiled {
+            Ok(engine) => Ok(work(engine)?),
+            Err(why) => Err(Failure::Invalid(why)),
+        }
     }
+}
+
+/// As `Regexp.allMatches` goes on from one match to the next.
+fn all<'t>(
+    value: &'t str,
+    limit: usize,
+    budget: &mut Budget,
+    mut find: impl FnMut(usize, &mut Budget) -> Result<Option<(usize, usize)>, TooLong>,
+) -> Result<Vec<&'t str>, TooLong> {
+    let mut out = Vec::new();
+    let (mut at, mut last_end) = (0, None);
+    while out.len() < limit && at <= value.len() {
+        let Some((from, to)) = find(at, budget)? else { break };
+        let mut counts = true;
+        if to == at {
+            // An empty one right behind another does not count.
+            counts = last_end != Some(from);
+            let next = value.get(at..).and_then(|rest| rest.chars().next());
+            at += next.map_or(1, char::len_utf8);
+        } else {
+            at = to;
+        }
+        last_end = Some(to);
+        if counts {
+            out.push(value.get(from..to).unwrap_or(""));
+        }
+    }
+    Ok(out)
 }
 
 /// An expression for which there is no room: of those, the last few that this thread asked for stay compiled.
-fn lent(text: &str) -> Result<Rc<Regex>, String> {
+fn lent(text: &str, measures: Measures) -> Result<Rc<Engine>, String> {
     thread_local! {
-        static LENT: RefCell<VecDeque<(Box<str>, Rc<Regex>)>> = const { RefCell::new(VecDeque::new()) };
+        static LENT: RefCell<VecDeque<(Box<str>, Rc<Engine>)>> = const { RefCell::new(VecDeque::new()) };
     }
     LENT.with_borrow_mut(|lent| {
-        if let Some((_, regex)) = lent.iter().find(|(of, _)| **of == *text) {
-            return Ok(Rc::clone(regex));
+        if let Some((_, engine)) = lent.iter().find(|(of, _)| **of == *text) {
+            return Ok(Rc::clone(engine));
         }
-        let regex = Rc::new(compile(text)?);
+        let engine = Rc::new(compile(text, measures)?);
         lent.truncate(RECENT_MAX - 1);
-        lent.push_front((text.into(), Rc::clone(&regex)));
-        Ok(regex)
+        lent.push_front((text.into(), Rc::clone(&engine)));
+        Ok(engine)
     })
 }
 
-fn compile(text: &str) -> Result<Regex, String> {
-    let translated = go::translate(text)?;
-    regex::RegexBuilder::new(&translated)
-        .size_limit(COMPILED_BYTES_MAX)
-        .dfa_size_limit(STATES_BYTES_MAX)
-        .build()
-        .map_err(|_| go::error("expression too large", text))
+fn compile(text: &str, measures: Measures) -> Result<Engine, String> {
+    let (tree, root) = go::parse(text)?;
+    if measures.by_crate
+        && let Some(regex) = crates::compile(&tree, root)
+    {
+        return Ok(Engine::Crate(regex));
+    }
+    let program = threads::compile(&tree, root);
+    program.map(Engine::Threads).ok_or_else(|| go::error("expression too large", text))
 }
 
-/// As many microseconds as there are characters and ranges of them, repetitions written out. Of a class no more than
-/// `ranges_max` count.
-fn effort(hir: &Hir, ranges_max: usize) -> usize {
-    match hir.kind() {
-        HirKind::Empty | HirKind::Look(_) => 1,
-        HirKind::Literal(literal) => literal.0.len(),
-        HirKind::Class(Class::Unicode(class)) => class.ranges().len().min(ranges_max),
-        HirKind::Class(Class::Bytes(class)) => class.ranges().len().min(ranges_max),
-        HirKind::Repetition(repetition) => {
-            let times = repetition.max.unwrap_or(repetition.min).max(1);
-            effort(&repetition.sub, ranges_max).saturating_mul(times as usize)
+/// As many microseconds as there are characters and ranges of them, repetitions written out, if that is not too many for the
+/// crate; else as many as there are instructions, a hundredth.
+fn measure(tree: &Tree, root: Id, length: usize) -> Measures {
+    #[derive(Clone, Copy, Default)]
+    struct Of {
+        effort: usize,
+        states: usize,
+        height: usize,
+        code: usize,
+    }
+    let mut of = vec![Of::default(); tree.nodes.len()];
+    for id in tree.bottom_up(root) {
+        let mut sum = Of::default();
+        for sub in tree.subs(id) {
+            let sub = of.get(*sub as usize).copied().unwrap_or_default();
+            sum.effort = sum.effort.saturating_add(sub.effort);
+            sum.states = sum.states.saturating_add(sub.states);
+            sum.code = sum.code.saturating_add(sub.code);
+            sum.height = sum.height.max(sub.height);
         }
-        HirKind::Capture(capture) => effort(&capture.sub, ranges_max),
-        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-            parts.iter().map(|part| effort(part, ranges_max)).fold(0, usize::saturating_add)
+        sum.height += 1;
+        let node = tree.node(id);
+        match node.op {
+            Op::Literal => {
+                let count = tree.literal_runes(id).len();
+                (sum.effort, sum.states, sum.code) = (count * 2, count * 2, count);
+            }
+            Op::Class => {
+                let ranges = tree.class_ranges(id).len().max(1);
+                (sum.effort, sum.states, sum.code) = (ranges, ranges.min(4), 1);
+            }
+            Op::Repeat => {
+                let times =
+                    usize::try_from(if node.max < 0 { node.min } else { node.max }).unwrap_or(1).max(1);
+                sum.effort = sum.effort.saturating_mul(times);
+                sum.states = sum.states.saturating_mul(times);
+                sum.code = sum.code.saturating_add(1).saturating_mul(times);
+            }
+            _ => {
+                sum.effort += 1;
+                sum.states += 1;
+                sum.code = sum.code.saturating_add(tree.subs(id).len().max(1));
+            }
+        }
+        if let Some(place) = of.get_mut(id as usize) {
+            *place = sum;
         }
     }
+    let Of { effort, states, height, code } = of.get(root as usize).copied().unwrap_or_default();
+    let read = length / 8;
+    if effort <= CRATE_EFFORT_MAX && height <= CRATE_HEIGHT_MAX {
+        return Measures { effort: effort.max(1), states, by_crate: true };
+    }
+    let code = code.min(threads::INSTRUCTIONS_MAX);
+    Measures { effort: code / 100 + read + 1, states: 0, by_crate: false }
 }
 
 /// Weak, so that an expression goes with the last schema that has it.
@@ -235,7 +435,8 @@ impl Known {
         let pattern = Arc::new(Pattern {
             text: text.into(),
             compiled: OnceLock::new(),
-            effort: OnceLock::new(),
+            counted: OnceLock::new(),
+            measures: OnceLock::new(),
             kept: AtomicUsize::new(0),
         });
         self.patterns.insert(text.into(), Arc::downgrade(&pattern));
@@ -247,7 +448,7 @@ impl Known {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Pattern, check};
+    use super::{Budget, Failure, Pattern, check};
 
     fn matches(pattern: &str, value: &str, want: bool) {
         let got = Pattern::shared(pattern).matches(value).map_err(str::to_owned);
@@ -294,15 +495,18 @@ mod tests {
     fn finds_what_go_finds() {
         let all = |pattern: &str, value: &str, limit: usize| {
             let pattern = Pattern::shared(pattern);
-            pattern.find_all(value, limit).unwrap().join("|")
+            pattern.find_all_within(value, limit, &mut Budget::new(100_000)).unwrap().join("|")
+        };
+        let find = |pattern: &str, value: &'static str| {
+            Pattern::shared(pattern).find_within(value, &mut Budget::new(100_000)).unwrap()
         };
         assert_eq!(all("a*", "baac", usize::MAX), "|aa|");
         assert_eq!(all("a|ab", "abab", usize::MAX), "a|a");
         assert_eq!(all("", "é1", usize::MAX), "||");
         assert_eq!(all("[0-9]+", "1 22 333", 2), "1|22");
         assert_eq!(all("[0-9]+", "1 22 333", 0), "");
-        assert_eq!(Pattern::shared("b(c|cd)").find("abcd"), Ok(Some("bc")));
-        assert_eq!(Pattern::shared("x").find("abcd"), Ok(None));
+        assert_eq!(find("b(c|cd)", "abcd"), Some("bc"));
+        assert_eq!(find("x", "abcd"), None);
     }
 
     #[test]
@@ -338,13 +542,45 @@ mod tests {
     #[test]
     fn what_takes_long_to_compile_is_known_before() {
         let effort = |text: &str| Pattern::shared(text).effort();
-        assert!(effort("^[a-z]{1,63}$") < 100);
-        assert!(effort(r"\pL{300}") > 100_000);
-        assert!(effort(r"((\pL{10}){10}){10}|x") > 100_000);
+        assert!(effort("^[a-z]{1,63}$") < 200);
         assert!(effort("(a") < 10);
         let pattern = Pattern::shared("^once$");
         assert!(pattern.effort() > 0);
         assert_eq!((pattern.matches("once"), pattern.effort()), (Ok(true), 0));
+        // What the crate would compile for seconds or not at all is left to the other engine.
+        for text in [r"\pL{300}", r"((\pL{10}){10}){10}|x", &r"\pL{1,1000}".repeat(50)] {
+            let pattern = Pattern::shared(text);
+            assert!((1..2_000).contains(&pattern.effort()), "{text}: {}", pattern.effort());
+            assert!(!pattern.measured().by_crate, "{text}");
+        }
+    }
+
+    #[test]
+    fn both_engines_take_no_more_steps_than_they_may() {
+        let slow = Pattern::shared(r"(\pL{1,1000}){1}x$");
+        let long = "é".repeat(2_000);
+        let mut budget = Budget::new(10_000);
+        assert_eq!(slow.matches_within(&long, &mut budget), Err(Failure::TooLong));
+        assert_eq!(budget.left(), 0);
+        let mut budget = Budget::new(1_000_000);
+        assert_eq!(slow.matches_within(&long[..200], &mut budget), Ok(false));
+        assert_eq!(slow.matches_within("éx", &mut budget), Ok(true));
+        assert!(budget.left() > 0);
+        // Each search looks at all that follows.
+        let all = Pattern::shared("a.*z|a");
+        let long = "a".repeat(100_000);
+        assert_eq!(
+            all.find_all_within(&long, usize::MAX, &mut Budget::new(1_000_000)),
+            Err(Failure::TooLong)
+        );
+        let many = "a ".repeat(50_000);
+        let linear = Pattern::shared("a|b");
+        let found = linear.find_all_within(&many, usize::MAX, &mut Budget::new(1_000_000));
+        assert_eq!(found.map(|found| found.len()), Ok(50_000));
+        // What is not compiled yet may not be compiled either.
+        let unused = Pattern::shared("^unused[a-z]{1,63}$");
+        assert_eq!(unused.matches_within("", &mut Budget::new(10)), Err(Failure::TooLong));
+        assert!(unused.compiled.get().is_none());
     }
 
     #[test]

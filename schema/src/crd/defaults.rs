@@ -3,18 +3,29 @@
 
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::{Value, object};
+use kindom_formats::pattern::Budget;
 
 use super::props::{entries, flag, item};
 use crate::Schema;
 use crate::rules::attach::has_rules;
-use crate::validate::{BUDGET, run_rules};
+use crate::validate::{BUDGET, PATTERNS_MAX, Steps, run_rules, without_rules};
+
+/// What all defaults of a registration may take together yet.
+struct Left {
+    /// Of their rules, as upstream counts.
+    cost: i64,
+    /// Of the regular expressions in those.
+    patterns: Budget,
+    /// Of the schema's own walk.
+    steps: Steps,
+}
 
 /// All that is wrong with the defaults of a structural schema. Those under `additionalProperties` are not looked at, as
 /// upstream does not fill them in.
-pub(super) fn validate(schema: &Value, path: &Path<'_>, require_pruned: bool) -> ErrorList {
+pub(crate) fn validate(schema: &Value, path: &Path<'_>, require_pruned: bool) -> ErrorList {
     let mut errors = ErrorList::new();
-    let mut budget = BUDGET;
-    walk(schema, path, true, require_pruned, &mut budget, &mut errors);
+    let mut left = Left { cost: BUDGET, patterns: Budget::new(PATTERNS_MAX), steps: Steps::new() };
+    walk(schema, path, true, require_pruned, &mut left, &mut errors);
     errors
 }
 
@@ -35,10 +46,10 @@ fn walk(
     path: &Path<'_>,
     is_root: bool,
     require_pruned: bool,
-    budget: &mut i64,
+    left: &mut Left,
     errors: &mut ErrorList,
 ) {
-    if *budget < 0 {
+    if left.cost < 0 || left.steps.are_used_up() {
         return;
     }
     // A default at the root is of no use and is refused elsewhere for what it holds; upstream still checks it.
@@ -50,22 +61,24 @@ fn walk(
             errors.push(Error::invalid(&path.child("default"), default.clone(), detail));
         }
         let at = path.to_string();
-        let mut found = compiled.validate(&wrap(default));
+        let root = compiled.root.as_ref();
+        let mut found =
+            root.map(|root| without_rules(root, &wrap(default), &mut left.steps)).unwrap_or_default();
         found.retain(|error| !is_not_upstreams(error));
         if found.is_empty() && has_rules(schema) {
-            errors.extend(rules(schema, default, is_root, budget, &at));
+            errors.extend(rules(schema, default, is_root, left, &at));
         }
         errors.extend(found.into_iter().map(|error| unwrap(error, &at)));
     }
     if let Some(item) = item(schema) {
-        walk(item, &path.child("items"), false, require_pruned, budget, errors);
+        walk(item, &path.child("items"), false, require_pruned, left, errors);
     }
     let is_object = is_root || flag(schema, "x-kubernetes-embedded-resource");
     let properties = path.child("properties");
     for (name, property) in entries(schema, "properties") {
         // The server fills in the metadata of objects itself.
         if !(is_object && matches!(name, "metadata" | "kind" | "apiVersion")) {
-            walk(property, &properties.key(name), false, require_pruned, budget, errors);
+            walk(property, &properties.key(name), false, require_pruned, left, errors);
         }
     }
 }
@@ -85,19 +98,20 @@ fn around(schema: &Value, is_root: bool) -> Value {
 }
 
 /// What a default's rules find: as if it replaced itself, and then as if it were new, as rules may ask which it is.
-fn rules(schema: &Value, default: &Value, is_root: bool, budget: &mut i64, at: &str) -> ErrorList {
+fn rules(schema: &Value, default: &Value, is_root: bool, left: &mut Left, at: &str) -> ErrorList {
     let Ok(compiled) = Schema::compile(Some(&around(schema, is_root)), false) else {
         return ErrorList::new();
     };
     let Some(root) = &compiled.root else { return ErrorList::new() };
     let object = wrap(default);
-    let mut found = run_rules(root, &object, Some(&object), false, *budget);
+    let mut found = run_rules(root, &object, Some(&object), false, left.cost, left.patterns.clone());
     if found.errors.is_empty() {
-        let new = run_rules(root, &object, None, false, *budget);
+        let new = run_rules(root, &object, None, false, left.cost, found.patterns.clone());
         found.errors = new.errors;
         found.budget = found.budget.min(new.budget);
+        found.patterns = new.patterns;
     }
-    *budget = found.budget;
+    (left.cost, left.patterns) = (found.budget, found.patterns);
     for error in &mut found.errors {
         error.field = format!("{at}.{}", error.field);
     }

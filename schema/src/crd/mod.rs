@@ -23,7 +23,7 @@
 mod conditions;
 mod conversion;
 mod convert;
-mod defaults;
+pub(crate) mod defaults;
 pub(crate) mod field_path;
 mod openapi;
 mod pem;

@@ -3,6 +3,7 @@
 
 use kindom_api::Value;
 use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path};
+use kindom_formats::pattern::Budget;
 
 /// Steps of one walk: values held against schemas, and for what is more work than that about as many as it takes. An
 /// object of the greatest size that a store takes may be held against some 100 branches. Upstream needs about a minute
@@ -15,19 +16,25 @@ const TOLD_BYTES_MAX: usize = 3 << 20;
 
 /// What is left of the steps.
 #[derive(Debug)]
-pub(super) struct Steps(usize);
+pub(crate) struct Steps(Budget);
 
 impl Steps {
-    pub(super) fn new() -> Self {
-        Self(STEPS_MAX)
+    pub(crate) fn new() -> Self {
+        Self(Budget::new(STEPS_MAX))
     }
 
     pub(super) fn take(&mut self, count: usize) {
-        self.0 = self.0.saturating_sub(count);
+        // What is used up is seen at the next value.
+        let _ = self.0.take(count);
     }
 
-    pub(super) fn are_used_up(&self) -> bool {
-        self.0 == 0
+    /// For patterns, whose steps take as long.
+    pub(super) fn budget(&mut self) -> &mut Budget {
+        &mut self.0
+    }
+
+    pub(crate) fn are_used_up(&self) -> bool {
+        self.0.left() == 0
     }
 
     /// What an object is told whose walk was not finished.
@@ -147,8 +154,10 @@ fn note(detail: String) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use kindom_api::field::Path;
     use kindom_api::json::parse;
     use kindom_api::{Value, object};
+    use kindom_formats::Pattern;
 
     use super::TOLD_BYTES_MAX;
     use crate::{Schema, TooManyDefaults};
@@ -173,6 +182,42 @@ mod tests {
         // Neither does what it replaces excuse it, nor is there more to say of an object that ends in time.
         assert_eq!(schema.validate_update(&list("0", 10_000), &list("0", 10_000)).last(), errors.last());
         assert!(schema.validate(&list("1", 10_000)).is_empty());
+    }
+
+    #[test]
+    fn patterns_are_compiled_as_far_as_there_are_steps() {
+        // Each takes a tenth of the steps that there are.
+        let pattern = |i: usize| format!("^{}{i}$", "(([ab]{10}){10}){9}".repeat(120));
+        let properties: Vec<String> =
+            (0..40).map(|i| format!(r#""p{i}":{{"type":"string","pattern":"{}"}}"#, pattern(i))).collect();
+        let text = format!(r#"{{"properties":{{{}}}}}"#, properties.join(","));
+        let schema = Schema::compile(Some(&parse(text.as_bytes()).unwrap()), false).unwrap();
+        let mut object = object! {};
+        for i in 0..40 {
+            object.as_object_mut().unwrap().insert(format!("p{i}"), "x");
+        }
+        let errors = schema.validate(&object);
+        let last = errors.last().unwrap().to_string();
+        assert!(last.contains("validation was given up after 1000000 steps"), "{last}");
+        let compiled = (0..40).filter(|i| Pattern::shared(&pattern(*i)).effort() == 0).count();
+        assert!((2..20).contains(&compiled), "{compiled}");
+    }
+
+    #[test]
+    fn the_defaults_of_a_registration_share_the_steps() {
+        let pattern = |i: usize| format!("^({}{i})?$", "(([ab]{10}){10}){9}".repeat(120));
+        let of = |count: usize| {
+            let properties: Vec<String> = (0..count)
+                .map(|i| format!(r#""p{i}":{{"type":"string","default":"","pattern":"{}"}}"#, pattern(i)))
+                .collect();
+            let text = format!(r#"{{"type":"object","properties":{{{}}}}}"#, properties.join(","));
+            crate::crd::defaults::validate(&parse(text.as_bytes()).unwrap(), &Path::root(), true)
+        };
+        assert_eq!(of(2), []);
+        let errors = of(40);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        let told = errors[0].to_string();
+        assert!(told.contains("validation was given up after 1000000 steps"), "{told}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod walk;
 
 use kindom_api::Value;
 use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path};
+use kindom_formats::pattern::Budget;
 
 use crate::Schema;
 use crate::node::Node;
@@ -22,18 +23,20 @@ use walk::Walk;
 
 pub(crate) use bounds::bytes;
 
-pub(crate) use rules::{BUDGET, run as run_rules};
+pub(crate) use rules::{BUDGET, PATTERNS_MAX, run as run_rules};
+
+pub(crate) use bounds::Steps;
 
 pub(crate) fn create(schema: &Schema, object: &Value) -> ErrorList {
     let Some(root) = &schema.root else { return ErrorList::new() };
-    let mut errors = without_rules(root, object);
+    let mut errors = without_rules(root, object, &mut Steps::new());
     let _ = rules(root, object, None, &mut errors);
     errors
 }
 
 /// All but the rules of `x-kubernetes-validations`.
-pub(crate) fn without_rules(root: &Node, object: &Value) -> ErrorList {
-    let mut errors = Walk::run(root, object, None, "");
+pub(crate) fn without_rules(root: &Node, object: &Value, steps: &mut Steps) -> ErrorList {
+    let mut errors = Walk::run_within(root, object, None, "", steps);
     let mut more = Told::default();
     embedded::check(root, object, &mut more);
     lists::check(root, object, &mut more);
@@ -99,7 +102,7 @@ fn rules(root: &Node, object: &Value, old: Option<&Value>, errors: &mut ErrorLis
         });
         return ErrorList::new();
     }
-    let mut findings = run_rules(root, object, old, true, BUDGET);
+    let mut findings = run_rules(root, object, old, true, BUDGET, Budget::new(PATTERNS_MAX));
     errors.append(&mut findings.errors);
     findings.ratcheted
 }

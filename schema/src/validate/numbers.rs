@@ -29,7 +29,7 @@ enum Bound {
     Maximum { exclusive: bool },
 }
 
-impl Walk {
+impl Walk<'_> {
     pub(super) fn number(&mut self, node: &Node, value: &Value, at: &Trail<'_>) {
         self.in_range(node, value, "Checked", at);
         let Some(numbers) = node.rules.as_deref().and_then(|rules| rules.numbers.as_deref()) else { return };

@@ -9,6 +9,7 @@ use kindom_cel::eval::{Program, Variable};
 use kindom_cel::shape::Shape;
 use kindom_cel::value::{EvalError, Value as CelValue};
 use kindom_formats::go::bad_value;
+use kindom_formats::pattern::Budget;
 
 use super::bounds::Told;
 use super::correlate::{ByKey, Old};
@@ -23,6 +24,9 @@ const CALL_COST_MAX: u64 = 1_000_000;
 /// How many expressions are run for one object: as many as the budget has room for if each costs something. Some cost
 /// nothing.
 const RUNS_MAX: usize = 10_000_000;
+/// Steps that the regular expressions of all rules may take for one object, or for all defaults of a registration: a second.
+/// Their cost is that of their texts, however long they take to compile.
+pub(crate) const PATTERNS_MAX: usize = 50_000_000;
 /// Bytes of what a `messageExpression` may say.
 const MESSAGE_MAX: usize = 5 * 1024;
 
@@ -37,17 +41,27 @@ pub(crate) struct Findings {
     pub(crate) ratcheted: ErrorList,
     /// What is left of the budget; less than nothing if it was used up, and the rest was not looked at.
     pub(crate) budget: i64,
+    /// What is left of the one for regular expressions.
+    pub(crate) patterns: Budget,
 }
 
 /// Runs the rules of a value. `old` is what it replaces; `ratchet` whether what has not changed is let through.
-pub(crate) fn run(node: &Node, value: &Value, old: Option<&Value>, ratchet: bool, budget: i64) -> Findings {
-    let mut walk = Walk { errors: Told::default(), ratcheted: Told::default(), budget, runs_left: RUNS_MAX };
+pub(crate) fn run(
+    node: &Node,
+    value: &Value,
+    old: Option<&Value>,
+    ratchet: bool,
+    budget: i64,
+    patterns: Budget,
+) -> Findings {
+    let (errors, ratcheted) = (Told::default(), Told::default());
+    let mut walk = Walk { errors, ratcheted, budget, runs_left: RUNS_MAX, patterns };
     let pair = old.filter(|_| ratchet).map(|old| Pair::new(Old::root(node, old), value));
     let correlation = Correlation { current: pair.as_ref(), nearest: None };
     // It stops early only when the budget is used up, which the findings tell.
     let _ = walk.node(node, &Place { value, old, correlation, at: &Path::root(), is_root: true });
-    let Walk { errors, ratcheted, budget, .. } = walk;
-    Findings { errors: errors.into_errors(), ratcheted: ratcheted.into_errors(), budget }
+    let Walk { errors, ratcheted, budget, patterns, .. } = walk;
+    Findings { errors: errors.into_errors(), ratcheted: ratcheted.into_errors(), budget, patterns }
 }
 
 /// The budget is used up.
@@ -58,6 +72,7 @@ struct Walk {
     ratcheted: Told,
     budget: i64,
     runs_left: usize,
+    patterns: Budget,
 }
 
 /// A value, and what is known of it.
@@ -209,7 +224,7 @@ impl Walk {
     ) -> Result<(), Stop> {
         let text = &rule.text;
         let variables = values.variables(rule.optional_old_self);
-        let outcome = program.run(&variables, CALL_COST_MAX);
+        let outcome = program.run_within(&variables, CALL_COST_MAX, &mut self.patterns);
         self.runs_left = self.runs_left.saturating_sub(1);
         if !self.pay(outcome.cost) || self.runs_left == 0 {
             return self.stop(node, place, OUT_OF_BUDGET.to_owned());
@@ -288,7 +303,7 @@ impl Walk {
         values: &Values<'_>,
     ) -> Result<Option<String>, String> {
         let variables = values.variables(false);
-        let outcome = program.run(&variables, CALL_COST_MAX);
+        let outcome = program.run_within(&variables, CALL_COST_MAX, &mut self.patterns);
         if !self.affords(outcome.cost) {
             return Err(
                 "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"

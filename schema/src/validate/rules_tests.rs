@@ -3,7 +3,9 @@
 use kindom_api::Value;
 use kindom_api::field::Error;
 
-use super::{BUDGET, run_rules};
+use kindom_formats::pattern::Budget;
+
+use super::{BUDGET, PATTERNS_MAX, run_rules};
 use crate::Schema;
 use crate::rules::tests::cases;
 
@@ -38,6 +40,10 @@ fn sorted(errors: &[Error]) -> Vec<String> {
     lines
 }
 
+fn patterns() -> Budget {
+    Budget::new(PATTERNS_MAX)
+}
+
 #[test]
 fn verdicts_are_upstreams() {
     let (mut compared, mut wrong) = (0, Vec::new());
@@ -45,7 +51,7 @@ fn verdicts_are_upstreams() {
         let schema = Schema::compile(case.get("schema"), false).unwrap();
         let (object, old) = (case.get("object").unwrap(), case.get("oldObject"));
         let want = case.get("want").unwrap();
-        let found = run_rules(schema.root.as_ref().unwrap(), object, old, true, BUDGET);
+        let found = run_rules(schema.root.as_ref().unwrap(), object, old, true, BUDGET, patterns());
         let (errors, ratcheted) = match old {
             // Once is enough of what takes long: nothing else is wrong with these.
             None if found.budget < BUDGET / 2 => (found.errors.clone(), Vec::new()),

@@ -13,10 +13,11 @@ use super::correlate::Old;
 use super::trail::Trail;
 use crate::node::{Additional, Junctors, Node, Sizes, Text, Types};
 use kindom_formats::go::bad_value;
+use kindom_formats::pattern::Failure;
 
-pub(super) struct Walk {
+pub(super) struct Walk<'s> {
     told: Told,
-    steps: Steps,
+    steps: &'s mut Steps,
     /// Failures met, told or not.
     failures: usize,
     /// Whether to tell them.
@@ -25,7 +26,7 @@ pub(super) struct Walk {
     prefix: &'static str,
 }
 
-impl Walk {
+impl Walk<'_> {
     /// The errors of a value, each once, but for those that `old` excuses.
     pub(super) fn run(node: &Node, value: &Value, old: Option<Old<'_>>, prefix: &'static str) -> ErrorList {
         if old.is_some() && !node.below.negations {
@@ -35,7 +36,18 @@ impl Walk {
                 return errors;
             }
         }
-        let mut walk = Self { told: Told::default(), steps: Steps::new(), failures: 0, tell: true, prefix };
+        Self::run_within(node, value, old, prefix, &mut Steps::new())
+    }
+
+    /// As [`Walk::run`] with the steps that are left.
+    pub(super) fn run_within(
+        node: &Node,
+        value: &Value,
+        old: Option<Old<'_>>,
+        prefix: &'static str,
+        steps: &mut Steps,
+    ) -> ErrorList {
+        let mut walk = Walk { told: Told::default(), steps, failures: 0, tell: true, prefix };
         walk.node(node, value, old, &Trail::Root);
         let mut errors = walk.told.into_errors();
         if errors.len() > 1 {
@@ -206,13 +218,14 @@ impl Walk {
                 format!("{name} in body should be at least {min} chars long")
             });
         } else if let Some(pattern) = &checks.pattern {
-            self.steps.take(pattern.steps(text));
-            match pattern.matches(text) {
+            match pattern.matches_within(text, self.steps.budget()) {
                 Ok(true) => {}
+                // As where the steps are used up otherwise.
+                Err(Failure::TooLong) => self.failures += 1,
                 Ok(false) => self.invalid(at, text.into(), |name| {
                     format!("{name} in body should match '{}'", pattern.text())
                 }),
-                Err(error) => self.invalid(at, text.into(), |name| {
+                Err(Failure::Invalid(error)) => self.invalid(at, text.into(), |name| {
                     format!(
                         "{name} in body should match '{}, but pattern is invalid: {error}'",
                         pattern.text()
