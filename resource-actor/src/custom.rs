@@ -1,17 +1,20 @@
 //! The rules of the objects of registered types (apiextensions `pkg/registry/customresource/strategy.go`, 1.37).
 
+use std::collections::BTreeSet;
+
 use kindom_api::field::{ErrorList, Path, go_quote};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::{coerce_metadata, validate_object_meta, validate_object_meta_update};
 use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value};
+use kindom_schema::Others;
 use kindom_schema::scale::{ScalePaths, Selectors};
 
 use crate::render::metadata_mut;
 use crate::{RuleContext, Strategy};
 
-/// What the garbage collector keeps objects with.
-const STANDARD_FINALIZERS: [&str; 2] = ["orphan", "foregroundDeletion"];
+/// What the garbage collector keeps objects with, and namespaces (`validator.go`).
+const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
 /// The subresource that alone writes an object's status, where a version has it.
 const STATUS: &str = "status";
@@ -96,19 +99,22 @@ impl Strategy for CustomObjects {
         let in_metadata = coerce_metadata(object).map_err(|e| e.to_string())?;
         let Some(schema) = &cx.version.schema else { return Ok(Vec::new()) };
         let embedded = |e: kindom_api::field::Error| e.to_string();
+        // The codec fills in defaults before its decoder prunes (`customresource_handler.go`).
+        schema.fill_defaults(object).map_err(|e| e.to_string())?;
         match unknown {
             Some(unknown) => {
                 schema.prune(object, Some(unknown));
+                schema.drop_nulls(object);
                 schema.coerce(object, Some(unknown)).map_err(embedded)?;
                 unknown.extend(in_metadata);
                 unknown.sort_unstable();
             }
             None => {
                 schema.prune(object, None);
+                schema.drop_nulls(object);
                 schema.coerce(object, None).map_err(embedded)?;
             }
         }
-        schema.default(object).map_err(|e| e.to_string())?;
         Ok(Vec::new())
     }
 
@@ -147,15 +153,18 @@ impl Strategy for CustomObjects {
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
         let path = Path::new("metadata");
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
-        let mut errors = validate_object_meta(metadata, cx.spec.namespaced(), &name_is_dns_subdomain, &path);
-        if let Some(schema) = &cx.version.schema {
-            errors.extend(schema.validate(object));
-        }
+        let mut others = Others {
+            metadata: validate_object_meta(metadata, cx.spec.namespaced(), &name_is_dns_subdomain, &path),
+            scale: ErrorList::new(),
+        };
         if let Some(scale) = scale(cx) {
-            errors.extend(scale.validate_spec(object));
-            errors.extend(scale.validate_status(object, selectors(cx, None)));
+            others.scale.extend(scale.validate_spec(object));
+            others.scale.extend(scale.validate_status(object, selectors(cx, None)));
         }
-        errors
+        match &cx.version.schema {
+            Some(schema) => schema.validate_with(object, others),
+            None => others.without_schema(),
+        }
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
@@ -184,25 +193,24 @@ impl Strategy for CustomObjects {
         let path = Path::new("metadata");
         let null = Value::Null;
         // Upstream's validator looks at the metadata too, after the generic rules did.
-        let mut errors = validate_object_meta_update(
+        let metadata = validate_object_meta_update(
             object.get("metadata").unwrap_or(&null),
             old.get("metadata").unwrap_or(&null),
             &path,
         );
-        if let Some(schema) = &cx.version.schema {
-            let (wrong, let_through) = match cx.subresource {
-                Some(STATUS) => schema.validate_status_update_telling(object, old),
-                _ => schema.validate_update_telling(object, old),
-            };
-            errors.extend(wrong);
-            warnings.extend(let_through.iter().map(ToString::to_string));
-        }
+        let mut others = Others { metadata, scale: ErrorList::new() };
         if let Some(scale) = scale(cx) {
             if cx.subresource != Some(STATUS) {
-                errors.extend(scale.validate_spec(object));
+                others.scale.extend(scale.validate_spec(object));
             }
-            errors.extend(scale.validate_status(object, selectors(cx, Some(old))));
+            others.scale.extend(scale.validate_status(object, selectors(cx, Some(old))));
         }
+        let Some(schema) = &cx.version.schema else { return others.without_schema() };
+        let (errors, let_through) = match cx.subresource {
+            Some(STATUS) => schema.validate_status_update_telling(object, old, others),
+            _ => schema.validate_update_telling(object, old, others),
+        };
+        warnings.extend(let_through.iter().map(ToString::to_string));
         errors
     }
 
@@ -231,12 +239,13 @@ impl Strategy for CustomObjects {
         }
     }
 
-    /// `generateWarningsFromObj`
+    /// `generateWarningsFromObj`; the finalizers that are there anew, each once and sorted. Those that are not qualified
+    /// names are errors.
     fn warnings(&self, cx: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
         if cx.subresource.is_some() {
             return Vec::new();
         }
-        let finalizers = |object: &'_ Value| -> Vec<String> {
+        let finalizers = |object: &'_ Value| -> BTreeSet<String> {
             let listed = object.at(&["metadata", "finalizers"]).and_then(Value::as_array).unwrap_or_default();
             listed.iter().filter_map(Value::as_str).map(str::to_owned).collect()
         };
@@ -245,8 +254,9 @@ impl Strategy for CustomObjects {
         added
             .filter(|finalizer| !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer.as_str()))
             .map(|finalizer| {
+                let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
                 format!(
-                    "metadata.finalizers: {}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers",
+                    "metadata.finalizers: {}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers",
                     go_quote(&finalizer)
                 )
             })

@@ -105,8 +105,7 @@ pub(crate) fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) 
         return Ok(());
     };
     if let Some(schema) = &spec.compiled(stored)?.schema {
-        schema.prune(tree, None);
-        schema.default(tree).map_err(|e| e.to_string())?;
+        schema.refresh(tree).map_err(|e| e.to_string())?;
     }
     Ok(())
 }

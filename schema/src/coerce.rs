@@ -1,7 +1,7 @@
 //! Embedded metadata is brought into `ObjectMeta`'s form (`schema/objectmeta/algorithm.go`).
 
 use kindom_api::field::{Error, Path};
-use kindom_api::meta::OBJECT_META;
+use kindom_api::meta::{OBJECT_META, drop_malformed};
 use kindom_api::{Map, Value};
 
 use crate::node::Node;
@@ -13,28 +13,54 @@ pub(crate) fn coerce(
     at: &Path<'_>,
     unknown: &mut Option<&mut Vec<String>>,
 ) -> Result<(), Error> {
+    below(value, node, at, &mut Told { unknown, drops: false })
+}
+
+/// As [`coerce`], of what is stored: what has the wrong type is dropped (`DropInvalidFields` there). Metadata that is no map
+/// stays as it is. With `is_root` the object itself is taken for an embedded resource.
+pub(crate) fn repair(value: &mut Value, node: &Node, is_root: bool) {
+    let mut told = Told { unknown: &mut None, drops: true };
+    if let Value::Object(map) = value
+        && is_root
+        && !node.embedded
+    {
+        // What is dropped is no error.
+        let _ = resource(map, &Path::root(), &mut told);
+    }
+    let _ = below(value, node, &Path::root(), &mut told);
+}
+
+/// What becomes of what does not belong.
+struct Told<'t, 'u> {
+    /// Gets the unknown fields of metadata.
+    unknown: &'t mut Option<&'u mut Vec<String>>,
+    /// Whether what has the wrong type is dropped, and no error.
+    drops: bool,
+}
+
+fn below(value: &mut Value, node: &Node, at: &Path<'_>, told: &mut Told<'_, '_>) -> Result<(), Error> {
     if !node.below.embedded {
         return Ok(());
     }
     match value {
         Value::Object(map) => {
             if node.embedded {
-                resource(map, at, unknown)?;
+                resource(map, at, told)?;
             }
             let (mut cursor, additional) = (node.cursor(), node.additional().schema());
             let deep = |value: &Value| matches!(value, Value::Object(_) | Value::Array(_));
             for (key, value) in map.iter_mut().filter(|(_, value)| deep(value)) {
                 if let Some(child) = cursor.property(key) {
-                    coerce(value, child, &at.child(key), unknown)?;
+                    below(value, child, &at.child(key), told)?;
                 } else if let Some(child) = additional {
-                    coerce(value, child, &at.key(key), unknown)?;
+                    below(value, child, &at.key(key), told)?;
                 }
             }
         }
         Value::Array(items) => {
             if let Some(of_items) = node.items.as_deref() {
                 for (i, item) in items.iter_mut().enumerate() {
-                    coerce(item, of_items, &at.index(i), unknown)?;
+                    below(item, of_items, &at.index(i), told)?;
                 }
             }
         }
@@ -43,8 +69,11 @@ pub(crate) fn coerce(
     Ok(())
 }
 
-fn resource(map: &mut Map, at: &Path<'_>, unknown: &mut Option<&mut Vec<String>>) -> Result<(), Error> {
+fn resource(map: &mut Map, at: &Path<'_>, told: &mut Told<'_, '_>) -> Result<(), Error> {
     for field in ["apiVersion", "kind"] {
+        if told.drops && map.get(field).is_some_and(|value| value.as_str().is_none()) {
+            map.remove(field);
+        }
         if let Some(value) = map.get(field).filter(|value| value.as_str().is_none()) {
             return Err(Error::invalid(&at.child(field), value.clone(), "must be a string"));
         }
@@ -52,14 +81,15 @@ fn resource(map: &mut Map, at: &Path<'_>, unknown: &mut Option<&mut Vec<String>>
     if let Some(metadata) = map.get_mut("metadata") {
         let at = at.child("metadata");
         // The path is printed only for those who ask which fields are unknown.
-        let prefix = if unknown.is_some() { at.to_string() } else { String::new() };
+        let prefix = if told.unknown.is_some() { at.to_string() } else { String::new() };
         match OBJECT_META.decode_at(metadata, &prefix) {
             Ok(decoded) => {
                 *metadata = decoded.value;
-                if let Some(unknown) = unknown {
+                if let Some(unknown) = told.unknown {
                     unknown.extend(decoded.unknown_fields);
                 }
             }
+            Err(_) if told.drops => drop_malformed(metadata),
             Err(error) => return Err(Error::invalid(&at, metadata.clone(), error.to_string())),
         }
     }

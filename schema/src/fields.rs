@@ -151,10 +151,6 @@ impl Fields {
         })
     }
 
-    pub(crate) fn nodes_mut(&mut self) -> &mut [Node] {
-        &mut self.nodes
-    }
-
     pub(crate) fn property(&self, name: &str) -> Option<&Node> {
         let head = head(name);
         let first = self.heads.partition_point(|other| *other < head);

@@ -47,6 +47,7 @@ use kindom_api::field::{Error, ErrorList, Path};
 use node::Node;
 
 pub use default::TooManyDefaults;
+pub use validate::Others;
 
 /// The compiled form of one version's `openAPIV3Schema`. Immutable; meant to be shared behind an `Arc`.
 ///
@@ -137,6 +138,22 @@ impl Schema {
         Ok(())
     }
 
+    /// What upstream makes of an object of this version that it reads from its store: defaults are filled in, unknown fields
+    /// dropped, and the metadata of embedded resources is brought into its form, without what is malformed
+    /// (`schemaCoercingDecoder` with `dropInvalidMetadata`). The object's own metadata is not looked at. Idempotent.
+    ///
+    /// # Errors
+    /// As [`Self::default`].
+    pub fn refresh(&self, object: &mut Value) -> Result<(), TooManyDefaults> {
+        self.fill_defaults(object)?;
+        self.prune(object, None);
+        self.drop_nulls(object);
+        if let Some(root) = &self.root {
+            coerce::repair(object, root, false);
+        }
+        Ok(())
+    }
+
     /// Drops nulls where the schema allows none and has no default, then fills defaults. Idempotent.
     ///
     /// # Errors
@@ -175,7 +192,13 @@ impl Schema {
     /// embedded resources is. The order of the errors is that of the schema's fields.
     #[must_use]
     pub fn validate(&self, object: &Value) -> ErrorList {
-        validate::create(self, object)
+        validate::create(self, object, Others::default())
+    }
+
+    /// As [`Self::validate`], with what else is wrong, all in upstream's order.
+    #[must_use]
+    pub fn validate_with(&self, object: &Value, others: Others) -> ErrorList {
+        validate::create(self, object, others)
     }
 
     /// What is wrong with an object that replaces `old`. What was wrong before and has not changed is let through
@@ -183,25 +206,35 @@ impl Schema {
     /// `x-kubernetes-list-type: map`.
     #[must_use]
     pub fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
-        validate::update(self, object, old).0
+        validate::update(self, object, old, Others::default()).0
     }
 
-    /// As [`Self::validate_update`]; gives also which rules of `x-kubernetes-validations` do not hold in what was let
+    /// As [`Self::validate_update`] with what else is wrong; gives also which rules of `x-kubernetes-validations` do not hold in what was let
     /// through, which a client should be told.
     #[must_use]
-    pub fn validate_update_telling(&self, object: &Value, old: &Value) -> (ErrorList, ErrorList) {
-        validate::update(self, object, old)
+    pub fn validate_update_telling(
+        &self,
+        object: &Value,
+        old: &Value,
+        others: Others,
+    ) -> (ErrorList, ErrorList) {
+        validate::update(self, object, old, others)
     }
 
     /// As [`Self::validate_update`] for a write to the status subresource: only `status` is held against the schema.
     #[must_use]
     pub fn validate_status_update(&self, object: &Value, old: &Value) -> ErrorList {
-        validate::status_update(self, object, old).0
+        validate::status_update(self, object, old, Others::default()).0
     }
 
     /// As [`Self::validate_update_telling`] for a write to the status subresource.
     #[must_use]
-    pub fn validate_status_update_telling(&self, object: &Value, old: &Value) -> (ErrorList, ErrorList) {
-        validate::status_update(self, object, old)
+    pub fn validate_status_update_telling(
+        &self,
+        object: &Value,
+        old: &Value,
+        others: Others,
+    ) -> (ErrorList, ErrorList) {
+        validate::status_update(self, object, old, others)
     }
 }

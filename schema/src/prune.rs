@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use kindom_api::{Map, Value};
 
+use crate::coerce;
 use crate::node::{Additional, Node};
 
 /// Fields of an embedded resource, and of the object itself, that no schema has to name.
@@ -28,24 +29,88 @@ pub(crate) fn prune(object: &mut Value, root: Option<&Node>, unknown: Option<&mu
     }
 }
 
-/// Prunes every default against the schema it stands in (`schema/defaulting/prune.go`).
-pub(crate) fn prune_defaults(node: &mut Node) {
+/// Prunes every default in an object that holds nothing else, from its root, with the metadata of embedded resources brought
+/// into its form (`schema/defaulting/prune.go`): what stands above a default may preserve it, or be metadata.
+pub(crate) fn prune_defaults(root: &mut Node) {
+    if !root.below.defaults {
+        return;
+    }
+    let mut pruned = Vec::new();
+    collect(root, root, &mut Vec::new(), &mut pruned);
+    replace(root, &mut pruned.into_iter());
+}
+
+/// A step from an object to a default.
+enum Step<'n> {
+    Field(&'n str),
+    Item,
+}
+
+/// The defaults of a node as they are when pruned, in the order of [`replace`].
+fn collect<'n>(node: &'n Node, root: &Node, path: &mut Vec<Step<'n>>, pruned: &mut Vec<Option<Value>>) {
     if !node.below.defaults {
         return;
     }
-    if let Some(mut default) = node.default.take() {
-        Pruner { path: String::new(), found: None, told: 0 }.value(&mut default, Some(node));
-        node.default = Some(default);
+    if let Some(default) = &node.default {
+        pruned.push(pruned_at(path, default, root));
+    }
+    if let Some(fields) = &node.fields {
+        let additional = match fields.additional() {
+            Additional::Schema(child) => Some(("*", &**child)),
+            _ => None,
+        };
+        for (name, child) in fields.properties().chain(additional) {
+            path.push(Step::Field(name));
+            collect(child, root, path, pruned);
+            path.pop();
+        }
+    }
+    if let Some(items) = &node.items {
+        path.push(Step::Item);
+        collect(items, root, path, pruned);
+        path.pop();
+    }
+}
+
+fn replace(node: &mut Node, pruned: &mut impl Iterator<Item = Option<Value>>) {
+    if !node.below.defaults {
+        return;
+    }
+    if node.default.is_some() {
+        node.default = pruned.next().flatten().map(Box::new);
     }
     if let Some(fields) = &mut node.fields {
-        fields.nodes_mut().iter_mut().for_each(prune_defaults);
+        for (_, child) in fields.properties_mut() {
+            replace(child, pruned);
+        }
         if let Additional::Schema(child) = fields.additional_mut() {
-            prune_defaults(child);
+            replace(child, pruned);
         }
     }
     if let Some(items) = &mut node.items {
-        prune_defaults(items);
+        replace(items, pruned);
     }
+}
+
+/// None if nothing is left of it.
+fn pruned_at(path: &[Step<'_>], default: &Value, root: &Node) -> Option<Value> {
+    let mut object = default.clone();
+    for step in path.iter().rev() {
+        object = match step {
+            Step::Field(name) => Value::Object(Map::from_iter([((*name).to_owned(), object)])),
+            Step::Item => Value::Array(vec![object].into()),
+        };
+    }
+    coerce::repair(&mut object, root, true);
+    prune(&mut object, Some(root), None);
+    for step in path {
+        object = match (step, object) {
+            (Step::Field(name), Value::Object(mut map)) => map.remove(name)?,
+            (Step::Item, Value::Array(items)) => items.into_iter().next()?,
+            _ => return None,
+        };
+    }
+    Some(object)
 }
 
 /// Bytes of the paths that are told; what went beyond is not. A long key above many unknown fields stands in the path of
@@ -287,5 +352,43 @@ mod tests {
         let mut object = parse(b"{}").unwrap();
         schema.default(&mut object).unwrap();
         assert_eq!(object.to_string(), r#"{"spec":{"a":"x"}}"#);
+    }
+
+    /// The default of `d` in an object that has it.
+    fn filled(schema: &str) -> String {
+        let schema = Schema::compile(Some(&parse(schema.as_bytes()).unwrap()), false).unwrap();
+        let mut object = parse(br#"{"e":{"apiVersion":"v1","kind":"K"},"l":[{}]}"#).unwrap();
+        schema.fill_defaults(&mut object).unwrap();
+        schema.prune(&mut object, None);
+        object.to_string()
+    }
+
+    #[test]
+    fn defaults_are_pruned_from_the_root() {
+        // Metadata has its fields, whatever the schema says of them.
+        let embedded = |metadata: &str| {
+            format!(
+                r#"{{"properties":{{"e":{{"type":"object","x-kubernetes-embedded-resource":true,"properties":{{"metadata":{metadata}}}}}}}}}"#
+            )
+        };
+        assert_eq!(
+            filled(&embedded(r#"{"type":"object","default":{"name":"n","labels":{"a":"b"},"x":1}}"#)),
+            r#"{"e":{"apiVersion":"v1","kind":"K","metadata":{"labels":{"a":"b"},"name":"n"}}}"#
+        );
+        assert_eq!(
+            filled(&embedded(
+                r#"{"type":"object","default":{},"properties":{"labels":{"type":"object","default":{"a":"b"}}}}"#
+            )),
+            r#"{"e":{"apiVersion":"v1","kind":"K","metadata":{"labels":{"a":"b"}}}}"#
+        );
+        // What is malformed is dropped.
+        assert_eq!(
+            filled(&embedded(r#"{"type":"object","default":{"name":"n","labels":5}}"#)),
+            r#"{"e":{"apiVersion":"v1","kind":"K","metadata":{"name":"n"}}}"#
+        );
+        // A list that preserves does so for its items.
+        let list = r#"{"properties":{"l":{"type":"array","x-kubernetes-preserve-unknown-fields":true,"items":{"type":"object",
+            "properties":{"d":{"type":"array","default":[{"x":1}],"items":{"type":"object"}}}}}}}"#;
+        assert_eq!(filled(list), r#"{"l":[{"d":[{}]}]}"#);
     }
 }

@@ -242,9 +242,16 @@ pub fn repair_metadata(object: &mut Value) -> Result<(), String> {
         return Ok(());
     }
     let Some(metadata) = object.get_mut("metadata") else { return Ok(()) };
-    let Value::Object(fields) = metadata else {
+    if metadata.as_object().is_none() {
         return Err("invalid metadata: expected object".to_owned());
-    };
+    }
+    drop_malformed(metadata);
+    Ok(())
+}
+
+/// Drops what does not decode, field by field. What is no map stays as it is.
+pub fn drop_malformed(metadata: &mut Value) {
+    let Value::Object(fields) = metadata else { return };
     let mut kept = Map::new();
     for (field, value) in std::mem::take(fields) {
         let alone = Value::Object(Map::from_iter([(field, value)]));
@@ -257,7 +264,6 @@ pub fn repair_metadata(object: &mut Value) -> Result<(), String> {
         }
     }
     *fields = kept;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Defaults in a schema must themselves be what the schema wants
 //! (apiextensions-apiserver `pkg/apiserver/schema/defaulting/validation.go`).
 
-use kindom_api::field::{Error, ErrorList, Path};
-use kindom_api::{Value, object};
+use kindom_api::field::{Error, ErrorList, Path, aggregate};
+use kindom_api::{Map, Value, object};
 use kindom_formats::pattern::Budget;
 
 use super::props::{entries, flag, item};
 use crate::Schema;
 use crate::rules::attach::has_rules;
-use crate::validate::{BUDGET, PATTERNS_MAX, Steps, run_rules, without_rules};
+use crate::validate::{BUDGET, PATTERNS_MAX, Steps, embedded_errors, run_rules, without_rules};
 
 /// What all defaults of a registration may take together yet.
 struct Left {
@@ -25,7 +25,8 @@ struct Left {
 pub(crate) fn validate(schema: &Value, path: &Path<'_>, require_pruned: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut left = Left { cost: BUDGET, patterns: Budget::new(PATTERNS_MAX), steps: Steps::new() };
-    walk(schema, path, true, require_pruned, &mut left, &mut errors);
+    let mut found = Found { require_pruned, left: &mut left, errors: &mut errors };
+    walk(schema, path, true, &mut Around::default(), &mut found);
     errors
 }
 
@@ -41,26 +42,80 @@ pub(super) fn has_unpruned(schema: &Value) -> bool {
     own(schema) == Some(true) || below(schema)
 }
 
-fn walk(
-    schema: &Value,
+struct Found<'f> {
+    require_pruned: bool,
+    left: &'f mut Left,
+    errors: &'f mut ErrorList,
+}
+
+/// The resource that a schema stands in: the object, or the nearest embedded one.
+#[derive(Default)]
+struct Around<'s> {
+    resource: Option<&'s Value>,
+    /// From the resource to the schema.
+    steps: Vec<Step<'s>>,
+    /// Whether the schema is of its type or its metadata.
+    in_meta: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'s> {
+    Field(&'s str),
+    Item,
+}
+
+fn walk<'s>(
+    schema: &'s Value,
     path: &Path<'_>,
     is_root: bool,
-    require_pruned: bool,
-    left: &mut Left,
-    errors: &mut ErrorList,
+    around: &mut Around<'s>,
+    found: &mut Found<'_>,
 ) {
-    if left.cost < 0 || left.steps.are_used_up() {
+    if found.left.cost < 0 || found.left.steps.are_used_up() {
         return;
     }
+    let is_resource = is_root || flag(schema, "x-kubernetes-embedded-resource");
+    let mut own = Around { resource: Some(schema), steps: Vec::new(), in_meta: false };
+    let around = if is_resource { &mut own } else { around };
+    check(schema, path, is_root, around, found);
+    if let Some(item) = item(schema) {
+        around.steps.push(Step::Item);
+        walk(item, &path.child("items"), false, around, found);
+        around.steps.pop();
+    }
+    let properties = path.child("properties");
+    for (name, property) in entries(schema, "properties") {
+        let before = around.in_meta;
+        around.in_meta |= is_resource && matches!(name, "metadata" | "kind" | "apiVersion");
+        around.steps.push(Step::Field(name));
+        walk(property, &properties.key(name), false, around, found);
+        around.steps.pop();
+        around.in_meta = before;
+    }
+}
+
+fn check(schema: &Value, path: &Path<'_>, is_root: bool, around: &Around<'_>, found: &mut Found<'_>) {
+    let Found { require_pruned, left, errors } = found;
     // A default at the root is of no use and is refused elsewhere for what it holds; upstream still checks it.
     if let Some(default) = schema.get("default")
         && let Some(compiled) = compile(schema, is_root)
     {
-        if require_pruned && !is_pruned(&compiled, default) {
-            let detail = "must not have unknown fields";
-            errors.push(Error::invalid(&path.child("default"), default.clone(), detail));
-        }
+        let refuse = |detail: String| Error::invalid(&path.child("default"), default.clone(), detail);
         let at = path.to_string();
+        if around.in_meta {
+            if let Some(why) = no_metadata(around, default) {
+                errors.push(refuse(format!("must result in valid metadata: {why}")));
+                return;
+            }
+        } else {
+            if *require_pruned && !is_pruned(&compiled, default) {
+                errors.push(refuse("must not have unknown fields".to_owned()));
+            }
+            if let Err(error) = compiled.coerce(&mut wrap(default), None) {
+                errors.push(unwrap(error, &at));
+                return;
+            }
+        }
         let root = compiled.root.as_ref();
         let mut found =
             root.map(|root| without_rules(root, &wrap(default), &mut left.steps)).unwrap_or_default();
@@ -70,17 +125,32 @@ fn walk(
         }
         errors.extend(found.into_iter().map(|error| unwrap(error, &at)));
     }
-    if let Some(item) = item(schema) {
-        walk(item, &path.child("items"), false, require_pruned, left, errors);
+}
+
+/// Why a resource that has nothing but this default of its type or metadata would be none.
+fn no_metadata(around: &Around<'_>, default: &Value) -> Option<String> {
+    let mut object = default.clone();
+    for step in around.steps.iter().rev() {
+        object = match step {
+            Step::Field(name) => Value::Object(Map::from_iter([((*name).to_owned(), object)])),
+            Step::Item => Value::Array(vec![object].into()),
+        };
     }
-    let is_object = is_root || flag(schema, "x-kubernetes-embedded-resource");
-    let properties = path.child("properties");
-    for (name, property) in entries(schema, "properties") {
-        // The server fills in the metadata of objects itself.
-        if !(is_object && matches!(name, "metadata" | "kind" | "apiVersion")) {
-            walk(property, &properties.key(name), false, require_pruned, left, errors);
-        }
+    if let Value::Object(map) = &mut object {
+        map.entry_or_insert_with("kind", || "Validation".into());
+        map.entry_or_insert_with("apiVersion", || "validation/v1".into());
     }
+    let compiled = compile(around.resource?, true)?;
+    let root = compiled.root.as_ref()?;
+    let mut object = wrap(&object);
+    let mut errors = match compiled.coerce(&mut object, None) {
+        Err(error) => vec![error],
+        Ok(()) => embedded_errors(root, &object),
+    };
+    for error in &mut errors {
+        error.field = error.field.strip_prefix("default.").unwrap_or(&error.field).to_owned();
+    }
+    (!errors.is_empty()).then(|| aggregate(&errors))
 }
 
 /// A schema for an object whose one field, `default`, has this schema: the field is then no resource's root, and errors

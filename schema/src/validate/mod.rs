@@ -27,9 +27,35 @@ pub(crate) use rules::{BUDGET, PATTERNS_MAX, run as run_rules};
 
 pub(crate) use bounds::Steps;
 
-pub(crate) fn create(schema: &Schema, object: &Value) -> ErrorList {
-    let Some(root) = &schema.root else { return ErrorList::new() };
-    let mut errors = without_rules(root, object, &mut Steps::new());
+/// What is wrong with an object beyond its schema. Rules are not asked either where some of it is of a kind that keeps
+/// them from it.
+#[derive(Debug, Default)]
+pub struct Others {
+    /// Errors of the object's own metadata, which come before the schema's.
+    pub metadata: ErrorList,
+    /// Errors of what a Scale may hold, which come behind those of the schema's own walk.
+    pub scale: ErrorList,
+}
+
+impl Others {
+    /// The errors of an object whose version has no schema.
+    #[must_use]
+    pub fn without_schema(self) -> ErrorList {
+        self.around(ErrorList::new())
+    }
+
+    fn around(self, walk: ErrorList) -> ErrorList {
+        let mut errors = self.metadata;
+        errors.extend(walk);
+        errors.extend(self.scale);
+        errors
+    }
+}
+
+pub(crate) fn create(schema: &Schema, object: &Value, others: Others) -> ErrorList {
+    let Some(root) = &schema.root else { return others.around(ErrorList::new()) };
+    let mut errors = others.around(Walk::run(root, object, None, ""));
+    errors.append(&mut embedded_and_lists(root, object));
     let _ = rules(root, object, None, &mut errors);
     errors
 }
@@ -37,25 +63,45 @@ pub(crate) fn create(schema: &Schema, object: &Value) -> ErrorList {
 /// All but the rules of `x-kubernetes-validations`.
 pub(crate) fn without_rules(root: &Node, object: &Value, steps: &mut Steps) -> ErrorList {
     let mut errors = Walk::run_within(root, object, None, "", steps);
-    let mut more = Told::default();
-    embedded::check(root, object, &mut more);
-    lists::check(root, object, &mut more);
-    errors.append(&mut more.into_errors());
+    errors.append(&mut embedded_and_lists(root, object));
     errors
 }
 
+/// What is wrong with the embedded resources of an object.
+pub(crate) fn embedded_errors(root: &Node, object: &Value) -> ErrorList {
+    let mut errors = Told::default();
+    embedded::check(root, object, &mut errors);
+    errors.into_errors()
+}
+
+fn embedded_and_lists(root: &Node, object: &Value) -> ErrorList {
+    let mut errors = Told::default();
+    embedded::check(root, object, &mut errors);
+    lists::check(root, object, &mut errors);
+    errors.into_errors()
+}
+
 /// Gives also what was let through because it has not changed.
-pub(crate) fn update(schema: &Schema, object: &Value, old: &Value) -> (ErrorList, ErrorList) {
-    let Some(root) = &schema.root else { return Default::default() };
-    let mut errors = Walk::run(root, object, Some(Old::root(root, old)), "");
-    errors.append(&mut embedded_and_lists(root, object, old));
+pub(crate) fn update(schema: &Schema, object: &Value, old: &Value, others: Others) -> (ErrorList, ErrorList) {
+    let Some(root) = &schema.root else { return (others.around(ErrorList::new()), ErrorList::new()) };
+    let mut errors = others.around(Walk::run(root, object, Some(Old::root(root, old)), ""));
+    let mut more = Told::default();
+    embedded::check(root, object, &mut more);
+    ratcheted_lists(root, object, old, &mut more);
+    errors.append(&mut more.into_errors());
     let ratcheted = rules(root, object, Some(old), &mut errors);
     (errors, ratcheted)
 }
 
-pub(crate) fn status_update(schema: &Schema, object: &Value, old: &Value) -> (ErrorList, ErrorList) {
-    let Some(root) = &schema.root else { return Default::default() };
-    let mut errors = match (object.get("status"), root.property("status")) {
+/// Upstream's `status_strategy.go` does not look at embedded resources, not even at those in the status.
+pub(crate) fn status_update(
+    schema: &Schema,
+    object: &Value,
+    old: &Value,
+    others: Others,
+) -> (ErrorList, ErrorList) {
+    let Some(root) = &schema.root else { return (others.around(ErrorList::new()), ErrorList::new()) };
+    let walk = match (object.get("status"), root.property("status")) {
         (Some(status), Some(node)) => {
             // A status that was not there before is null to upstream, and equal to nothing.
             let old = old.get("status").map(|old| Old::root(node, old));
@@ -63,22 +109,22 @@ pub(crate) fn status_update(schema: &Schema, object: &Value, old: &Value) -> (Er
         }
         _ => ErrorList::new(),
     };
-    errors.append(&mut embedded_and_lists(root, object, old));
+    let mut errors = others.around(walk);
+    let mut more = Told::default();
+    ratcheted_lists(root, object, old, &mut more);
+    errors.append(&mut more.into_errors());
     // Rules hold for the whole object: they may compare the status with the rest.
     let ratcheted = rules(root, object, Some(old), &mut errors);
     (errors, ratcheted)
 }
 
 /// Lists are held to be unique only if the old object's were.
-fn embedded_and_lists(root: &Node, object: &Value, old: &Value) -> ErrorList {
-    let mut errors = Told::default();
-    embedded::check(root, object, &mut errors);
+fn ratcheted_lists(root: &Node, object: &Value, old: &Value, errors: &mut Told) {
     let mark = errors.mark();
     let mut before = Told::default();
-    if lists::check(root, object, &mut errors) && lists::check(root, old, &mut before) {
+    if lists::check(root, object, errors) && lists::check(root, old, &mut before) {
         errors.forget(&mark);
     }
-    errors.into_errors()
 }
 
 /// Adds what the rules of `x-kubernetes-validations` find, or an error that says that they were not asked: what has the

@@ -5,7 +5,7 @@ use kindom_api::field::Error;
 
 use kindom_formats::pattern::Budget;
 
-use super::{BUDGET, PATTERNS_MAX, run_rules};
+use super::{BUDGET, Others, PATTERNS_MAX, run_rules};
 use crate::Schema;
 use crate::rules::tests::cases;
 
@@ -56,7 +56,7 @@ fn verdicts_are_upstreams() {
             // Once is enough of what takes long: nothing else is wrong with these.
             None if found.budget < BUDGET / 2 => (found.errors.clone(), Vec::new()),
             None => (schema.validate(object), Vec::new()),
-            Some(old) => schema.validate_update_telling(object, old),
+            Some(old) => schema.validate_update_telling(object, old, Others::default()),
         };
         let mut check = |what: &str, got: Vec<String>, want: Vec<String>| {
             if got != want {
@@ -87,4 +87,33 @@ fn verdicts_are_upstreams() {
     }
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(compared > 150, "{compared}");
+}
+
+#[test]
+fn errors_of_metadata_keep_rules_from_being_asked() {
+    let schema = r#"{"type":"object","x-kubernetes-validations":[{"rule":"self.n > 0","message":"m"}],
+        "properties":{"n":{"type":"integer"},"s":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"integer"}}}}"#;
+    let schema = Schema::compile(Some(&kindom_api::json::parse(schema.as_bytes()).unwrap()), false).unwrap();
+    let object = kindom_api::json::parse(br#"{"n":-1,"s":[1,1]}"#).unwrap();
+    let path = kindom_api::field::Path::new("metadata");
+    let others = |blocking: bool| Others {
+        metadata: vec![match blocking {
+            true => Error::required(&path, ""),
+            false => Error::invalid(&path, "x", "y"),
+        }],
+        scale: vec![Error::invalid(&path, "scale", "z")],
+    };
+    let texts = |errors: &[Error]| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let blocked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+    let rest = r#"metadata: Invalid value: "scale": z; s[1]: Duplicate value: 1"#;
+    let want = |blocking: bool| match blocking {
+        true => format!("metadata: Required value; {rest}; {blocked}"),
+        false => format!(r#"metadata: Invalid value: "x": y; {rest}; <nil>: Invalid value: m"#),
+    };
+    let old = kindom_api::json::parse(br#"{"n":1}"#).unwrap();
+    for blocking in [true, false] {
+        assert_eq!(texts(&schema.validate_with(&object, others(blocking))), want(blocking));
+        let (errors, _) = schema.validate_update_telling(&object, &old, others(blocking));
+        assert_eq!(texts(&errors), want(blocking));
+    }
 }
