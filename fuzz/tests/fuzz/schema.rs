@@ -7,7 +7,7 @@ use kindom_fuzz::{JsonMutants, Mutants, Target, Texts};
 use kindom_schema::columns::{Columns, validate_path};
 use kindom_schema::openapi::{self, Document, Format, GroupVersionDoc, TypeDoc};
 use kindom_schema::scale::{ScalePaths, Selectors};
-use kindom_schema::{Schema, crd};
+use kindom_schema::{Others, Schema, crd};
 
 use crate::seeds;
 
@@ -117,8 +117,8 @@ fn objects_by_schemas() {
                 assert_eq!(again, object, "defaulting twice differs");
             }
             let errors = schema.validate(&object);
-            let _ = schema.validate_status_update_telling(&object, &old);
-            let (kept, _) = schema.validate_update_telling(&object, &object);
+            let _ = schema.validate_status_update_telling(&object, &old, Others::default());
+            let (kept, _) = schema.validate_update_telling(&object, &object, Others::default());
             assert!(
                 kept.len() <= errors.len(),
                 "an unchanged object is worse than a new one: {kept:?}, not {errors:?}"

@@ -12,6 +12,7 @@ mod document;
 mod operations;
 mod protobuf;
 mod published;
+mod yaml;
 
 use kindom_api::faces::{Face, REGISTERED_THROUGH};
 use kindom_api::json;

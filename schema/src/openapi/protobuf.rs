@@ -9,6 +9,8 @@
 
 use kindom_api::{Map, Value};
 
+use super::yaml;
+
 /// A message: its fields by their JSON names.
 struct Message {
     fields: &'static [Field],
@@ -256,18 +258,9 @@ fn encode(value: &Value, number: u32, kind: Kind, out: &mut Vec<u8>) {
     }
 }
 
-/// `openapi.v2.Any`: the value as YAML, which JSON is once what YAML does not print is escaped.
+/// `openapi.v2.Any`: the value as YAML.
 fn any(value: &Value) -> Vec<u8> {
-    let mut yaml = String::new();
-    for c in String::from_utf8_lossy(&value.to_vec()).chars() {
-        if matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') {
-            yaml.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            yaml.push(c);
-        }
-    }
-    yaml.push('\n');
-    field(2, yaml.as_bytes())
+    field(2, yaml::print(value).as_bytes())
 }
 
 /// `NamedSchema` and its like.
@@ -323,6 +316,16 @@ mod tests {
         let mut out = Vec::new();
         schema("K", &object! { "enum": vec!["a\u{7f}\u{2028}ä"] }, &mut out);
         let text = String::from_utf8_lossy(&out).into_owned();
-        assert!(text.ends_with("\"a\\u007f\\u2028ä\"\n"), "{text}");
+        assert!(text.ends_with("\"a\\x7F\\Lä\"\n"), "{text}");
+    }
+
+    /// As gnostic-models 0.7.0 has it.
+    #[test]
+    fn extensions_are_yaml_in_blocks() {
+        let mut out = Vec::new();
+        let gvk = object! { "group": "g", "kind": "K", "version": "v1" };
+        schema("K", &object! { "x-kubernetes-group-version-kind": vec![gvk] }, &mut out);
+        let text = String::from_utf8_lossy(&out).into_owned();
+        assert!(text.ends_with("- group: g\n  kind: K\n  version: v1\n"), "{text}");
     }
 }
