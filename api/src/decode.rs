@@ -363,15 +363,28 @@ impl State {
         }
     }
 
-    /// The value that a tree decodes to, as it is written back. An `Err` ends decoding; it has no context yet.
-    fn any(&mut self, shape: &Shape, value: &Value) -> Result<Value, DecodeError> {
+    /// The value that a tree decodes to, as it is written back. An `Err` ends decoding; it has no context yet. What does
+    /// not recurse is elsewhere: a schema of a registration comes by here at every level of its nesting.
+    fn any(&mut self, mut shape: &Shape, value: &Value) -> Result<Value, DecodeError> {
+        loop {
+            shape = match (shape, value) {
+                (Shape::Pointer(_), Value::Null) => return Ok(Value::Null),
+                (Shape::Pointer(to), _) => to,
+                (Shape::Named(_, of @ Shape::Map(_)), Value::Object(_))
+                | (Shape::Named(_, of @ Shape::List(_)), Value::Array(_)) => of,
+                (Shape::Custom(_, decode), value) => return decode(value),
+                (Shape::List(item), Value::Array(items)) => return self.list(item, items),
+                (Shape::Map(of), Value::Object(map)) => return self.map(of, map),
+                (Shape::Struct(of), Value::Object(map)) => return self.fields_of(of, map),
+                (shape, value) => return self.scalar(shape, value),
+            }
+        }
+    }
+
+    /// What is no map or list, or none where its type wants one.
+    fn scalar(&mut self, shape: &Shape, value: &Value) -> Result<Value, DecodeError> {
         match (shape, value) {
-            (Shape::Pointer(_), Value::Null) => Ok(Value::Null),
-            (Shape::Pointer(to), value) => self.any(to, value),
             (Shape::Json, value) => Ok(value.clone()),
-            (Shape::Custom(_, decode), value) => decode(value),
-            (Shape::Named(_, of @ Shape::Map(_)), Value::Object(_))
-            | (Shape::Named(_, of @ Shape::List(_)), Value::Array(_)) => self.any(of, value),
             (shape, Value::Null) => Ok(shape.zero()),
             (Shape::String(_), Value::String(_)) | (Shape::Bool, Value::Bool(_)) => Ok(value.clone()),
             (Shape::Int32, Value::Int(n)) if i32::try_from(*n).is_ok() => Ok(value.clone()),
@@ -403,9 +416,6 @@ impl State {
             },
             // Time decodes itself, through a plain string.
             (Shape::Time, value) => Err(DecodeError::mismatch(value, "string")),
-            (Shape::List(item), Value::Array(items)) => self.list(item, items),
-            (Shape::Map(of), Value::Object(map)) => self.map(of, map),
-            (Shape::Struct(of), Value::Object(map)) => self.fields_of(of, map),
             (shape, value) => {
                 self.save(DecodeError::mismatch(value, shape.go_type()));
                 Ok(shape.zero())

@@ -203,7 +203,7 @@ async fn conclude(
     empty: bool,
 ) -> Result<Option<Revision>, ReconcileError> {
     let unchanged = Ok(Some(object.revision()));
-    let (Ok(mut tree), Some(spec)) = (json::parse(object.json()), world.namespaces.spec()) else {
+    let (Ok(mut tree), Some(spec)) = (json::parse_own(object.json()), world.namespaces.spec()) else {
         return unchanged;
     };
     let now = now(world);

@@ -172,7 +172,7 @@ async fn current(world: &World, registered: &Registered) -> Result<Look, Reconci
     let Some(object) = found.filter(|object| object.uid() == registered.object.uid()) else {
         return concluded(registered.object.revision());
     };
-    let Some(crd) = json::parse(object.json()).ok().and_then(|tree| decode_crd(&tree).ok()) else {
+    let Some(crd) = json::parse_own(object.json()).ok().and_then(|tree| decode_crd(&tree).ok()) else {
         return concluded(object.revision());
     };
     let crd = crd.0;

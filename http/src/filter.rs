@@ -97,7 +97,7 @@ impl Filter {
         let values: Vec<String> = if self.declared.is_empty() {
             Vec::new()
         } else {
-            let tree = json::parse(object.json()).unwrap_or_default();
+            let tree = json::parse_own(object.json()).unwrap_or_default();
             self.declared.iter().map(|field| field.of(&tree)).collect()
         };
         self.fields.matches(|field| match field {

@@ -125,7 +125,8 @@ impl Iterator for Pieces {
         };
         // A registration that does not decode was never stored by kindom; without it any object is described.
         let registration = described.spec.registration.as_ref();
-        let registration = registration.and_then(|r| json::parse(r.object.json()).ok()).unwrap_or_default();
+        let registration =
+            registration.and_then(|r| json::parse_own(r.object.json()).ok()).unwrap_or_default();
         for (gv, doc) in described.docs(&registration) {
             piece.extend(document.schemas(&gv, &doc));
         }

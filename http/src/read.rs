@@ -87,7 +87,7 @@ pub(crate) fn object_reply(
         Shape::Table(meta) => {
             let list = ListMeta { resource_version: object.revision().to_string(), ..ListMeta::default() };
             let tables = Tables::new(call, spec, meta)?;
-            let row = tables.row(call, spec, version, object)?;
+            let row = tables.row(spec, version, object).map_err(read)?;
             Ok(Reply::tree(code, tables.table(&list, vec![row], true)))
         }
         Shape::MetadataList(_) => Err(RequestError::Internal("content is not a list".to_owned()).into()),
@@ -118,12 +118,11 @@ impl Tables {
 
     pub(crate) fn row(
         &self,
-        call: &Call<'_>,
         spec: &TypeSpec,
         version: &VersionSpec,
         object: &StoredObject,
-    ) -> Result<Value, Failure> {
-        let tree = render::decode(spec, version, object).map_err(|e| call.read_failure(e))?;
+    ) -> Result<Value, ReadError> {
+        let tree = render::decode(spec, version, object)?;
         Ok(table::row(self.compiled.columns.cells(&tree, self.now), &tree, self.include, self.meta))
     }
 
@@ -181,35 +180,53 @@ impl<'a> Corrupt<'a> {
         false
     }
 
-    fn refuse(mut self) -> Result<(), Failure> {
-        let Some(first) = self.causes.first() else { return Ok(()) };
-        let resource = self.call.resource();
-        let mut message =
-            format!("failed to read one or more {resource} from the storage: {}", first.message);
-        if self.causes.len() > 1 {
-            message = format!("{message} (and {} more)", self.causes.len() - 1);
+    fn refuse(self) -> Result<(), Failure> {
+        match self.causes.first() {
+            None => Ok(()),
+            Some(_) => Err(store_read_error(self.call, self.causes)),
         }
-        // Who has found that many looks no further.
-        if self.causes.len() == CORRUPT_MAX {
-            let message = "too many errors, the list is truncated".to_owned();
-            self.causes.push(Cause { reason: cause::TOO_MANY.into(), message, field: String::new() });
-        }
-        let details = Details {
-            name: "list".into(),
-            group: resource.group,
-            kind: resource.resource,
-            causes: self.causes,
-            ..Details::default()
-        };
-        Err(Failure::Status(Box::new(Status {
-            status: Outcome::Failure,
-            message,
-            reason: reason::STORE_READ_ERROR.into(),
-            details: Some(Box::new(details)),
-            code: 500,
-            continue_token: None,
-        })))
     }
+}
+
+/// The answer to a list of which these can't be read.
+fn store_read_error(call: &Call<'_>, mut causes: Vec<Cause>) -> Failure {
+    let resource = call.resource();
+    let first = causes.first().map_or("", |cause| cause.message.as_str());
+    let mut message = format!("failed to read one or more {resource} from the storage: {first}");
+    if causes.len() > 1 {
+        message = format!("{message} (and {} more)", causes.len() - 1);
+    }
+    // Who has found that many looks no further.
+    if causes.len() == CORRUPT_MAX {
+        let message = "too many errors, the list is truncated".to_owned();
+        causes.push(Cause { reason: cause::TOO_MANY.into(), message, field: String::new() });
+    }
+    let details = Details {
+        name: "list".into(),
+        group: resource.group,
+        kind: resource.resource,
+        causes,
+        ..Details::default()
+    };
+    Failure::Status(Box::new(Status {
+        status: Outcome::Failure,
+        message,
+        reason: reason::STORE_READ_ERROR.into(),
+        details: Some(Box::new(details)),
+        code: 500,
+        continue_token: None,
+    }))
+}
+
+/// An object of a list that turns out to be unreadable only when it is rendered is named as those found before.
+fn unreadable(call: &Call<'_>, error: ReadError) -> Failure {
+    let ReadError::Corrupt { key, .. } = &error else { return call.read_failure(error) };
+    let cause = Cause {
+        reason: cause::UNEXPECTED_SERVER_RESPONSE.into(),
+        message: error.to_string(),
+        field: key.clone(),
+    };
+    store_read_error(call, vec![cause])
 }
 
 /// Which state a list shows.
@@ -222,8 +239,9 @@ enum At {
 pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Listed, Failure> {
     let filter = Filter::new(call, options)?;
     let token = options.continue_from()?;
-    // The oldest state is upstream's cache's, which knows no pages.
-    let paged = token.is_none() || options.resource_version != "0";
+    // Upstream's cache answers with any state it has, and whole (cacher `computeListLimit`, 1.37): a page's token would
+    // name a revision that may have left the history.
+    let paged = options.resource_version != "0";
     let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && paged);
     let wanted = Revision(parse_resource_version(&options.resource_version)?);
     let at = match (&token, options.version_match()) {
@@ -305,7 +323,7 @@ pub(crate) fn list_reply(
     accepted: Accepted,
 ) -> Result<HttpResponse, Failure> {
     let (spec, version) = (&call.spec, version(call)?);
-    let read = |e| call.read_failure(e);
+    let read = |e| unreadable(call, e);
     let reply = match accepted.shape {
         Shape::Whole => {
             let api_version = spec.api_version(&version.name);
@@ -326,7 +344,7 @@ pub(crate) fn list_reply(
         }
         Shape::Table(meta) => {
             let tables = Tables::new(call, spec, meta)?;
-            let rows = listed.objects.iter().map(|object| tables.row(call, spec, version, object));
+            let rows = listed.objects.iter().map(|object| tables.row(spec, version, object).map_err(read));
             Reply::tree(200, tables.table(&listed.meta, rows.collect::<Result<_, _>>()?, true))
         }
         Shape::Metadata(_) => {

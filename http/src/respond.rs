@@ -11,8 +11,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream::unfold;
 use kindom_api::status::Status;
-use kindom_api::{Value, protobuf};
+use kindom_api::{Value, json, protobuf};
 
+use crate::RequestError;
 use crate::decode::warning_headers;
 use crate::dispatch::header_of;
 use crate::negotiate::{Accepted, Endpoint, Format, JSON, Shape, accept};
@@ -39,11 +40,12 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    fn into_tree(self) -> Value {
+    fn into_tree(self) -> Result<Value, RequestError> {
+        let unreadable = |why: String| RequestError::Internal(format!("the answer can't be rendered: {why}"));
         match self {
-            Self::Tree(tree) => tree,
-            Self::Status(status) => status.to_value(),
-            Self::Json(bytes) => kindom_api::json::parse(&bytes).unwrap_or_default(),
+            Self::Tree(tree) => Ok(tree),
+            Self::Status(status) => Ok(status.to_value()),
+            Self::Json(bytes) => json::parse_own(&bytes).map_err(|why| unreadable(why.to_string())),
         }
     }
 }
@@ -74,14 +76,17 @@ impl Reply {
     }
 
     /// With a change to the tree of its body.
-    pub(crate) fn map_tree(mut self, change: impl FnOnce(&mut Value)) -> Self {
-        let mut tree = self.body.into_tree();
+    ///
+    /// # Errors
+    /// [`RequestError::Internal`] for a body that is no tree.
+    pub(crate) fn map_tree(mut self, change: impl FnOnce(&mut Value)) -> Result<Self, Failure> {
+        let mut tree = self.body.into_tree()?;
         change(&mut tree);
         self.body = Body::Tree(tree);
-        self
+        Ok(self)
     }
 
-    /// Writes it in the format accepted.
+    /// Writes it in the format accepted. A body that can't be written so is a failure, and never another answer.
     pub(crate) fn write(self, request: &HttpRequest, accepted: Accepted) -> HttpResponse {
         let mut builder = start(self.code);
         for (name, value) in self.headers {
@@ -96,9 +101,15 @@ impl Reply {
             (Body::Tree(tree), Format::Json) if !pretty => (line(tree.to_vec()), JSON),
             (Body::Status(status), Format::Json) if !pretty => (line(status.to_json()), JSON),
             (body, format) => {
-                let tree = body.into_tree();
+                let tree = match body.into_tree() {
+                    Ok(tree) => tree,
+                    Err(why) => {
+                        tracing::error!(%why, path = request.path(), "an answer can't be rendered");
+                        return failure(request, why.into());
+                    }
+                };
                 match format {
-                    Format::Json => (indented(&tree), JSON),
+                    Format::Json => (tree.to_vec_indented(), JSON),
                     Format::Yaml => (crate::decode::to_yaml(&tree).into_bytes(), crate::negotiate::YAML),
                     Format::Protobuf => match protobuf::encode(&tree) {
                         Some(bytes) => (bytes, protobuf::MEDIA_TYPE),
@@ -117,10 +128,6 @@ impl Reply {
 fn line(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.push(b'\n');
     bytes
-}
-
-fn indented(tree: &Value) -> Vec<u8> {
-    serde_json::to_vec_pretty(tree).unwrap_or_default()
 }
 
 /// Whether a person reads the answer (apiserver `handlers/responsewriters/writers.go` and `negotiation.isPrettyPrint`).

@@ -86,7 +86,7 @@ async fn follow(call: &Call<'_>, condition: WaitFor, latest: &mut Arc<StoredObje
 
 /// Whether a stored registration has the condition.
 fn holds(condition: WaitFor, registration: &StoredObject) -> bool {
-    let tree = json::parse(registration.json()).unwrap_or_default();
+    let tree = json::parse_own(registration.json()).unwrap_or_default();
     let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
     let is_true = conditions.iter().any(|c| {
         let says = |field| c.get(field).and_then(Value::as_str);

@@ -96,7 +96,7 @@ pub(crate) fn respond(
     let reply = read::object_reply(call, &written.spec, &written.object, accepted, code)?;
     warnings.extend(written.warnings.iter().cloned());
     let reply = read::deprecation(call, reply.with_warnings(warnings))?;
-    let reply = if written.unstored { without_revision(reply) } else { reply };
+    let reply = if written.unstored { without_revision(reply)? } else { reply };
     Ok(reply.write(call.request, accepted))
 }
 
@@ -105,12 +105,12 @@ pub(crate) fn short_names_elsewhere(call: &Call<'_>, written: &Written) -> Vec<S
     if !call.state.registry.is_registrations(&call.handle) || call.subresource().is_some() {
         return Vec::new();
     }
-    let tree = kindom_api::json::parse(written.object.json()).unwrap_or_default();
+    let tree = kindom_api::json::parse_own(written.object.json()).unwrap_or_default();
     call.state.registry.short_names_elsewhere(&tree)
 }
 
 /// The answer to a dry run of a create has no resourceVersion.
-fn without_revision(reply: Reply) -> Reply {
+fn without_revision(reply: Reply) -> Result<Reply, Failure> {
     reply.map_tree(|tree| {
         if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");

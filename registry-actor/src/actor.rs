@@ -114,7 +114,7 @@ impl RegistryActor {
         if let Some(why) = object.corrupt() {
             tracing::error!(registration = name, why, "a stored registration can't be read");
         }
-        let readable = object.corrupt().is_none().then(|| json::parse(object.json()).ok()).flatten();
+        let readable = object.corrupt().is_none().then(|| json::parse_own(object.json()).ok()).flatten();
         let tree = readable.unwrap_or_default();
         let facts = facts(&tree, created);
         let handle = facts.as_ref().and_then(|facts| self.type_of(name, facts, &object, &tree));

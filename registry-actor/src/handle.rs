@@ -232,7 +232,7 @@ impl RegistryHandle {
             }
         };
         let judgements = due.into_iter().filter_map(|due| {
-            let crd = decode_crd(&json::parse(due.object.json()).ok()?).ok()?.0;
+            let crd = decode_crd(&json::parse_own(due.object.json()).ok()?).ok()?.0;
             let Due { name, object, verdict, folded } = due;
             Some(Judgement { name, object, crd: Box::new(crd), verdict, folded })
         });

@@ -163,11 +163,11 @@ impl StoredObject {
         };
         let one_line = memchr::memchr2(b'\n', b'\r', &object.json).is_none();
         // Others take deeper objects than we do.
-        let readable = || object.foreign.is_none() || json::parse(&object.json).is_ok();
+        let readable = || object.foreign.is_none() || json::parse_own(&object.json).is_ok();
         if object.facts.is_some() && one_line && readable() {
             return object;
         }
-        let repaired = json::parse(&object.json).map_err(|e| e.to_string()).and_then(|mut tree| {
+        let repaired = json::parse_own(&object.json).map_err(|e| e.to_string()).and_then(|mut tree| {
             if tree.as_object().is_none() {
                 return Err("it is no JSON object".to_owned());
             }
@@ -218,7 +218,7 @@ impl StoredObject {
             None => self.json == *bytes,
             Some(Foreign::Layout) => {
                 self.json == *bytes
-                    || json::parse(&self.json).is_ok_and(|tree: Value| tree.to_vec() == **bytes)
+                    || json::parse_own(&self.json).is_ok_and(|tree: Value| tree.to_vec() == **bytes)
             }
             Some(Foreign::Form { .. } | Foreign::Corrupt(_) | Foreign::Damaged(_)) => false,
         }

@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 use kindom_api::field::{self, Path};
+use kindom_api::json::{self, MAX_DEPTH};
 use kindom_api::meta::names::is_path_segment;
 use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
 use kindom_api::{Map, Value};
@@ -154,7 +155,7 @@ pub(crate) fn create(
     let key = TypeSpec::object_key(input.namespace, &name);
     Ok(Planned {
         key,
-        json: encode(cx, input.version, object).map_err(WriteError::Internal)?.into(),
+        json: encode(cx, input.version, object, || false)?.into(),
         warnings,
         needs_empty: None,
     })
@@ -230,7 +231,7 @@ pub(crate) fn update(
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);
     warnings.extend(strategy.warnings(cx, &object, Some(old)));
     let key = TypeSpec::object_key(input.namespace, name);
-    let json: Bytes = encode(cx, input.version, object).map_err(WriteError::Internal)?.into();
+    let json: Bytes = encode(cx, input.version, object, || !old.nests_within(MAX_DEPTH))?.into();
     let planned = Planned { key, json, warnings, needs_empty };
     if gone {
         Ok(UpdatePlan::Delete(planned))
@@ -380,7 +381,8 @@ pub(crate) fn delete(
         Some(_) => None,
     };
     let mark = |cx: &RuleContext<'_>, object: Value| -> Result<DeletePlan, WriteError> {
-        let json = encode(cx, input.version, object).map_err(WriteError::Internal)?.into();
+        // A mark makes nothing deeper: if it is deep now, it was.
+        let json = encode(cx, input.version, object, || true)?.into();
         Ok(DeletePlan::Mark(Planned { key, json, warnings: Vec::new(), needs_empty }))
     };
     if object.at(&["metadata", "deletionTimestamp"]).is_none()
@@ -421,7 +423,7 @@ pub(crate) enum DrainPlan {
 
 /// Plans the end of an object as it is stored. Bytes that are no object are nobody's to keep (T-48).
 pub(crate) fn drain(object: &StoredObject, now: &str) -> DrainPlan {
-    let Ok(mut tree) = kindom_api::json::parse(object.json()) else { return DrainPlan::Delete };
+    let Ok(mut tree) = json::parse_own(object.json()) else { return DrainPlan::Delete };
     let held: Vec<String> = finalizers(&tree).iter().filter_map(Value::as_str).map(str::to_owned).collect();
     if held.is_empty() {
         DrainPlan::Delete

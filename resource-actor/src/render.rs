@@ -1,8 +1,10 @@
 //! Between stored bytes and the version that a client asked for.
 
+use kindom_api::field::{self, Path};
+use kindom_api::json::{MAX_DEPTH, OWN_DEPTH_MAX};
 use kindom_api::{Map, Value, json, meta};
 
-use crate::error::ReadError;
+use crate::error::{ReadError, WriteError};
 use crate::spec::{Conversion, TypeSpec, VersionSpec};
 use crate::{RuleContext, StoredObject};
 
@@ -80,7 +82,7 @@ pub(crate) fn stored(prefix: &str, object: &StoredObject) -> Result<Value, ReadE
     if let Some(why) = object.corrupt() {
         return Err(corrupt(prefix, object, why));
     }
-    let mut tree = json::parse(object.json()).map_err(|e| corrupt(prefix, object, &e.to_string()))?;
+    let mut tree = json::parse_own(object.json()).map_err(|e| corrupt(prefix, object, &e.to_string()))?;
     metadata_mut(&mut tree).insert("resourceVersion", object.revision().to_string());
     Ok(tree)
 }
@@ -111,29 +113,63 @@ pub(crate) fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) 
 }
 
 /// The bytes to store for an object of a version: converted to the storage version, pruned and defaulted by its schema,
-/// without resourceVersion.
+/// without resourceVersion. What could not be read back is not stored: with its managedFields an object may nest deeper
+/// than what a client has sent. `was_deep` says if what is stored now nests deeper than may be, as that of an older build
+/// or of another server may; such an object can still lose its finalizers and its depth.
 ///
 /// # Errors
-/// What conversion is missing.
+/// [`WriteError::Invalid`] for an object that nests too deep; [`WriteError::Internal`] where conversion is missing.
 pub(crate) fn encode(
     cx: &RuleContext<'_>,
     version: &VersionSpec,
     mut object: Value,
-) -> Result<Vec<u8>, String> {
+    was_deep: impl FnOnce() -> bool,
+) -> Result<Vec<u8>, WriteError> {
     metadata_mut(&mut object).remove("resourceVersion");
-    if let Conversion::Faces(_) = cx.spec.conversion {
-        return Ok(object.to_vec());
+    if !matches!(cx.spec.conversion, Conversion::Faces(_)) {
+        to_storage_version(cx.spec, version, &mut object).map_err(WriteError::Internal)?;
     }
-    let storage = cx.spec.storage().ok_or("there is no storage version")?;
+    let encoded = object.to_vec_within(MAX_DEPTH);
+    let encoded =
+        encoded.or_else(|deep| object.to_vec_within(if was_deep() { OWN_DEPTH_MAX } else { deep.0 }));
+    encoded.map_err(|_| too_deep(&object))
+}
+
+fn to_storage_version(spec: &TypeSpec, version: &VersionSpec, object: &mut Value) -> Result<(), String> {
+    let storage = spec.storage().ok_or("there is no storage version")?;
     if storage.name != version.name {
-        convert(cx.spec, &mut object, &storage.name)?;
-        if let Some(schema) = &cx.spec.compiled(storage)?.schema {
-            schema.prune(&mut object, None);
-            schema.default(&mut object).map_err(|e| e.to_string())?;
+        convert(spec, object, &storage.name)?;
+        if let Some(schema) = &spec.compiled(storage)?.schema {
+            schema.prune(object, None);
+            schema.default(object).map_err(|e| e.to_string())?;
         }
-        sort_lists(cx.spec, &mut object);
+        sort_lists(spec, object);
     }
-    Ok(object.to_vec())
+    Ok(())
+}
+
+/// Names the fields of an object that nest too deep.
+fn too_deep(object: &Value) -> WriteError {
+    let deep = |around: usize| move |(_, value): &(&str, &Value)| !value.nests_within(MAX_DEPTH - around);
+    let mut errors = Vec::new();
+    for (name, value) in object.as_object().into_iter().flat_map(Map::iter).filter(deep(1)) {
+        let parent = Path::new(name);
+        if name != "metadata" {
+            errors.push(nests_too_deep(&parent));
+            continue;
+        }
+        for (name, _) in value.as_object().into_iter().flat_map(Map::iter).filter(deep(2)) {
+            errors.push(nests_too_deep(&parent.child(name)));
+        }
+    }
+    let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().to_owned();
+    WriteError::Invalid { name, errors }
+}
+
+fn nests_too_deep(path: &Path<'_>) -> field::Error {
+    let why =
+        format!("exceeded max depth: the maps and lists of a stored object may nest {MAX_DEPTH} levels deep");
+    field::Error::forbidden(path, why)
 }
 
 /// The storage version's defaults may be what a list is sorted by.
@@ -155,7 +191,7 @@ pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<
     if let Some(why) = object.corrupt() {
         return Err(why.to_owned());
     }
-    let mut tree = json::parse(object.json()).map_err(|e| e.to_string())?;
+    let mut tree = json::parse_own(object.json()).map_err(|e| e.to_string())?;
     let said = tree.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     if said.split_once('/').is_none_or(|(group, _)| group != spec.group) {
         return Err(format!("apiVersion {said:?} is none of {}", spec.group));
@@ -172,7 +208,7 @@ pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<
     }
     sort_lists(spec, &mut tree);
     metadata_mut(&mut tree).remove("resourceVersion");
-    Ok(Some(tree.to_vec()))
+    tree.to_vec_within(OWN_DEPTH_MAX).map(Some).map_err(|e| e.to_string())
 }
 
 /// Makes an object one of another version of its type.

@@ -424,7 +424,7 @@ impl TypeSpec {
             return Ok(compiled);
         }
         let registration = self.registration.as_ref().ok_or("a built-in type without a table")?;
-        let tree = json::parse(registration.object.json()).map_err(|e| e.to_string())?;
+        let tree = json::parse_own(registration.object.json()).map_err(|e| e.to_string())?;
         let compiled = Arc::new(compile(&tree, &version.name)?);
         version.compiled.store(Some(Arc::clone(&compiled)));
         Ok(compiled)

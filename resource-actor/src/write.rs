@@ -641,7 +641,8 @@ impl ResourceHandle {
             if let Some(message) = rules.spec.strategy.refuse_delete(target.name) {
                 return Err(WriteError::Forbidden { name: target.name.to_owned(), message });
             }
-            if current.corrupt().is_none() {
+            // Also what only turns out to be unreadable when it is read.
+            if stored(&rules.spec.prefix, &current).is_ok() {
                 let message = format!(
                     "StorageError: invalid object, Code: 4, Key: {}{key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
                     rules.spec.prefix

@@ -6,7 +6,7 @@ mod json_patch;
 mod merge;
 mod strategic;
 
-use kindom_api::json::{self, MAX_DEPTH, Value};
+use kindom_api::json::{self, Value};
 
 use crate::RequestError;
 use crate::decode::{duplicate_fields, go_syntax_error, go_type, strict_text};
@@ -73,8 +73,8 @@ impl Patch {
         &self.strict_errors
     }
 
-    /// Applies it to an object. What comes out is an object that nests no deeper than [`MAX_DEPTH`]; whether it has a
-    /// kind, and the right one, is the caller's to check.
+    /// Applies it to an object. What comes out is an object that nests no deeper than [`json::MAX_DEPTH`], or than the object did
+    /// before; the caller checks that it has a kind, and the right one.
     ///
     /// # Errors
     /// [`RequestError::PatchDoesNotApply`] for an operation or test that fails; [`RequestError::Invalid`] if what comes
@@ -86,9 +86,6 @@ impl Patch {
             }
             Kind::Merge(patch) => merge::apply(object, patch.clone()),
         };
-        if !patched.nests_within(MAX_DEPTH) {
-            return Err(RequestError::PatchDoesNotApply("exceeded max depth".to_owned()));
-        }
         if patched.as_object().is_none() {
             let detail = format!(
                 "couldn't get version/kind; json parse error: json: cannot unmarshal {} into an object",

@@ -22,6 +22,7 @@ mod credentials;
 mod damage;
 mod deletion;
 mod demo;
+mod depth;
 mod differential;
 mod etcd_away;
 mod etcd_tls;
