@@ -30,7 +30,7 @@ use rustls::{
 };
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-pub use authorize::{Attributes, Denial, authorize, deny};
+pub use authorize::{Attributes, Denial, authorize, deny, refuse_impersonation};
 pub use current::{CurrentAuthenticator, Peer};
 pub use tls::{TlsError, server_config};
 pub use tokens::{TokenError, Tokens};

@@ -9,18 +9,19 @@ use bytes::{Bytes, BytesMut};
 use flate2::read::GzDecoder;
 use futures::StreamExt as _;
 use kindom_actor_kit::Deadline;
+use kindom_api::status::Status;
 use kindom_api::{GroupResource, GroupVersionResource, protobuf};
 use kindom_resource_actor::{Basis, ReadError, ResourceHandle, TypeSpec};
 use tokio::time::{Instant, timeout_at};
 
-use crate::authn::{Attributes, Peer, User, authorize};
+use crate::authn::{Attributes, Peer, User, authorize, refuse_impersonation};
 use crate::fallback::delegate;
 use crate::metrics::RequestLabels;
 use crate::negotiate::{Accepted, Endpoint, Format, accept, accept_watch, body_format};
 use crate::query::Query;
 use crate::request_info::{RequestInfo, ResourceRequest, Verb};
 use crate::respond::failure;
-use crate::state::{BODY_BYTES_MAX, REQUEST_TIMEOUT, State};
+use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::Failure;
 use crate::{RequestError, documents, read, scale, watch, websocket, write};
 
@@ -111,6 +112,10 @@ pub(crate) async fn serve(
     let mutating = !matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS");
     let in_flight = state.metrics.begin(mutating);
     let outcome = match &info {
+        _ if head_bytes(&request) > HEAD_BYTES_MAX => {
+            let nothing = GroupResource::default();
+            Err(Failure::Status(Box::new(Status::generic(431, "", &nothing, "", ""))))
+        }
         Ok(info) => answer(&state, &request, payload, &query, info).await,
         Err(error) => Err(error.clone().into()),
     };
@@ -120,6 +125,15 @@ pub(crate) async fn serve(
     let labels = labels(&state, &request, info.ok(), response.status().as_u16());
     state.metrics.end(labels, began.elapsed());
     response
+}
+
+/// How many bytes the line and the headers of a request may have (`net/http` `DefaultMaxHeaderBytes`). Over HTTP/1.1
+/// actix-http takes no more than 128 KiB, and answers 431 itself.
+const HEAD_BYTES_MAX: usize = 1 << 20;
+
+fn head_bytes(request: &HttpRequest) -> usize {
+    let uri = request.uri().path_and_query().map_or(0, |uri| uri.as_str().len());
+    request.headers().iter().fold(uri, |sum, (name, value)| sum + name.as_str().len() + value.len())
 }
 
 /// Every answer names its request; a proxy's name for it is kept.
@@ -193,6 +207,8 @@ async fn answer(
     info: &RequestInfo,
 ) -> Result<HttpResponse, Failure> {
     let (user, token_in_protocol) = authenticate(state, request)?;
+    let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    refuse_impersonation(&user, headers).map_err(Failure::Denied)?;
     let method;
     let attributes = match info {
         RequestInfo::Resource(info) => Attributes::Resource {
@@ -214,7 +230,8 @@ async fn answer(
             let answer = documents::serve(state, request, query, segments, &user).await;
             match (answer, &state.fallback) {
                 (Err(Failure::Request(RequestError::NotFound, _)), Some(next)) => {
-                    let body = body(request, Deadline::after(REQUEST_TIMEOUT), payload).await?;
+                    let body = body(request, state.body_bytes_max, Deadline::after(REQUEST_TIMEOUT), payload)
+                        .await?;
                     Ok(delegate(&**next, request, body, user).await)
                 }
                 (answer, _) => answer,
@@ -229,7 +246,7 @@ async fn answer(
             let Some((handle, spec)) = found else {
                 return match (nothing_there(state, info), &state.fallback) {
                     (RequestError::NotFound, Some(next)) => {
-                        let body = body(request, deadline, payload).await?;
+                        let body = body(request, state.body_bytes_max, deadline, payload).await?;
                         Ok(delegate(&**next, request, body, user).await)
                     }
                     (error, _) => Err(error.into()),
@@ -254,10 +271,15 @@ async fn answer(
     }
 }
 
-fn authenticate(state: &State, request: &HttpRequest) -> Result<(Arc<User>, bool), Failure> {
+/// The client of a request's connection; none where there is no connection.
+pub(crate) fn peer(request: &HttpRequest) -> Option<Rc<Peer>> {
     // HTTP/1.1 knows data of a connection; HTTP/2 gives each request its own reference.
     let peer = request.conn_data::<Rc<Peer>>().cloned();
-    let peer = peer.or_else(|| request.extensions().get::<Rc<Peer>>().cloned());
+    peer.or_else(|| request.extensions().get::<Rc<Peer>>().cloned())
+}
+
+fn authenticate(state: &State, request: &HttpRequest) -> Result<(Arc<User>, bool), Failure> {
+    let peer = peer(request);
     let authorization = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let in_protocol = websocket::bearer_token(request);
     let in_protocol = in_protocol.as_ref().map(Option::as_deref).map_err(|why| *why);
@@ -423,30 +445,32 @@ async fn answer_read(call: &Call<'_>, payload: &mut Option<web::Payload>) -> Res
 
 /// The body, decompressed, within the bound and the deadline.
 pub(crate) async fn plain_body(call: &Call<'_>, payload: web::Payload) -> Result<Bytes, Failure> {
-    let body = body(call.request, call.deadline, payload).await?;
-    if call.header(header::CONTENT_ENCODING) == "gzip" { unzip(&body) } else { Ok(body) }
+    let bytes_max = call.state.body_bytes_max;
+    let body = body(call.request, bytes_max, call.deadline, payload).await?;
+    if call.header(header::CONTENT_ENCODING) == "gzip" { unzip(&body, bytes_max) } else { Ok(body) }
 }
 
-fn too_large() -> Failure {
-    RequestError::TooLarge(format!("limit is {BODY_BYTES_MAX}")).into()
+fn too_large(bytes_max: usize) -> Failure {
+    RequestError::TooLarge(format!("limit is {bytes_max}")).into()
 }
 
 /// The body as it was sent, within the bound and the deadline.
 async fn body(
     request: &HttpRequest,
+    bytes_max: usize,
     deadline: Deadline,
     mut payload: web::Payload,
 ) -> Result<Bytes, Failure> {
     let announced = header_of(request, header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
-    if announced > BODY_BYTES_MAX {
-        return Err(too_large());
+    if announced > bytes_max {
+        return Err(too_large(bytes_max));
     }
     let mut body = BytesMut::with_capacity(announced);
     loop {
         match timeout_at(deadline.instant(), payload.next()).await {
             Ok(Some(Ok(chunk))) => {
-                if body.len() + chunk.len() > BODY_BYTES_MAX {
-                    return Err(too_large());
+                if body.len() + chunk.len() > bytes_max {
+                    return Err(too_large(bytes_max));
                 }
                 body.extend_from_slice(&chunk);
             }
@@ -463,15 +487,15 @@ async fn body(
     Ok(body.freeze())
 }
 
-fn unzip(body: &[u8]) -> Result<Bytes, Failure> {
+fn unzip(body: &[u8], bytes_max: usize) -> Result<Bytes, Failure> {
     use std::io::Read as _;
     let mut plain = Vec::new();
-    let mut decoder = GzDecoder::new(body).take(BODY_BYTES_MAX as u64 + 1);
+    let mut decoder = GzDecoder::new(body).take((bytes_max as u64).saturating_add(1));
     decoder
         .read_to_end(&mut plain)
         .map_err(|error| RequestError::BadRequest(format!("unable to decompress the body: {error}")))?;
-    if plain.len() > BODY_BYTES_MAX {
-        return Err(too_large());
+    if plain.len() > bytes_max {
+        return Err(too_large(bytes_max));
     }
     Ok(plain.into())
 }

@@ -17,7 +17,7 @@ use tokio::time::timeout_at;
 
 use crate::authn::{Attributes, MASTERS, User, deny};
 use crate::discovery::{self, Group, Resource, Subresource, Version};
-use crate::dispatch::header_of;
+use crate::dispatch::{header_of, peer};
 use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
 use crate::respond::{Reply, send, start};
 use crate::server::Phase;
@@ -258,11 +258,18 @@ async fn root(state: &State, request: &HttpRequest, core: bool) -> Result<HttpRe
     let accepted = accept(header, Endpoint::Plain)?;
     let tree = if core {
         let own = groups.iter().find(|g| g.name.is_empty()).cloned().unwrap_or_default();
-        discovery::api_versions(&own, request.connection_info().host())
+        discovery::api_versions(&own, &server_address(request))
     } else {
         discovery::api_group_list(&groups)
     };
     Ok(Reply::tree(200, tree).with_header(header::VARY, "Accept").write(request, accepted))
+}
+
+/// The address that clients may reach the server by. Never what the client calls it: `Host` would come back as the
+/// server's word (`pkg/endpoints/discovery/addresses.go` has a configured address, 1.37).
+fn server_address(request: &HttpRequest) -> String {
+    let reached = peer(request).and_then(|peer| peer.reached());
+    reached.unwrap_or_else(|| request.app_config().local_addr()).to_string()
 }
 
 /// A document with its ETag, or 304 if the client has it.

@@ -41,11 +41,11 @@ pub(crate) enum Body {
 
 impl Body {
     fn into_tree(self) -> Result<Value, RequestError> {
-        let unreadable = |why: String| RequestError::Internal(format!("the answer can't be rendered: {why}"));
         match self {
             Self::Tree(tree) => Ok(tree),
             Self::Status(status) => Ok(status.to_value()),
-            Self::Json(bytes) => json::parse_own(&bytes).map_err(|why| unreadable(why.to_string())),
+            Self::Json(bytes) => json::parse_own(&bytes)
+                .map_err(|why| RequestError::Internal(format!("the answer can't be rendered: {why}"))),
         }
     }
 }

@@ -18,8 +18,8 @@ use crate::snapshot::{self, Snapshots};
 
 /// How long a request may take, unless its `timeout` says less (kube-apiserver's `--request-timeout`).
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// How many bytes a body may have, after decompression (apiserver `MaxRequestBodyBytes`).
-pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
+/// How many bytes a body may at least have, after decompression (apiserver `MaxRequestBodyBytes`).
+const BODY_BYTES_MAX: usize = 3 << 20;
 /// Answers at least this large are compressed for clients that take gzip.
 pub(crate) const GZIP_BYTES_MIN: usize = 128 << 10;
 
@@ -61,6 +61,9 @@ pub(crate) struct State {
     pub(crate) namespaces: ResourceHandle,
     pub(crate) authenticator: Arc<CurrentAuthenticator>,
     pub(crate) object_bytes_max: usize,
+    /// How many bytes a body may have, after decompression. Twice the largest object, as upstream's limit is twice
+    /// etcd's: a body says what is not stored, in more words.
+    pub(crate) body_bytes_max: usize,
     pub(crate) chaos: Option<ActorTable>,
     pub(crate) fallback: Option<Arc<dyn Fallback>>,
     pub(crate) snapshots: Option<snapshot::Sender>,
@@ -84,6 +87,7 @@ impl State {
             namespaces: config.namespaces,
             authenticator: Arc::new(CurrentAuthenticator::new(config.authenticator)),
             object_bytes_max: config.object_bytes_max,
+            body_bytes_max: config.object_bytes_max.saturating_mul(2).max(BODY_BYTES_MAX),
             chaos: config.chaos,
             fallback: config.fallback,
             snapshots: config.snapshots.map(snapshot::Sender::new),

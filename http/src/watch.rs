@@ -79,9 +79,12 @@ pub(crate) async fn watch(
         let (_, revision) = call.handle.snapshot(Freshness::Latest, call.deadline).await.map_err(read)?;
         revision
     } else {
-        // The revision of an event that was just seen on another watch has happened.
-        call.handle.happened(wanted, call.deadline).await.map_err(read)?;
-        wanted
+        // The revision of an event that was just seen on another watch has happened. One from the future is waited for
+        // by the stream, as by upstream's cache (`watch_cache.go`, `getAllEventsSinceLocked`, 1.37).
+        match call.handle.happened(wanted, call.deadline).await {
+            Ok(()) | Err(ReadError::Storage(StorageError::Future { .. })) => wanted,
+            Err(error) => return Err(read(error)),
+        }
     };
 
     let seconds = options.timeout_seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);

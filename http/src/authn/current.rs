@@ -1,6 +1,7 @@
 //! The authenticator in force, which can be replaced while connections are open.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +29,22 @@ pub struct Peer {
     certificates: Vec<CertificateDer<'static>>,
     /// The identity, and the number of the authenticator that found it.
     judged: RefCell<(u64, PeerIdentity)>,
+    /// The server's own address, as this client reached it.
+    reached: Option<SocketAddr>,
+}
+
+impl Peer {
+    /// The same client, which reached the server at this address of it.
+    #[must_use]
+    pub fn reaching(self, reached: Option<SocketAddr>) -> Self {
+        Self { reached, ..self }
+    }
+
+    /// The server's own address, as this client reached it.
+    #[must_use]
+    pub fn reached(&self) -> Option<SocketAddr> {
+        self.reached
+    }
 }
 
 impl CurrentAuthenticator {
@@ -50,7 +67,7 @@ impl CurrentAuthenticator {
     pub fn peer(&self, certificates: Vec<CertificateDer<'static>>) -> Peer {
         let now = self.now.load();
         let identity = now.authenticator.peer(&certificates);
-        Peer { certificates, judged: RefCell::new((now.number, identity)) }
+        Peer { certificates, judged: RefCell::new((now.number, identity)), reached: None }
     }
 
     /// As [`Authenticator::authenticate`]; `peer` is none where there is no connection.

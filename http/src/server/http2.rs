@@ -35,6 +35,8 @@ use crate::authn::Peer;
 /// How much of a body a client may send ahead of its being read, of one stream and of the connection (as actix-http's).
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
+/// What h2 takes of a request's headers; beyond that it answers 431 itself, without a Status.
+const HEAD_LIST_BYTES_MAX: u32 = 2 << 20;
 /// How much of an answer is handed to the connection at once.
 const CHUNK_BYTES: usize = 16_384;
 /// When the server ends and every request is answered, the time that a client has to take the next byte, or to confirm
@@ -57,6 +59,7 @@ pub(super) async fn serve<T, S>(
     let io = Counted { io, written: Rc::clone(&written) };
     let mut builder = Builder::new();
     builder.initial_window_size(STREAM_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    builder.max_header_list_size(HEAD_LIST_BYTES_MAX);
     let handshake = tokio::select! {
         biased;
         _ = phase.wait_for(Phase::is_ending) => return,

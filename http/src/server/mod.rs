@@ -266,9 +266,9 @@ async fn handshake(shared: &Shared, io: TcpStream) -> Option<Tls> {
     }
 }
 
-/// The client of a connection; its certificate is verified once, not for every request.
+/// The client of a connection, and where it reached the server; its certificate is verified once, not for every request.
 fn peer(state: &State, io: &Tls) -> Rc<Peer> {
     let certificates = io.get_ref().1.peer_certificates().unwrap_or_default();
     let certificates = certificates.iter().cloned().map(CertificateDer::into_owned).collect();
-    Rc::new(state.authenticator.peer(certificates))
+    Rc::new(state.authenticator.peer(certificates).reaching(io.get_ref().0.local_addr().ok()))
 }

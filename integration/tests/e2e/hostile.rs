@@ -9,7 +9,7 @@ use kindom_integration::{Client, Server, ServerOptions, count, tools};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::support::{CRDS, crd, names, namespace, object, refused, register, until, until_gone};
+use crate::support::{CRDS, crd, names, namespace, object, refused, register, revision, until, until_gone};
 
 const GROUP: &str = "hostile.example.com";
 const BUGS: &str = "/apis/hostile.example.com/v1/namespaces/default/bugs";
@@ -415,6 +415,133 @@ async fn a_resource_version_from_the_future_is_504() {
     goes_on(&client, "b").await;
 }
 
+/// As upstream's cache, a watch opens, and tells what happens after that revision.
+#[tokio::test]
+async fn a_watch_from_the_future_opens_and_waits() {
+    let (_server, client) = server().await;
+    let now = revision(&create(&client, "a").await);
+    let far = client.watch(&format!("{BUGS}?watch=true&resourceVersion=999999999999&timeoutSeconds=1")).await;
+    assert_eq!(far.unwrap().next_in_time().await.unwrap(), None);
+    let mut watch = client.watch(&format!("{BUGS}?watch=true&resourceVersion={}", now + 2)).await.unwrap();
+    let mut seen = Vec::new();
+    for i in 0..4 {
+        seen.push(revision(&create(&client, &format!("later-{i}")).await));
+    }
+    seen.retain(|at| *at > now + 2);
+    for at in seen {
+        assert_eq!(revision(&watch.event().await.unwrap()["object"]), at);
+    }
+}
+
+/// Whoever asks to be somebody else means to be able to do less.
+#[tokio::test]
+async fn who_asks_to_be_somebody_else_is_refused_everywhere() {
+    let (_server, client) = server().await;
+    create(&client, "a").await;
+    let paths = [
+        "/",
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/hostile.example.com/v1",
+        "/version",
+        "/healthz",
+        "/readyz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/metrics",
+        "/nothing/here",
+        BUGS,
+        CRDS,
+        "/apis/hostile.example.com/v1/namespaces/default/bugs/a",
+        "/apis/hostile.example.com/v1/bugs?watch=true",
+        "/apis/nobody.example.com/v1/things",
+        "/debug/actors",
+        "/debug/snapshot",
+    ];
+    for path in paths {
+        for (header, value) in [
+            ("Impersonate-User", "jane"),
+            ("impersonate-group", "viewers"),
+            ("Impersonate-Uid", "1"),
+            ("Impersonate-Extra-Scopes", "view"),
+        ] {
+            let got = client.request("GET", path).header(header, value).send().await;
+            let status = refused(got, 403, "Forbidden", "impersonation is not supported by this server");
+            assert!(status["message"].as_str().unwrap().contains("cannot impersonate resource"), "{status}");
+        }
+    }
+    let upgrade = client
+        .request("GET", "/apis/hostile.example.com/v1/bugs?watch=true")
+        .header("Impersonate-User", "jane")
+        .header("Connection", "Upgrade")
+        .header("Upgrade", "websocket")
+        .header("Sec-WebSocket-Version", "13")
+        .header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+        .send()
+        .await;
+    refused(upgrade, 403, "Forbidden", "users \"jane\" is forbidden");
+    for (method, path) in [
+        ("POST", BUGS.to_owned()),
+        ("PUT", at("a")),
+        ("PATCH", at("a")),
+        ("DELETE", at("a")),
+        ("DELETE", BUGS.to_owned()),
+    ] {
+        let sent = client
+            .request(method, &path)
+            .header("Impersonate-User", "jane")
+            .body("application/merge-patch+json", bug("a").to_string())
+            .send()
+            .await;
+        refused(sent, 403, "Forbidden", "users \"jane\" is forbidden");
+    }
+    assert_eq!(client.get(&at("a")).await.unwrap().status, 200);
+    goes_on(&client, "b").await;
+}
+
+/// Upstream's cache answers whole, so that no page has to be asked for at a revision that has left the history.
+#[tokio::test]
+async fn a_list_of_any_state_has_no_pages() {
+    let (_server, client) = server().await;
+    for name in ["a", "b", "c"] {
+        create(&client, name).await;
+    }
+    let list = client.get(&format!("{BUGS}?resourceVersion=0&limit=2")).await.unwrap().json();
+    assert_eq!(names(&list), ["a", "b", "c"]);
+    assert_eq!(list["metadata"]["continue"].as_str().unwrap_or_default(), "");
+    assert!(list["metadata"].get("remainingItemCount").is_none());
+    for query in ["limit=2", "resourceVersion=0&resourceVersionMatch=NotOlderThan&limit=2"] {
+        let list = client.get(&format!("{BUGS}?{query}")).await.unwrap().json();
+        assert_eq!(names(&list).len(), if query.contains('0') { 3 } else { 2 }, "{query}");
+    }
+}
+
+/// Over HTTP/1.1 actix-http refuses a head beyond 128 KiB itself, without a body; Go says so in plain text.
+#[tokio::test]
+async fn heads_that_are_too_large_are_431() {
+    let (server, _) = server().await;
+    let client = server.client_http2().unwrap();
+    let large = "x".repeat(100_000);
+    let mut request = client.request("GET", BUGS);
+    for i in 0..11 {
+        request = request.header(&format!("x-{i}"), &large);
+    }
+    let status = refused(request.send().await, 431, "", "the server responded with the status code 431");
+    assert_eq!(status["kind"], "Status");
+    let accepted = client.request("GET", BUGS).header("x-0", &large).send().await.unwrap();
+    assert_eq!(accepted.status, 200);
+    goes_on(&client, "b").await;
+}
+
+#[tokio::test]
+async fn the_server_says_its_own_address() {
+    let (server, client) = server().await;
+    let api = client.request("GET", "/api").header("host", "evil.example.com").send().await.unwrap().json();
+    assert_eq!(api["serverAddressByClientCIDRs"][0]["serverAddress"], server.address().unwrap().to_string());
+}
+
 #[tokio::test]
 async fn nesting_bombs_and_bad_text_are_refused() {
     let (server, client) = server().await;
@@ -573,6 +700,30 @@ async fn idle_connections_cost_little() {
     assert_ne!(again.read(&mut [0; 1024]).await.unwrap(), 0, "an idle connection was closed");
     drop(idle);
     goes_on(&client, "after").await;
+}
+
+#[tokio::test]
+async fn larger_limits_can_be_set() {
+    let bytes = (10 * MIB).to_string();
+    let (_server, client) =
+        start(ServerOptions::default().embedded().args(&["--max-object-bytes", &bytes])).await;
+    for (name, mib) in [("five", 5), ("nine", 9)] {
+        let post = client
+            .request("POST", BUGS)
+            .body("application/json", bug_of(name, mib * MIB))
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(post.status, 201, "{:.300}", post.text());
+        let got = client.get(&at(name)).await.unwrap();
+        assert!(got.body.len() > mib * MIB);
+        let put = client.request("PUT", &at(name)).body("application/json", got.body).send().await.unwrap();
+        assert_eq!(put.status, 200, "{:.300}", put.text());
+    }
+    let post = client.request("POST", BUGS).body("application/json", bug_of("large", 11 * MIB)).send().await;
+    refused(post, 413, "RequestEntityTooLarge", "");
+    let post = client.request("POST", BUGS).body("application/json", bug_of("huge", 21 * MIB)).send().await;
+    refused(post, 413, "RequestEntityTooLarge", "Request entity too large: limit is 20971520");
 }
 
 #[tokio::test]
