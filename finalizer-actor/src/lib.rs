@@ -28,4 +28,4 @@ mod works;
 
 pub use handle::FinalizerHandle;
 pub use rules::{STANDARD_NAMESPACES, namespaces, standard_namespace};
-pub use storage_version::StorageVersionHandle;
+pub use storage_version::{SETTLE, StorageVersionHandle};

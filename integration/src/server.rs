@@ -120,7 +120,9 @@ impl ServerOptions {
             None if on_etcd() => Store::Own(Arc::new(Etcd::start().await?)),
             None => Store::Embedded,
         };
-        let mut args = self.args;
+        // No test is about that wait but those of the actor, in virtual time.
+        let mut args = vec!["--storage-version-settle=0s".to_owned()];
+        args.extend(self.args);
         match &store {
             Store::Embedded => {}
             Store::Endpoints(endpoints) => args.push(format!("--etcd-servers={}", endpoints.join(","))),

@@ -267,6 +267,9 @@ pub(crate) struct Serve {
     /// How often everything in the folder is read to find damage, slowly, in the background; 0s never.
     #[arg(long, default_value = "24h", value_parser = duration)]
     pub(crate) storage_scrub_interval: Duration,
+    /// How long a registration stays as it is before its objects are brought to a new storage version.
+    #[arg(long, default_value = "30s", value_parser = duration, hide = true)]
+    pub(crate) storage_version_settle: Duration,
     /// What is switched on or off: Name=true or Name=false, separated by commas. StorageVersionMigrator (true) brings
     /// objects to a type's new storage version in the background. Without CustomResourceSubresources (true) new
     /// registrations lose their subresources.

@@ -60,8 +60,11 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     }
     let made = Disk.create_dir(&options.data_dir);
     made.map_err(|e| format!("--data-dir {}: {e}", options.data_dir.display()))?;
-    let limits =
-        Limits { value_bytes_max: options.max_object_bytes.saturating_add(VALUE_SLACK), ..Limits::default() };
+    let value_bytes_max = options.max_object_bytes.saturating_add(VALUE_SLACK);
+    let limits = Limits::default();
+    // Also the largest object takes one transaction.
+    let txn_bytes_max = limits.txn_bytes_max.max(value_bytes_max.saturating_add(VALUE_SLACK));
+    let limits = Limits { value_bytes_max, txn_bytes_max, ..limits };
     let store = if options.etcd_servers.is_empty() {
         Store::Embedded(embedded(options, limits)?)
     } else {
@@ -180,8 +183,9 @@ async fn serving(
     let _conflict = ConflictHandle::start(&registry, &registrations, LEDGER)?;
     let _finalizer = FinalizerHandle::start(&registry, &registrations, &namespaces)?;
     let migrator = options.feature_gates.storage_version_migrator;
-    let _storage_version =
-        migrator.then(|| StorageVersionHandle::start(&registry, &registrations)).transpose()?;
+    let _storage_version = migrator
+        .then(|| StorageVersionHandle::start(&registry, &registrations, options.storage_version_settle))
+        .transpose()?;
     make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
     // Whoever begins to restore now finds that it is not empty; whoever had begun before that is found here.
     refuse_unfinished(&*storage).await?;

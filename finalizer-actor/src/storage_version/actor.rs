@@ -1,6 +1,7 @@
 //! The actor: woken by the registry, it runs a pass for each type that has objects in another version.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Actor, AsyncContext as _, Context, WrapFuture as _};
 use futures::FutureExt as _;
@@ -22,6 +23,7 @@ const PASSES_AT_ONCE: usize = 2;
 pub(crate) struct StorageVersionActor {
     pub(crate) registry: RegistryHandle,
     pub(crate) registrations: ResourceHandle,
+    pub(crate) settle: Duration,
 }
 
 /// What passes look at.
@@ -29,6 +31,8 @@ pub(crate) struct StorageVersionActor {
 pub(crate) struct World {
     pub(crate) registry: RegistryHandle,
     pub(crate) registrations: ResourceHandle,
+    /// So long a registration has to stay as it is before its type is looked at.
+    pub(crate) settle: Duration,
     /// Whose turn it is to read.
     pub(crate) passes: Arc<Semaphore>,
 }
@@ -40,6 +44,7 @@ impl Actor for StorageVersionActor {
         let world = World {
             registry: self.registry.clone(),
             registrations: self.registrations.clone(),
+            settle: self.settle,
             passes: Arc::new(Semaphore::new(PASSES_AT_ONCE)),
         };
         ctx.spawn(world.run().into_actor(self));

@@ -9,10 +9,13 @@
 //! on a registration of the same uid and generation, that is, with the same spec. If the spec changed, the pass begins
 //! anew.
 //!
+//! A pass begins once the registration has stayed as it is for a while ([`SETTLE`]), by what this process has seen: the
+//! rewrite is nobody's hurry, and a client that reads and then updates should not lose a race against it.
+//!
 //! A type whose conversion is a webhook is left alone, and so is a frozen one until it is released.
 
 mod actor;
 mod handle;
 mod pass;
 
-pub use handle::StorageVersionHandle;
+pub use handle::{SETTLE, StorageVersionHandle};

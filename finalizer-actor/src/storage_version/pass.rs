@@ -76,9 +76,11 @@ async fn attempt(world: &World, registered: &Registered) -> Result<Revision, Rec
     let Some(handle) = &registered.handle else { return Ok(seen) };
     loop {
         let Some(basis) = Basis::of(handle) else { return Ok(seen) };
-        if let Due::No(at) = due(world, registered).await? {
+        if let Due::No(at) = settled(world, registered).await? {
             return Ok(at);
         }
+        // By now the spec may be another.
+        let basis = if basis.is_still(handle) { basis } else { continue };
         match pass(world, handle, &basis).await? {
             Passed::All => {
                 if let Some(concluded) = cut(world, registered, &basis).await? {
@@ -121,8 +123,35 @@ async fn due(world: &World, registered: &Registered) -> Result<Due, ReconcileErr
     Ok(if is_due { Due::Yes(Box::new(crd), at) } else { Due::No(at) })
 }
 
+/// As [`due`], once the registration has not changed for a while.
+async fn settled(world: &World, registered: &Registered) -> Result<Due, ReconcileError> {
+    let mut changes = world.registry.changes();
+    let mut found = due(world, registered).await?;
+    if world.settle.is_zero() {
+        return Ok(found);
+    }
+    let clock = &world.registry.deps().clock;
+    loop {
+        let Due::Yes(_, seen) = &found else { return Ok(found) };
+        let quiet = clock.sleep(world.settle);
+        tokio::pin!(quiet);
+        let changed = loop {
+            tokio::select! {
+                biased;
+                () = &mut quiet => return Ok(found),
+                () = changes.woken() => {}
+            }
+            let now = due(world, registered).await?;
+            if !matches!(&now, Due::Yes(_, at) if at == seen) {
+                break now;
+            }
+        };
+        found = changed;
+    }
+}
+
 fn decode(object: &StoredObject) -> Option<CustomResourceDefinition> {
-    let tree = json::parse(object.json()).ok()?;
+    let tree = json::parse_own(object.json()).ok()?;
     decode_crd(&tree).ok().map(|(crd, _)| crd)
 }
 

@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use kindom_api::{Value, json, object};
-use kindom_finalizer_actor::StorageVersionHandle;
+use kindom_finalizer_actor::{SETTLE, StorageVersionHandle};
 use kindom_resource_actor::{ResourceHandle, RuleContext, Target};
 use kindom_storage::{Change, KeyRange, Revision, Storage as _};
 use tokio::time::Instant;
@@ -111,7 +112,11 @@ fn run<F: Future<Output = ()>>(seed: u64, pauses: u64, test: impl FnOnce(World) 
 }
 
 fn start(world: &World) -> StorageVersionHandle {
-    StorageVersionHandle::start(&world.registry, &world.registrations).unwrap()
+    start_settling(world, Duration::ZERO)
+}
+
+fn start_settling(world: &World, settle: Duration) -> StorageVersionHandle {
+    StorageVersionHandle::start(&world.registry, &world.registrations, settle).unwrap()
 }
 
 /// Writes over an object, through any served version.
@@ -149,6 +154,33 @@ fn objects_follow_the_storage_version() {
             versions.as_array_mut().unwrap().retain(|v| v.get("name").unwrap().as_str() == Some("v2"));
         };
         world.edit(NAME, None, drop_v1).await.unwrap();
+    });
+}
+
+/// Whoever reads and then updates meets no write of the server's own: it waits until nobody has changed the registration
+/// for a while, and a change in between makes it wait anew.
+#[test]
+fn a_rewrite_waits_until_the_registration_has_settled() {
+    run(4, 1, |world| async move {
+        let _actor = start_settling(&world, SETTLE);
+        world.put_established(&two_versions("v1", "None"));
+        let widgets = world.routed("g.io", "widgets").await.unwrap();
+        create(&widgets, "ns", "a", &[], None).await.unwrap();
+        world.change_storage("v2").await;
+        let mut changed = Instant::now();
+        for value in ["a", "b", "c"] {
+            let unread = world.api_versions();
+            tokio::time::sleep(SETTLE - Duration::from_secs(1)).await;
+            world.yields(1000).await;
+            assert_eq!(world.api_versions(), unread, "an object was rewritten");
+            assert_eq!(stored_versions(&world.crd(NAME).await.unwrap()), ["v1", "v2"]);
+            world.edit(NAME, None, |crd| relabel(crd, value)).await.unwrap();
+            changed = Instant::now();
+        }
+        world.until_stored_in(&["v2"]).await;
+        assert_eq!(Instant::now() - changed, SETTLE);
+        assert_eq!(world.api_versions(), ["g.io/v2"]);
+        assert_eq!(world.judge().0, 1);
     });
 }
 

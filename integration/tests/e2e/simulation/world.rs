@@ -187,7 +187,7 @@ impl World {
         ConflictHandle::start(&registry, &registrations, LEDGER).unwrap();
         FinalizerHandle::start(&registry, &registrations, &namespaces).unwrap();
         if self.truth.weather.lock().unwrap().migrates {
-            StorageVersionHandle::start(&registry, &registrations).unwrap();
+            StorageVersionHandle::start(&registry, &registrations, Duration::ZERO).unwrap();
         }
         let died = Rc::new(latest::Sender::new(false));
         Replica {
