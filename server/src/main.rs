@@ -11,6 +11,7 @@ mod fuzz;
 mod history;
 mod import;
 mod kubeconfig;
+mod logging;
 mod manifests;
 mod pki;
 mod repair;
@@ -19,7 +20,7 @@ mod serve;
 mod signals;
 mod snapshot;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -46,12 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(options: &flags::Serve) -> ExitCode {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("KINDOM_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,actix_server=warn"));
-    // https://no-color.org: set, and not empty, whatever it says.
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let colours = std::io::stderr().is_terminal() && !no_colour;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+    logging::start();
     kindom_actor_kit::install_panic_hook();
     match serve::run(options) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,103 @@
+//! The log: chosen by `KINDOM_LOG`, and of what anybody can cause at most a line a second.
+
+use std::collections::HashMap;
+use std::io::{IsTerminal as _, stderr};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::Metadata;
+use tracing::callsite::Identifier;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::{EnvFilter, FilterExt as _, dynamic_filter_fn};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{fmt, registry};
+
+/// What is logged unless `KINDOM_LOG` says otherwise.
+const DEFAULT: &str = "info,actix_server=warn";
+
+/// The modules whose lines anybody who connects can cause: malformed requests, and credentials that do not hold.
+const ANYBODYS: [&str; 3] = ["actix_http", "actix_tls", "kindom_http::dispatch"];
+
+/// How often a place in those modules may log.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Starts the log.
+pub(crate) fn start() {
+    let chosen = EnvFilter::try_from_env("KINDOM_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT));
+    // https://no-color.org: set, and not empty, whatever it says.
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let out = fmt::layer().with_writer(stderr).with_ansi(stderr().is_terminal() && !no_colour);
+    registry().with(out.with_filter(chosen.and(throttled(Instant::now)))).init();
+}
+
+/// Lets through what is logged, but of [`ANYBODYS`] each place only once in a while.
+fn throttled<S>(
+    now: impl Fn() -> Instant + Send + Sync + 'static,
+) -> impl tracing_subscriber::layer::Filter<S> + Send + Sync + 'static
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a> + 'static,
+{
+    // One entry for each place in the program that logs.
+    let last: Mutex<HashMap<Identifier, Instant>> = Mutex::default();
+    let filter = dynamic_filter_fn(move |event: &Metadata<'_>, _| {
+        if !ANYBODYS.iter().any(|module| event.target().starts_with(module)) {
+            return true;
+        }
+        let now = now();
+        let mut last = last.lock();
+        let due = last.get(&event.callsite()).is_none_or(|at| now.duration_since(*at) >= EVERY);
+        if due {
+            last.insert(event.callsite(), now);
+        }
+        due
+    });
+    filter.with_max_level_hint(LevelFilter::TRACE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_anybody_can_cause_is_logged_once_a_second() {
+        let (lines, clock) = (Lines::default(), Arc::new(Mutex::new(Instant::now())));
+        let (written, time) = (lines.clone(), clock.clone());
+        let out = fmt::layer().with_writer(move || lines.clone()).with_ansi(false);
+        let filter = EnvFilter::new(DEFAULT).and(throttled(move || *time.lock()));
+        let log = registry().with(out.with_filter(filter));
+        tracing::subscriber::with_default(log, || {
+            for second in 0..3 {
+                for _ in 0..1000 {
+                    tracing::error!(target: "actix_http::h1::dispatcher", "stream error");
+                    tracing::info!(target: "kindom_http::dispatch", "refused");
+                    tracing::trace!(target: "actix_http::h1::dispatcher", "details");
+                }
+                tracing::info!("ours {second}");
+                tracing::info!("ours {second}");
+                *clock.lock() += EVERY;
+            }
+        });
+        let text = String::from_utf8(written.0.lock().clone()).unwrap();
+        let count = |what: &str| text.matches(what).count();
+        assert_eq!((count("stream error"), count("refused"), count("ours")), (3, 3, 6), "{text}");
+        assert_eq!(count("details"), 0, "{text}");
+    }
+}
