@@ -14,6 +14,8 @@ const COPY_BYTES_MAX: usize = 3 << 20;
 /// How many entries of lists and maps a patch may shift or measure in all. Without a bound 10,000 insertions at the front
 /// of a list of half a million items take most of a minute.
 const WORK_MAX: usize = 100_000_000;
+/// What it takes to look at a value, beside shifting one.
+const MEASURED_WORK: usize = 8;
 const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 
 /// One operation, as sent; whether it makes sense shows when it is applied.
@@ -281,10 +283,11 @@ fn depth(path: &str) -> usize {
 /// A value may stand at a path only if the document then nests no deeper than [`MAX_DEPTH`]: operations that each add a
 /// few levels would else make one that no walk gets to the end of.
 fn fits(value: &Value, path: &str, work: &mut usize) -> Result<(), String> {
-    let levels = MAX_DEPTH.checked_sub(depth(path));
-    if !levels.is_some_and(|levels| value.nests_within_counting(levels, work)) {
+    let (levels, mut measured) = (MAX_DEPTH.checked_sub(depth(path)), 0);
+    if !levels.is_some_and(|levels| value.nests_within_counting(levels, &mut measured)) {
         return Err("exceeded max depth".to_owned());
     }
+    *work += MEASURED_WORK * measured;
     within(*work)
 }
 
