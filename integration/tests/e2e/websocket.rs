@@ -113,7 +113,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> Socket<S> {
             126 => rest.split_first_chunk().map(|(n, rest)| (usize::from(u16::from_be_bytes(*n)), rest))?,
             127 => rest
                 .split_first_chunk()
-                .map(|(n, rest)| (usize::try_from(u64::from_be_bytes(*n)).ok()?, rest))?,
+                .map(|(n, rest)| (usize::try_from(u64::from_be_bytes(*n)).unwrap(), rest))?,
             n => (usize::from(*n), rest),
         };
         let payload = rest.get(..length)?.to_vec();

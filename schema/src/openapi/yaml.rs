@@ -208,8 +208,8 @@ fn quoted(value: &str, out: &mut String) {
             c => {
                 let code = u32::from(c);
                 let _ = match code {
-                    ..=0xff => write!(out, "\\x{code:02X}"),
-                    ..=0xffff => write!(out, "\\u{code:04X}"),
+                    0..=0xff => write!(out, "\\x{code:02X}"),
+                    0x100..=0xffff => write!(out, "\\u{code:04X}"),
                     _ => write!(out, "\\U{code:08X}"),
                 };
             }
