@@ -30,6 +30,7 @@ mod managers;
 mod script;
 
 pub use compare::Bindings;
+pub use managers::out_of_order;
 pub use script::{Answer, Condition, Expectations, Request, Script, Step, Stop};
 
 /// What came back for a [`Request`].

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use crate::replay::out_of_order;
+
 /// The answers to one object's writes, masked alike whoever gave them.
 ///
 /// A uid and a resourceVersion are numbered by their first appearance, so that it shows whether one stayed.
@@ -13,6 +15,7 @@ pub struct Answers {
     revisions: Vec<String>,
     last: Option<String>,
     times: BTreeSet<String>,
+    disorder: Option<String>,
 }
 
 impl Answers {
@@ -29,6 +32,12 @@ impl Answers {
         self.times.len() <= 1
     }
 
+    /// The first managedFields that were not in Kubernetes' order. What is compared is in the order that one second gives.
+    #[must_use]
+    pub fn disorder(&self) -> Option<&str> {
+        self.disorder.as_deref()
+    }
+
     /// Masks the next answer.
     pub fn mask(&mut self, status: u16, warnings: &[String], body: &[u8]) -> Value {
         let mut value: Value = serde_json::from_slice(body)
@@ -38,6 +47,7 @@ impl Answers {
         {
             self.last = Some(revision.to_owned());
         }
+        self.disorder = self.disorder.take().or_else(|| out_of_order(&value).into_iter().next());
         self.walk(&mut value);
         if value.get("kind").is_some_and(|kind| kind == "Status") {
             settle_status(&mut value);

@@ -29,6 +29,14 @@ pub(super) fn settle(value: &mut Value, tell: &mut impl FnMut(&str)) {
     }
 }
 
+/// The managedFields of every object in a value that are not in Kubernetes' order, as text.
+#[must_use]
+pub fn out_of_order(value: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    settle(&mut value.clone(), &mut |fault| faults.push(fault.to_owned()));
+    faults
+}
+
 /// What the server writes for itself is managed by a name of its own, which is not the recorded one's.
 fn rename_server(entry: &mut Value) {
     if let Some(manager) = entry.get_mut("manager").filter(|manager| *manager == "kindom") {

@@ -69,6 +69,9 @@ async fn compare(client: &Client, cases: &[Case], recorded: &[u32], told: Option
     };
     for _ in 0..ATTEMPTS {
         let (ours, fault) = attempt(client, cases, recorded, told).await;
+        if let Some(fault) = ours.disorder() {
+            return Some(format!("object {}: {fault}", cases[0].sequence));
+        }
         if fault.is_none() || ours.in_one_second() {
             return fault;
         }

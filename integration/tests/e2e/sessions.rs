@@ -4,15 +4,19 @@
 //! printed on both outputs, with what differs from run to run masked, and `[exit 1]` if it failed. A line that begins
 //! with `## ` is a comment. The commands of a session share a folder; each has a shell of its own.
 //!
+//! The last line carries a hash of the commands: a session whose commands have changed has to be recorded again.
+//!
 //! With `KINDOM_RECORD_KUBECONFIG` the commands go to the server that it names and the files are written anew;
 //! `integration/oracle/README.md` says how the real server is started for that.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kindom_integration::{Server, tools};
-use regex::Regex;
+use kindom_integration::replay::out_of_order;
+use kindom_integration::{Server, fingerprint, tools};
+use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
 use crate::pages::{self, search_path};
@@ -36,6 +40,9 @@ fn parse(session: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut comments = Vec::new();
     for line in session.lines() {
+        if line.starts_with("# requests: ") {
+            break;
+        }
         if let Some(comment) = line.strip_prefix("## ") {
             comments.push(comment.to_owned());
         } else if let Some(command) = line.strip_prefix("$ ") {
@@ -108,20 +115,27 @@ fn laid_out(value: &Value) -> String {
     format!("{open}\n  {}\n{close}", lines.join(",\n  "))
 }
 
-fn masked(printed: &str) -> String {
-    let mut text = match serde_json::from_str::<Value>(printed) {
+/// Orders what is ordered by time, and lays JSON out by lines.
+fn settled(printed: &str) -> String {
+    match serde_json::from_str::<Value>(printed) {
         Ok(mut value @ (Value::Array(_) | Value::Object(_))) => {
             order(&mut value);
             laid_out(&value)
         }
         _ => printed.trim_end().to_owned(),
-    };
+    }
+}
+
+/// Masks what differs from run to run in all that the commands of a session printed. A uid keeps its number, by first
+/// appearance, and a resourceVersion its own, by size: so one that stays and one that changes differ, as do those of two
+/// objects, and a later one is greater.
+fn masked(printed: &[String]) -> Vec<String> {
+    let uid = Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
+    let member = Regex::new(r#"(resourceVersion"?: ?)"(\d+)""#).unwrap();
+    let said = Regex::new(r"resource version to be (\d+), was (\d+)").unwrap();
     let rules = [
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<time>"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}", "<time>"),
-        (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uid>"),
-        (r#"(resourceVersion"?: ?)"\d+""#, "$1<rv>"),
-        (r"resource version to be \d+, was \d+", "resource version to be <rv>, was <rv>"),
         (r#"Invalid value: "\{.*\}": "#, "Invalid value: <object>: "),
         (r"\S*/(LIVE|MERGED)-\d+/", "$1/"),
         (r"(?m)^[WEI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (\w+\.go):\d+\]", "<log> $1]"),
@@ -130,10 +144,49 @@ fn masked(printed: &str) -> String {
         (r" deleted from \S+ namespace", " deleted"),
         (r"(?m)[ \t]+$", ""),
     ];
-    for (pattern, to) in rules {
-        text = Regex::new(pattern).unwrap().replace_all(&text, to).into_owned();
+    // A quoted object is hidden before its members can be counted: kubectl versions differ in whether they quote it.
+    let hidden = Regex::new(rules[2].0).unwrap();
+    let texts: Vec<String> =
+        printed.iter().map(|text| hidden.replace_all(&settled(text), rules[2].1).into_owned()).collect();
+    let number = |text: &str| text.parse::<u64>().unwrap();
+    let mut versions = BTreeSet::new();
+    let mut uids: Vec<String> = Vec::new();
+    for text in &texts {
+        versions.extend(member.captures_iter(text).map(|found| number(&found[2])));
+        versions.extend(said.captures_iter(text).flat_map(|found| [number(&found[1]), number(&found[2])]));
+        for found in uid.find_iter(text) {
+            if !uids.iter().any(|known| known == found.as_str()) {
+                uids.push(found.as_str().to_owned());
+            }
+        }
     }
-    text
+    let version = |text: &str| format!("<rv-{}>", versions.range(..=number(text)).count());
+    texts
+        .iter()
+        .map(|text| {
+            let text = uid.replace_all(text, |found: &Captures<'_>| {
+                format!("<uid-{}>", uids.iter().take_while(|known| **known != found[0]).count() + 1)
+            });
+            let text = member
+                .replace_all(&text, |found: &Captures<'_>| format!("{}{}", &found[1], version(&found[2])));
+            let text = said.replace_all(&text, |found: &Captures<'_>| {
+                format!("resource version to be {}, was {}", version(&found[1]), version(&found[2]))
+            });
+            rules.iter().fold(text.into_owned(), |text, (pattern, to)| {
+                Regex::new(pattern).unwrap().replace_all(&text, *to).into_owned()
+            })
+        })
+        .collect()
+}
+
+/// The managedFields in what a command printed that are not in Kubernetes' order.
+fn disorder(printed: &str) -> Vec<String> {
+    let Ok(value) = serde_json::from_str::<Value>(printed) else { return Vec::new() };
+    // kubectl also prints the entries alone.
+    if value.is_array() {
+        return out_of_order(&json!({"metadata": {"managedFields": value}}));
+    }
+    out_of_order(&value)
 }
 
 async fn typed(server: &Server, step: &Step, record: Option<&Path>) -> Step {
@@ -145,32 +198,45 @@ async fn typed(server: &Server, step: &Step, record: Option<&Path>) -> Step {
     let output = tokio::time::timeout(STUCK, server.run(shell, "")).await;
     let output = output.unwrap_or_else(|_| panic!("no end of\n$ {}", step.command)).unwrap();
     let exit = output.status.code().expect("it ended by itself");
-    Step { prints: masked(&output.stdout), exit, ..step.clone() }
+    Step { prints: output.stdout, exit, ..step.clone() }
 }
 
 /// Types a session; `boats.yaml`, which registers a type of the group `<name>.example.com`, is in its folder.
 async fn session(name: &str) {
     let path = folder().join(format!("{name}.session"));
-    let expected = parse(&std::fs::read_to_string(&path).unwrap());
+    let text = std::fs::read_to_string(&path).unwrap();
+    let expected = parse(&text);
     let record = std::env::var_os("KINDOM_RECORD_KUBECONFIG").map(PathBuf::from);
     // While recording it lends its folder only.
     let server = Server::start().await.unwrap();
     let boats = std::fs::read_to_string(folder().join("boats.yaml")).unwrap();
     let boats = boats.replace("GROUP", &format!("{name}.example.com"));
+    let commands: String = expected.iter().map(|step| format!("{}\n", step.command)).collect();
+    let requests = format!("# requests: {}\n", fingerprint(format!("{boats}{commands}").as_bytes()));
+    assert!(
+        record.is_some() || text.ends_with(&requests),
+        "{name}: its commands have changed: record it again"
+    );
     std::fs::write(server.scratch().join("boats.yaml"), boats).unwrap();
     let mut seen = Vec::new();
+    let mut faults = String::new();
     for step in &expected {
         let step = typed(&server, step, record.as_deref()).await;
+        for fault in disorder(&step.prints) {
+            let _ = writeln!(faults, "$ {}\n{fault}\n", step.command);
+        }
         seen.push(step);
     }
+    let printed: Vec<String> = seen.iter().map(|step| step.prints.clone()).collect();
+    seen.iter_mut().zip(masked(&printed)).for_each(|(step, masked)| step.prints = masked);
     if record.is_some() {
         // The next session's type has the same names.
         let end = Step { command: "kubectl delete crd --all".to_owned(), ..Step::default() };
         assert_eq!(typed(&server, &end, record.as_deref()).await.exit, 0);
-        std::fs::write(path, written(&seen)).unwrap();
+        assert!(faults.is_empty(), "{name}:\n{faults}");
+        std::fs::write(path, written(&seen) + &requests).unwrap();
         return;
     }
-    let mut faults = String::new();
     for (step, seen) in expected.iter().zip(&seen) {
         if step != seen {
             let _ = writeln!(
@@ -266,10 +332,40 @@ fn sessions_are_written_as_they_are_read() {
 
 #[test]
 fn what_differs_from_run_to_run_is_masked_and_the_rest_is_not() {
+    let masked = |printed: &str| crate::sessions::masked(&[printed.to_owned()]).remove(0);
     let entry = |manager: &str, time: &str| json!({"fieldsType": "FieldsV1", "manager": manager, "operation": "Update", "time": time});
     let (a, b) = (entry("a", "2026-01-02T03:04:05Z"), entry("b", "2026-01-02T03:04:06Z"));
     assert_eq!(masked(&json!([a, b]).to_string()), masked(&json!([b, a]).to_string()));
+    assert_eq!(disorder(&json!([a, b]).to_string()), Vec::<String>::new());
+    assert_eq!(disorder(&json!([b, a]).to_string()).len(), 1, "that order is none");
+    assert_eq!(disorder(&json!({"metadata": {"managedFields": [b, a]}}).to_string()).len(), 1);
     assert_ne!(masked(&json!([a, b]).to_string()), masked(&json!([a]).to_string()));
     assert_eq!(masked("NAME   AGE\nbig    12s  \n"), "NAME   AGE\nbig    <age>");
     assert_eq!(masked("--- /tmp/LIVE-12/a.b\t2026-11-21 22:29:40.233607232 +0000"), "--- LIVE/a.b\t<time>");
+}
+
+#[test]
+fn what_stays_and_what_changes_differ_in_a_session() {
+    let object = |uid: u8, version: u64| {
+        format!("uid: 123e4567-e89b-12d3-a456-42661417400{uid}\nresourceVersion: \"{version}\"")
+    };
+    let masked = |printed: &[(u8, u64)]| -> Vec<String> {
+        let printed: Vec<String> = printed.iter().map(|(uid, version)| object(*uid, *version)).collect();
+        crate::sessions::masked(&printed).iter().map(|text| text.replace('\n', " ")).collect()
+    };
+    assert_eq!(
+        masked(&[(7, 9), (7, 10), (3, 10), (7, 8)]),
+        [
+            "uid: <uid-1> resourceVersion: <rv-2>",
+            "uid: <uid-1> resourceVersion: <rv-3>",
+            "uid: <uid-2> resourceVersion: <rv-3>",
+            "uid: <uid-1> resourceVersion: <rv-1>",
+        ]
+    );
+    let texts =
+        ["resourceVersion: \"7\"", "error: Expected resource version to be 1, was 7"].map(str::to_owned);
+    assert_eq!(
+        crate::sessions::masked(&texts),
+        ["resourceVersion: <rv-2>", "error: Expected resource version to be <rv-1>, was <rv-2>"]
+    );
 }
