@@ -1,6 +1,6 @@
 //! What the proposal on registering types (T-…) asks for, on the face `apiextensions.k8s.io/v1`.
 
-use kindom_integration::{Client, Server};
+use kindom_integration::{Answer, Client, Server};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -52,6 +52,234 @@ async fn a_registered_type_has_every_verb() {
     assert_eq!(collection.at("/kind"), "RingList");
     for expected in ["ADDED", "MODIFIED", "MODIFIED", "MODIFIED", "DELETED", "ADDED", "DELETED"] {
         assert_eq!(watch.event().await.unwrap()["type"], expected);
+    }
+}
+
+/// A collection of cluster-scoped objects, and the words in which its answers differ from another's.
+struct Kind {
+    collection: &'static str,
+    api_version: &'static str,
+    kind: &'static str,
+    resource: &'static str,
+}
+
+impl Kind {
+    fn object(&self, name: &str, more: Value) -> Value {
+        let mut object = json!({"apiVersion": self.api_version, "kind": self.kind, "metadata": more});
+        object["metadata"]["name"] = json!(name);
+        object
+    }
+
+    /// What is answered, without this kind's own names.
+    fn answer(&self, answer: &Answer) -> (u16, Value) {
+        let neutral = answer.text().replace(self.resource, "RESOURCE").replace(self.kind, "KIND");
+        let mut body: Value = serde_json::from_str(&neutral).unwrap_or(Value::String(neutral));
+        if body["kind"] == "Status" {
+            // Built-in groups may be the one without a name.
+            if let Some(details) = body["details"].as_object_mut() {
+                details.remove("group");
+                details.remove("kind");
+                details.remove("uid");
+            }
+            return (answer.status, body);
+        }
+        let metadata = |object: &Value| json!({"name": object["metadata"]["name"], "t01": object["metadata"]["labels"]["t01"]});
+        let items = body["items"].as_array().map(|items| items.iter().map(metadata).collect::<Value>());
+        (answer.status, json!({"kind": body["kind"], "object": metadata(&body), "items": items}))
+    }
+
+    async fn answers(&self, client: &Client) -> Vec<(String, (u16, Value))> {
+        let one = format!("{}/one", self.collection);
+        let two = format!("{}/two", self.collection);
+        let stale = self.object("one", json!({"resourceVersion": "1"}));
+        let wrong_uid = json!({"preconditions": {"uid": "00000000-0000-0000-0000-000000000000"}});
+        let labels = json!({"metadata": {"labels": {"t01": "b"}}});
+        let only = format!("{}?labelSelector=t01", self.collection);
+        let json = "application/json";
+        let merge = "application/merge-patch+json";
+        let calls: [(&str, &str, &str, &str, Value); 20] = [
+            ("get what is not there", "GET", &one, "", Value::Null),
+            ("delete what is not there", "DELETE", &one, "", Value::Null),
+            ("patch what is not there", "PATCH", &one, merge, labels.clone()),
+            ("update what is not there", "PUT", &one, json, stale.clone()),
+            ("create", "POST", self.collection, json, self.object("one", json!({"labels": {"t01": "a"}}))),
+            ("create again", "POST", self.collection, json, self.object("one", json!({}))),
+            (
+                "create a dry run",
+                "POST",
+                &format!("{}?dryRun=All", self.collection),
+                json,
+                self.object("dry", json!({})),
+            ),
+            ("a dry run left nothing", "GET", &format!("{}/dry", self.collection), "", Value::Null),
+            ("create an invalid name", "POST", self.collection, json, self.object("Not_OK", json!({}))),
+            (
+                "create in an unknown dry run",
+                "POST",
+                &format!("{}?dryRun=Some", self.collection),
+                json,
+                stale.clone(),
+            ),
+            ("get", "GET", &one, "", Value::Null),
+            ("list", "GET", &only, "", Value::Null),
+            ("list with a malformed limit", "GET", &format!("{}?limit=x", self.collection), "", Value::Null),
+            ("update from a stale version", "PUT", &one, json, stale),
+            ("update another name", "PUT", &two, json, self.object("one", json!({}))),
+            ("patch", "PATCH", &one, merge, labels),
+            ("patch of no known kind", "PATCH", &one, "text/plain", json!({})),
+            (
+                "a JSON patch whose test fails",
+                "PATCH",
+                &one,
+                "application/json-patch+json",
+                json!([{"op": "test", "path": "/metadata/name", "value": "two"}]),
+            ),
+            ("delete another uid", "DELETE", &one, json, wrong_uid),
+            ("get at last", "GET", &one, "", Value::Null),
+        ];
+        let mut told = Vec::new();
+        for (what, method, path, content_type, body) in calls {
+            let mut request = client.request(method, path);
+            if !body.is_null() {
+                request = request.body(content_type, body.to_string());
+            }
+            told.push((what.to_owned(), self.answer(&request.send().await.unwrap())));
+        }
+        told
+    }
+}
+
+/// T-01: codes and bodies, of what goes well and of what does not, are those of a type that is built in.
+#[tokio::test]
+async fn a_registered_type_answers_as_a_built_in_one() {
+    let (_server, client) = server().await;
+    register(&client, &crd(GROUP, "suns", "Sun", "Cluster")).await;
+    let registered = Kind {
+        collection: "/apis/reg.example.com/v1/suns",
+        api_version: "reg.example.com/v1",
+        kind: "Sun",
+        resource: "suns.reg.example.com",
+    };
+    let built_in = Kind {
+        collection: "/api/v1/namespaces",
+        api_version: "v1",
+        kind: "Namespace",
+        resource: "namespaces",
+    };
+    let (ours, theirs) = (registered.answers(&client).await, built_in.answers(&client).await);
+    assert_eq!(ours.len(), theirs.len());
+    // A namespace is a label, and takes strategic patches; it alone is deleted by kube-apiserver's own preconditions.
+    let own_words = ["create an invalid name", "patch of no known kind", "delete another uid"];
+    for ((what, registered), (_, built_in)) in ours.iter().zip(&theirs) {
+        if own_words.contains(&what.as_str()) {
+            assert_eq!(
+                (registered.0, &registered.1["reason"]),
+                (built_in.0, &built_in.1["reason"]),
+                "{what}"
+            );
+        } else {
+            assert_eq!(registered, built_in, "{what}");
+        }
+    }
+    let codes: Vec<u16> = ours.iter().map(|(_, (code, _))| *code).collect();
+    let expected =
+        [404, 404, 404, 404, 201, 409, 201, 404, 422, 422, 200, 200, 400, 409, 400, 200, 415, 422, 409, 200];
+    assert_eq!(codes, expected);
+}
+
+/// T-31: whoever asks for whatever, and however it is written.
+#[tokio::test]
+async fn every_object_has_the_registered_kind() {
+    let (_server, client) = server().await;
+    // Nothing of it follows from the plural.
+    let mut registration = crd(GROUP, "rings", "Band", "Namespaced");
+    registration["spec"]["names"]["listKind"] = json!("Jewellery");
+    registration["spec"]["versions"] = json!([version("v1", true), version("v2", false)]);
+    registration["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    register(&client, &registration).await;
+    let path = at("rings");
+    let one = format!("{path}/one");
+    let check = |object: &Value, version: &str| {
+        let is = (object["kind"].as_str(), object["apiVersion"].as_str());
+        assert_eq!(is, (Some("Band"), Some(format!("{GROUP}/{version}").as_str())), "{object}");
+    };
+    let from = revision(&client.get(&path).await.unwrap().json());
+    let mut watch = client.watch(&format!("{path}?watch=true&resourceVersion={from}")).await.unwrap();
+    refused(
+        client.post(&path, &object(GROUP, "Ring", "one", json!({}))).await,
+        422,
+        "Invalid",
+        "Ring.reg.example.com \"one\" is invalid: kind: Invalid value: \"Ring\": must be Band",
+    );
+    let created = client.post(&path, &object(GROUP, "Band", "one", json!({}))).await.unwrap();
+    let created = created.expect_status(201).unwrap().json();
+    check(&created, "v1");
+    let mut changed = created;
+    changed["spec"]["note"] = json!("put");
+    check(&client.put(&one, &changed).await.unwrap().expect_status(200).unwrap().json(), "v1");
+    let patch = json!({"spec": {"note": "merged"}, "status": {"a": 1}});
+    check(&client.merge_patch(&one, &patch).await.unwrap().expect_status(200).unwrap().json(), "v1");
+    let status = format!("{one}/status");
+    check(&client.merge_patch(&status, &patch).await.unwrap().expect_status(200).unwrap().json(), "v1");
+    for (path, version) in [(path.clone(), "v1"), (path.replace("/v1/", "/v2/"), "v2")] {
+        let one = format!("{path}/one");
+        check(&client.get(&one).await.unwrap().expect_status(200).unwrap().json(), version);
+        let list = client.get(&path).await.unwrap().expect_status(200).unwrap().json();
+        assert_eq!(list["kind"], "Jewellery");
+        check(&list["items"][0], version);
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let rows = client.request("GET", &format!("{path}?includeObject=Object")).accept(table);
+        check(&rows.send().await.unwrap().expect_status(200).unwrap().at("/rows/0/object"), version);
+        let applied =
+            json!({"apiVersion": format!("{GROUP}/{version}"), "kind": "Band", "spec": {"size": 7}});
+        let apply = client.request("PATCH", &format!("{one}?fieldManager=t&force=true"));
+        let apply = apply.body("application/apply-patch+yaml", applied.to_string()).send().await.unwrap();
+        check(&apply.expect_status(200).unwrap().json(), version);
+    }
+    let collection = client.delete(&path).await.unwrap().expect_status(200).unwrap();
+    check(&collection.at("/items/0"), "v1");
+    loop {
+        let event = watch.event().await.unwrap();
+        check(&event["object"], "v1");
+        if event["type"] == "DELETED" {
+            break;
+        }
+    }
+}
+
+/// T-22: nothing is made of a plural but paths, however it is formed.
+#[tokio::test]
+async fn irregular_plurals_work() {
+    let (server, client) = server().await;
+    let types = [
+        ("oxen", "ox", "Ox"),
+        ("sheep", "sheep", "Sheep"),
+        ("geese", "goose", "Goose"),
+        ("haeuser", "haus", "Haus"),
+    ];
+    for (plural, singular, kind) in types {
+        let mut registration = crd(GROUP, plural, kind, "Namespaced");
+        registration["spec"]["names"]["singular"] = json!(singular);
+        register(&client, &registration).await;
+        let path = at(plural);
+        let created = client.post(&path, &object(GROUP, kind, "one", json!({"note": plural}))).await.unwrap();
+        assert_eq!(created.expect_status(201).unwrap().at("/kind"), kind);
+        assert_eq!(client.get(&format!("{path}/one")).await.unwrap().at("/spec/note"), plural);
+        let list = client.get(&path).await.unwrap().expect_status(200).unwrap().json();
+        assert_eq!((&list["kind"], names(&list)), (&json!(format!("{kind}List")), vec!["one".to_owned()]));
+        // No plural is formed by a rule, and the singular is no path.
+        for other in
+            [format!("{singular}s"), format!("{singular}es"), format!("{plural}s"), singular.to_owned()]
+        {
+            let status = client.get(&at(&other)).await.unwrap().status;
+            assert_eq!(status, if other == plural { 200 } else { 404 }, "{other}");
+        }
+        for word in [plural, singular, kind] {
+            let shown = server.kubectl(&["get", word, "one", "-o", "jsonpath={.spec.note}"]).await.unwrap();
+            assert_eq!(shown, plural, "{word}");
+        }
+        let refused = refused(client.get(&format!("{path}/two")).await, 404, "NotFound", plural);
+        assert_eq!(refused["details"]["kind"], plural);
     }
 }
 

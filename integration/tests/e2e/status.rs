@@ -81,6 +81,51 @@ async fn the_endpoint_validates_the_status_only() {
     assert_eq!((&stored["status"], &stored["spec"]), (&json!({"hours": 1}), &json!({"watts": 60})));
 }
 
+/// S-19: what is stored outside the status may have become invalid; the status can be written all the same.
+#[tokio::test]
+async fn a_spec_that_is_no_longer_valid_does_not_keep_the_status_from_being_written() {
+    let (_server, client) = started(true).await;
+    let (one, path) = (format!("{LAMPS}/one"), format!("{LAMPS}/one/status"));
+    let mut stricter = lamps(true);
+    let schema = &mut stricter["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"]["properties"]["watts"]["maximum"] = json!(10);
+    schema["properties"]["spec"]["required"] = json!(["colour"]);
+    schema["properties"]["spec"]["properties"]["colour"] = json!({"type": "string"});
+    let versions = json!({"spec": {"versions": stricter["spec"]["versions"]}});
+    client
+        .merge_patch(&format!("{CRDS}/lamps.{GROUP}"), &versions)
+        .await
+        .unwrap()
+        .expect_status(200)
+        .unwrap();
+
+    // The new schema holds: the main endpoint refuses what it does not allow.
+    let dimmed = client.merge_patch(&one, &json!({"spec": {"watts": 50}})).await;
+    let told = refused(dimmed, 422, "Invalid", "spec.watts");
+    let fields = told["details"]["causes"].as_array().unwrap().iter().map(|cause| &cause["field"]);
+    assert!(fields.clone().any(|field| field == "spec.watts"), "{told}");
+
+    let mut lamp = read(&client).await;
+    lamp["status"] = json!({"hours": 5});
+    let stored = client.put(&path, &lamp).await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!((&stored["status"], &stored["spec"]), (&json!({"hours": 5}), &json!({"watts": 60})));
+    let patched = client.merge_patch(&path, &json!({"status": {"hours": 6}})).await.unwrap();
+    assert_eq!(patched.expect_status(200).unwrap().at("/status/hours"), 6);
+    let operations = json!([{"op": "replace", "path": "/status/hours", "value": 7}]);
+    let patched = client.json_patch(&path, &operations).await.unwrap();
+    assert_eq!(patched.expect_status(200).unwrap().at("/status/hours"), 7);
+    let applied = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Lamp", "status": {"hours": 8}});
+    let apply = client.request("PATCH", &format!("{path}?fieldManager=s&force=true"));
+    let apply = apply.body("application/apply-patch+yaml", applied.to_string()).send().await.unwrap();
+    assert_eq!(apply.expect_status(200).unwrap().at("/status/hours"), 8);
+    // And nothing but the status is told when the status is wrong.
+    lamp["status"] = json!({"hours": -1});
+    lamp["metadata"]["resourceVersion"] = read(&client).await["metadata"]["resourceVersion"].clone();
+    let told = refused(client.put(&path, &lamp).await, 422, "Invalid", "status.hours");
+    assert_eq!(told["details"]["causes"].as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!(read(&client).await["status"], json!({"hours": 8}));
+}
+
 /// S-05, S-06
 #[tokio::test]
 async fn a_type_in_use_turns_it_on_without_a_change_to_its_objects() {
