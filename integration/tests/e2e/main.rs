@@ -18,6 +18,8 @@ mod chaos;
 mod cluster;
 mod conversion;
 mod corpus;
+#[path = "../../../schema/tests/schema/corpus_folder.rs"]
+mod corpus_folder;
 mod credentials;
 mod damage;
 mod deletion;

@@ -9,6 +9,7 @@
 )]
 
 mod corpus;
+mod corpus_folder;
 mod differential;
 mod gnostic;
 mod merge;

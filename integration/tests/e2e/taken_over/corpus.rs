@@ -6,27 +6,18 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use kindom_api::faces::Face;
-use kindom_integration::{Client, full, tools};
+use kindom_integration::{Client, full};
 use serde_json::{Value, json};
 
 use super::comparable;
 use super::prefix::{Keys, Place};
+use crate::corpus_folder;
 use crate::support::{CRDS, condition};
 
 /// Whose samples are laid out unless all are.
 const PROJECTS: [&str; 5] = ["gateway-api", "cluster-api", "prometheus-operator", "karpenter", "calico"];
 /// So many samples of a type are enough.
 const SAMPLES_PER_TYPE: usize = 5;
-
-fn corpus() -> Option<PathBuf> {
-    let folder = std::env::var_os("KINDOM_CORPUS")
-        .map_or_else(|| tools::root().join("../shared/corpus"), PathBuf::from);
-    let there = folder.join("SAMPLES.json").is_file();
-    if !there {
-        println!("corpus: skipped, there is none (set KINDOM_CORPUS)");
-    }
-    there.then_some(folder)
-}
 
 /// The documents of files; null where one is no YAML. Each file is parsed once: most are named by many samples.
 struct Documents {
@@ -131,7 +122,7 @@ fn as_upstream_stores_it(key: &str, value: &Bytes) -> Bytes {
 /// Issue 7, show 5.
 #[tokio::test]
 async fn the_corpus_laid_out_by_another_server_is_served_as_it_is() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus_folder::folder() else { return };
     let first = Place::folder();
     let gates = ["--feature-gates", "StorageVersionMigrator=false"];
     let mut server = first.serve(&gates).await;
