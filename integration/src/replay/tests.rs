@@ -367,3 +367,19 @@ fn two_hundred_cases_of_apply_are_recorded() {
         cases.iter().filter(|(_, tells)| !**tells).collect::<Vec<_>>()
     );
 }
+
+#[test]
+fn the_page_on_conformance_tells_every_difference_and_how_many_steps_are_compared() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("../docs/conformance.md")).unwrap();
+    let topics = read_topics(&root.join("expectations")).unwrap();
+    let known = read_known(&root.join("expectations/known-differences.json")).unwrap();
+    let steps: usize = topics.iter().map(|topic| topic.script.steps.len()).sum();
+    let counts = format!("{},{:03} steps of {} scripts", steps / 1000, steps % 1000, topics.len());
+    assert!(page.contains(&counts), "docs/conformance.md does not say: {counts}");
+    assert!(page.contains(&format!("In {} steps kindom answers otherwise", known.len())));
+    for known in &known {
+        let row = page.lines().find(|line| line.starts_with('|') && line.contains(&known.reason));
+        assert!(row.is_some_and(|row| row.contains(&known.step)), "docs/conformance.md lacks {known:?}");
+    }
+}
