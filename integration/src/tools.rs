@@ -1,5 +1,6 @@
 //! The programs that tests run beside the server, and where the project's files are.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -110,7 +111,7 @@ pub fn go_clients(version: &str) -> Result<Option<PathBuf>, HarnessError> {
             "no .test/bin/go-clients-{version}: run ./test once, which builds it"
         ))),
         (false, None) => {
-            eprintln!("go-clients: skipped, there is no Go to build them");
+            skipped("there is no Go to build the clients");
             Ok(None)
         }
     }
@@ -133,9 +134,25 @@ pub fn fabric8() -> Result<Option<tokio::process::Command>, HarnessError> {
             Err(HarnessError::Missing("no .test/fabric8: run ./test once, which builds it".to_owned()))
         }
         _ => {
-            eprintln!("fabric8: skipped, there is no Java, or no Maven to build it");
+            skipped("there is no Java, or no Maven to build the client");
             Ok(None)
         }
+    }
+}
+
+/// Says that the running test skips, and why: on standard error and, as nobody reads what a test prints that passes, in the
+/// file that `KINDOM_TEST_SKIPPED` names, from which `./test` counts.
+fn skipped(why: &str) {
+    // The harness names a test's thread after it.
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    eprintln!("{test}: skipped, {why}");
+    let Some(list) = std::env::var_os("KINDOM_TEST_SKIPPED") else { return };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(list);
+    // One write of a short line: other tests append to the same file.
+    let line = format!("{}/{test}\n", env!("CARGO_PKG_NAME"));
+    if let Err(cause) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
+        eprintln!("{test}: not counted as skipped: {cause}");
     }
 }
 
