@@ -1,7 +1,7 @@
 //! Reads gnostic's protobuf of an OpenAPI v2 document back into JSON, by the field numbers of `openapiv2/OpenAPIv2.proto`
 //! (gnostic-models 0.7.0). Messages that come in pieces are merged, as every protobuf parser does.
 
-use kindom_api::{Map, Value, json};
+use kindom_api::{Map, Value};
 
 enum Raw<'a> {
     Number(u64),
@@ -87,7 +87,10 @@ fn named(raw: &Raw<'_>, value: impl Fn(&[u8]) -> Value) -> (String, Value) {
 fn any(message: &[u8]) -> Value {
     let (number, raw) = only(message);
     assert_eq!(number, 2);
-    json::parse(bytes(&raw)).unwrap()
+    let text = std::str::from_utf8(bytes(&raw)).unwrap();
+    // `n` is a word in YAML 1.2, and to Go.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }
 
 fn number(raw: &Raw<'_>) -> Value {
