@@ -9,6 +9,10 @@ async fn an_informer_of_fabric8_syncs_and_sees_what_happens() {
     let server = Server::start().await.unwrap();
     // What its JVM may take of a small machine.
     command.env("JAVA_TOOL_OPTIONS", "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1");
+    // A busy machine starts a JVM slowly; what is tried here is not that.
+    for timeout in ["KUBERNETES_CONNECTION_TIMEOUT", "KUBERNETES_REQUEST_TIMEOUT"] {
+        command.env(timeout, "60000");
+    }
     let said = server.run(command, "").await.unwrap().success().unwrap();
     assert!(said.ends_with("all done\n"), "{said}");
 }
