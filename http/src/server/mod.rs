@@ -207,7 +207,8 @@ struct Shared {
     connections: Arc<Connections>,
 }
 
-type Tls = TlsStream<TcpStream>;
+/// Boxed, because the futures that it passes through would each keep room for it as long as the connection lives.
+type Tls = Box<TlsStream<TcpStream>>;
 
 /// Makes the service of one worker: a connection in, nothing out.
 async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (), Error = Infallible>, ()> {
@@ -239,12 +240,13 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
         async move {
             let _open = shared.connections.open();
             let address = io.peer_addr().ok();
-            // Boxed, so that its memory is free again when the connection begins to serve.
+            // Each part is boxed, so that a connection holds memory for the one that it is in.
             if let Some(io) = Box::pin(handshake(&shared, io)).await {
                 if io.get_ref().1.alpn_protocol() == Some(b"h2") {
                     let peer = peer(&shared.state, &io);
-                    http2::serve(io, app, peer, address, shared.state.phase.subscribe()).await;
-                } else if let Err(error) = http1.call((io, address)).await {
+                    let phase = shared.state.phase.subscribe();
+                    Box::pin(http2::serve(io, app, peer, address, phase)).await;
+                } else if let Err(error) = Box::pin(http1.call((io, address))).await {
                     tracing::trace!(%error, "a connection of HTTP/1.1 broke off");
                 }
             }
@@ -262,12 +264,12 @@ async fn handshake(shared: &Shared, io: TcpStream) -> Option<Tls> {
     tokio::select! {
         biased;
         _ = phase.wait_for(Phase::is_ending) => None,
-        done = timeout(HANDSHAKE, accept) => done.ok()?.ok(),
+        done = timeout(HANDSHAKE, accept) => done.ok()?.ok().map(Box::new),
     }
 }
 
 /// The client of a connection, and where it reached the server; its certificate is verified once, not for every request.
-fn peer(state: &State, io: &Tls) -> Rc<Peer> {
+fn peer(state: &State, io: &TlsStream<TcpStream>) -> Rc<Peer> {
     let certificates = io.get_ref().1.peer_certificates().unwrap_or_default();
     let certificates = certificates.iter().cloned().map(CertificateDer::into_owned).collect();
     Rc::new(state.authenticator.peer(certificates).reaching(io.get_ref().0.local_addr().ok()))
