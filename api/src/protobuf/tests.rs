@@ -48,27 +48,23 @@ fn complete(map: &mut Map, message: &Message) {
             map.insert(*name, zero);
         }
         let Some(value) = map.get_mut(name) else { continue };
-        match (kind, value) {
-            (
-                Kind::Of(of) | Kind::SchemaOrArray(of) | Kind::SchemaOrBool(of) | Kind::SchemaOrTexts(of),
-                value,
-            ) => {
-                let all: Vec<&mut Value> = match (many, value) {
-                    (Many::Map, Value::Object(map)) => map.iter_mut().map(|(_, value)| value).collect(),
-                    (_, Value::Array(items)) => items.iter_mut().collect(),
-                    (_, value) => vec![value],
-                };
-                for value in all {
-                    match value {
-                        Value::Object(map) => complete(map, of),
-                        Value::Array(items) => {
-                            items.iter_mut().filter_map(Value::as_object_mut).for_each(|m| complete(m, of));
-                        }
-                        _ => {}
+        if let Kind::Of(of) | Kind::SchemaOrArray(of) | Kind::SchemaOrBool(of) | Kind::SchemaOrTexts(of) =
+            kind
+        {
+            let all: Vec<&mut Value> = match (many, value) {
+                (Many::Map, Value::Object(map)) => map.iter_mut().map(|(_, value)| value).collect(),
+                (_, Value::Array(items)) => items.iter_mut().collect(),
+                (_, value) => vec![value],
+            };
+            for value in all {
+                match value {
+                    Value::Object(map) => complete(map, of),
+                    Value::Array(items) => {
+                        items.iter_mut().filter_map(Value::as_object_mut).for_each(|m| complete(m, of));
                     }
+                    _ => {}
                 }
             }
-            _ => {}
         }
     }
 }
