@@ -19,7 +19,7 @@ use tracing_subscriber::{fmt, registry};
 const DEFAULT: &str = "info,actix_server=warn";
 
 /// The modules whose lines anybody who connects can cause: malformed requests, and credentials that do not hold.
-const ANYBODYS: [&str; 3] = ["actix_http", "actix_tls", "kindom_http::dispatch"];
+const ANYBODYS: [&str; 2] = ["actix_http", "kindom_http::dispatch"];
 
 /// How often a place in those modules may log.
 const EVERY: Duration = Duration::from_secs(1);
