@@ -4,8 +4,8 @@
 //! more than a line over the input's length, and it stays within a small stack, whatever the input nests. A closure
 //! asserts what else is true of its parser, such as that printing and parsing again changes nothing.
 //!
-//! Inputs come from bolero, on stable: a target is an ordinary test. `./test` runs a bounded number of rounds,
-//! `KINDOM_TEST_FULL=1` forty times as many, and `KINDOM_FUZZ_SECONDS=n` (`just fuzz`) as many as fit in that time. A
+//! Inputs come from bolero, on stable: a target is an ordinary test. `./test` runs the same bounded number
+//! of inputs each time, `KINDOM_TEST_FULL=1` forty times as many at random, and `KINDOM_FUZZ_SECONDS=n` (`just fuzz`) as many as fit in that time. A
 //! failure prints the shrunken input and `BOLERO_RANDOM_SEED`, which replays it. A stack overflow ends the process before
 //! anything is printed: the input stays in the file `kindom-fuzz-<target>` of the folder for temporary files.
 
@@ -19,6 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use bolero::ValueGenerator;
+use bolero::generator::bolero_generator::driver::{ByteSliceDriver, Options};
 
 pub use json::JsonMutants;
 pub use mutants::{Mutants, Texts};
@@ -27,6 +28,8 @@ pub use mutants::{Mutants, Texts};
 const ROUNDS: usize = 400;
 /// The multiple of them under `KINDOM_TEST_FULL=1`.
 const FULL: usize = 40;
+/// The bytes that choose one input of a fixed round.
+const NOISE_BYTES: usize = 4096;
 /// The stack of a target: half of what Rust gives a thread by default, in a build whose frames are several times larger.
 const STACK_BYTES: usize = 1 << 20;
 
@@ -113,15 +116,7 @@ impl Target {
         let trace = AssertUnwindSafe(trace);
         let worst =
             AssertUnwindSafe(Worst { name: self.name, live: Cell::default(), total: Cell::default() });
-        let target = bolero::check!(name = self.name).with_shrink_time(Duration::from_secs(5));
-        let target = match seconds() {
-            Some(seconds) => target.with_test_time(seconds),
-            None if std::env::var("KINDOM_TEST_FULL").is_ok_and(|v| v == "1") => {
-                target.with_iterations(FULL * self.rounds)
-            }
-            None => target.with_iterations(self.rounds),
-        };
-        target.with_generator(AssertUnwindSafe(inputs).0).for_each(move |input| {
+        let judged = move |input: &G::Output| {
             let (judge, trace, worst) = (&judge, &trace, &worst);
             trace.write(input);
             let mut outcome = Ok(());
@@ -145,7 +140,26 @@ impl Target {
                 "{length} bytes allocated {} bytes, {total} at most",
                 used.bytes_total
             );
-        });
+        };
+        let full = std::env::var("KINDOM_TEST_FULL").is_ok_and(|v| v == "1");
+        let seconds = seconds();
+        if seconds.is_none() && !full {
+            // The same inputs each time: a change is judged by what it changes.
+            for round in 0..self.rounds {
+                let bytes = noise(self.name, round);
+                let mut driver = ByteSliceDriver::new(&bytes, &Options::default());
+                if let Some(input) = inputs.generate(&mut driver) {
+                    judged(&input);
+                }
+            }
+            return;
+        }
+        let target = bolero::check!(name = self.name).with_shrink_time(Duration::from_secs(5));
+        let target = match seconds {
+            Some(seconds) => target.with_test_time(seconds),
+            None => target.with_iterations(FULL * self.rounds),
+        };
+        target.with_generator(AssertUnwindSafe(inputs).0).for_each(judged);
     }
 }
 
@@ -246,4 +260,16 @@ impl Trace {
         };
         let _ = written();
     }
+}
+
+/// Random bytes that depend on nothing but the target and the round (SplitMix64).
+fn noise(name: &str, round: usize) -> Vec<u8> {
+    let mut state = name.bytes().fold(round as u64, |state, byte| state.rotate_left(7) ^ u64::from(byte));
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    (0..NOISE_BYTES / 8).flat_map(|_| next().to_le_bytes()).collect()
 }

@@ -455,7 +455,7 @@ fn strategically_patched(
         map.insert("apiVersion", expected.api_version());
         map.insert("kind", expected.kind.as_str());
     }
-    let read = cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::Internal)?;
+    let read = cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::BadRequest)?;
     warnings.extend(read);
     Ok(object)
 }

@@ -108,6 +108,13 @@ fn applies() {
         r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"big","labels":{"x":"y"}},"spec":{"colour":"blue","set":["b","c"],"ports":[{"port":80,"protocol":"UDP","name":"n"}],"list":[1],"labels":{"z":"1"},"any":{"a":{}}}}"#,
         r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"big"},"spec":{}}"#,
     ];
+    // Warm-up: memory that the first apply keeps for all is not charged to an input.
+    let gvk = GroupVersionKind::new("example.com", "v1", "Widget");
+    for patch in patches {
+        let patch = json::parse(patch.as_bytes()).unwrap();
+        let applied = apply(&scope(widgets_once(), &gvk), None, &patch, "kubectl", true).unwrap();
+        apply(&scope(widgets_once(), &gvk), Some(&applied), &patch, "other", true).unwrap();
+    }
     let inputs = (JsonMutants::of([seeds::WIDGET]).words(&WORDS), JsonMutants::of(patches));
     Target::new("applies", 1500).rounds(300).run(inputs, |(live, patch)| {
         let (Ok(live), Ok(patch)) = (json::parse(live), json::parse(patch)) else { return };
@@ -119,6 +126,10 @@ fn applies() {
         for live in [None, Some(&live)] {
             for (manager, force) in [("kubectl", true), ("other", false)] {
                 let Ok(applied) = apply(&scope, live, &patch, manager, force) else { continue };
+                // Where nobody manages anything, an apply first gives what is there to `before-first-apply`.
+                if applied.at(&["metadata", "managedFields"]).is_none() {
+                    continue;
+                }
                 let again = apply(&scope, Some(&applied), &patch, manager, force);
                 assert_eq!(again.as_ref(), Ok(&applied), "applying again changes something");
             }

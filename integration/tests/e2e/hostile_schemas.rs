@@ -116,6 +116,54 @@ async fn deep_schemas_and_objects() {
 }
 
 #[tokio::test]
+async fn registrations_of_very_many_empty_parts() {
+    const TOLD: &str = "may not hold more than 20000 values outside its schemas";
+    let mut trap = Trap::new().await;
+    let empty = times(1_000_000, |_| "{}".to_owned());
+    let body = |field: &str| {
+        crd(GROUP, "crowds", "Crowd", "Namespaced").to_string().replacen('{', &format!("{{{field},"), 1)
+    };
+    let conditions = body(&format!(r#""status":{{"conditions":[{empty}]}}"#));
+    refused(&trap.send("POST", CRDS, conditions, "very many conditions").await, 400, TOLD);
+    let unknown = body(&format!(r#""x":[{empty}]"#));
+    refused(&trap.send("POST", CRDS, unknown, "very many unknown values").await, 400, TOLD);
+    for field in ["versions", "additionalPrinterColumns"] {
+        let mut body = crd(GROUP, "crowds", "Crowd", "Namespaced");
+        match field {
+            "versions" => body["spec"]["versions"] = json!("here"),
+            _ => body["spec"]["versions"][0][field] = json!("here"),
+        }
+        let body = body.to_string().replace("\"here\"", &format!("[{empty}]"));
+        refused(&trap.send("POST", CRDS, body.clone(), field).await, 400, TOLD);
+        let path = format!("{CRDS}/crowds.{GROUP}?fieldManager=m");
+        let sent = trap
+            .client
+            .request("PATCH", &path)
+            .body("application/apply-patch+yaml", body)
+            .send()
+            .await
+            .unwrap();
+        refused(&sent, 422, TOLD);
+        trap.goes_on("an apply").await;
+    }
+    // Patches of one that is there.
+    register(&trap.client, &crd(GROUP, "crowds", "Crowd", "Namespaced")).await;
+    let path = format!("{CRDS}/crowds.{GROUP}");
+    for kind in ["merge-patch", "strategic-merge-patch"] {
+        let body = format!(r#"{{"spec":{{"versions":[{empty}]}}}}"#);
+        let sent = trap
+            .client
+            .request("PATCH", &path)
+            .body(&format!("application/{kind}+json"), body)
+            .send()
+            .await
+            .unwrap();
+        assert!((400..500).contains(&sent.status), "{kind}: {} {:.500}", sent.status, sent.text());
+        trap.goes_on(kind).await;
+    }
+}
+
+#[tokio::test]
 async fn huge_enums_and_bodies() {
     let mut trap = Trap::new().await;
     let choices = times(100_000, |i| format!("\"c{i}\""));
