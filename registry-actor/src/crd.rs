@@ -148,6 +148,13 @@ impl Strategy for Registrations {
         keep_reset(object, |object| face_of(cx).decode(object, unknown))
     }
 
+    fn refuse_configuration(&self, configuration: &Value) -> ErrorList {
+        if has_too_many_parts(configuration) {
+            return vec![field::Error::forbidden(&Path::root(), too_many_parts())];
+        }
+        ErrorList::new()
+    }
+
     fn complete_applied(&self, cx: &RuleContext<'_>, object: &mut Value) -> Result<(), String> {
         if has_too_many_parts(object) {
             // Validation says so.

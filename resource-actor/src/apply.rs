@@ -52,6 +52,10 @@ impl ResourceHandle {
                 None => None,
             };
             let patch = apply.patch.as_ref().map_err(Clone::clone)?;
+            let errors = rules.spec.strategy.refuse_configuration(patch);
+            if !errors.is_empty() {
+                return Err(WriteError::Invalid { name: target.name.to_owned(), errors });
+            }
             let mut object =
                 FieldManager::new(&cx).apply(shown.as_ref(), patch, &options.manager, apply.force)?;
             (apply.check)(&mut object, current.is_none())?;

@@ -115,6 +115,11 @@ pub trait Strategy: Send + Sync {
         unknown: Option<&mut Vec<String>>,
     ) -> Result<Vec<String>, String>;
 
+    /// Refuses a configuration that would cost too much to merge; the errors of a 422.
+    fn refuse_configuration(&self, _configuration: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
     /// Brings the object that an apply made, which is of the version's type already, into the version's shape: its defaults
     /// are filled in.
     ///

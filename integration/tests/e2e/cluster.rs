@@ -159,7 +159,8 @@ async fn a_cluster_on_this_machine_starts_and_ends() {
     let kubeconfig = loop {
         let line = lines.next_line().await.unwrap().expect("it says where its kubeconfig is");
         if let Some((_, file)) = line.split_once("export KUBECONFIG=") {
-            break file.to_owned();
+            // Quoted for a shell.
+            break file.trim_matches('\'').to_owned();
         }
         said.push(line);
     };
