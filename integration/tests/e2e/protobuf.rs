@@ -376,13 +376,14 @@ async fn malformed_deep_and_huge_bodies_are_refused() {
         let schema = field(7, &field(4, &field(1, &out)));
         body(V1, DEFINITION, &field(2, &schema))
     };
-    let labels: Vec<u8> =
-        (0..50_000_u32).rev().flat_map(|i| field(11, &field(1, format!("{i:06}").as_bytes()))).collect();
-    let merged: Vec<u8> = (0..50_000_u32)
-        .rev()
-        .flat_map(|i| field(1, &field(11, &field(1, format!("{i:06}").as_bytes()))))
-        .collect();
-    let invalid = "is invalid";
+    let labels = |count: u32| -> Vec<u8> {
+        (0..count).rev().flat_map(|i| field(11, &field(1, format!("{i:06}").as_bytes()))).collect()
+    };
+    let merged = |count: u32| -> Vec<u8> {
+        (0..count).rev().flat_map(|i| field(1, &field(11, &field(1, format!("{i:06}").as_bytes())))).collect()
+    };
+    let versions = |count: usize| field(2, &field(7, b"").repeat(count));
+    let (invalid, too_many) = ("is invalid", "may not hold more than 20000 values outside its schemas");
     for (what, bytes, code, said) in [
         ("no bytes", Vec::new(), 400, "empty data (<empty>)"),
         ("no prefix", b"{}".to_vec(), 400, "expected prefix [107 56 115 0] ({})"),
@@ -426,9 +427,12 @@ async fn malformed_deep_and_huge_bodies_are_refused() {
         ("251 levels", nested(251), 400, "exceeded max depth"),
         ("500,000 levels", nested(500_000), 400, "exceeded max depth"),
         ("groups", body(V1, DEFINITION, &vec![0x4b; 2 * mib]), 400, "unexpected EOF"),
-        ("labels", body(V1, DEFINITION, &field(1, &labels)), 422, invalid),
-        ("metadata in pieces", body(V1, DEFINITION, &merged), 422, invalid),
-        ("versions", body(V1, DEFINITION, &field(2, &field(7, b"").repeat(20_000))), 422, invalid),
+        ("labels", body(V1, DEFINITION, &field(1, &labels(19_000))), 422, invalid),
+        ("50,000 labels", body(V1, DEFINITION, &field(1, &labels(50_000))), 400, too_many),
+        ("metadata in pieces", body(V1, DEFINITION, &merged(19_000)), 422, invalid),
+        ("metadata in 50,000 pieces", body(V1, DEFINITION, &merged(50_000)), 400, too_many),
+        ("versions", body(V1, DEFINITION, &versions(4_000)), 422, invalid),
+        ("20,000 versions", body(V1, DEFINITION, &versions(20_000)), 400, too_many),
         ("zeros", [&b"k8s\0"[..], &vec![0; 2 * mib]].concat(), 400, "illegal tag 0"),
         ("too large", vec![0x4b; 4 * mib], 413, "limit is 3145728"),
     ] {
