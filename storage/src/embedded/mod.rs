@@ -137,7 +137,8 @@ pub struct WriteCounts {
 /// # Errors
 /// If a write or an fsync fails, the store is [`StorageError::ReadOnly`] until it is opened again. If the disk is full, or
 /// no file can be opened, it is so for whatever puts something, with [`Applied::No`], and heals within a second of there
-/// being space again; deletes and compactions go on. A panic in its writer ends the process: what was acknowledged is on the disk, what was not is in doubt.
+/// being space again; deletes and compactions go on. A panic in its writer ends the process: what was acknowledged is on
+/// the disk, what was not is in doubt.
 #[derive(Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,

@@ -394,13 +394,13 @@ impl Packing {
 
     fn copy(&self, core: &Core, run: &Run, segment: &Segment, output: &mut Output) -> Result<(), NotPacked> {
         let Some(extent) = segment.sealed.get() else { return Ok(()) };
-        let (mut at, mut copied) = (FIRST_FRAME, Revision::ZERO);
-        while at < extent.end {
+        let mut copied = Copied { to: FIRST_FRAME, deletes: Revision::ZERO };
+        while copied.to < extent.end {
             if core.packer.stopping() {
                 // Whoever closes waits for this thread, and the next opening for whoever closes.
                 return Err(io::Error::new(io::ErrorKind::Interrupted, "the store is closing").into());
             }
-            let Ok(Some(frame)) = segment.frame_at(at, extent.end) else {
+            let Ok(Some(frame)) = segment.frame_at(copied.to, extent.end) else {
                 return self.copy_by_hint(core, run, segment, *extent, copied, output);
             };
             for record in frame.records {
@@ -412,22 +412,22 @@ impl Packing {
                         output.op(revision, created, &key, value, Some(crc));
                     }
                 }
-                copied = revision;
+                copied.deletes = revision;
                 output.end_txn()?;
             }
-            at = frame.end;
+            copied.to = frame.end;
         }
         Ok(())
     }
 
-    /// Copies what a segment holds after a revision, where its batches cannot be read.
+    /// Copies the rest of a segment, where its batches cannot be read.
     fn copy_by_hint(
         &self,
         core: &Core,
         run: &Run,
         segment: &Segment,
         extent: Extent,
-        copied: Revision,
+        copied: Copied,
         output: &mut Output,
     ) -> Result<(), NotPacked> {
         let stuck = |what: &str, error: Option<io::Error>| {
@@ -438,7 +438,7 @@ impl Packing {
         };
         let hint = hint::read(&*self.vfs, &self.dir, segment).filter(|hint| hint.covers == extent);
         let hint = hint.ok_or_else(|| stuck("a batch cannot be read, and there is no hint", None))?;
-        let mut entries: Vec<_> = hint.entries().filter(|entry| entry.revision > copied).collect();
+        let mut entries: Vec<_> = hint.entries().filter(|entry| !copied.has(entry)).collect();
         entries.sort_by_key(|entry| (entry.revision, entry.position));
         for ops in entries.chunk_by(|a, b| a.revision == b.revision) {
             for entry in ops {
@@ -473,6 +473,25 @@ impl Packing {
                     _ => {}
                 }
             }
+        }
+    }
+}
+
+/// How much of a segment was copied batch by batch.
+#[derive(Clone, Copy)]
+struct Copied {
+    /// Batches before this offset. A value is told by it, and not by its revision: a restored pack is in the order of its
+    /// keys.
+    to: u64,
+    /// A delete has no offset. It is in the order of revisions: a restored pack holds none.
+    deletes: Revision,
+}
+
+impl Copied {
+    fn has(self, entry: &hint::Entry<'_>) -> bool {
+        match entry.placed {
+            Some(placed) => placed.offset < self.to,
+            None => entry.revision <= self.deletes,
         }
     }
 }

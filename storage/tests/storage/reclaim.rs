@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kindom_storage::testing::SimDisk;
-use kindom_storage::{Embedded, EmbeddedOptions, Key, KeyRange, Op, RangeRequest, Storage, Txn};
+use kindom_storage::{
+    Embedded, EmbeddedOptions, EmbeddedRestore, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Storage,
+    Txn,
+};
 
 const SEGMENT: u64 = 20_000;
 
@@ -119,6 +122,52 @@ async fn a_flipped_bit_does_not_stop_reclaiming() {
             store.close().await.unwrap();
         }
     }
+}
+
+/// A restored pack holds its keys in their order, not in that of their revisions.
+#[tokio::test]
+async fn a_flipped_bit_in_a_restored_pack_loses_no_other_key() {
+    const KEYS: u64 = 30;
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let options = EmbeddedOptions::default();
+    let mut restore = EmbeddedRestore::begin(&dir, &options).unwrap();
+    let value = Bytes::from(vec![b'v'; 100_000]);
+    for n in 0..KEYS {
+        let revision = Revision(1000 - n);
+        let (mod_revision, create_revision) = (revision, revision);
+        let key = Key::from(format!("key {n:02}"));
+        restore.add(&KeyValue { key, value: Ok(value.clone()), mod_revision, create_revision }).unwrap();
+    }
+    restore.finish(Revision(1000)).unwrap();
+    let pack = dir.join("00000001.pack");
+    let mut bytes = std::fs::read(&pack).unwrap();
+    // In a batch behind the first, which is a megabyte.
+    let damaged = b"key 15";
+    let at = bytes.windows(damaged.len()).position(|window| window == damaged).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&pack, bytes).unwrap();
+    let store = Embedded::open(&dir, options.clone()).unwrap();
+    for n in 0..KEYS {
+        if n % 3 > 0 {
+            put(&store, &format!("key {n:02}"), "new").await;
+        }
+    }
+    store.compact(store.published()).await.unwrap();
+    let patience = Instant::now() + Duration::from_secs(60);
+    while pack.exists() {
+        assert!(Instant::now() < patience, "it is not packed");
+        tokio::task::yield_now().await;
+    }
+    for n in 0..KEYS {
+        let found = get(&store, &format!("key {n:02}")).await.unwrap();
+        assert_eq!(found, if n % 3 > 0 { Bytes::from_static(b"new") } else { value.clone() }, "{n}");
+    }
+    store.close().await.unwrap();
+    let store = Embedded::open(&dir, options).unwrap();
+    let all = store.range(RangeRequest::prefix(b"")).await.unwrap();
+    assert_eq!(all.kvs.len() as u64, KEYS);
+    assert!(all.kvs.iter().all(|kv| kv.value.is_ok()));
 }
 
 async fn open_again(store: &Embedded, disk: &SimDisk) -> Embedded {
