@@ -13,7 +13,6 @@ pub mod json;
 pub mod meta;
 pub mod names;
 pub mod namespace;
-pub mod protobuf;
 pub mod scale;
 pub mod selector;
 pub mod status;

@@ -9,7 +9,8 @@ use kindom_api::crd::ColumnDefinition;
 use kindom_api::decode::Struct;
 use kindom_api::field::ErrorList;
 use kindom_api::namespace::{self as rules, Namespace};
-use kindom_api::{GroupResource, Map, Value, json, object, protobuf};
+use kindom_api::{GroupResource, Map, Value, json, object};
+use kindom_codec::protobuf;
 use kindom_resource_actor::{
     BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, Translated, TypeSpec, keep_reset,
 };

@@ -2,15 +2,15 @@
 
 use actix_web::{HttpResponse, web};
 use kindom_api::Value;
+use kindom_codec::{Configuration, FieldValidation, configuration};
 use kindom_resource_actor::{Apply, ApplyCheck, WriteError};
 
-use crate::decode::{self, Configuration};
 use crate::dispatch::{Call, plain_body};
 use crate::owner_references::{self, Stage};
-use crate::query::{FieldValidation, WriteOptions};
+use crate::query::WriteOptions;
 use crate::status::Failure;
-use crate::wait_for;
 use crate::write::{check_name, options, refused, respond, settled, short_names_elsewhere, target};
+use crate::{RequestError, identity, wait_for};
 
 /// A request to apply: what is sent, and how.
 pub(crate) struct Configured {
@@ -24,7 +24,7 @@ impl Configured {
         let name = call.info.required_name()?.to_owned();
         let query = WriteOptions::for_patch(call.query, true)?;
         wait_for::check(call, query.wait_for)?;
-        let configuration = decode::configuration(&plain_body(call, payload).await?)?;
+        let configuration = configuration(&plain_body(call, payload).await?).map_err(RequestError::from)?;
         Ok(Self { name, query, configuration })
     }
 
@@ -105,7 +105,7 @@ fn check_identity(
         });
     }
     if let Some(namespace) = namespace {
-        decode::check_namespace(said("namespace"), namespace).map_err(refused)?;
+        identity::check_namespace(said("namespace"), namespace).map_err(refused)?;
     }
     check_name(object, name)
 }

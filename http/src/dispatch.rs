@@ -10,14 +10,15 @@ use flate2::read::GzDecoder;
 use futures::StreamExt as _;
 use kindom_actor_kit::Deadline;
 use kindom_api::status::Status;
-use kindom_api::{GroupResource, GroupVersionResource, protobuf};
+use kindom_api::{GroupResource, GroupVersionResource};
+use kindom_codec::{Format, protobuf};
 use kindom_resource_actor::{Basis, ReadError, ResourceHandle, TypeSpec};
 use tokio::time::{Instant, timeout_at};
 
 use crate::authn::{Attributes, Peer, User, authorize, refuse_impersonation};
 use crate::fallback::delegate;
 use crate::metrics::RequestLabels;
-use crate::negotiate::{Accepted, Endpoint, Format, accept, accept_watch, body_format};
+use crate::negotiate::{Accepted, Endpoint, accept, accept_watch, body_format};
 use crate::query::Query;
 use crate::request_info::{RequestInfo, ResourceRequest, Verb};
 use crate::respond::failure;

@@ -2,6 +2,7 @@
 
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
+use kindom_codec::DecodeError;
 
 /// Why a request is refused. Each variant is one status code; what it prints is upstream's text.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -52,6 +53,12 @@ pub enum RequestError {
     /// 422 with a fixed message: a patch does not apply. The text is for the log only.
     #[error("{0}")]
     PatchDoesNotApply(String),
+}
+
+impl From<DecodeError> for RequestError {
+    fn from(error: DecodeError) -> Self {
+        Self::BadRequest(error.0)
+    }
 }
 
 impl RequestError {

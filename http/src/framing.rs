@@ -3,9 +3,10 @@
 
 use actix_http::ws::{OpCode, Parser};
 use bytes::BytesMut;
-use kindom_api::{json, object, protobuf};
+use kindom_api::{json, object};
+use kindom_codec::{Format, protobuf};
 
-use crate::negotiate::{Format, JSON, PROTOBUF_STREAM};
+use crate::negotiate::{JSON, PROTOBUF_STREAM};
 
 /// The form in which events are sent. All are first written as a line of JSON, which is the most common one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

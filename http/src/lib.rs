@@ -18,7 +18,6 @@
 
 mod apply;
 pub mod authn;
-pub mod decode;
 pub mod discovery;
 mod dispatch;
 mod documents;
@@ -28,6 +27,7 @@ mod filter;
 mod framing;
 #[cfg(test)]
 mod fuzz;
+mod identity;
 mod metrics;
 pub mod negotiate;
 mod openapi;
@@ -45,6 +45,7 @@ mod status;
 pub mod table;
 pub mod version;
 mod wait_for;
+pub mod warning;
 mod watch;
 mod websocket;
 mod write;

@@ -1,6 +1,7 @@
 //! Media types: what a client accepts, and what it sends (apiserver `pkg/endpoints/handlers/negotiation`, 1.37).
 
-use kindom_api::protobuf::MEDIA_TYPE as PROTOBUF;
+use kindom_codec::Format;
+use kindom_codec::protobuf::MEDIA_TYPE as PROTOBUF;
 
 use crate::RequestError;
 
@@ -20,25 +21,12 @@ const SERVED_STREAMS: &[&str] =
 /// Content type of watches in protobuf.
 pub(crate) const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// How a document is written or was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// `application/json`
-    Json,
-    /// `application/yaml`
-    Yaml,
-    /// `application/vnd.kubernetes.protobuf`
-    Protobuf,
-}
-
-impl Format {
-    /// Its name behind `application/`.
-    fn subtype(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Yaml => "yaml",
-            Self::Protobuf => "vnd.kubernetes.protobuf",
-        }
+/// The part of a format's media type behind `application/`.
+fn subtype(format: Format) -> &'static str {
+    match format {
+        Format::Json => "json",
+        Format::Yaml => "yaml",
+        Format::Protobuf => "vnd.kubernetes.protobuf",
     }
 }
 
@@ -160,7 +148,7 @@ impl Clause<'_> {
 
     fn accept(&self, format: Format, endpoint: Endpoint) -> Option<Accepted> {
         let stream = self.parameter("stream").unwrap_or("");
-        if !self.takes(format.subtype())
+        if !self.takes(subtype(format))
             || !(stream.is_empty() || (stream == "watch" && format != Format::Yaml))
         {
             return None;
@@ -216,7 +204,7 @@ pub fn accept(header: &str, endpoint: Endpoint) -> Result<Accepted, RequestError
     });
     found.ok_or_else(|| {
         let wants_objects = |clause: &Clause<'_>| {
-            (clause.kind, clause.subtype) == ("application", Format::Protobuf.subtype())
+            (clause.kind, clause.subtype) == ("application", subtype(Format::Protobuf))
                 && clause.target().is_none()
         };
         let refused = endpoint == Endpoint::Resource && clauses.iter().any(wants_objects);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
 use kindom_api::{Value, json, object};
+use kindom_codec::Format as Written;
 use kindom_registry_actor::GroupRoutes;
 use kindom_resource_actor::{ResourceHandle, TypeSpec};
 use kindom_schema::openapi::{
@@ -22,7 +23,7 @@ use sha2::{Digest as _, Sha512};
 use crate::RequestError;
 use crate::dispatch::header_of;
 use crate::documents::{self, groups, start_tagged, tagged};
-use crate::negotiate::{Endpoint, Format as Written, JSON, accept, preferred};
+use crate::negotiate::{Endpoint, JSON, accept, preferred};
 use crate::query::Query;
 use crate::respond::{send_pieces, start};
 use crate::state::State;

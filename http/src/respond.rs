@@ -11,15 +11,16 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream::unfold;
 use kindom_api::status::Status;
-use kindom_api::{Value, json, protobuf};
+use kindom_api::{Value, json};
+use kindom_codec::{Format, protobuf, yaml};
 
 use crate::RequestError;
-use crate::decode::warning_headers;
 use crate::dispatch::header_of;
-use crate::negotiate::{Accepted, Endpoint, Format, JSON, Shape, accept};
+use crate::negotiate::{Accepted, Endpoint, JSON, Shape, accept};
 use crate::query::Query;
 use crate::state::GZIP_BYTES_MIN;
 use crate::status::{Answer, Failure};
+use crate::warning::warning_headers;
 
 /// What an answer is, before it is written.
 pub(crate) struct Reply {
@@ -110,7 +111,7 @@ impl Reply {
                 };
                 match format {
                     Format::Json => (tree.to_vec_indented(), JSON),
-                    Format::Yaml => (crate::decode::to_yaml(&tree).into_bytes(), crate::negotiate::YAML),
+                    Format::Yaml => (yaml::to_yaml(&tree).into_bytes(), crate::negotiate::YAML),
                     Format::Protobuf => match protobuf::encode(&tree) {
                         Some(bytes) => (bytes, protobuf::MEDIA_TYPE),
                         // What has no kind is JSON whatever is asked for (`WriteRawJSON`).

@@ -9,20 +9,21 @@ use actix_web::{HttpResponse, web};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::status::Status;
 use kindom_api::{Value, field, scale};
+use kindom_codec::{self as codec, FieldValidation, Format};
 use kindom_resource_actor::{RuleContext, StoredObject, TypeSpec, Written, render};
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
 
 use crate::apply::Configured;
 use crate::dispatch::{Call, plain_body};
-use crate::negotiate::{Accepted, Endpoint, Format, PatchType, Shape, accept, body_format};
+use crate::negotiate::{Accepted, Endpoint, PatchType, Shape, accept, body_format};
 use crate::patch::{self, Patch};
-use crate::query::{FieldValidation, WriteOptions};
+use crate::query::WriteOptions;
 use crate::respond::Reply;
 use crate::status::Failure;
 use crate::table::{self, Column, IncludeObject, ListMeta};
 use crate::write::{check_name, failed, options, parse_patch, refused, settled, target, told_later};
-use crate::{RequestError, decode, read, wait_for};
+use crate::{RequestError, read, wait_for};
 
 /// The versions of Scale that upstream's decoder knows beside `autoscaling/v1`, and cannot convert here.
 const OLDER: [&str; 3] = ["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"];
@@ -35,7 +36,7 @@ fn expected() -> GroupVersionKind {
 fn unknown_body() -> RequestError {
     RequestError::BadRequest(format!(
         "no kind is registered for the type v1.Scale in scheme {}",
-        decode::SCHEME
+        codec::SCHEME
     ))
 }
 
@@ -113,14 +114,14 @@ struct Sent {
 /// The Scale in a PUT's body.
 fn of_body(bytes: &[u8], format: Format, validation: FieldValidation) -> Result<Sent, RequestError> {
     let unknown = |_| unknown_body();
-    let decoded = decode::object(bytes, format, &expected(), true, validation).map_err(unknown)?;
+    let decoded = codec::object(bytes, format, &expected(), true, validation).map_err(unknown)?;
     if decoded.kind != expected() {
         return Err(unknown_body());
     }
     let typed = scale::decode(&decoded.value).map_err(|_| unknown_body())?;
     let mut strict = decoded.strict_errors;
     if validation != FieldValidation::Ignore {
-        strict.extend(typed.unknown_fields.iter().map(|path| decode::unknown_field(path)));
+        strict.extend(typed.unknown_fields.iter().map(|path| codec::unknown_field(path)));
     }
     if validation == FieldValidation::Strict && !strict.is_empty() {
         return Err(unknown_body());
@@ -132,7 +133,7 @@ fn of_body(bytes: &[u8], format: Format, validation: FieldValidation) -> Result<
         // Upstream's field manager does not know it then.
         scale.remove("apiVersion");
     }
-    Ok(Sent { scale, warnings: decode::strict_warnings(strict) })
+    Ok(Sent { scale, warnings: codec::strict_warnings(strict) })
 }
 
 /// What a patch made of a Scale, as one again.
@@ -150,14 +151,14 @@ fn of_patched(patch: &Patch, patched: &Value, validation: FieldValidation) -> Re
             )));
         }
         let (kind, version) = (field::go_quote(kind), field::go_quote(api_version));
-        let scheme = decode::SCHEME;
+        let scheme = codec::SCHEME;
         let why = format!("no kind {kind} is registered for version {version} in scheme {scheme}");
         return Err(undecodable(why));
     }
     let typed = typed?;
     let mut strict = patch.strict_errors().to_vec();
     if validation != FieldValidation::Ignore {
-        strict.extend(typed.unknown_fields.iter().map(|path| decode::unknown_field(path)));
+        strict.extend(typed.unknown_fields.iter().map(|path| codec::unknown_field(path)));
     }
     if validation == FieldValidation::Strict && !strict.is_empty() {
         return Err(patch::strict_error(patched, &strict));

@@ -135,7 +135,7 @@ pub(crate) async fn watch(
     let mut builder = start(200);
     builder.content_type(framing.content_type());
     if let Some(warning) = &crate::read::version(call)?.deprecation_warning {
-        builder.insert_header((header::WARNING, crate::decode::warning_header(warning)));
+        builder.insert_header((header::WARNING, crate::warning::warning_header(warning)));
     }
     Ok(builder.streaming(Box::pin(events.map(Ok::<_, std::convert::Infallible>))))
 }

@@ -7,19 +7,20 @@ use kindom_api::decode::Struct;
 use kindom_api::names::{GroupKind, GroupVersionKind};
 use kindom_api::status::{Details, Status};
 use kindom_api::{Value, field};
+use kindom_codec::{self as codec, DecodeError, FieldValidation, Format};
 use kindom_resource_actor::{
     Basis, Preconditions, ResourceHandle, RuleContext, StoredObject, Target, WriteError,
     WriteOptions as Options, Written, settles,
 };
 
 use crate::dispatch::{Call, plain_body};
-use crate::negotiate::{Accepted, Format, PatchType, Shape, body_format};
+use crate::negotiate::{Accepted, PatchType, Shape, body_format};
 use crate::owner_references::{self, Stage};
 use crate::patch::{self, Patch, StrategicPatch};
-use crate::query::{DeleteOptions, FieldValidation, ListOptions, PropagationPolicy, WriteOptions};
+use crate::query::{DeleteOptions, ListOptions, PropagationPolicy, WriteOptions};
 use crate::respond::Reply;
 use crate::status::{Answer, Failure};
-use crate::{RequestError, apply, decode, read, wait_for};
+use crate::{RequestError, apply, identity, read, wait_for};
 
 /// How many objects of a collection are deleted at once.
 const DELETE_AT_ONCE: usize = 64;
@@ -57,6 +58,11 @@ pub(crate) fn refused(error: RequestError) -> WriteError {
         Answer::Status(status) => WriteError::Patch(Box::new(status)),
         Answer::PageNotFound => WriteError::Gone,
     }
+}
+
+/// The 400 for a body that cannot be decoded, carried through a plan.
+fn undecodable(error: DecodeError) -> WriteError {
+    WriteError::BadRequest(error.0)
 }
 
 pub(crate) fn failed(call: &Call<'_>, error: WriteError) -> Failure {
@@ -138,12 +144,13 @@ fn object_of_body(
     warnings.clear();
     let expected = expected(cx, version);
     let built_in = cx.spec.registration.is_none();
-    let mut decoded = decode::object(bytes, format, &expected, built_in, validation).map_err(refused)?;
+    let decoded = codec::object(bytes, format, &expected, built_in, validation);
+    let mut decoded = decoded.map_err(undecodable)?;
     if decoded.value.get("apiVersion").is_some_and(Value::is_null) {
         let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
-        return Err(refused(decode::cannot_be_handled(&decoded.kind, &expected, why)));
+        return Err(undecodable(codec::cannot_be_handled(&decoded.kind, &expected, why)));
     }
-    let of_another = decode::check_type(&decoded.kind, &expected, built_in).map_err(refused).err();
+    let of_another = identity::check_type(&decoded.kind, &expected, built_in).map_err(refused).err();
     if built_in && let Some(refusal) = of_another {
         return Err(refusal);
     }
@@ -162,11 +169,11 @@ fn object_of_body(
         WriteError::BadRequest(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
     })?;
     let mut strict = decoded.strict_errors;
-    strict.extend(unknown.iter().map(|path| decode::unknown_field(path)));
+    strict.extend(unknown.iter().map(|path| codec::unknown_field(path)));
     if validation == FieldValidation::Strict && !strict.is_empty() {
-        return Err(refused(decode::strict_error(&decoded.kind, &expected, &strict)));
+        return Err(undecodable(codec::strict_error(&decoded.kind, &expected, &strict)));
     }
-    *warnings = decode::strict_warnings(strict);
+    *warnings = codec::strict_warnings(strict);
     warnings.extend(read);
     if let Some(refusal) = of_another {
         return Err(refusal);
@@ -217,7 +224,7 @@ fn check_kind(
     expected: &GroupVersionKind,
     object: &Value,
 ) -> Result<(), WriteError> {
-    let errors = decode::wrong_type(found, expected);
+    let errors = identity::wrong_type(found, expected);
     if errors.is_empty() {
         return Ok(());
     }
@@ -234,7 +241,7 @@ pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), WriteError> {
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
     }
-    decode::check_name(own, name).map_err(refused)
+    identity::check_name(own, name).map_err(refused)
 }
 
 /// POST
@@ -417,7 +424,7 @@ fn patched(
             return Err(refused(patch::undecodable(&object, &missing)));
         }
         if built_in {
-            decode::check_type(&found, &expected, built_in).map_err(refused)?;
+            identity::check_type(&found, &expected, built_in).map_err(refused)?;
         }
     }
     let mut unknown = Vec::new();
@@ -427,7 +434,7 @@ fn patched(
     let decoded = decode_as(cx, &found.version, &mut object, wanted);
     let read = decoded.map_err(|why| refused(patch::undecodable(&patched(), &why)))?;
     let mut strict = patch.strict_errors().to_vec();
-    strict.extend(unknown.iter().map(|path| decode::unknown_field(path)));
+    strict.extend(unknown.iter().map(|path| codec::unknown_field(path)));
     if validation == FieldValidation::Strict && !strict.is_empty() {
         return Err(refused(patch::strict_error(&patched(), &strict)));
     }
@@ -467,7 +474,7 @@ async fn delete_options(call: &Call<'_>, payload: web::Payload) -> Result<Delete
         DeleteOptions::from_query(call.query)?
     } else {
         let format = body_format(call.header(header::CONTENT_TYPE), true)?;
-        let from_body = DeleteOptions::from_body(&decode::any(&bytes, format)?)?;
+        let from_body = DeleteOptions::from_body(&codec::any(&bytes, format).map_err(RequestError::from)?)?;
         // kubectl says dry runs in the query also where it sends a body.
         let dry_run = from_body.dry_run || DeleteOptions::from_query(call.query)?.dry_run;
         DeleteOptions { dry_run, ..from_body }

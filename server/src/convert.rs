@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use kindom_api::faces::Face;
 use kindom_api::{Value, object};
-use kindom_http::decode::to_yaml;
+use kindom_codec::yaml::to_yaml;
 use kindom_schema::crd::{ConvertError, to_v1};
 
 use crate::BoxError;

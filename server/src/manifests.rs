@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use kindom_api::Value;
-use kindom_http::decode::documents;
+use kindom_codec::documents;
 
 use crate::BoxError;
 

@@ -1,112 +1,18 @@
 //! What `kindom-http` reads: paths, queries, headers, bodies, patches, continue tokens, files of tokens.
 
 use kindom_api::json::{self, MAX_DEPTH, Value};
-use kindom_api::names::GroupVersionKind;
 use kindom_api::{crd, namespace};
 use kindom_fuzz::{JsonMutants, Mutants, Target, Texts};
 use kindom_http::authn::Tokens;
-use kindom_http::decode;
-use kindom_http::negotiate::{self, Endpoint, Format, PatchType};
+use kindom_http::negotiate::{self, Endpoint, PatchType};
 use kindom_http::patch::{Patch, StrategicPatch};
-use kindom_http::query::{ContinueToken, DeleteOptions, FieldValidation, ListOptions, Query, WriteOptions};
+use kindom_http::query::{ContinueToken, DeleteOptions, ListOptions, Query, WriteOptions};
 use kindom_http::request_info::RequestInfo;
 use kindom_http::table::IncludeObject;
+use kindom_http::warning::{warning_header, warning_headers};
 
+use crate::codec::{VALIDATIONS, depth};
 use crate::seeds;
-
-const VALIDATIONS: [FieldValidation; 3] =
-    [FieldValidation::Ignore, FieldValidation::Warn, FieldValidation::Strict];
-
-fn depth(value: &Value) -> usize {
-    let inner = match value {
-        Value::Array(items) => items.iter().map(depth).max(),
-        Value::Object(map) => map.values().map(depth).max(),
-        _ => return 0,
-    };
-    1 + inner.unwrap_or(0)
-}
-
-fn yaml() -> Mutants {
-    let widget = decode::to_yaml(&json::parse(seeds::WIDGET.as_bytes()).unwrap());
-    let crd = decode::to_yaml(&json::parse(seeds::CRD.as_bytes()).unwrap());
-    let texts = [
-        widget.as_str(),
-        &crd,
-        "a: &x [1, 2]\nb: *x\n<<: {c: d}\n",
-        "---\n- 'it''s'\n- \"\\u00e9\\n\"\n- |+\n  text\n\n- >-\n  folded\n  more\n---\n? complex\n: value\n...\n",
-        "{a: 0x1F, b: 0o17, c: .inf, d: 1_000, e: 2026-01-01, f: ~, g: yes, h: !!str 1, i: !!binary aGk=}\n",
-    ];
-    let tokens = [
-        "- ",
-        ": ",
-        "? ",
-        "\n",
-        "  ",
-        "\t",
-        "&a ",
-        "*a",
-        "<<: ",
-        "!!str ",
-        "!!int ",
-        "|\n",
-        ">\n",
-        "---\n",
-        "...\n",
-        "#",
-        "'",
-        "\"",
-        "[",
-        "]",
-        "{",
-        "}",
-        ",",
-        "%YAML 1.2\n",
-        "@",
-        "`",
-        "\u{85}",
-        "\u{2028}",
-    ];
-    Mutants::of(texts).tokens(&tokens).nests(&[
-        ("[", "]"),
-        ("{a: ", "}"),
-        ("- ", ""),
-        ("? ", ""),
-        ("[&a ", ",*a]"),
-    ])
-}
-
-#[test]
-fn yaml_bodies() {
-    Target::new("yaml", 2000).rounds(400).run(yaml(), |bytes| {
-        let Ok(value) = decode::any(bytes, Format::Yaml) else { return };
-        assert!(depth(&value) <= MAX_DEPTH, "{} levels", depth(&value));
-        let printed = decode::to_yaml(&value);
-        let again = decode::any(printed.as_bytes(), Format::Yaml);
-        assert_eq!(again.as_ref().map(Value::to_vec), Ok(value.to_vec()), "printed as\n{printed}");
-    });
-}
-
-#[test]
-fn objects_and_documents() {
-    let widget = GroupVersionKind::new("example.com", "v1", "Widget");
-    for (name, inputs) in [("json-bodies", seeds::json()), ("yaml-bodies", yaml())] {
-        let widget = widget.clone();
-        Target::new(name, 4000).rounds(300).run(inputs, move |bytes| {
-            for format in [Format::Json, Format::Yaml] {
-                for validation in VALIDATIONS {
-                    let _ = decode::object(bytes, format, &widget, false, validation);
-                }
-                if let Ok(decoded) = decode::object(bytes, format, &widget, true, FieldValidation::Strict) {
-                    assert!(depth(&decoded.value) <= MAX_DEPTH);
-                    let _ = decode::check_type(&decoded.kind, &widget, decoded.says_version);
-                }
-            }
-            if let Ok(documents) = decode::documents(bytes) {
-                assert!(documents.iter().all(|value| depth(value) <= MAX_DEPTH));
-            }
-        });
-    }
-}
 
 #[test]
 fn paths_and_queries() {
@@ -224,8 +130,8 @@ fn negotiation() {
         if let Ok(patch) = PatchType::of(header, &served) {
             assert!(header.starts_with(patch.content_type()));
         }
-        let _ = decode::warning_header(header);
-        let _ = decode::warning_headers(&[header.clone(), header.clone()]);
+        let _ = warning_header(header);
+        let _ = warning_headers(&[header.clone(), header.clone()]);
     });
 }
 

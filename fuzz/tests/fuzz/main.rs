@@ -6,6 +6,7 @@
 
 mod api;
 mod cel;
+mod codec;
 mod formats;
 mod http;
 mod managed_fields;

@@ -6,7 +6,8 @@ use kindom_api::json::{self, List, MAX_DEPTH, Map, Value};
 
 use super::decoding;
 use crate::RequestError;
-use crate::decode::{STRICT_ERRORS_MAX, go_type};
+use kindom_codec::STRICT_ERRORS_MAX;
+use kindom_codec::go_json::go_type;
 
 const OPERATIONS_MAX: usize = 10_000;
 /// What all copies of a patch may add (`AccumulatedCopySizeLimit` as apiserver sets it).

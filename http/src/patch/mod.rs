@@ -9,8 +9,8 @@ mod strategic;
 use kindom_api::json::{self, Value};
 
 use crate::RequestError;
-use crate::decode::{duplicate_fields, go_syntax_error, go_type, strict_text};
-use crate::query::FieldValidation;
+use kindom_codec::go_json::{go_syntax_error, go_type};
+use kindom_codec::{FieldValidation, duplicate_fields, strict_text};
 
 use json_patch::Operation;
 pub use strategic::StrategicPatch;
@@ -134,8 +134,8 @@ mod tests {
 
     use super::{Patch, strict_error};
     use crate::RequestError;
-    use crate::query::FieldValidation::{self, Ignore, Warn};
     use kindom_api::json::{MAX_DEPTH, parse};
+    use kindom_codec::FieldValidation::{self, Ignore, Warn};
 
     fn run(patch: Result<Patch, RequestError>, object: &str) -> String {
         match patch.and_then(|p| p.apply(parse(object.as_bytes()).unwrap())) {

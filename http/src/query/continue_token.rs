@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kindom_api::json::{self, Map, Value};
 
 use crate::RequestError;
-use crate::decode::go_syntax_error;
+use kindom_codec::go_json::go_syntax_error;
 
 /// The message of the 410 for a token whose revision is gone, where the list can go on with another token (apiserver
 /// `pkg/storage/errors.go`).

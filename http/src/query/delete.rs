@@ -6,7 +6,8 @@ use kindom_api::json::Value;
 use super::write::dry_run_errors;
 use super::{Query, is_true};
 use crate::RequestError;
-use crate::decode::{SCHEME, go_type};
+use kindom_codec::SCHEME;
+use kindom_codec::go_json::go_type;
 
 /// What happens to what the object owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

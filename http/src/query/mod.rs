@@ -16,7 +16,7 @@ pub use continue_token::{ContinueToken, EXPIRED, EXPIRED_WITH_TOKEN};
 pub use delete::{DeleteOptions, Preconditions, PropagationPolicy};
 pub use duration::parse as parse_duration;
 pub use list::{ListOptions, VersionMatch, parse_resource_version};
-pub use write::{FieldValidation, WaitFor, WriteOptions};
+pub use write::{WaitFor, WriteOptions};
 
 /// The parameters of a query string, in order, decoded as Go's `url.ParseQuery` decodes them: a pair that is malformed
 /// is left out.

@@ -2,23 +2,12 @@
 
 use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path, go_quote};
 use kindom_api::json::Value;
+use kindom_codec::FieldValidation;
 
 use super::Query;
 use crate::RequestError;
 
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
-
-/// What to do about fields that are unknown or stand twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FieldValidation {
-    /// Drop them.
-    Ignore,
-    /// Drop them and say so in Warning headers.
-    #[default]
-    Warn,
-    /// Refuse the request.
-    Strict,
-}
 
 /// A condition of a registration that a write can wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

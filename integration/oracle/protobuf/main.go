@@ -1,4 +1,4 @@
-// Command protobuf writes down how upstream's Go types look as protobuf: the table that api/src/protobuf converts by, and
+// Command protobuf writes down how upstream's Go types look as protobuf: the table that codec/src/protobuf converts by, and
 // samples, each as JSON and as the bytes that the types' own encoder makes of it. From integration/oracle: go run ./protobuf
 package main
 
@@ -228,7 +228,7 @@ func must[T any](value T, err error) T {
 }
 
 func main() {
-	tablePath := flag.String("table", "../../api/src/protobuf/catalogue.rs", "where the table goes")
+	tablePath := flag.String("table", "../../codec/src/protobuf/catalogue.rs", "where the table goes")
 	samplesPath := flag.String("samples", "../expectations/protobuf/samples.json", "where the samples go")
 	flag.Parse()
 	t := table{map[reflect.Type]string{}, map[string]string{}}

@@ -1,11 +1,12 @@
 //! Registrations, namespaces, metadata and errors in protobuf: in and out, alone, in lists and watches (item 13). Upstream's
-//! own bytes are held to in `api/src/protobuf/tests.rs`; here it is held that the server sends and takes them everywhere.
+//! own bytes are held to in `codec/src/protobuf/tests.rs`; here it is held that the server sends and takes them everywhere.
 
 use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use kindom_api::{Value as Tree, json as tree, protobuf};
+use kindom_api::{Value as Tree, json as tree};
+use kindom_codec::protobuf;
 use kindom_integration::{Answer, Client, Server};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

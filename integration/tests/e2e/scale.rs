@@ -1,7 +1,8 @@
 //! The scale subresource of registered types ("Subresources for CustomResources"; the scripts `object-scale`,
 //! `object-scale-paths` and `crd-subresources` have what the real server answers).
 
-use kindom_api::{json as tree, protobuf};
+use kindom_api::json as tree;
+use kindom_codec::protobuf;
 use kindom_integration::{Answer, Client, Server, ServerOptions};
 use serde_json::{Value, json};
 

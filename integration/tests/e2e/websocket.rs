@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use kindom_api::protobuf;
+use kindom_codec::protobuf;
 use kindom_integration::{Client, Server, ServerOptions, count};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -12,7 +12,6 @@ mod document;
 mod operations;
 mod protobuf;
 mod published;
-mod yaml;
 
 use kindom_api::faces::{Face, REGISTERED_THROUGH};
 use kindom_api::json;

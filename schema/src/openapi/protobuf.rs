@@ -7,9 +7,9 @@
 //! Worked example: the path `/x` without operations is `42 08 12 06 0a 02 2f 78 12 00`: field 8 of the document, of 8 bytes, has
 //! field 2 (a named path) of 6 bytes, which has its name and what is there: nothing.
 
-use kindom_api::{Map, Value};
-
-use super::yaml;
+use kindom_api::Value;
+use kindom_codec::protobuf::wire::Backwards;
+use kindom_codec::yaml::v3;
 
 /// A message: its fields by their JSON names.
 struct Message {
@@ -154,148 +154,125 @@ static PATH_ITEM: Message = Message {
 
 /// The document up to its paths.
 pub(super) fn head(info: &Value, out: &mut Vec<u8>) {
-    bytes(1, b"2.0", out);
-    bytes(2, &message(info, &INFO), out);
+    piece(out, |out| {
+        out.within(2, |out| message(info, &INFO, out));
+        out.bytes(1, b"2.0");
+    });
 }
 
 /// A path of the document.
 pub(super) fn path(path: &str, item: &Value, out: &mut Vec<u8>) {
-    bytes(8, &field(2, &named(path, &message(item, &PATH_ITEM))), out);
+    piece(out, |out| {
+        out.within(8, |out| named(2, path, out, |out| message(item, &PATH_ITEM, out)));
+    });
 }
 
 /// A schema of the document.
 pub(super) fn schema(name: &str, schema: &Value, out: &mut Vec<u8>) {
-    bytes(9, &field(1, &named(name, &message(schema, &SCHEMA))), out);
+    piece(out, |out| {
+        out.within(9, |out| named(1, name, out, |out| message(schema, &SCHEMA, out)));
+    });
 }
 
 /// A shared parameter of the document.
 pub(super) fn parameter(name: &str, parameter: &Value, out: &mut Vec<u8>) {
-    bytes(10, &field(1, &named(name, &parameter_of(parameter))), out);
+    piece(out, |out| {
+        out.within(10, |out| named(1, name, out, |out| parameter_of(parameter, out)));
+    });
+}
+
+/// Appends what `write` writes, last field first.
+fn piece(out: &mut Vec<u8>, write: impl FnOnce(&mut Backwards)) {
+    let mut piece = Backwards::default();
+    write(&mut piece);
+    out.extend(piece.finish());
 }
 
 /// `openapi.v2.Parameter`
-fn parameter_of(parameter: &Value) -> Vec<u8> {
+fn parameter_of(parameter: &Value, out: &mut Backwards) {
     match parameter.get("in").and_then(Value::as_str) {
-        Some("body") => field(1, &message(parameter, &BODY_PARAMETER)),
-        Some("path") => field(2, &field(4, &message(parameter, &PATH_PARAMETER))),
-        _ => field(2, &field(3, &message(parameter, &QUERY_PARAMETER))),
+        Some("body") => out.within(1, |out| message(parameter, &BODY_PARAMETER, out)),
+        Some("path") => out.within(2, |out| out.within(4, |out| message(parameter, &PATH_PARAMETER, out))),
+        _ => out.within(2, |out| out.within(3, |out| message(parameter, &QUERY_PARAMETER, out))),
     }
 }
 
-fn message(value: &Value, message: &Message) -> Vec<u8> {
-    let mut out = Vec::new();
-    let Some(map) = value.as_object() else { return out };
-    for Field(name, number, kind) in message.fields {
+fn message(value: &Value, message: &Message, out: &mut Backwards) {
+    let Some(map) = value.as_object() else { return };
+    for (name, value) in
+        map.iter().rev().filter(|(name, _)| message.extensions != 0 && name.starts_with("x-"))
+    {
+        named(message.extensions, name, out, |out| any(value, out));
+    }
+    for Field(name, number, kind) in message.fields.iter().rev() {
         if let Some(value) = map.get(name) {
-            encode(value, *number, *kind, &mut out);
+            encode(value, *number, *kind, out);
         }
     }
-    for (name, value) in map.iter().filter(|(name, _)| message.extensions != 0 && name.starts_with("x-")) {
-        bytes(message.extensions, &named(name, &any(value)), &mut out);
-    }
-    out
 }
 
-/// What a value does not fit is left out, as a default is.
-fn encode(value: &Value, number: u32, kind: Kind, out: &mut Vec<u8>) {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned().into_bytes();
-    let each = |value: &Value, of: &mut dyn FnMut(&Value)| {
-        value.as_array().unwrap_or_default().iter().for_each(of);
-    };
+/// A value that does not fit its field is left out, as a default is.
+fn encode(value: &Value, number: u32, kind: Kind, out: &mut Backwards) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let items = || value.as_array().unwrap_or_default().iter().rev();
+    let members = || value.as_object().into_iter().flat_map(|map| map.iter().rev());
     match kind {
-        Kind::Text => bytes(number, &text(value), out),
-        Kind::Texts => each(value, &mut |item| bytes(number, &text(item), out)),
+        Kind::Text => out.bytes(number, text(value).as_bytes()),
+        Kind::Texts => items().for_each(|item| out.bytes(number, text(item).as_bytes())),
         Kind::Bool => {
             if value.as_bool() == Some(true) {
-                tag(number, WIRE_VARINT, out);
-                out.push(1);
+                out.number(number, 1);
             }
         }
         Kind::Integer => {
             if let Some(n) = value.as_i64().filter(|n| *n != 0) {
-                tag(number, WIRE_VARINT, out);
-                varint(n.cast_unsigned(), out);
+                out.number(number, n.cast_unsigned());
             }
         }
         Kind::Double => {
             if let Some(x) = value.as_f64().filter(|x| *x != 0.0) {
-                tag(number, WIRE_FIXED64, out);
-                out.extend_from_slice(&x.to_le_bytes());
+                out.fixed64(number, x.to_bits());
             }
         }
-        Kind::Any => bytes(number, &any(value), out),
-        Kind::Anys => each(value, &mut |item| bytes(number, &any(item), out)),
-        Kind::One(of) => bytes(number, &message(value, of), out),
-        Kind::Named(of) => {
-            let mut map = Vec::new();
-            for (name, value) in value.as_object().into_iter().flat_map(Map::iter) {
-                bytes(1, &named(name, &message(value, of)), &mut map);
-            }
-            bytes(number, &map, out);
-        }
-        Kind::Type => bytes(number, &field(1, &text(value)), out),
-        Kind::Items => bytes(number, &field(1, &message(value, &SCHEMA)), out),
-        Kind::SchemaOrBool => match value.as_bool() {
-            // Of a choice, what is false is there too.
-            Some(allows) => bytes(number, &[2 << 3, u8::from(allows)], out),
-            None => bytes(number, &field(1, &message(value, &SCHEMA)), out),
-        },
-        Kind::Parameters => each(value, &mut |item| {
-            let item = match item.get("$ref") {
-                Some(_) => field(2, &message(item, &REFERENCE)),
-                None => field(1, &parameter_of(item)),
-            };
-            bytes(number, &item, out);
+        Kind::Any => out.within(number, |out| any(value, out)),
+        Kind::Anys => items().for_each(|item| out.within(number, |out| any(item, out))),
+        Kind::One(of) => out.within(number, |out| message(value, of, out)),
+        Kind::Named(of) => out.within(number, |out| {
+            members().for_each(|(name, value)| named(1, name, out, |out| message(value, of, out)));
         }),
-        Kind::Responses => {
-            let mut responses = Vec::new();
-            for (code, response) in value.as_object().into_iter().flat_map(Map::iter) {
-                bytes(1, &named(code, &field(1, &message(response, &RESPONSE))), &mut responses);
-            }
-            bytes(number, &responses, out);
-        }
-        Kind::ResponseSchema => bytes(number, &field(1, &message(value, &SCHEMA)), out),
+        Kind::Type => out.within(number, |out| out.bytes(1, text(value).as_bytes())),
+        Kind::Items => out.within(number, |out| out.within(1, |out| message(value, &SCHEMA, out))),
+        Kind::SchemaOrBool => out.within(number, |out| match value.as_bool() {
+            // Of a choice, what is false is there too.
+            Some(allows) => out.number(2, u64::from(allows)),
+            None => out.within(1, |out| message(value, &SCHEMA, out)),
+        }),
+        Kind::Parameters => items().for_each(|item| {
+            out.within(number, |out| match item.get("$ref") {
+                Some(_) => out.within(2, |out| message(item, &REFERENCE, out)),
+                None => out.within(1, |out| parameter_of(item, out)),
+            });
+        }),
+        Kind::Responses => out.within(number, |out| {
+            members().for_each(|(code, response)| {
+                named(1, code, out, |out| out.within(1, |out| message(response, &RESPONSE, out)));
+            });
+        }),
+        Kind::ResponseSchema => out.within(number, |out| out.within(1, |out| message(value, &SCHEMA, out))),
     }
 }
 
 /// `openapi.v2.Any`: the value as YAML.
-fn any(value: &Value) -> Vec<u8> {
-    field(2, yaml::print(value).as_bytes())
+fn any(value: &Value, out: &mut Backwards) {
+    out.bytes(2, v3::print(value).as_bytes());
 }
 
-/// `NamedSchema` and its like.
-fn named(name: &str, value: &[u8]) -> Vec<u8> {
-    let mut out = field(1, name.as_bytes());
-    bytes(2, value, &mut out);
-    out
-}
-
-const WIRE_VARINT: u32 = 0;
-const WIRE_FIXED64: u32 = 1;
-const WIRE_BYTES: u32 = 2;
-
-fn field(number: u32, value: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(value.len() + 8);
-    bytes(number, value, &mut out);
-    out
-}
-
-fn bytes(number: u32, value: &[u8], out: &mut Vec<u8>) {
-    tag(number, WIRE_BYTES, out);
-    varint(u64::try_from(value.len()).unwrap_or(u64::MAX), out);
-    out.extend_from_slice(value);
-}
-
-fn tag(number: u32, wire: u32, out: &mut Vec<u8>) {
-    varint(u64::from(number << 3 | wire), out);
-}
-
-fn varint(mut n: u64, out: &mut Vec<u8>) {
-    while n >= 0x80 {
-        out.push(u8::try_from(n & 0x7f).unwrap_or(0) | 0x80);
-        n >>= 7;
-    }
-    out.push(u8::try_from(n).unwrap_or(0));
+/// `NamedSchema` and its like, whose value `write` writes.
+fn named(number: u32, name: &str, out: &mut Backwards, write: impl FnOnce(&mut Backwards)) {
+    out.within(number, |out| {
+        out.within(2, write);
+        out.bytes(1, name.as_bytes());
+    });
 }
 
 #[cfg(test)]

@@ -23,8 +23,8 @@ use kindom_formats::go;
 
 use super::parse;
 use crate::RequestError;
-use crate::decode::{duplicate_fields, go_type, strict_text, unknown_field};
-use crate::query::FieldValidation;
+use kindom_codec::go_json::go_type;
+use kindom_codec::{FieldValidation, duplicate_fields, strict_text, unknown_field};
 
 use merge::Error;
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::StrategicPatch;
 use super::merge::INCOMPARABLE;
 use crate::RequestError;
-use crate::query::FieldValidation::{self, Ignore, Strict, Warn};
+use kindom_codec::FieldValidation::{self, Ignore, Strict, Warn};
 
 const STRING: Shape = Shape::String("string");
 

@@ -8,8 +8,8 @@ use super::{
     Field, Kind, MAGIC, Many, Message, TYPE_META, UNKNOWN_CONTENT_ENCODING, UNKNOWN_CONTENT_TYPE,
     UNKNOWN_RAW, UNKNOWN_TYPE_META, message_of,
 };
-use crate::Value;
-use crate::meta::time;
+use kindom_api::Value;
+use kindom_api::meta::time;
 
 /// Writes an object as a body, by its own apiVersion and kind; none if that kind is not one of the table. What the type
 /// does not list is left out.

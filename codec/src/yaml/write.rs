@@ -2,7 +2,7 @@
 
 use kindom_api::json::{Map, Value};
 
-use super::yaml::is_plain_string;
+use super::read::is_plain_string;
 
 /// How long a line may become before it is folded at the next space.
 const LINE_CHARS: usize = 80;
@@ -225,7 +225,7 @@ fn write_quoted(text: &str, out: &mut String) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::yaml;
+    use super::super::read;
     use super::to_yaml;
     use kindom_api::json::{Map, Value, parse};
 
@@ -233,7 +233,7 @@ mod tests {
         let value = parse(json.as_bytes()).unwrap();
         let text = to_yaml(&value);
         assert_eq!(text, want);
-        assert_eq!(yaml::parse(&text).unwrap().value, value);
+        assert_eq!(read::parse(&text).unwrap().value, value);
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
             // Whole floats come back as integers, as they do through JSON.
             let want = parse(&value.to_vec()).unwrap();
             let text = to_yaml(&value);
-            let got = yaml::parse(&text).map(|d| d.value);
+            let got = read::parse(&text).map(|d| d.value);
             prop_assert_eq!(got, Ok(want), "{}", text);
         }
     }

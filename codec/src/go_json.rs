@@ -1,10 +1,13 @@
-//! What is wrong with a JSON text, in the words of Go's `encoding/json` scanner, which end up in clients' hands.
+//! The errors of a JSON text in the words of Go's `encoding/json` scanner, which end up in clients' hands.
+
+use kindom_api::json::Value;
 
 /// How deeply the scan goes before it gives up.
 const DEPTH_MAX: usize = 10_000;
 
 /// The first error of a text, as Go's decoder words it; none if its syntax is right.
-pub(crate) fn go_syntax_error(bytes: &[u8]) -> Option<String> {
+#[must_use]
+pub fn go_syntax_error(bytes: &[u8]) -> Option<String> {
     let mut scanner = Scanner { bytes, at: 0 };
     scanner.document().err()
 }
@@ -34,6 +37,19 @@ pub(crate) fn number_too_large(bytes: &[u8]) -> Option<&str> {
         }
     }
     None
+}
+
+/// The JSON type of a value as `encoding/json` names it in its errors.
+#[must_use]
+pub fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }
 
 /// Opens a list or a map.

@@ -11,7 +11,8 @@ const INDENT: usize = 4;
 const KEY_MAX: usize = 128;
 
 /// A value, with its last line's end.
-pub(super) fn print(value: &Value) -> String {
+#[must_use]
+pub fn print(value: &Value) -> String {
     let mut out = String::new();
     block(value, None, false, &mut out);
     out

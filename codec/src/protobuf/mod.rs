@@ -19,7 +19,7 @@
 #[rustfmt::skip]
 mod catalogue;
 mod read;
-mod wire;
+pub mod wire;
 mod write;
 
 #[cfg(test)]
@@ -27,7 +27,7 @@ mod tests;
 
 use std::fmt;
 
-use crate::Value;
+use kindom_api::Value;
 
 pub use read::{Envelope, decode, decode_telling};
 pub use write::{encode, encode_as, watch_event};
@@ -126,8 +126,8 @@ const UNKNOWN_CONTENT_TYPE: u32 = 4;
 /// The message of a kind; none for a kind that upstream does not have as protobuf, or that is not served here.
 ///
 /// ```
-/// assert!(kindom_api::protobuf::message("v1", "Namespace").is_some());
-/// assert!(kindom_api::protobuf::message("example.com/v1", "Widget").is_none());
+/// assert!(kindom_codec::protobuf::message("v1", "Namespace").is_some());
+/// assert!(kindom_codec::protobuf::message("example.com/v1", "Widget").is_none());
 /// ```
 #[must_use]
 pub fn message(api_version: &str, kind: &str) -> Option<&'static Message> {

@@ -12,7 +12,7 @@ use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 use kindom_api::field::go_quote;
 use kindom_api::json::{self, MAX_DEPTH, Map, Value};
 
-use super::STRICT_ERRORS_MAX;
+use crate::STRICT_ERRORS_MAX;
 
 /// What aliases may add to a document, in bytes of text and 16 for each node. Without a bound a few hundred bytes of
 /// aliases to aliases unfold to gigabytes; a body itself has at most 3 MiB.
@@ -20,20 +20,20 @@ const ALIAS_COST_MAX: usize = 8 << 20;
 
 /// A document of a text.
 #[derive(Debug, PartialEq)]
-pub(super) struct Document {
+pub(crate) struct Document {
     /// The tree; of several equal keys the last one stays.
-    pub(super) value: Value,
+    pub(crate) value: Value,
     /// `line 3: key "a" already set in map`, for each.
-    pub(super) duplicates: Vec<String>,
+    pub(crate) duplicates: Vec<String>,
 }
 
 /// Reads the first document; an empty text is `null`.
-pub(super) fn parse(text: &str) -> Result<Document, String> {
+pub(crate) fn parse(text: &str) -> Result<Document, String> {
     documents(text).next().unwrap_or_else(|| Ok(Document { value: Value::Null, duplicates: Vec::new() }))
 }
 
 /// Reads all documents, up to the first that is none.
-pub(super) fn documents(text: &str) -> impl Iterator<Item = Result<Document, String>> {
+pub(crate) fn documents(text: &str) -> impl Iterator<Item = Result<Document, String>> {
     let mut parser = Some(Parser::new_from_str(text));
     let mut refused = refused(text);
     std::iter::from_fn(move || {
@@ -394,7 +394,7 @@ fn resolve(text: &str) -> Result<Value, String> {
 }
 
 /// Whether an unquoted text is a string, not a boolean, a number or null.
-pub(super) fn is_plain_string(text: &str) -> bool {
+pub(crate) fn is_plain_string(text: &str) -> bool {
     matches!(resolve(text), Ok(Value::String(_))) && text != "<<"
 }
 

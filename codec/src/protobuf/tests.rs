@@ -3,8 +3,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Map;
-use crate::json::{MAX_DEPTH, parse};
+use kindom_api::Map;
+use kindom_api::json::{MAX_DEPTH, parse};
 
 fn of(api_version: &str, kind: &str) -> &'static Message {
     message(api_version, kind).unwrap()

@@ -12,9 +12,9 @@ use super::{
     Field, Kind, MAGIC, Many, Message, Presence, ProtobufError, TYPE_META, UNKNOWN_CONTENT_ENCODING,
     UNKNOWN_CONTENT_TYPE, UNKNOWN_RAW, UNKNOWN_TYPE_META,
 };
-use crate::json::{Key, MAX_DEPTH, parse};
-use crate::meta::time;
-use crate::{Map, Value};
+use kindom_api::json::{Key, MAX_DEPTH, parse};
+use kindom_api::meta::time;
+use kindom_api::{Map, Value};
 
 /// How many fields that are not listed are named.
 const UNLISTED_MAX: usize = 16;

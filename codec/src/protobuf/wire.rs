@@ -129,11 +129,13 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// Bytes that are written from their end, so that the length of a message is known when it is written and nothing moves.
-#[derive(Default)]
-pub(super) struct Backwards(Vec<u8>);
+/// Fields written from the last to the first, so that the length of a message is known when it is written and nothing
+/// moves.
+#[derive(Debug, Default)]
+pub struct Backwards(Vec<u8>);
 
 impl Backwards {
+    /// Puts bytes before those that are there, without a tag.
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.0.extend(bytes.iter().rev());
     }
@@ -157,22 +159,25 @@ impl Backwards {
         self.put_varint(u64::from(field) << 3 | wire_type);
     }
 
-    pub(super) fn number(&mut self, field: u32, number: u64) {
+    /// A field that is a number; a negative one as its two's complement.
+    pub fn number(&mut self, field: u32, number: u64) {
         self.put_varint(number);
         self.put_tag(field, 0);
     }
 
-    pub(super) fn fixed64(&mut self, field: u32, bits: u64) {
+    /// A field of eight bytes.
+    pub fn fixed64(&mut self, field: u32, bits: u64) {
         self.put(&bits.to_le_bytes());
         self.put_tag(field, 1);
     }
 
-    pub(super) fn bytes(&mut self, field: u32, bytes: &[u8]) {
+    /// A field of text or bytes.
+    pub fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.within(field, |out| out.put(bytes));
     }
 
     /// A field whose contents `write` writes, last field first.
-    pub(super) fn within(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
+    pub fn within(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         let end = self.0.len();
         write(self);
         let length = self.0.len() - end;
@@ -180,7 +185,9 @@ impl Backwards {
         self.put_tag(field, 2);
     }
 
-    pub(super) fn finish(mut self) -> Vec<u8> {
+    /// What was written, in its order.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
         self.0.reverse();
         self.0
     }
