@@ -165,8 +165,116 @@ pub struct Error {
     pub detail: String,
 }
 
-/// All that is wrong with an object.
-pub type ErrorList = Vec<Error>;
+/// Bytes of the errors that an [`ErrorList`] takes: more than twice what the largest request has.
+const LISTED_BYTES_MAX: usize = 8 << 20;
+
+/// All that is wrong with an object, as far as there is room to say it.
+///
+/// An error may show a large value, and many errors the same one: 100,000 equal keys of a list would be told in 50 GB.
+/// Upstream has no such bound. Errors beyond 8 MiB are dropped, and the last one says so.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ErrorList {
+    errors: Vec<Error>,
+    /// About as many as all of them take.
+    bytes: usize,
+}
+
+impl ErrorList {
+    /// Nothing is wrong.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an error if there is room.
+    pub fn push(&mut self, error: Error) {
+        if self.is_full() {
+            return;
+        }
+        self.bytes = self.bytes.saturating_add(error.bytes());
+        self.errors.push(error);
+        if self.is_full() {
+            self.errors.push(Error::omitted("too many errors: more are not listed".to_owned()));
+        }
+    }
+
+    /// Adds errors as far as there is room.
+    pub fn extend(&mut self, errors: impl IntoIterator<Item = Error>) {
+        errors.into_iter().for_each(|error| self.push(error));
+    }
+
+    /// Moves the errors of another list to the end of this one, as far as there is room.
+    pub fn append(&mut self, errors: &mut Self) {
+        self.extend(std::mem::take(errors));
+    }
+
+    /// `true` if there is no room for more, so that there is no use in making more.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.bytes >= LISTED_BYTES_MAX
+    }
+}
+
+impl std::ops::Deref for ErrorList {
+    type Target = Vec<Error>;
+
+    fn deref(&self) -> &Vec<Error> {
+        &self.errors
+    }
+}
+
+impl std::ops::DerefMut for ErrorList {
+    fn deref_mut(&mut self) -> &mut Vec<Error> {
+        &mut self.errors
+    }
+}
+
+impl<const N: usize> PartialEq<[Error; N]> for ErrorList {
+    fn eq(&self, other: &[Error; N]) -> bool {
+        self.errors == *other
+    }
+}
+
+impl From<Error> for ErrorList {
+    fn from(error: Error) -> Self {
+        Self::from_iter([error])
+    }
+}
+
+impl FromIterator<Error> for ErrorList {
+    fn from_iter<I: IntoIterator<Item = Error>>(errors: I) -> Self {
+        let mut list = Self::new();
+        list.extend(errors);
+        list
+    }
+}
+
+impl IntoIterator for ErrorList {
+    type Item = Error;
+    type IntoIter = std::vec::IntoIter<Error>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.errors.into_iter()
+    }
+}
+
+impl<'l> IntoIterator for &'l ErrorList {
+    type Item = &'l Error;
+    type IntoIter = std::slice::Iter<'l, Error>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.errors.iter()
+    }
+}
+
+impl<'l> IntoIterator for &'l mut ErrorList {
+    type Item = &'l mut Error;
+    type IntoIter = std::slice::IterMut<'l, Error>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.errors.iter_mut()
+    }
+}
 
 impl Error {
     fn new(kind: ErrorType, path: &Path<'_>, bad_value: BadValue, detail: impl Into<String>) -> Self {
@@ -228,6 +336,23 @@ impl Error {
     /// Something failed that is not the user's doing.
     pub fn internal(path: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::new(ErrorType::Internal, path, BadValue::Omitted, detail)
+    }
+
+    /// Says of the whole object that not all errors are listed.
+    #[must_use]
+    pub fn omitted(detail: String) -> Self {
+        Self::new(ErrorType::TooMany, &Path::root(), BadValue::Raw("<nil>".to_owned()), detail)
+    }
+
+    /// About as many bytes as it takes in memory, or in an answer.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let value = match &self.bad_value {
+            BadValue::Omitted => 0,
+            BadValue::Value(value) => bytes(value),
+            BadValue::Raw(text) => text.len(),
+        };
+        size_of::<Self>() + self.field.len() + self.detail.len() + value
     }
 
     /// The message without the field: `Invalid value: "x": must be y`.
@@ -295,6 +420,20 @@ pub fn go_quote(s: &str) -> String {
 fn is_printable(c: char) -> bool {
     let text = String::from_iter(['a', c]);
     text.escape_debug().eq(text.chars())
+}
+
+/// About as many bytes as a value takes in memory.
+#[must_use]
+pub fn bytes(value: &Value) -> usize {
+    let own = size_of::<Value>();
+    match value {
+        Value::String(text) => own + text.len(),
+        Value::Array(items) => own + items.iter().map(bytes).sum::<usize>(),
+        Value::Object(map) => {
+            own + map.iter().map(|(key, value)| key.len() + own + bytes(value)).sum::<usize>()
+        }
+        _ => own,
+    }
 }
 
 /// The messages of several errors as upstream's aggregate joins them: one bare, several as `[a, b]`, duplicates once.

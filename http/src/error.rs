@@ -74,6 +74,6 @@ impl RequestError {
     /// 422 on the field `patch`: what a patch made of an object cannot be.
     pub(crate) fn invalid_patch(patched: String, detail: impl Into<String>) -> Self {
         let error = field::Error::invalid(&field::Path::new("patch"), patched, detail);
-        Self::Invalid { kind: GroupKind::default(), errors: vec![error] }
+        Self::Invalid { kind: GroupKind::default(), errors: error.into() }
     }
 }

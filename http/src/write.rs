@@ -490,7 +490,7 @@ async fn delete_options(call: &Call<'_>, payload: web::Payload) -> Result<Delete
 
 fn invalid_delete(error: field::Error) -> RequestError {
     let kind = GroupKind { group: "meta.k8s.io".into(), kind: "DeleteOptions".into() };
-    RequestError::Invalid { kind, errors: vec![error] }
+    RequestError::Invalid { kind, errors: error.into() }
 }
 
 fn preconditions(options: &DeleteOptions) -> Preconditions {

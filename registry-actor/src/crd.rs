@@ -150,7 +150,7 @@ impl Strategy for Registrations {
 
     fn refuse_configuration(&self, configuration: &Value) -> ErrorList {
         if has_too_many_parts(configuration) {
-            return vec![field::Error::forbidden(&Path::root(), too_many_parts())];
+            return field::Error::forbidden(&Path::root(), too_many_parts()).into();
         }
         ErrorList::new()
     }
@@ -182,7 +182,7 @@ impl Strategy for Registrations {
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
         // An apply is merged, not decoded.
         if has_too_many_parts(object) {
-            return vec![field::Error::forbidden(&Path::root(), too_many_parts())];
+            return field::Error::forbidden(&Path::root(), too_many_parts()).into();
         }
         let crd = typed(object);
         let mut errors = rules::validate_create(&crd, face_of(cx));
@@ -218,7 +218,7 @@ impl Strategy for Registrations {
         _: &mut Vec<String>,
     ) -> ErrorList {
         if has_too_many_parts(object) {
-            return vec![field::Error::forbidden(&Path::root(), too_many_parts())];
+            return field::Error::forbidden(&Path::root(), too_many_parts()).into();
         }
         let (new, old) = (typed(object), typed(old));
         if cx.subresource == Some("status") {
@@ -250,7 +250,7 @@ impl Strategy for Registrations {
                 let path = Path::new("spec");
                 let detail = "there are objects of this type, and a ThirdPartyResource has one version; delete them first";
                 let error = field::Error::invalid(&path.child("version"), renamed.name.as_str(), detail);
-                WriteError::Invalid { name: old.metadata.name.clone(), errors: vec![error] }
+                WriteError::Invalid { name: old.metadata.name.clone(), errors: error.into() }
             }
             Some(_) => return None,
         };

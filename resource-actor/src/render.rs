@@ -1,6 +1,6 @@
 //! Between stored bytes and the version that a client asked for.
 
-use kindom_api::field::{self, Path};
+use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::json::{MAX_DEPTH, OWN_DEPTH_MAX};
 use kindom_api::{Map, Value, json, meta};
 
@@ -151,7 +151,7 @@ fn to_storage_version(spec: &TypeSpec, version: &VersionSpec, object: &mut Value
 /// Names the fields of an object that nest too deep.
 fn too_deep(object: &Value) -> WriteError {
     let deep = |around: usize| move |(_, value): &(&str, &Value)| !value.nests_within(MAX_DEPTH - around);
-    let mut errors = Vec::new();
+    let mut errors = ErrorList::new();
     for (name, value) in object.as_object().into_iter().flat_map(Map::iter).filter(deep(1)) {
         let parent = Path::new(name);
         if name != "metadata" {

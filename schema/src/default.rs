@@ -1,9 +1,9 @@
 //! Defaulting (`schema/defaulting/{algorithm,prunenulls}.go`).
 
+use kindom_api::field::bytes;
 use kindom_api::{Map, Value};
 
 use crate::node::{Fields, Node};
-use crate::validate::bytes;
 
 /// How many bytes of memory defaults may add to an object. Each item of a list gets defaults of its own: 100,000 empty ones
 /// in a request of 300 kB, and a default of 1 MB, would be 100 GB. It is several times what may be stored.

@@ -256,7 +256,7 @@ pub fn stored_form(tree: &Value) -> Result<Value, String> {
 fn normal(stored: &Value) -> Result<Value, ErrorList> {
     let crd = json::from_value(stored);
     let mut crd: CustomResourceDefinition =
-        crd.map_err(|e| vec![Error::internal(&Path::root(), e.to_string())])?;
+        crd.map_err(|e| ErrorList::from(Error::internal(&Path::root(), e.to_string())))?;
     default_crd(&mut crd);
     Ok(crd.to_value())
 }

@@ -244,7 +244,7 @@ fn refuse_two_plurals(object: &Value) -> Result<(), ErrorList> {
     match object.at(&["spec", "plural"]) {
         Some(plural) => {
             let detail = "must be the same as spec.names.plural, which may stand alone";
-            Err(vec![Error::invalid(&spec.child("plural"), plural.clone(), detail)])
+            Err(Error::invalid(&spec.child("plural"), plural.clone(), detail).into())
         }
         None => Ok(()),
     }
@@ -289,7 +289,7 @@ fn read_spec(object: &Value, old: &Value) -> Result<Value, ErrorList> {
             Face::V1.api_version(),
             all.join(", ")
         );
-        return Err(vec![Error::invalid(&path.child("version"), wanted, detail)]);
+        return Err(Error::invalid(&path.child("version"), wanted, detail).into());
     }
     let versions = spec.get_mut("versions").and_then(Value::as_array_mut);
     if let Some(version) = versions.and_then(|v| v.first_mut()).and_then(Value::as_object_mut) {

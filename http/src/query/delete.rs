@@ -1,6 +1,6 @@
 //! DeleteOptions, from the query or from a body (apimachinery `meta/v1`, apiserver `pkg/endpoints/handlers/delete.go`).
 
-use kindom_api::field::{Error, Path, go_quote};
+use kindom_api::field::{Error, ErrorList, Path, go_quote};
 use kindom_api::json::Value;
 
 use super::write::dry_run_errors;
@@ -150,7 +150,7 @@ impl Raw {
     /// `ValidateDeleteOptions`, `ValidateIgnoreStoreReadError`
     fn validate(self) -> Result<DeleteOptions, RequestError> {
         let path = Path::new("propagationPolicy");
-        let mut errors = Vec::new();
+        let mut errors = ErrorList::new();
         let beside = [
             (".propagationPolicy", self.propagation_policy.is_some()),
             (".orphanDependents", self.orphan_dependents.is_some()),

@@ -81,7 +81,7 @@ impl ListOptions {
 
     fn list_errors(&self) -> ErrorList {
         let path = Path::new("resourceVersionMatch");
-        let mut errors = Vec::new();
+        let mut errors = ErrorList::new();
         let wanted = self.resource_version_match.as_str();
         if !wanted.is_empty() {
             if self.resource_version.is_empty() {
@@ -109,7 +109,7 @@ impl ListOptions {
 
     fn watch_errors(&self) -> ErrorList {
         let path = Path::new("resourceVersionMatch");
-        let mut errors = Vec::new();
+        let mut errors = ErrorList::new();
         let wanted = self.resource_version_match.as_str();
         if self.send_initial_events.is_some() && wanted != "NotOlderThan" {
             let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";

@@ -64,7 +64,7 @@ impl WriteOptions {
     /// [`RequestError::Invalid`] of kind `CreateOptions.meta.k8s.io`; [`RequestError::BadRequest`] for a `waitFor` of an
     /// unknown condition, here and in the others.
     pub fn for_create(query: &Query) -> Result<Self, RequestError> {
-        Self::parse(query, "CreateOptions", Vec::new())
+        Self::parse(query, "CreateOptions", ErrorList::new())
     }
 
     /// The options of an update.
@@ -72,7 +72,7 @@ impl WriteOptions {
     /// # Errors
     /// [`RequestError::Invalid`] of kind `UpdateOptions.meta.k8s.io`.
     pub fn for_update(query: &Query) -> Result<Self, RequestError> {
-        Self::parse(query, "UpdateOptions", Vec::new())
+        Self::parse(query, "UpdateOptions", ErrorList::new())
     }
 
     /// The options of a patch.
@@ -81,7 +81,7 @@ impl WriteOptions {
     /// [`RequestError::Invalid`] of kind `PatchOptions.meta.k8s.io`.
     pub fn for_patch(query: &Query, apply: bool) -> Result<Self, RequestError> {
         let force = query.optional_flag("force");
-        let mut errors = Vec::new();
+        let mut errors = ErrorList::new();
         if !apply && force.is_some() {
             errors.push(Error::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
         }
@@ -141,15 +141,15 @@ impl WriteOptions {
 
 pub(super) fn dry_run_errors(values: &[&str]) -> ErrorList {
     if values.iter().all(|v| *v == "All") {
-        return Vec::new();
+        return ErrorList::new();
     }
     let list: Vec<Value> = values.iter().map(|v| Value::from(*v)).collect();
-    vec![Error::not_supported(&Path::new("dryRun"), list, &["All"])]
+    Error::not_supported(&Path::new("dryRun"), list, &["All"]).into()
 }
 
 fn field_manager_errors(name: &str) -> ErrorList {
     let path = Path::new("fieldManager");
-    let mut errors = Vec::new();
+    let mut errors = ErrorList::new();
     if name.len() > FIELD_MANAGER_BYTES_MAX {
         errors.push(Error {
             kind: ErrorType::TooLong,
@@ -159,6 +159,10 @@ fn field_manager_errors(name: &str) -> ErrorList {
         });
     }
     for (at, c) in name.char_indices().filter(|(_, c)| !is_printable(*c)) {
+        // An error shows the whole name.
+        if errors.is_full() {
+            break;
+        }
         let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
         errors.push(Error::invalid(&path, name, detail));
     }
@@ -194,6 +198,16 @@ mod tests {
         let options = WriteOptions::for_update(&Query::parse("")).unwrap();
         assert_eq!(options, WriteOptions::default());
         assert_eq!(options.field_validation, FieldValidation::Warn);
+    }
+
+    /// Each character that does not print is an error that shows the whole name: 250 GB, of a URL of 1.5 MB.
+    #[test]
+    fn a_long_field_manager_is_told_in_no_more_than_there_is_room_for() {
+        let query = format!("fieldManager={}", "%01".repeat(500_000));
+        let told = WriteOptions::for_create(&Query::parse(&query)).unwrap_err().to_string();
+        assert!(told.contains("invalid character U+0001 (at position 0)"));
+        assert!(told.contains("too many errors: more are not listed"));
+        assert!(told.len() < 64 << 20, "{}", told.len());
     }
 
     #[test]

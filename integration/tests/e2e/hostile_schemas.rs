@@ -196,6 +196,32 @@ async fn huge_enums_and_bodies() {
     assert!(matches!(answer.status, 201 | 413 | 422), "{} {:.300}", answer.status, answer.text());
 }
 
+/// Each error shows a value as large as the request, or there is one for each two bytes of it.
+#[tokio::test]
+async fn very_many_errors_of_one_object() {
+    let mut trap = Trap::new().await;
+    let keys = times(100_000, |_| "\"a\"".to_owned());
+    let list = format!(
+        r#"{{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":[{keys}],
+            "items":{{"type":"object","required":["a"],"properties":{{"a":{{"type":"string"}}}}}}}}"#
+    );
+    refused(&trap.registration("keys", &list).await, 422, "must not contain duplicate entries");
+    // Each default of many lists would show all choices for each of its items.
+    let (choices, items) = (times(250, |i| format!("\"choice{i}\"")), times(400, |_| "\"x\"".to_owned()));
+    let lists = times(200, |i| {
+        format!(
+            r#""p{i}":{{"type":"array","default":[{items}],"items":{{"type":"string","enum":[{choices}]}}}}"#
+        )
+    });
+    let lists = format!(r#"{{"type":"object","properties":{{{lists}}}}}"#);
+    refused(&trap.registration("choices", &lists).await, 422, "Unsupported value: \"x\"");
+    for (field, item) in [("finalizers", "\"\""), ("ownerReferences", "{}"), ("managedFields", "{}")] {
+        let items = times(count(200_000, 700_000), |_| item.to_owned());
+        let body = format!(r#"{{"metadata":{{"name":"n","{field}":[{items}]}}}}"#);
+        refused(&trap.send("POST", "/api/v1/namespaces", body, field).await, 422, field);
+    }
+}
+
 /// `levels` of branches in branches.
 fn branches(keyword: &str, levels: usize) -> String {
     if levels == 0 {

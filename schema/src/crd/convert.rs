@@ -166,7 +166,7 @@ fn alpha(document: &Value) -> Result<Value, ConvertError> {
     let name = document.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
     let metadata = Path::new("metadata");
     let invalid =
-        |detail: &str| ConvertError::Invalid(vec![Error::invalid(&metadata.child("name"), name, detail)]);
+        |detail: &str| ConvertError::Invalid(Error::invalid(&metadata.child("name"), name, detail).into());
     let (dashed, group) = name
         .split_once('.')
         .filter(|(dashed, group)| !dashed.is_empty() && group.contains('.'))

@@ -3,15 +3,25 @@
 
 use kindom_api::field::{Error, ErrorList, Path, aggregate};
 use kindom_api::{Map, Value, object};
-use kindom_formats::pattern::Budget;
+use kindom_formats::pattern::{Budget, TooLong};
 
 use super::props::{entries, flag, item};
 use crate::Schema;
 use crate::rules::attach::has_rules;
-use crate::validate::{BUDGET, PATTERNS_MAX, Steps, embedded_errors, run_rules, without_rules};
+use crate::validate::{BUDGET, PATTERNS_MAX, Steps, embedded_errors, run_rules, weight, without_rules};
+
+/// How many values the schemas may hold together that are compiled to check the defaults in them. A schema is compiled for
+/// each default in it, at every depth, and with it the resource around its metadata: without a bound a registration of
+/// 1 MB whose defaults stand in one another takes a minute. It is a second, and many times what people's schemas take.
+const COMPILED_MAX: usize = 1_000_000;
+
+/// As many values as take as long to compile with their rules as without them, for one.
+const WITH_RULES: usize = 8;
 
 /// What all defaults of a registration may take together yet.
 struct Left {
+    /// Of compiling schemas.
+    compiled: Budget,
     /// Of their rules, as upstream counts.
     cost: i64,
     /// Of the regular expressions in those.
@@ -24,7 +34,8 @@ struct Left {
 /// upstream does not fill them in.
 pub(crate) fn validate(schema: &Value, path: &Path<'_>, require_pruned: bool) -> ErrorList {
     let mut errors = ErrorList::new();
-    let mut left = Left { cost: BUDGET, patterns: Budget::new(PATTERNS_MAX), steps: Steps::new() };
+    let compiled = Budget::new(COMPILED_MAX);
+    let mut left = Left { compiled, cost: BUDGET, patterns: Budget::new(PATTERNS_MAX), steps: Steps::new() };
     let mut found = Found { require_pruned, left: &mut left, errors: &mut errors };
     walk(schema, path, true, &mut Around::default(), &mut found);
     errors
@@ -32,14 +43,17 @@ pub(crate) fn validate(schema: &Value, path: &Path<'_>, require_pruned: bool) ->
 
 /// Whether a default has fields that its schema does not know.
 pub(super) fn has_unpruned(schema: &Value) -> bool {
-    let below = |schema: &Value| {
-        item(schema).is_some_and(has_unpruned) || entries(schema, "properties").any(|(_, s)| has_unpruned(s))
-    };
-    let own = |schema: &Value| {
-        let default = schema.get("default")?;
-        Some(!is_pruned(&compile(schema, false)?, default))
-    };
-    own(schema) == Some(true) || below(schema)
+    fn within(schema: &Value, left: &mut Budget) -> bool {
+        let own = schema.get("default").and_then(|default| {
+            let compiled = compile(schema, false, left).ok()??;
+            Some(!is_pruned(&compiled, default))
+        });
+        own == Some(true)
+            || item(schema).is_some_and(|item| within(item, left))
+            || entries(schema, "properties").any(|(_, property)| within(property, left))
+    }
+    // One that takes too long to check is held to what new ones are held to.
+    within(schema, &mut Budget::new(COMPILED_MAX))
 }
 
 struct Found<'f> {
@@ -71,7 +85,8 @@ fn walk<'s>(
     around: &mut Around<'s>,
     found: &mut Found<'_>,
 ) {
-    if found.left.cost < 0 || found.left.steps.are_used_up() {
+    let left = &found.left;
+    if left.cost < 0 || left.steps.are_used_up() || left.compiled.left() == 0 || found.errors.is_full() {
         return;
     }
     let is_resource = is_root || flag(schema, "x-kubernetes-embedded-resource");
@@ -97,15 +112,21 @@ fn walk<'s>(
 fn check(schema: &Value, path: &Path<'_>, is_root: bool, around: &Around<'_>, found: &mut Found<'_>) {
     let Found { require_pruned, left, errors } = found;
     // A default at the root is of no use and is refused elsewhere for what it holds; upstream still checks it.
-    if let Some(default) = schema.get("default")
-        && let Some(compiled) = compile(schema, is_root)
-    {
+    if let Some(default) = schema.get("default") {
+        let compiled = match compile(schema, is_root, &mut left.compiled) {
+            Ok(Some(compiled)) => compiled,
+            Ok(None) => return,
+            Err(TooLong) => return errors.push(too_large(path)),
+        };
         let refuse = |detail: String| Error::invalid(&path.child("default"), default.clone(), detail);
         let at = path.to_string();
         if around.in_meta {
-            if let Some(why) = no_metadata(around, default) {
-                errors.push(refuse(format!("must result in valid metadata: {why}")));
-                return;
+            match no_metadata(around, default, &mut left.compiled) {
+                Ok(None) => {}
+                Ok(Some(why)) => {
+                    return errors.push(refuse(format!("must result in valid metadata: {why}")));
+                }
+                Err(TooLong) => return errors.push(too_large(path)),
             }
         } else {
             if *require_pruned && !is_pruned(&compiled, default) {
@@ -121,6 +142,9 @@ fn check(schema: &Value, path: &Path<'_>, is_root: bool, around: &Around<'_>, fo
             root.map(|root| without_rules(root, &wrap(default), &mut left.steps)).unwrap_or_default();
         found.retain(|error| !is_not_upstreams(error));
         if found.is_empty() && has_rules(schema) {
+            if left.compiled.take(WITH_RULES * weight(schema)).is_err() {
+                return errors.push(too_large(path));
+            }
             errors.extend(rules(schema, default, is_root, left, &at));
         }
         errors.extend(found.into_iter().map(|error| unwrap(error, &at)));
@@ -128,7 +152,7 @@ fn check(schema: &Value, path: &Path<'_>, is_root: bool, around: &Around<'_>, fo
 }
 
 /// Why a resource that has nothing but this default of its type or metadata would be none.
-fn no_metadata(around: &Around<'_>, default: &Value) -> Option<String> {
+fn no_metadata(around: &Around<'_>, default: &Value, left: &mut Budget) -> Result<Option<String>, TooLong> {
     let mut object = default.clone();
     for step in around.steps.iter().rev() {
         object = match step {
@@ -140,23 +164,32 @@ fn no_metadata(around: &Around<'_>, default: &Value) -> Option<String> {
         map.entry_or_insert_with("kind", || "Validation".into());
         map.entry_or_insert_with("apiVersion", || "validation/v1".into());
     }
-    let compiled = compile(around.resource?, true)?;
-    let root = compiled.root.as_ref()?;
+    let Some(resource) = around.resource else { return Ok(None) };
+    let Some(compiled) = compile(resource, true, left)? else { return Ok(None) };
+    let Some(root) = compiled.root.as_ref() else { return Ok(None) };
     let mut object = wrap(&object);
     let mut errors = match compiled.coerce(&mut object, None) {
-        Err(error) => vec![error],
+        Err(error) => ErrorList::from(error),
         Ok(()) => embedded_errors(root, &object),
     };
     for error in &mut errors {
         error.field = error.field.strip_prefix("default.").unwrap_or(&error.field).to_owned();
     }
-    (!errors.is_empty()).then(|| aggregate(&errors))
+    Ok((!errors.is_empty()).then(|| aggregate(&errors)))
+}
+
+/// An error on a default for which too much would have to be compiled.
+fn too_large(path: &Path<'_>) -> Error {
+    let detail =
+        format!("the schemas that defaults stand in may not hold more than {COMPILED_MAX} values together");
+    Error::forbidden(&path.child("default"), detail)
 }
 
 /// A schema for an object whose one field, `default`, has this schema: the field is then no resource's root, and errors
-/// begin with its name.
-fn compile(schema: &Value, is_root: bool) -> Option<Schema> {
-    Schema::compile_without_rules(Some(&around(schema, is_root)), false).ok()
+/// begin with its name. None if it is no structural one.
+fn compile(schema: &Value, is_root: bool, left: &mut Budget) -> Result<Option<Schema>, TooLong> {
+    left.take(weight(schema))?;
+    Ok(Schema::compile_without_rules(Some(&around(schema, is_root)), false).ok())
 }
 
 fn around(schema: &Value, is_root: bool) -> Value {

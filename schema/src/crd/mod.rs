@@ -152,7 +152,7 @@ pub(crate) fn is_published(schema: &Value) -> bool {
 #[must_use]
 pub fn validate_create(crd: &CustomResourceDefinition, face: Face) -> ErrorList {
     if let Some(error) = paths_too_long(crd) {
-        return vec![error];
+        return error.into();
     }
     let required = format!("{}.{}", crd.spec.names.plural, crd.spec.group);
     let name = |name: &str, prefix: bool| {
@@ -181,7 +181,7 @@ pub fn validate_update(
     face: Face,
 ) -> ErrorList {
     if let Some(error) = paths_too_long(new) {
-        return vec![error];
+        return error.into();
     }
     let options = Options::update(new, old, face);
     let mut errors = meta_update(new, old);

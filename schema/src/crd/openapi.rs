@@ -1,6 +1,8 @@
 //! The rules for a schema that hold at every level (apiextensions-apiserver `pkg/apis/apiextensions/validation`,
 //! `ValidateCustomResourceDefinitionOpenAPISchema`). Expressions are compiled only where nothing else is wrong.
 
+use std::collections::HashSet;
+
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 
@@ -292,7 +294,12 @@ fn list_map_keys(schema: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         return errors.push(Error::invalid(&items_path.child("type"), type_of(item), detail));
     }
     let properties = items_path.child("properties");
-    for (i, key) in keys.iter().enumerate() {
+    let mut earlier = HashSet::with_capacity(keys.len());
+    for key in &keys {
+        // An error shows all keys.
+        if errors.is_full() {
+            return;
+        }
         match property(item, key) {
             None => errors.push(Error::invalid(
                 &keys_path,
@@ -310,7 +317,7 @@ fn list_map_keys(schema: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             }
             Some(_) => {}
         }
-        if keys.iter().take(i).any(|earlier| earlier == key) {
+        if !earlier.insert(key) {
             errors.push(Error::invalid(&keys_path, keys.clone(), "must not contain duplicate entries"));
         }
     }
@@ -331,12 +338,12 @@ pub(super) fn map_list_keys_and_sets(schema: &Value, path: &Path<'_>) -> ErrorLi
     if list_type == "set" {
         return errors;
     }
-    let required = strings(item, "required");
+    let required: HashSet<&str> = strings(item, "required").into_iter().collect();
     let properties = items.child("properties");
     for key in strings(schema, "x-kubernetes-list-map-keys") {
         let Some(property) = property(item, key) else { continue };
         let at = properties.key(key);
-        if !required.contains(&key) && !has(property, "default") {
+        if !required.contains(key) && !has(property, "default") {
             errors.push(Error::required(
                 &at.child("default"),
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",

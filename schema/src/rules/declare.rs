@@ -1,7 +1,7 @@
 //! From a structural schema to what the checker and the estimate of cost know of it
 //! (`apiserver/pkg/cel/common/schemas.go`, `SchemaDeclType`; `types.go`, `MaybeAssignTypeName`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use kindom_api::Value;
@@ -150,11 +150,11 @@ fn map(schema: &Value, of: &Value, name: &mut Name) -> Option<Decl> {
 }
 
 fn object(schema: &Value, is_root: bool, name: &mut Name) -> Decl {
-    let required: Vec<&str> = list(schema, "required").iter().filter_map(Value::as_str).collect();
+    let required: HashSet<&str> = list(schema, "required").iter().filter_map(Value::as_str).collect();
     let mut fields: BTreeMap<Box<str>, Decl> = BTreeMap::new();
     let mut min_serialized_size = 2;
     let mut add = |field: &str, decl: Decl, has_default: bool| {
-        if required.contains(&field) && !has_default {
+        if required.contains(field) && !has_default {
             min_serialized_size += field.len() as u64 + decl.min_serialized_size + 4;
         }
         if let Some(escaped) = escape(field) {

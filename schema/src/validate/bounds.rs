@@ -2,7 +2,7 @@
 //! schema and object that are meant seriously come near them.
 
 use kindom_api::Value;
-use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path};
+use kindom_api::field::{Error, ErrorList};
 use kindom_formats::pattern::Budget;
 
 /// Steps of one walk: values held against schemas, and for what is more work than that about as many as it takes. An
@@ -39,14 +39,14 @@ impl Steps {
 
     /// What an object is told whose walk was not finished.
     pub(super) fn error() -> Error {
-        note(format!(
+        Error::omitted(format!(
             "validation was given up after {STEPS_MAX} steps: the schema has too many branches for an object of this size"
         ))
     }
 }
 
 /// How much work it is to compare or to hash a value: one for each value in it, and for each 32 bytes of text.
-pub(super) fn weight(value: &Value) -> usize {
+pub(crate) fn weight(value: &Value) -> usize {
     match value {
         Value::String(text) => 1 + text.len() / 32,
         Value::Array(items) => 1 + items.iter().map(weight).sum::<usize>(),
@@ -60,7 +60,7 @@ pub(super) fn weight(value: &Value) -> usize {
 /// Errors that are told, and the count of those for which there was no room.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    errors: ErrorList,
+    errors: Vec<Error>,
     bytes: usize,
     omitted: usize,
 }
@@ -80,7 +80,7 @@ impl Told {
             return;
         }
         let error = error();
-        self.bytes += size(&error);
+        self.bytes += error.bytes();
         self.errors.push(error);
     }
 
@@ -111,44 +111,11 @@ impl Told {
 
     /// The errors; the last one says how many there are more.
     pub(super) fn into_errors(self) -> ErrorList {
-        let mut errors = self.errors;
+        let mut errors: ErrorList = self.errors.into_iter().collect();
         if self.omitted > 0 {
-            errors.push(note(format!("too many errors: {} more are not listed", self.omitted)));
+            errors.push(Error::omitted(format!("too many errors: {} more are not listed", self.omitted)));
         }
         errors
-    }
-}
-
-/// About as many bytes as an error takes in an answer.
-fn size(error: &Error) -> usize {
-    let value = match &error.bad_value {
-        BadValue::Omitted => 0,
-        BadValue::Value(value) => bytes(value),
-        BadValue::Raw(text) => text.len(),
-    };
-    size_of::<Error>() + error.field.len() + error.detail.len() + value
-}
-
-/// About as many bytes as a value takes in memory.
-pub(crate) fn bytes(value: &Value) -> usize {
-    let own = size_of::<Value>();
-    match value {
-        Value::String(text) => own + text.len(),
-        Value::Array(items) => own + items.iter().map(bytes).sum::<usize>(),
-        Value::Object(map) => {
-            own + map.iter().map(|(key, value)| key.len() + own + bytes(value)).sum::<usize>()
-        }
-        _ => own,
-    }
-}
-
-/// On the whole object. Of a kind after which rules are not asked.
-fn note(detail: String) -> Error {
-    Error {
-        kind: ErrorType::TooMany,
-        field: Path::root().to_string(),
-        bad_value: BadValue::Raw("<nil>".to_owned()),
-        detail,
     }
 }
 

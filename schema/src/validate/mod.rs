@@ -21,11 +21,9 @@ use bounds::Told;
 use correlate::Old;
 use walk::Walk;
 
-pub(crate) use bounds::bytes;
-
 pub(crate) use rules::{BUDGET, PATTERNS_MAX, run as run_rules};
 
-pub(crate) use bounds::Steps;
+pub(crate) use bounds::{Steps, weight};
 
 /// What is wrong with an object beyond its schema. Rules are not asked either where some of it is of a kind that keeps
 /// them from it.

@@ -1,7 +1,7 @@
 //! What upstream says of objects under rules: `integration/expectations/cel`.
 
 use kindom_api::Value;
-use kindom_api::field::Error;
+use kindom_api::field::{Error, ErrorList};
 
 use kindom_formats::pattern::Budget;
 
@@ -54,8 +54,8 @@ fn verdicts_are_upstreams() {
         let found = run_rules(schema.root.as_ref().unwrap(), object, old, true, BUDGET, patterns());
         let (errors, ratcheted) = match old {
             // Once is enough of what takes long: nothing else is wrong with these.
-            None if found.budget < BUDGET / 2 => (found.errors.clone(), Vec::new()),
-            None => (schema.validate(object), Vec::new()),
+            None if found.budget < BUDGET / 2 => (found.errors.clone(), ErrorList::new()),
+            None => (schema.validate(object), ErrorList::new()),
             Some(old) => schema.validate_update_telling(object, old, Others::default()),
         };
         let mut check = |what: &str, got: Vec<String>, want: Vec<String>| {
@@ -97,11 +97,11 @@ fn errors_of_metadata_keep_rules_from_being_asked() {
     let object = kindom_api::json::parse(br#"{"n":-1,"s":[1,1]}"#).unwrap();
     let path = kindom_api::field::Path::new("metadata");
     let others = |blocking: bool| Others {
-        metadata: vec![match blocking {
+        metadata: ErrorList::from(match blocking {
             true => Error::required(&path, ""),
             false => Error::invalid(&path, "x", "y"),
-        }],
-        scale: vec![Error::invalid(&path, "scale", "z")],
+        }),
+        scale: Error::invalid(&path, "scale", "z").into(),
     };
     let texts = |errors: &[Error]| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let blocked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";

@@ -316,3 +316,52 @@ fn deep_schemas_are_walked() {
     default_crd(&mut crd);
     assert_eq!(validate_create(&crd, Face::V1), []);
 }
+
+fn errors_of(spec: Value) -> Vec<String> {
+    let schema = object! { "type": "object", "properties": object! { "spec": spec } };
+    let version = object! { "name": "v1", "served": true, "storage": true,
+    "schema": object! { "openAPIV3Schema": schema } };
+    let tree = object! { "metadata": object! { "name": "widgets.example.com" }, "spec": object! {
+    "group": "example.com", "scope": "Cluster", "names": object! { "plural": "widgets", "kind": "Widget" },
+    "versions": vec![version] } };
+    let (mut crd, _) = decode_crd(&tree).unwrap();
+    default_crd(&mut crd);
+    validate_create(&crd, Face::V1).iter().map(ToString::to_string).collect()
+}
+
+/// Each error shows all keys, so that all errors together would take 40 GB.
+#[test]
+fn errors_that_show_one_value_take_no_more_than_there_is_room_for() {
+    let keys: Vec<Value> = vec!["a".into(); 100_000];
+    let item = object! { "type": "object", "required": vec![Value::from("a")],
+    "properties": object! { "a": object! { "type": "string" } } };
+    let errors = errors_of(object! { "type": "array", "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": keys, "items": item });
+    assert!(errors.first().unwrap().ends_with("must not contain duplicate entries"));
+    assert!(errors.iter().any(|error| error.contains("too many errors: more are not listed")));
+    assert!(errors.len() < 100, "{}", errors.len());
+}
+
+/// The schema below each default would be compiled for each, and for one in metadata the resource around it.
+#[test]
+fn defaults_in_one_another_are_checked_as_far_as_there_is_time() {
+    const TOLD: &str = "the schemas that defaults stand in may not hold more than 1000000 values together";
+    let fields = |count: usize| {
+        let string = || object! { "type": "string", "pattern": "^a+$", "default": "aaa" };
+        Value::Object((0..count).map(|i| (format!("p{i}"), string())).collect())
+    };
+    let nested = |levels: usize, leaves: usize| {
+        let leaf = object! { "type": "object", "properties": fields(leaves) };
+        (0..levels).fold(leaf, |schema, _| {
+            object! { "type": "object", "default": object! {}, "properties": object! { "a": schema } }
+        })
+    };
+    assert_eq!(errors_of(nested(20, 1_000)), Vec::<String>::new());
+    let errors = errors_of(nested(100, 3_000));
+    assert!(errors.len() == 1 && errors.iter().all(|error| error.contains(TOLD)), "{errors:?}");
+    let embedded = object! { "type": "object", "x-kubernetes-embedded-resource": true,
+    "x-kubernetes-preserve-unknown-fields": true,
+    "properties": object! { "metadata": object! { "type": "object", "properties": fields(5_000) } } };
+    let errors = errors_of(embedded);
+    assert!(errors.last().is_some_and(|error| error.contains(TOLD)), "{:?}", errors.last());
+}
