@@ -4,9 +4,6 @@
 need_build_packages() {
     local packages=()
     command -v cc >/dev/null || packages+=(build-essential)
-    # etcd-client generates its messages at build time.
-    command -v protoc >/dev/null || packages+=(protobuf-compiler)
-    [ -e /usr/include/google/protobuf/descriptor.proto ] || packages+=(libprotobuf-dev)
     install_packages "${packages[@]}"
 }
 

@@ -56,11 +56,11 @@ pub(super) struct Clients {
 
 impl Clients {
     /// Connects to none. Must be called on the runtime that is to do the work.
-    pub(super) async fn new(urls: &[String], tls: Option<&EtcdTls>) -> Result<Self, StorageError> {
+    pub(super) fn new(urls: &[String], tls: Option<&EtcdTls>) -> Result<Self, StorageError> {
         let mut members = Vec::new();
         for url in urls {
             let endpoint = endpoint(url, tls).map_err(|why| invalid(url, &why))?;
-            let rpc = Rpc::new(endpoint.connect_lazy()).await.map_err(|why| invalid(url, &why))?;
+            let rpc = Rpc::new(endpoint.connect_lazy());
             members.push(Member { url: url.clone(), rpc });
         }
         if members.is_empty() {

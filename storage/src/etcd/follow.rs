@@ -101,7 +101,7 @@ impl Core {
             Ok(version) => version,
             Err(ended) => return ended,
         };
-        let (mut requests, mut responses) = match begin(self, member, self.hub.published()).await {
+        let (requests, mut responses) = match begin(self, member, self.hub.published()).await {
             Ok(stream) => stream,
             Err(ended) => return ended,
         };

@@ -30,6 +30,16 @@ mod clients;
 mod compaction;
 mod follow;
 mod fresh;
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "generated from storage/proto/etcd.proto"
+)]
+#[rustfmt::skip]
+mod messages;
 mod past;
 mod range;
 mod ring;
@@ -213,7 +223,7 @@ impl Etcd {
         let (worker, handle) = Worker::start()?;
         let (urls, tls) = (options.endpoints.clone(), options.tls.clone());
         // On the runtime, where its connections are to live.
-        let connect = async move { Clients::new(&urls, tls.as_ref()).await };
+        let connect = async move { Clients::new(&urls, tls.as_ref()) };
         let clients = handle.spawn(connect).await.map_err(|_| StorageError::closed())??;
         let limits = options.limits;
         let core = Arc::new(Core {

@@ -1,19 +1,30 @@
-//! etcd's API as it is used here, over `etcd-client`: six calls, and what they take and give.
-//!
-//! What comes back is taken apart into plain values: `etcd-client` lends what it holds.
+//! The six calls of etcd's API that the engine makes, and plain values for what they take and return.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-pub(super) use etcd_client::CompareOp;
-use etcd_client::{
-    Channel, Client, ConnectOptions, Error, GetOptions, KvClient, MaintenanceClient, TxnOp, TxnOpResponse,
-    WatchClient, WatchOptions, WatchRequestSender, WatchResponseStream,
-};
-use futures::FutureExt as _;
-use tonic::{Code, Status};
+use futures::stream::poll_fn;
+use tokio::sync::mpsc;
+use tonic::metadata::MetadataValue;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Channel;
+use tonic::{Request, Status, Streaming};
 
+pub(super) use super::messages::RangeRequest;
+pub(super) use super::messages::compare::CompareResult as CompareOp;
+use super::messages::compare::{CompareTarget, TargetUnion};
+use super::messages::event::EventType;
+use super::messages::kv_client::KvClient;
+use super::messages::maintenance_client::MaintenanceClient;
+use super::messages::request_op;
+use super::messages::response_op::Response;
+use super::messages::watch_client::WatchClient;
+use super::messages::watch_request::RequestUnion;
+use super::messages::{self, ResponseHeader};
 use crate::Revision;
+
+/// The requests of one watch that may wait to be sent: its creation, and questions how far it has got.
+const WATCH_REQUESTS_MAX: usize = 100;
 
 #[derive(Debug, Clone)]
 pub(super) struct KeyValue {
@@ -25,11 +36,10 @@ pub(super) struct KeyValue {
     pub(super) value: Vec<u8>,
 }
 
-impl From<etcd_client::KeyValue> for KeyValue {
-    fn from(kv: etcd_client::KeyValue) -> Self {
-        let (create_revision, mod_revision) = (revision(kv.create_revision()), revision(kv.mod_revision()));
-        let version = kv.version();
-        let (key, value) = kv.into_key_value();
+impl From<messages::KeyValue> for KeyValue {
+    fn from(kv: messages::KeyValue) -> Self {
+        let messages::KeyValue { key, create_revision, mod_revision, version, value } = kv;
+        let (create_revision, mod_revision) = (revision(create_revision), revision(mod_revision));
         Self { key, create_revision, mod_revision, version, value }
     }
 }
@@ -40,37 +50,6 @@ pub(super) struct Event {
     pub(super) deleted: bool,
     pub(super) kv: KeyValue,
     pub(super) prev_kv: Option<KeyValue>,
-}
-
-/// A bound of 0 is none; no `range_end` is a single key.
-#[derive(Debug, Clone, Default)]
-pub(super) struct RangeRequest {
-    pub(super) key: Bytes,
-    pub(super) range_end: Bytes,
-    pub(super) limit: i64,
-    pub(super) revision: i64,
-    pub(super) keys_only: bool,
-    pub(super) count_only: bool,
-    pub(super) min_mod_revision: i64,
-    pub(super) max_mod_revision: i64,
-}
-
-impl RangeRequest {
-    fn into_parts(self) -> (Bytes, GetOptions) {
-        let mut options = GetOptions::new()
-            .with_range(self.range_end)
-            .with_limit(self.limit)
-            .with_revision(self.revision)
-            .with_min_mod_revision(self.min_mod_revision)
-            .with_max_mod_revision(self.max_mod_revision);
-        if self.keys_only {
-            options = options.with_keys_only();
-        }
-        if self.count_only {
-            options = options.with_count_only();
-        }
-        (self.key, options)
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -84,14 +63,14 @@ pub(super) struct RangeResponse {
     pub(super) count: usize,
 }
 
-impl From<etcd_client::GetResponse> for RangeResponse {
-    fn from(mut answer: etcd_client::GetResponse) -> Self {
+impl From<messages::RangeResponse> for RangeResponse {
+    fn from(answer: messages::RangeResponse) -> Self {
         Self {
-            cluster: cluster(answer.header()),
-            revision: header(answer.header()),
-            more: answer.more(),
-            count: usize::try_from(answer.count()).unwrap_or_default(),
-            kvs: answer.take_kvs().into_iter().map(KeyValue::from).collect(),
+            cluster: cluster(answer.header.as_ref()),
+            revision: header(answer.header.as_ref()),
+            more: answer.more,
+            count: usize::try_from(answer.count).unwrap_or_default(),
+            kvs: answer.kvs.into_iter().map(KeyValue::from).collect(),
         }
     }
 }
@@ -104,16 +83,18 @@ pub(super) enum Operation {
     Delete(Bytes),
 }
 
-impl Operation {
-    fn into_op(self) -> TxnOp {
-        match self {
-            Self::Range(request) => {
-                let (key, options) = request.into_parts();
-                TxnOp::get(key, Some(options))
+impl From<Operation> for messages::RequestOp {
+    fn from(operation: Operation) -> Self {
+        let request = match operation {
+            Operation::Range(request) => request_op::Request::RequestRange(request),
+            Operation::Put(key, value) => {
+                request_op::Request::RequestPut(messages::PutRequest { key, value })
             }
-            Self::Put(key, value) => TxnOp::put(key, value, None),
-            Self::Delete(key) => TxnOp::delete(key, None),
-        }
+            Operation::Delete(key) => {
+                request_op::Request::RequestDeleteRange(messages::DeleteRangeRequest { key })
+            }
+        };
+        Self { request: Some(request) }
     }
 }
 
@@ -131,6 +112,18 @@ pub(super) struct Compare {
     pub(super) target: Target,
     pub(super) key: Bytes,
     pub(super) range_end: Bytes,
+}
+
+impl From<Compare> for messages::Compare {
+    fn from(compare: Compare) -> Self {
+        let Compare { result, target, key, range_end } = compare;
+        let (target, value) = match target {
+            Target::ModRevision(at) => (CompareTarget::Mod, TargetUnion::ModRevision(at)),
+            Target::Version(at) => (CompareTarget::Version, TargetUnion::Version(at)),
+        };
+        let (result, target, target_union) = (result.into(), target.into(), Some(value));
+        Self { result, target, key, target_union, range_end }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -168,92 +161,92 @@ pub(super) struct WatchResponse {
     pub(super) events: Vec<Event>,
 }
 
-impl From<&etcd_client::WatchResponse> for WatchResponse {
-    fn from(message: &etcd_client::WatchResponse) -> Self {
-        let event = |event: &etcd_client::Event| {
-            let (kv, prev_kv) = (KeyValue::from(event.kv()?.clone()), event.prev_kv().cloned());
-            // Not by the type: `etcd-client` panics where it does not know it.
-            Some(Event { deleted: kv.version == 0, kv, prev_kv: prev_kv.map(KeyValue::from) })
-        };
+impl From<messages::WatchResponse> for WatchResponse {
+    fn from(message: messages::WatchResponse) -> Self {
         Self {
-            cluster: cluster(message.header()),
-            revision: header(message.header()),
-            created: message.created(),
-            canceled: message.canceled(),
-            compact_revision: message.compact_revision(),
-            cancel_reason: message.cancel_reason().to_owned(),
-            events: message.events().iter().filter_map(event).collect(),
+            cluster: cluster(message.header.as_ref()),
+            revision: header(message.header.as_ref()),
+            created: message.created,
+            canceled: message.canceled,
+            compact_revision: message.compact_revision,
+            cancel_reason: message.cancel_reason,
+            events: message.events.into_iter().filter_map(event).collect(),
         }
     }
 }
 
-/// The calls, on one endpoint. Every one of them fails where the member knows of no leader. Cheap to clone.
+/// An event without a key, which etcd never sends, is none.
+fn event(event: messages::Event) -> Option<Event> {
+    let deleted = event.r#type() == EventType::Delete;
+    let prev_kv = event.prev_kv.map(KeyValue::from);
+    Some(Event { deleted, kv: event.kv?.into(), prev_kv })
+}
+
+/// Every call asks its member to refuse if the member knows of no leader.
+type Service = InterceptedService<Channel, fn(Request<()>) -> Result<Request<()>, Status>>;
+
+#[expect(clippy::unnecessary_wraps, reason = "tonic's signature of an interceptor")]
+fn require_leader(mut request: Request<()>) -> Result<Request<()>, Status> {
+    request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+    Ok(request)
+}
+
+/// The calls, on one endpoint. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Rpc(Arc<Clients>);
 
 struct Clients {
-    kv: KvClient,
-    watch: WatchClient,
-    maintenance: MaintenanceClient,
+    kv: KvClient<Service>,
+    watch: WatchClient<Service>,
+    maintenance: MaintenanceClient<Service>,
 }
 
 impl Rpc {
-    pub(super) async fn new(channel: tonic::transport::Channel) -> Result<Self, Status> {
-        let options = ConnectOptions::new().with_require_leader(true);
-        let client = Client::from_channel(Channel::Tonic(channel), Some(options)).await.map_err(status)?;
+    pub(super) fn new(channel: Channel) -> Self {
+        let service = Service::new(channel, require_leader);
         // What etcd may answer is bounded by what was asked, not by gRPC's 4 MiB.
-        Ok(Self(Arc::new(Clients {
-            kv: client.kv_client().max_decoding_message_size(usize::MAX),
-            watch: client.watch_client().max_decoding_message_size(usize::MAX),
-            maintenance: client.maintenance_client(),
-        })))
+        Self(Arc::new(Clients {
+            kv: KvClient::new(service.clone()).max_decoding_message_size(usize::MAX),
+            watch: WatchClient::new(service.clone()).max_decoding_message_size(usize::MAX),
+            maintenance: MaintenanceClient::new(service),
+        }))
     }
 
     pub(super) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
-        let (key, options) = request.into_parts();
-        Ok(self.0.kv.clone().get(key, Some(options)).await.map_err(status)?.into())
+        Ok(self.0.kv.clone().range(request).await?.into_inner().into())
     }
 
     /// The revision that it was put at.
     pub(super) async fn put(&self, key: Bytes, value: Bytes) -> Result<Revision, Status> {
-        let answer = self.0.kv.clone().put(key, value, None).await.map_err(status)?;
-        Ok(header(answer.header()))
+        let answer = self.0.kv.clone().put(messages::PutRequest { key, value }).await?.into_inner();
+        Ok(header(answer.header.as_ref()))
     }
 
     pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
-        let compare = |compare: Compare| {
-            let Compare { result, target, key, range_end } = compare;
-            let compare = match target {
-                Target::ModRevision(at) => etcd_client::Compare::mod_revision(key, result, at),
-                Target::Version(at) => etcd_client::Compare::version(key, result, at),
-            };
-            compare.with_range(range_end)
+        let request = messages::TxnRequest {
+            compare: request.compare.into_iter().map(Into::into).collect(),
+            success: request.success.into_iter().map(Into::into).collect(),
+            failure: request.failure.into_iter().map(|read| Operation::Range(read).into()).collect(),
         };
-        let compares: Vec<_> = request.compare.into_iter().map(compare).collect();
-        let success: Vec<_> = request.success.into_iter().map(Operation::into_op).collect();
-        let failure: Vec<_> =
-            request.failure.into_iter().map(|read| Operation::Range(read).into_op()).collect();
-        let txn = etcd_client::Txn::new().when(compares).and_then(success).or_else(failure);
-        let answer = self.0.kv.clone().txn(txn).await.map_err(status)?;
-        let succeeded = answer.succeeded();
-        let read = |answer| match answer {
-            TxnOpResponse::Get(found) => Some(RangeResponse::from(found)),
-            TxnOpResponse::Put(_) | TxnOpResponse::Delete(_) | TxnOpResponse::Txn(_) => None,
+        let messages::TxnResponse { header: head, succeeded, responses } =
+            self.0.kv.clone().txn(request).await?.into_inner();
+        let read = |answer: messages::ResponseOp| match answer.response? {
+            Response::ResponseRange(found) => Some(RangeResponse::from(found)),
         };
-        let read =
-            if succeeded { Vec::new() } else { answer.op_responses().into_iter().filter_map(read).collect() };
-        let (cluster, revision) = (cluster(answer.header()), header(answer.header()));
+        let read = if succeeded { Vec::new() } else { responses.into_iter().filter_map(read).collect() };
+        let (cluster, revision) = (cluster(head.as_ref()), header(head.as_ref()));
         Ok(TxnResponse { cluster, revision, succeeded, read })
     }
 
     pub(super) async fn compact(&self, revision: i64) -> Result<(), Status> {
-        self.0.kv.clone().compact(revision, None).await.map(drop).map_err(status)
+        let request = messages::CompactionRequest { revision };
+        self.0.kv.clone().compact(request).await.map(drop)
     }
 
     /// The version of the member's server.
     pub(super) async fn version(&self) -> Result<String, Status> {
-        let answer = self.0.maintenance.clone().status().await.map_err(status)?;
-        Ok(answer.version().to_owned())
+        let answer = self.0.maintenance.clone().status(messages::StatusRequest {}).await?;
+        Ok(answer.into_inner().version)
     }
 
     /// Events come with what was there before.
@@ -261,53 +254,46 @@ impl Rpc {
         &self,
         create: WatchCreateRequest,
     ) -> Result<(WatchRequests, WatchResponses), Status> {
-        let options = WatchOptions::new()
-            .with_range(create.range_end)
-            .with_start_revision(create.start_revision)
-            .with_prev_key();
-        let stream = self.0.watch.clone().watch(create.key, Some(options)).await.map_err(status)?;
-        let (requests, responses) = stream.split();
+        let WatchCreateRequest { key, range_end, start_revision } = create;
+        let create = messages::WatchCreateRequest { key, range_end, start_revision, prev_kv: true };
+        let (requests, mut waiting) = mpsc::channel(WATCH_REQUESTS_MAX);
+        // The queue is empty, so there is room.
+        let _ = requests.try_send(RequestUnion::CreateRequest(create));
+        let request = |request_union| messages::WatchRequest { request_union: Some(request_union) };
+        let stream = poll_fn(move |context| waiting.poll_recv(context).map(|next| next.map(request)));
+        let responses = self.0.watch.clone().watch(stream).await?.into_inner();
         Ok((WatchRequests(requests), WatchResponses(responses)))
     }
 }
 
 /// The sending end of a watch; dropping it, and the other, ends the watch.
-pub(super) struct WatchRequests(WatchRequestSender);
+pub(super) struct WatchRequests(mpsc::Sender<RequestUnion>);
 
 impl WatchRequests {
     /// Asks how far the watch has got. Does nothing while many earlier requests have not gone out.
-    pub(super) fn progress(&mut self) {
+    pub(super) fn progress(&self) {
         // Full: it has been asked for. Closed: the stream says so.
-        let _ = self.0.request_progress().now_or_never();
+        let _ = self.0.try_send(RequestUnion::ProgressRequest(messages::WatchProgressRequest {}));
     }
 }
 
 /// The receiving end of a watch.
-pub(super) struct WatchResponses(WatchResponseStream);
+pub(super) struct WatchResponses(Streaming<messages::WatchResponse>);
 
 impl WatchResponses {
     pub(super) async fn message(&mut self) -> Result<Option<WatchResponse>, Status> {
-        let message = self.0.message().await.map_err(status)?;
-        Ok(message.as_ref().map(WatchResponse::from))
-    }
-}
-
-/// gRPC's own words; other errors come before anything is sent or after the stream has ended.
-fn status(error: Error) -> Status {
-    match error {
-        Error::GRpcStatus(status) => status,
-        other => Status::new(Code::Unknown, other.to_string()),
+        Ok(self.0.message().await?.map(WatchResponse::from))
     }
 }
 
 /// Which cluster answered: another one after a backup was restored, too.
-fn cluster(header: Option<&etcd_client::ResponseHeader>) -> u64 {
-    header.map_or(0, etcd_client::ResponseHeader::cluster_id)
+fn cluster(header: Option<&ResponseHeader>) -> u64 {
+    header.map_or(0, |header| header.cluster_id)
 }
 
 /// The revision in an answer's header.
-fn header(header: Option<&etcd_client::ResponseHeader>) -> Revision {
-    header.map_or(Revision::ZERO, |header| revision(header.revision()))
+fn header(header: Option<&ResponseHeader>) -> Revision {
+    header.map_or(Revision::ZERO, |header| revision(header.revision))
 }
 
 /// A revision that etcd wrote.

@@ -3,6 +3,7 @@
 mod cluster;
 mod equal;
 mod faults;
+mod messages;
 mod prefix;
 mod proxy;
 mod replaced;
