@@ -3,7 +3,7 @@
 use actix_web::{HttpResponse, web};
 use kindom_api::Value;
 use kindom_codec::{Configuration, FieldValidation, configuration};
-use kindom_resource_actor::{Apply, ApplyCheck, WriteError};
+use kindom_resource_actor::{Apply, ApplyCheck, Outcome, WriteError};
 
 use crate::dispatch::{Call, plain_body};
 use crate::owner_references::{self, Stage};
@@ -72,7 +72,7 @@ pub(crate) async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<Http
     warnings.extend(short_names_elsewhere(call, &written));
     let written = wait_for::wait(call, sent.query.waits_for(), written).await;
     // A dry run creates nothing, and is answered as if it had.
-    let code = if written.created { 201 } else { 200 };
+    let code = if matches!(written.outcome, Outcome::Created { .. }) { 201 } else { 200 };
     respond(call, accepted, code, &written, warnings)
 }
 

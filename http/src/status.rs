@@ -183,7 +183,6 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
         WriteError::Invalid { name, errors } => Status::invalid(kind, &name, &errors),
         WriteError::BadRequest(message) => Status::bad_request(message),
         WriteError::Forbidden { name, message } => Status::forbidden(resource, &name, message),
-        WriteError::MethodNotSupported(verb) => Status::method_not_supported(resource, &verb),
         WriteError::TooLarge { bytes, limit } => {
             Status::request_entity_too_large(format!("the object has {bytes} bytes, the limit is {limit}"))
         }

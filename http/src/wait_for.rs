@@ -33,7 +33,7 @@ pub(crate) fn check(call: &Call<'_>, condition: Option<WaitFor>) -> Result<(), R
 
 /// Waits until the registration that was written has the condition; gives back what is stored then.
 pub(crate) async fn wait(call: &Call<'_>, condition: Option<WaitFor>, written: Written) -> Written {
-    let Some(condition) = condition.filter(|_| !written.deleted) else {
+    let Some(condition) = condition.filter(|_| !written.outcome.is_deleted()) else {
         return written;
     };
     let mut phase = call.state.phase.subscribe();

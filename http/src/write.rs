@@ -9,7 +9,7 @@ use kindom_api::status::{Details, Status};
 use kindom_api::{Value, field};
 use kindom_codec::{self as codec, DecodeError, FieldValidation, Format};
 use kindom_resource_actor::{
-    Basis, Preconditions, ResourceHandle, RuleContext, StoredObject, Target, WriteError,
+    Basis, Outcome, Preconditions, ResourceHandle, RuleContext, StoredObject, Target, WriteError,
     WriteOptions as Options, Written, settles,
 };
 
@@ -102,7 +102,8 @@ pub(crate) fn respond(
     let reply = read::object_reply(call, &written.spec, &written.object, accepted, code)?;
     warnings.extend(written.warnings.iter().cloned());
     let reply = read::deprecation(call, reply.with_warnings(warnings))?;
-    let reply = if written.unstored { without_revision(reply)? } else { reply };
+    let unstored = written.outcome == Outcome::Created { dry_run: true };
+    let reply = if unstored { without_revision(reply)? } else { reply };
     Ok(reply.write(call.request, accepted))
 }
 
@@ -511,7 +512,7 @@ pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         false => handle.delete(target(call, &name), &preconditions, options).await,
     };
     let deleted = settled(call, deletion(call, query.dry_run), delete).await?;
-    if !deleted.deleted {
+    if !deleted.outcome.is_deleted() {
         return respond(call, accepted, 200, &deleted, Vec::new());
     }
     let resource = call.resource();

@@ -1,14 +1,11 @@
 //! Server-side apply (KEP-555): of a configuration, merged into what is stored or into nothing.
 
-use std::sync::Arc;
-
 use kindom_api::Value;
 
+use crate::driver::{Attempt, Desired, New};
 use crate::error::WriteError;
 use crate::managed::{FieldManager, Managing};
-use crate::render::decode;
-use crate::write::{Change, New, Tried};
-use crate::{ResourceHandle, Target, TypeSpec, WriteOptions, Written};
+use crate::{ResourceHandle, Target, WriteOptions, Written};
 
 /// What is checked of an object that an apply made, and may still be put right, before it is planned; `creates` says whether it is new.
 pub type Check<'a> = dyn FnMut(&mut Value, bool) -> Result<(), WriteError> + Send + 'a;
@@ -36,51 +33,33 @@ impl ResourceHandle {
         apply: &mut Apply<'_>,
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
-        let deps = Arc::clone(self.deps());
-        let uid = deps.entropy.uuid_v4();
-        let key = TypeSpec::object_key(target.namespace, target.name);
-        let mut plans = options.plans();
-        loop {
-            let rules = self.rules(target.version, plans.next()?)?;
-            let cx = rules.context(&target);
-            let current = self.found(&key, &rules, options.deadline).await?;
-            if current.is_none() && target.subresource.is_some() {
+        let uid = self.deps().entropy.uuid_v4();
+        let mut desire = |attempt: &Attempt<'_>| {
+            let (rules, cx) = (attempt.rules, attempt.cx);
+            if attempt.current.is_none() && target.subresource.is_some() {
                 return Err(WriteError::NotFound { name: target.name.to_owned() });
             }
-            let shown = match &current {
-                Some(current) => Some(decode(&rules.spec, rules.version()?, current)?),
-                None => None,
-            };
+            let shown = attempt.current.map(|current| attempt.shown(current)).transpose()?;
             let patch = apply.patch.as_ref().map_err(Clone::clone)?;
             let errors = rules.spec.strategy.refuse_configuration(patch);
             if !errors.is_empty() {
                 return Err(WriteError::Invalid { name: target.name.to_owned(), errors });
             }
-            let mut object =
-                FieldManager::new(&cx).apply(shown.as_ref(), patch, &options.manager, apply.force)?;
-            (apply.check)(&mut object, current.is_none())?;
-            let tried = match (current, shown) {
-                (Some(current), Some(shown)) => {
+            let manager = FieldManager::new(cx);
+            let mut object = manager.apply(shown.as_ref(), patch, &options.manager, apply.force)?;
+            (apply.check)(&mut object, shown.is_none())?;
+            match shown {
+                Some(shown) => {
                     rules.refuse_frozen(target.name)?;
-                    let change = Change { object, is_patch: true, managing: Managing::Applied };
-                    self.try_update(&rules, &target, &current, shown, change, options).await?
+                    attempt.update(&target, object, shown, true, Managing::Applied)
                 }
-                _ => {
-                    let new = New { uid: &uid, name_suffix: "" };
-                    self.try_create(&rules, &target, object, &new, Managing::Applied, options).await?
-                }
-            };
-            match tried {
-                Tried::Done(written) => return Ok(written),
-                Tried::TooLarge(error) => return Err(error),
-                // It is there now: then it is applied to that.
-                Tried::Taken { .. } | Tried::Lost => {
-                    if options.deadline.passed() {
-                        let why = "timed out: the object kept changing".to_owned();
-                        return Err(WriteError::Unavailable(why));
-                    }
+                None => {
+                    let object = rules.managed(cx, object, None, Managing::Applied)?;
+                    let name_suffix = String::new();
+                    Ok(Desired::Create(New { object, uid: &uid, name_suffix, applied: true }))
                 }
             }
-        }
+        };
+        self.run(&target, options, false, &mut desire).await
     }
 }

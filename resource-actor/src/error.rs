@@ -123,9 +123,6 @@ pub enum WriteError {
         /// Why.
         message: String,
     },
-    /// The type does not take this verb now.
-    #[error("{0}")]
-    MethodNotSupported(String),
     /// The object, encoded, is larger than the store takes.
     #[error("an object of {bytes} bytes is larger than the limit of {limit}")]
     TooLarge {

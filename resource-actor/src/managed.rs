@@ -27,6 +27,13 @@ pub(crate) enum Managing<'a> {
     Strip,
 }
 
+impl<'a> Managing<'a> {
+    /// An update by this manager; or the object without managedFields, if it is too large with them.
+    pub(crate) fn update(manager: &'a str, strip: bool) -> Self {
+        if strip { Self::Strip } else { Self::Update(manager) }
+    }
+}
+
 /// The field manager of one endpoint of a type.
 pub(crate) struct FieldManager<'a> {
     cx: &'a RuleContext<'a>,

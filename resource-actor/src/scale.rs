@@ -4,8 +4,6 @@
 //! to that Scale; its replicas, the revision that the client knows and the managers then go back into the object, which
 //! is planned and committed as in any update.
 
-use std::sync::Arc;
-
 use kindom_api::field::go_quote;
 use kindom_api::names::split_api_version;
 use kindom_api::scale::{API_VERSION, GROUP, KIND, VERSION, replicas};
@@ -16,12 +14,13 @@ use kindom_schema::merge::{MergeType, built_in};
 use kindom_schema::scale::{NO_REPLICAS, ScalePaths};
 
 use crate::apply::Apply;
+use crate::driver::{Attempt, Desired};
 use crate::error::WriteError;
 use crate::managed::{Managing, refused};
 use crate::plan;
-use crate::render::{decode, metadata_mut};
-use crate::write::{Change, Rules, Tried, Wanted};
-use crate::{ResourceHandle, RuleContext, StoredObject, Target, TypeSpec, WriteOptions, Written};
+use crate::render::metadata_mut;
+use crate::write::Wanted;
+use crate::{ResourceHandle, RuleContext, Target, TypeSpec, WriteOptions, Written};
 
 /// Why upstream fails an apply of a Scale that would change something: it takes the Scale that comes of the merge for an
 /// object of the type, which has no such version.
@@ -118,6 +117,18 @@ impl<'a> Found<'a> {
         set_managers(&mut object, managed.map_err(WriteError::Internal)?);
         Ok(object)
     }
+
+    /// The update of the object that a Scale was written to.
+    fn desired<'d>(
+        self,
+        attempt: &Attempt<'_>,
+        target: &Target<'_>,
+        scale: &Value,
+    ) -> Result<Desired<'d>, WriteError> {
+        let object = self.changed(scale)?;
+        attempt.rules.refuse_frozen(target.name)?;
+        attempt.update(target, object, self.object, true, Managing::Applied)
+    }
 }
 
 fn gvk() -> GroupVersionKind {
@@ -170,19 +181,16 @@ impl ResourceHandle {
         wanted: &mut Wanted<'_>,
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
-        let mut tracks = true;
-        let mut plans = options.plans();
-        loop {
-            let rules = self.rules(target.version, plans.next()?)?;
-            let cx = rules.context(&target);
-            let (current, shown) = self.shown(&rules, &target, options).await?;
+        let mut desire = |attempt: &Attempt<'_>| {
+            let cx = attempt.cx;
+            let shown = attempt.shown(attempt.existing(&target)?)?;
             if let Some(uid) = uid {
                 let stored = text(&shown, &["metadata", "uid"]);
-                plan::check_uid(&cx, target.namespace, target.name, uid, stored)?;
+                plan::check_uid(cx, target.namespace, target.name, uid, stored)?;
             }
-            let found = Found::new(&cx, target.name, shown)?;
-            let mut scale = wanted(&cx, &found.scale)?;
-            if !tracks {
+            let found = Found::new(cx, target.name, shown)?;
+            let mut scale = wanted(cx, &found.scale)?;
+            if attempt.strip {
                 set_managers(&mut scale, None);
             } else if text(&scale, &["apiVersion"]).is_empty() {
                 // Of what does not say its version upstream's field manager knows no type, and leaves all as it is.
@@ -193,17 +201,9 @@ impl ResourceHandle {
                     tracing::debug!(name = target.name, why, "managedFields stay as they are");
                 }
             }
-            let object = found.changed(&scale)?;
-            rules.refuse_frozen(target.name)?;
-            let change = Change { object, is_patch: true, managing: Managing::Applied };
-            match self.try_update(&rules, &target, &current, found.object, change, options).await? {
-                Tried::Done(written) => return Ok(written),
-                // As other writes do, it is tried once more without the entry that it adds.
-                Tried::TooLarge(_) if tracks => tracks = false,
-                Tried::TooLarge(error) => return Err(error),
-                Tried::Taken { .. } | Tried::Lost => {}
-            }
-        }
+            found.desired(attempt, &target, &scale)
+        };
+        self.run(&target, options, true, &mut desire).await
     }
 
     /// Applies a configuration to the Scale of an object.
@@ -216,37 +216,14 @@ impl ResourceHandle {
         apply: &mut Apply<'_>,
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
-        let mut plans = options.plans();
-        loop {
-            let rules = self.rules(target.version, plans.next()?)?;
-            let cx = rules.context(&target);
-            let (current, shown) = self.shown(&rules, &target, options).await?;
-            let found = Found::new(&cx, target.name, shown)?;
+        let mut desire = |attempt: &Attempt<'_>| {
+            let shown = attempt.shown(attempt.existing(&target)?)?;
+            let found = Found::new(attempt.cx, target.name, shown)?;
             let patch = apply.patch.as_ref().map_err(Clone::clone)?;
-            let mut scale = applied(cx.now, &found.scale, patch, &options.manager, apply.force)?;
+            let mut scale = applied(attempt.cx.now, &found.scale, patch, &options.manager, apply.force)?;
             (apply.check)(&mut scale, false)?;
-            let object = found.changed(&scale)?;
-            rules.refuse_frozen(target.name)?;
-            let change = Change { object, is_patch: true, managing: Managing::Applied };
-            match self.try_update(&rules, &target, &current, found.object, change, options).await? {
-                Tried::Done(written) => return Ok(written),
-                Tried::TooLarge(error) => return Err(error),
-                Tried::Taken { .. } | Tried::Lost => {}
-            }
-        }
-    }
-
-    /// What is stored, and what the version shows of it.
-    async fn shown(
-        &self,
-        rules: &Rules,
-        target: &Target<'_>,
-        options: &WriteOptions,
-    ) -> Result<(Arc<StoredObject>, Value), WriteError> {
-        let key = TypeSpec::object_key(target.namespace, target.name);
-        let current = self.found(&key, rules, options.deadline).await?;
-        let current = current.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })?;
-        let shown = decode(&rules.spec, rules.version()?, &current)?;
-        Ok((current, shown))
+            found.desired(attempt, &target, &scale)
+        };
+        self.run(&target, options, false, &mut desire).await
     }
 }

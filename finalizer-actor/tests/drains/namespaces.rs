@@ -39,7 +39,7 @@ fn a_deleted_namespace_is_emptied_of_every_type() {
 
         let start = Instant::now();
         let marked = world.delete_namespace("a").await.unwrap();
-        assert!(!marked.deleted && marked.object.deleting());
+        assert!(!marked.outcome.is_deleted() && marked.object.deleting());
         world.until_no_namespace("a").await;
         assert_eq!(Instant::now(), start, "nothing waited for a timer");
         for plural in ["awakes", "asleeps", "goings", "unserveds"] {

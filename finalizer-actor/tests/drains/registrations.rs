@@ -85,11 +85,11 @@ fn finalizers_hold_a_drain_and_its_condition_says_so() {
         let two = "CustomResource deletion is in progress: 2 objects remain (ns/one, ns/two), held by finalizers: g.io/x in 2 objects, g.io/y in 1 object";
         world.until(&world.registrations, async || message(&world).await == two).await;
         assert_eq!(world.keys(widgets.prefix()).len(), 2);
-        assert!(release(&widgets, "ns", "one").await.unwrap().deleted);
+        assert!(release(&widgets, "ns", "one").await.unwrap().outcome.is_deleted());
         world
             .until(&world.registrations, async || message(&world).await.contains("1 object remains (ns/two)"))
             .await;
-        assert!(release(&widgets, "ns", "two").await.unwrap().deleted);
+        assert!(release(&widgets, "ns", "two").await.unwrap().outcome.is_deleted());
         world.until_gone(NAME).await;
         assert_eq!(Instant::now(), start, "nothing waited for a timer");
     });

@@ -61,7 +61,7 @@ fn a_deleted_registration_stays_marked() {
         world.put_established(&crd("widgets"));
         let widgets = world.routed("g.io", "widgets").await.unwrap();
         let marked = world.delete("widgets.g.io").await.unwrap();
-        assert!(!marked.deleted && marked.object.deleting());
+        assert!(!marked.outcome.is_deleted() && marked.object.deleting());
         let shows = world.conditions("widgets.g.io").await;
         assert_eq!(shows.last().unwrap(), "Terminating=True InstanceDeletionPending");
         world.registry.fresh(soon()).await.unwrap();

@@ -160,7 +160,7 @@ fn deletions_are_guarded_by_the_registration() {
         };
         let (marked, gone, ()) = tokio::join!(delete(&widgets, "a"), delete(&widgets, "b"), told);
         assert!(marked.unwrap().object.deleting());
-        assert!(gone.unwrap().deleted);
+        assert!(gone.unwrap().outcome.is_deleted());
     });
 }
 

@@ -17,7 +17,7 @@ fn a_write_whose_answer_was_lost_is_found() {
         let widgets = world.widgets();
         *world.store.answers.lock() = Answers::Lost;
         let created = create(&widgets, widget("a", 1)).await.unwrap();
-        assert!(created.created);
+        assert_eq!(created.outcome, kindom_resource_actor::Outcome::Created { dry_run: false });
         let there = get(&widgets, "a").await.unwrap();
         assert_eq!((created.object.json(), created.object.revision()), (there.json(), there.revision()));
 
@@ -31,7 +31,7 @@ fn a_write_whose_answer_was_lost_is_found() {
         assert!(get(&widgets, "a").await.unwrap().revision() > created.object.revision());
 
         let marked = delete(&widgets, "a").await.unwrap();
-        assert!(!marked.deleted && marked.object.deleting());
+        assert!(!marked.outcome.is_deleted() && marked.object.deleting());
         assert_eq!(marked.object.revision(), get(&widgets, "a").await.unwrap().revision());
         assert_eq!(world.history().await.len(), 3, "each of them happened once");
     });
@@ -131,7 +131,7 @@ fn a_guess_that_holds_is_committed() {
         assert!(settles(&changed));
         widgets.happened(changed.unwrap().object.revision(), soon()).await.unwrap();
         let deleted = guess_delete(&widgets, "a").await;
-        assert!(settles(&deleted) && deleted.unwrap().deleted);
+        assert!(settles(&deleted) && deleted.unwrap().outcome.is_deleted());
         assert_eq!(world.history().await.len(), 3);
     });
 }

@@ -267,14 +267,14 @@ fn preparing_a_create_may_set_finalizers() {
         let (widgets, _) = keeping(&world);
         create(&widgets, widget("one", 1)).await.unwrap();
         let held = delete(&widgets, "one").await.unwrap();
-        assert!(!held.deleted);
+        assert!(!held.outcome.is_deleted());
         let object = tree(&get(&widgets, "one").await.unwrap());
         assert_eq!(object.at(&["metadata", "finalizers"]).unwrap().to_string(), r#"["g.io/kept"]"#);
         assert!(object.at(&["metadata", "deletionTimestamp"]).is_some());
         let release = |object: &mut Value| {
             object.get_mut("metadata").unwrap().as_object_mut().unwrap().remove("finalizers");
         };
-        assert!(patch(&widgets, "one", release).await.unwrap().deleted);
+        assert!(patch(&widgets, "one", release).await.unwrap().outcome.is_deleted());
         assert!(get(&widgets, "one").await.is_none());
     });
 }

@@ -1,7 +1,7 @@
 //! Creates, updates and deletes as one client sees them.
 
 use kindom_api::{Value, object};
-use kindom_resource_actor::{Preconditions, RuleContext, WriteError};
+use kindom_resource_actor::{Outcome, Preconditions, RuleContext, WriteError};
 use kindom_storage::{Op, Revision, Storage as _};
 
 use crate::world::*;
@@ -37,7 +37,7 @@ fn an_object_makes_the_round_trip() {
         assert_eq!(get(&widgets, "a").await.unwrap().label("a"), Some("b"));
 
         let gone = delete(&widgets, "a").await.unwrap();
-        assert!(gone.deleted);
+        assert!(gone.outcome.is_deleted());
         assert_eq!(gone.object.uid(), uid);
         assert!(get(&widgets, "a").await.is_none());
         let name = "a".to_owned();
@@ -151,7 +151,7 @@ fn finalizers_hold_a_deleted_object_until_the_last_goes() {
         metadata.insert("finalizers", vec!["g.io/x", "g.io/y"]);
         create(&widgets, object).await.unwrap();
         let marked = delete(&widgets, "a").await.unwrap();
-        assert!(!marked.deleted && marked.object.deleting());
+        assert!(!marked.outcome.is_deleted() && marked.object.deleting());
         let at = |path: &str| tree(&marked.object).at(&["metadata", path]).cloned();
         assert_eq!(at("deletionGracePeriodSeconds").unwrap().as_i64(), Some(0));
         assert_eq!(at("generation").unwrap().as_i64(), Some(2));
@@ -166,8 +166,8 @@ fn finalizers_hold_a_deleted_object_until_the_last_goes() {
         };
         let more = patch(&widgets, "a", finalizers(vec!["g.io/x", "g.io/y", "g.io/z"])).await.err();
         assert!(matches!(more, Some(WriteError::Invalid { .. })), "{more:?}");
-        assert!(!patch(&widgets, "a", finalizers(vec!["g.io/y"])).await.unwrap().deleted);
-        assert!(patch(&widgets, "a", finalizers(vec![])).await.unwrap().deleted);
+        assert!(!patch(&widgets, "a", finalizers(vec!["g.io/y"])).await.unwrap().outcome.is_deleted());
+        assert!(patch(&widgets, "a", finalizers(vec![])).await.unwrap().outcome.is_deleted());
         assert!(get(&widgets, "a").await.is_none());
     });
 }
@@ -190,7 +190,7 @@ fn preconditions_hold_or_nothing_happens() {
         }
         let wanted =
             Preconditions { uid: Some(created.object.uid().to_owned()), resource_version: Some(revision) };
-        assert!(widgets.delete(at("a"), &wanted, &options()).await.unwrap().deleted);
+        assert!(widgets.delete(at("a"), &wanted, &options()).await.unwrap().outcome.is_deleted());
     });
 }
 
@@ -202,7 +202,8 @@ fn a_dry_run_stores_nothing() {
         let before = world.store.published();
         let dry = kindom_resource_actor::WriteOptions { dry_run: true, ..options() };
         let created = create_with(&widgets, widget("b", 1), &dry).await.unwrap();
-        assert!(created.unstored && created.object.revision() == Revision::ZERO);
+        assert_eq!(created.outcome, Outcome::Created { dry_run: true });
+        assert_eq!(created.object.revision(), Revision::ZERO);
         let taken = create_with(&widgets, widget("a", 1), &dry).await.err();
         assert!(matches!(taken, Some(WriteError::AlreadyExists { .. })));
         let mut other = |_: &kindom_resource_actor::RuleContext<'_>, old: &kindom_api::Value| {
@@ -212,7 +213,7 @@ fn a_dry_run_stores_nothing() {
         };
         let updated = widgets.update(at("a"), true, &mut other, &dry).await.unwrap();
         assert_eq!(tree(&updated.object).at(&["spec", "n"]).unwrap().as_i64(), Some(9));
-        assert!(widgets.delete(at("a"), &Preconditions::default(), &dry).await.unwrap().deleted);
+        assert!(widgets.delete(at("a"), &Preconditions::default(), &dry).await.unwrap().outcome.is_deleted());
         assert_eq!(world.store.published(), before);
         assert_eq!(stored(&widgets).await.len(), 1);
     });

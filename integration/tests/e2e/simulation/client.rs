@@ -218,7 +218,7 @@ impl Client {
         self.note(replica, what, outcome);
         let told = match outcome {
             // Its last finalizer went: the write that carried the mark became a delete.
-            Some(Ok(written)) if written.deleted => Told::Unknown,
+            Some(Ok(written)) if written.outcome.is_deleted() => Told::Unknown,
             outcome => told(outcome),
         };
         self.world.truth.demand(&replica.who, |judge| judge.told(mark, told));

@@ -1,0 +1,615 @@
+//! The one way in which a write of an object goes: read, desire, plan, commit, and all again after a lost race.
+//!
+//! **Flow.** [`ResourceHandle::run`] reads the rules in force and the stored object and asks the write what it desires of
+//! them; `plan` turns that into bytes, or into nothing to do; a transaction, whose [`Guards`] hold it to whatever the plan
+//! was made on, commits it. If another write was faster, everything but the client's request is read again. Only reading,
+//! the look at the namespace and the commit wait; a write's desire and its plan do not.
+//!
+//! **Errors.** See [`WriteError`]: unless the variant says otherwise, nothing was written.
+
+use std::sync::Arc;
+
+use kindom_actor_kit::Deadline;
+use kindom_api::{Value, meta};
+use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
+use tokio::time::timeout_at;
+
+use crate::error::{ReadError, WriteError};
+use crate::handle::Freshness;
+use crate::managed::Managing;
+use crate::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
+use crate::render::{decode, stored};
+use crate::rules::{Live, Rules};
+use crate::write::{Basis, Outcome, Target, WriteOptions, Written};
+use crate::{NeedsEmpty, Preconditions, ResourceHandle, RuleContext, StoredObject, TypeSpec};
+
+/// How often a name made from generateName is made again when it is taken (KEP-4420).
+const GENERATED_NAME_TRIES: usize = 8;
+
+/// The state that one attempt at a write starts from.
+pub(crate) struct Attempt<'a> {
+    pub(crate) rules: &'a Rules,
+    pub(crate) cx: &'a RuleContext<'a>,
+    /// The object stored under the target's name.
+    pub(crate) current: Option<&'a Arc<StoredObject>>,
+    /// The object turned out to be too large with its managedFields: they go (apiserver `handlers`, `isTooLargeError`).
+    pub(crate) strip: bool,
+}
+
+impl Attempt<'_> {
+    /// The object as the request's version shows it.
+    pub(crate) fn shown(&self, current: &StoredObject) -> Result<Value, WriteError> {
+        Ok(decode(&self.rules.spec, self.rules.version()?, current)?)
+    }
+
+    /// An update of the existing object, which the request's version shows as `shown`, to one of the same version.
+    pub(crate) fn update<'d>(
+        &self,
+        target: &Target<'_>,
+        object: Value,
+        shown: Value,
+        is_patch: bool,
+        managing: Managing<'_>,
+    ) -> Result<Desired<'d>, WriteError> {
+        let live = self.rules.live(self.existing(target)?, shown)?;
+        let object = self.rules.managed(self.cx, object, Some(&live), managing)?;
+        Ok(Desired::Update { object, live, is_patch })
+    }
+
+    /// The stored object, or the 404 of a write that needs one.
+    pub(crate) fn existing(&self, target: &Target<'_>) -> Result<&StoredObject, WriteError> {
+        self.current
+            .map(|found| &**found)
+            .ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })
+    }
+}
+
+/// What a write wants to become of the state that an attempt found; objects are in the form that plans are made on, with
+/// their managedFields.
+pub(crate) enum Desired<'a> {
+    /// A new object.
+    Create(New<'a>),
+    /// Another state of the object.
+    Update {
+        object: Value,
+        /// The state that it replaces.
+        live: Live,
+        /// It was made from `live`.
+        is_patch: bool,
+    },
+    /// The object's end, or the mark of its deletion.
+    Delete(&'a Preconditions),
+    /// The end of bytes that are no object.
+    DeleteCorrupt,
+}
+
+/// A new object.
+pub(crate) struct New<'a> {
+    pub(crate) object: Value,
+    pub(crate) uid: &'a str,
+    /// The end of a generated name.
+    pub(crate) name_suffix: String,
+    /// An apply made it. If somebody creates the object first, the apply is of that one.
+    pub(crate) applied: bool,
+}
+
+/// Called once an attempt; what it returned for the one before no longer counts.
+pub(crate) type Desire<'a, 'd> = dyn FnMut(&Attempt<'_>) -> Result<Desired<'d>, WriteError> + Send + 'a;
+
+/// The result of planning.
+enum Step {
+    /// Everything is as desired.
+    Unchanged(Written),
+    Commit(Box<Plan>),
+    TooLarge(WriteError),
+}
+
+/// A write that only has to be committed.
+struct Plan {
+    op: Op,
+    guards: Guards,
+    effect: Effect,
+    /// The created object's name, and `true` if it was made from generateName.
+    created_name: Option<(String, bool)>,
+    proof: Proof,
+}
+
+/// What has to hold when a plan is committed.
+#[derive(Default)]
+struct Guards {
+    /// The object is as the plan found it.
+    object: Option<Compare>,
+    /// The registration is the one that the plan was made under (design, invariant 6).
+    registration: Option<Compare>,
+    /// The namespace exists and is not being deleted.
+    namespace: Option<Compare>,
+    /// Nothing is stored under a prefix.
+    empty: Option<NeedsEmpty>,
+}
+
+/// One of the [`Guards`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Guard {
+    Object,
+    Registration,
+    Namespace,
+    Empty,
+}
+
+impl Guards {
+    fn new(object: Compare, spec: &TypeSpec) -> Self {
+        Self { object: Some(object), registration: registration(spec), ..Self::default() }
+    }
+
+    /// The compares of a transaction, and which guard each of them is.
+    fn compares(&self) -> (Vec<Guard>, Vec<Compare>) {
+        let empty = self.empty.as_ref().map(|needed| Compare::empty_prefix(needed.prefix.as_bytes()));
+        let all = [
+            (Guard::Object, self.object.clone()),
+            (Guard::Registration, self.registration.clone()),
+            (Guard::Namespace, self.namespace.clone()),
+            (Guard::Empty, empty),
+        ];
+        all.into_iter().filter_map(|(guard, compare)| Some((guard, compare?))).unzip()
+    }
+}
+
+/// The guard that the type's registration is still the one known here; none for a built-in type.
+pub(crate) fn registration(spec: &TypeSpec) -> Option<Compare> {
+    let registration = spec.registration.as_ref()?;
+    Some(Compare::mod_is(&registration.key, registration.object.revision()))
+}
+
+/// What a commit makes of the object.
+enum Effect {
+    Create(Planned),
+    /// A new state of an object that was at `before`.
+    Put(Planned, Revision),
+    /// The object goes with this last state, which was never stored; it was at `before`.
+    Finish(Planned, Revision),
+    /// The object goes as it is stored.
+    Remove(Arc<StoredObject>),
+}
+
+impl Effect {
+    /// The answer to the write: committed at a revision, or a dry run.
+    fn written(self, committed: Option<Revision>, rules: &Rules) -> Written {
+        let dry_run = committed.is_none();
+        match self {
+            Self::Create(planned) => {
+                let at = committed.unwrap_or(Revision::ZERO);
+                written(planned, at, Outcome::Created { dry_run }, rules)
+            }
+            Self::Put(planned, before) => {
+                written(planned, committed.unwrap_or(before), Outcome::Updated { dry_run }, rules)
+            }
+            Self::Finish(planned, before) => written(planned, before, Outcome::Deleted { dry_run }, rules),
+            Self::Remove(current) => as_stored(&current, Outcome::Deleted { dry_run }, rules),
+        }
+    }
+}
+
+/// How a later read proves that a commit whose answer was lost has happened (design, invariant 1; ADR 11). Its absence
+/// proves nothing: the commit may still come.
+enum Proof {
+    /// It cannot: another client may have stored the same.
+    None,
+    /// Nobody else has the object's uid. It may have been changed since, but not when it was created.
+    Uid(String),
+    /// Whoever marked the object as being deleted since this revision has done the same.
+    Marked(Revision),
+}
+
+/// The end of an attempt to commit a plan.
+enum Committed {
+    Done(Written),
+    /// An object of the name, which was to be created, exists.
+    Taken {
+        name: String,
+        generated: bool,
+        key: String,
+    },
+    /// Another write was faster.
+    Lost(Guard),
+    TooLarge(WriteError),
+}
+
+/// How fresh the state has to be that the plans of one write are made on.
+struct Plans {
+    basis: Basis,
+    first: bool,
+}
+
+impl Plans {
+    /// # Errors
+    /// [`WriteError::Guessed`] for a second plan where the first was a guess.
+    fn next(&mut self) -> Result<Freshness, WriteError> {
+        match (std::mem::replace(&mut self.first, false), self.basis) {
+            (true, Basis::AsOf(revision)) => Ok(Freshness::AtLeast(revision)),
+            (true, Basis::Guess) => Ok(Freshness::Any),
+            (false, Basis::Guess) => Err(WriteError::Guessed),
+            (true, Basis::Latest) | (false, _) => Ok(Freshness::Latest),
+        }
+    }
+}
+
+impl ResourceHandle {
+    /// Carries out a write of one object, however often it loses a race, until the deadline. With `may_strip`, an object
+    /// that is too large is tried once more without its managedFields.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub(crate) async fn run(
+        &self,
+        target: &Target<'_>,
+        options: &WriteOptions,
+        may_strip: bool,
+        desire: &mut Desire<'_, '_>,
+    ) -> Result<Written, WriteError> {
+        let key = (!target.name.is_empty()).then(|| TypeSpec::object_key(target.namespace, target.name));
+        let mut plans = Plans { basis: options.basis, first: true };
+        let (mut strip, mut names_tried) = (false, 0);
+        loop {
+            let rules = self.rules(target.version, plans.next()?)?;
+            let cx = rules.context(target);
+            let current = match &key {
+                Some(key) => self.found(key, &rules, options.deadline).await?,
+                None => None,
+            };
+            let attempt = Attempt { rules: &rules, cx: &cx, current: current.as_ref(), strip };
+            let desired = desire(&attempt)?;
+            let applied = matches!(&desired, Desired::Create(new) if new.applied);
+            let step = match desired {
+                Desired::Create(new) => self.plan_create(&attempt, target, new, options).await?,
+                Desired::Update { object, live, is_patch } => {
+                    plan_update(&attempt, target, object, &live, is_patch, options)?
+                }
+                Desired::Delete(preconditions) => plan_delete(&attempt, target, preconditions)?,
+                Desired::DeleteCorrupt => plan_delete_corrupt(&attempt, target)?,
+            };
+            let committed = match step {
+                Step::Unchanged(written) => return Ok(written),
+                Step::TooLarge(error) => Committed::TooLarge(error),
+                Step::Commit(plan) => self.carry_out(*plan, &rules, options).await?,
+            };
+            match committed {
+                Committed::Done(written) => return Ok(written),
+                Committed::TooLarge(error) if strip || !may_strip => return Err(error),
+                Committed::TooLarge(_) => strip = true,
+                Committed::Taken { .. } | Committed::Lost(_) if options.basis == Basis::Guess => {
+                    return Err(WriteError::Guessed);
+                }
+                Committed::Taken { name, generated, key } if !applied => {
+                    names_tried += 1;
+                    // A dry run has not tried to write: the name is taken.
+                    if !generated || names_tried == GENERATED_NAME_TRIES || options.dry_run {
+                        let there = self.get(&key, options.deadline).await?;
+                        let deleting = there.is_some_and(|there| there.deleting());
+                        return Err(WriteError::AlreadyExists { name, generated, deleting });
+                    }
+                }
+                Committed::Taken { .. } => options.refuse_if_late()?,
+                Committed::Lost(guard) => {
+                    options.refuse_if_late()?;
+                    if guard == Guard::Registration {
+                        // It reaches a handle through the registry.
+                        self.spec_after(&rules.spec, options.deadline).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn rules(&self, version: &str, freshness: Freshness) -> Result<Rules, WriteError> {
+        let spec = self.spec().ok_or(WriteError::Gone)?;
+        let seconds = i64::try_from(self.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+        Rules::new(spec, version, meta::time::format(seconds), freshness)
+    }
+
+    /// Plans a create (apiserver `Store.Create`).
+    async fn plan_create(
+        &self,
+        attempt: &Attempt<'_>,
+        target: &Target<'_>,
+        new: New<'_>,
+        options: &WriteOptions,
+    ) -> Result<Step, WriteError> {
+        let rules = attempt.rules;
+        let (name, generated) = plan::name_for_create(&new.object, &new.name_suffix);
+        if rules.spec.terminating() {
+            let message = "create not allowed while custom resource definition is terminating".to_owned();
+            return Err(WriteError::Forbidden { name, message });
+        }
+        rules.refuse_frozen(&name)?;
+        let namespace = self.namespace_for_create(rules, target, &name, options).await?;
+        let input = CreateInput {
+            version: rules.version()?,
+            namespace: target.namespace,
+            uid: new.uid,
+            name_suffix: &new.name_suffix,
+            applied: new.applied,
+        };
+        let planned = plan::create(attempt.cx, &input, new.object)?;
+        if let Err(error) = check_size(&planned, options) {
+            return Ok(Step::TooLarge(error));
+        }
+        let key = rules.spec.storage_key(&planned.key);
+        let guards = Guards {
+            namespace: namespace.map(|(key, at)| Compare::mod_is(&key, at)),
+            ..Guards::new(Compare::absent(&key), &rules.spec)
+        };
+        Ok(Step::Commit(Box::new(Plan {
+            op: Op::Put(key, planned.json.clone()),
+            guards,
+            effect: Effect::Create(planned),
+            created_name: Some((name, generated)),
+            proof: Proof::Uid(new.uid.to_owned()),
+        })))
+    }
+
+    /// Commits a plan; of a dry run only looks whether it could be.
+    async fn carry_out(
+        &self,
+        plan: Plan,
+        rules: &Rules,
+        options: &WriteOptions,
+    ) -> Result<Committed, WriteError> {
+        let Plan { op, guards, effect, created_name, proof } = plan;
+        let taken = |effect: &Effect| match (&created_name, effect) {
+            (Some((name, generated)), Effect::Create(planned)) => {
+                Committed::Taken { name: name.clone(), generated: *generated, key: planned.key.clone() }
+            }
+            _ => Committed::Lost(Guard::Object),
+        };
+        if options.dry_run {
+            if let Effect::Create(planned) = &effect
+                && self.found(&planned.key, rules, options.deadline).await?.is_some()
+            {
+                return Ok(taken(&effect));
+            }
+            self.check_empty(guards.empty).await?;
+            return Ok(Committed::Done(effect.written(None, rules)));
+        }
+        let (order, compares) = guards.compares();
+        match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await {
+            Ok(TxnOutcome::Committed { revision }) => {
+                Ok(Committed::Done(effect.written(Some(revision), rules)))
+            }
+            Ok(TxnOutcome::Failed { compare, .. }) => {
+                let failed = compare.and_then(|at| order.get(at)).copied().unwrap_or(Guard::Object);
+                match failed {
+                    Guard::Object => Ok(taken(&effect)),
+                    Guard::Registration | Guard::Namespace => Ok(Committed::Lost(failed)),
+                    Guard::Empty => Err(guards.empty.map_or(WriteError::Busy, |needed| needed.refusal)),
+                }
+            }
+            Err(error @ (WriteError::TooLarge { .. } | WriteError::RequestTooLarge(_))) => {
+                Ok(Committed::TooLarge(error))
+            }
+            Err(WriteError::Unknown) => {
+                let at = self.proof(&effect, &proof, options.deadline).await?;
+                Ok(Committed::Done(effect.written(Some(at), rules)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The revision of a commit whose outcome is unknown, if what is stored now proves that it happened.
+    ///
+    /// # Errors
+    /// [`WriteError::Unknown`]
+    async fn proof(
+        &self,
+        effect: &Effect,
+        proof: &Proof,
+        deadline: Deadline,
+    ) -> Result<Revision, WriteError> {
+        let (Effect::Create(planned) | Effect::Put(planned, _)) = effect else {
+            return Err(WriteError::Unknown);
+        };
+        let of = |kv: &KeyValue| StoredObject::of(&planned.key, kv.value.clone(), kv.mod_revision);
+        let proves = |kv: &KeyValue| match proof {
+            Proof::None => None,
+            Proof::Uid(uid) => (of(kv).uid() == uid).then_some(kv.create_revision),
+            Proof::Marked(since) => {
+                let is_ours = kv.mod_revision > *since && of(kv).json() == &planned.json;
+                is_ours.then_some(kv.mod_revision)
+            }
+        };
+        if matches!(proof, Proof::None) {
+            return Err(WriteError::Unknown);
+        }
+        let range = KeyRange::single(&self.storage_key(&planned.key));
+        let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
+        let read = timeout_at(deadline.instant(), self.deps().storage.range(request)).await;
+        let found = read.ok().and_then(Result::ok).and_then(|found| found.kvs.into_iter().next());
+        found.as_ref().and_then(proves).ok_or(WriteError::Unknown)
+    }
+
+    /// Refuses a dry run of what needs an empty prefix that is not.
+    async fn check_empty(&self, needed: Option<NeedsEmpty>) -> Result<(), WriteError> {
+        let Some(NeedsEmpty { prefix, refusal }) = needed else { return Ok(()) };
+        let request =
+            RangeRequest { limit: Some(1), keys_only: true, ..RangeRequest::prefix(prefix.as_bytes()) };
+        let found = self.deps().storage.range(request).await?;
+        if found.kvs.is_empty() { Ok(()) } else { Err(refusal) }
+    }
+
+    /// The stored object of a key, as fresh as the plan needs it.
+    async fn found(
+        &self,
+        key: &str,
+        rules: &Rules,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<StoredObject>>, ReadError> {
+        let (snapshot, _) = self.snapshot(rules.freshness, deadline).await?;
+        Ok(snapshot.get(key).cloned())
+    }
+
+    /// The key and revision of the namespace of a new object, which guard its create: it has to exist and may not be
+    /// being deleted (admission plugin `NamespaceLifecycle`).
+    async fn namespace_for_create(
+        &self,
+        rules: &Rules,
+        target: &Target<'_>,
+        name: &str,
+        options: &WriteOptions,
+    ) -> Result<Option<(Key, Revision)>, WriteError> {
+        let (Some(namespace), Some(namespaces)) = (target.namespace, &options.namespaces) else {
+            return Ok(None);
+        };
+        let (snapshot, _) = namespaces.snapshot(rules.freshness, options.deadline).await?;
+        let Some(found) = snapshot.get(namespace) else {
+            return Err(WriteError::NamespaceNotFound { name: namespace.to_owned() });
+        };
+        if found.deleting() {
+            return Err(WriteError::NamespaceTerminating {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            });
+        }
+        let spec = namespaces.spec().ok_or(WriteError::Gone)?;
+        Ok(Some((spec.storage_key(namespace), found.revision())))
+    }
+}
+
+/// Plans an update (apiserver `Store.Update`).
+fn plan_update(
+    attempt: &Attempt<'_>,
+    target: &Target<'_>,
+    object: Value,
+    live: &Live,
+    is_patch: bool,
+    options: &WriteOptions,
+) -> Result<Step, WriteError> {
+    let (rules, current) = (attempt.rules, attempt.existing(target)?);
+    let before = current.revision();
+    let input = UpdateInput {
+        version: rules.version()?,
+        namespace: target.namespace,
+        name: target.name,
+        revision: before,
+        stored: current,
+        is_patch,
+    };
+    let key = rules.spec.storage_key(current.key());
+    let (mut planned, goes) = match plan::update(attempt.cx, &input, object, &live.old)? {
+        UpdatePlan::Unchanged(planned) => {
+            return Ok(Step::Unchanged(written(planned, before, Outcome::Unchanged, rules)));
+        }
+        UpdatePlan::Put(planned) => {
+            refuse_loss(current)?;
+            if let Err(error) = check_size(&planned, options) {
+                return Ok(Step::TooLarge(error));
+            }
+            (planned, false)
+        }
+        UpdatePlan::Delete(planned) => (planned, true),
+    };
+    let guards = Guards {
+        empty: planned.needs_empty.take(),
+        ..Guards::new(Compare::mod_is(&key, before), &rules.spec)
+    };
+    let (op, effect) = match goes {
+        true => (Op::Delete(key), Effect::Finish(planned, before)),
+        false => (Op::Put(key, planned.json.clone()), Effect::Put(planned, before)),
+    };
+    // The same bytes may be somebody else's, whose update this one would have been refused for.
+    Ok(Step::Commit(Box::new(Plan { op, guards, effect, created_name: None, proof: Proof::None })))
+}
+
+/// Plans a delete (apiserver `Store.Delete`).
+fn plan_delete(
+    attempt: &Attempt<'_>,
+    target: &Target<'_>,
+    preconditions: &Preconditions,
+) -> Result<Step, WriteError> {
+    let rules = attempt.rules;
+    let current = attempt.current.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })?;
+    rules.refuse_frozen(target.name)?;
+    let old = rules.live(current, attempt.shown(current)?)?.old;
+    let before = current.revision();
+    let input = DeleteInput {
+        version: rules.version()?,
+        namespace: target.namespace,
+        name: target.name,
+        revision: before,
+        preconditions,
+    };
+    let key = rules.spec.storage_key(current.key());
+    // A marked object has to be stored in the right version, and a frozen type loses none.
+    let mut guards = Guards::new(Compare::mod_is(&key, before), &rules.spec);
+    let plan = match plan::delete(attempt.cx, &input, old)? {
+        DeletePlan::Unchanged => return Ok(Step::Unchanged(as_stored(current, Outcome::Unchanged, rules))),
+        DeletePlan::Delete => Plan {
+            op: Op::Delete(key),
+            guards,
+            effect: Effect::Remove(Arc::clone(current)),
+            created_name: None,
+            proof: Proof::None,
+        },
+        DeletePlan::Mark(mut planned) => {
+            refuse_loss(current)?;
+            guards.empty = planned.needs_empty.take();
+            let proof = match preconditions.resource_version {
+                None => Proof::Marked(before),
+                Some(_) => Proof::None,
+            };
+            let op = Op::Put(key, planned.json.clone());
+            Plan { op, guards, effect: Effect::Put(planned, before), created_name: None, proof }
+        }
+    };
+    Ok(Step::Commit(Box::new(plan)))
+}
+
+/// Plans the end of bytes that are no object, without a look at finalizers or preconditions; only of such (apiserver
+/// `pkg/registry/generic/registry/corrupt_obj_deleter.go`, 1.37).
+fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Step, WriteError> {
+    let rules = attempt.rules;
+    let current = attempt.current.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })?;
+    rules.refuse_frozen(target.name)?;
+    if let Some(message) = rules.spec.strategy.refuse_delete(target.name) {
+        return Err(WriteError::Forbidden { name: target.name.to_owned(), message });
+    }
+    // Also what only turns out to be unreadable when it is read.
+    if stored(&rules.spec.prefix, current).is_ok() {
+        let message = format!(
+            "StorageError: invalid object, Code: 4, Key: {}{}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
+            rules.spec.prefix,
+            current.key()
+        );
+        return Err(WriteError::Conflict { name: target.name.to_owned(), message });
+    }
+    let key = rules.spec.storage_key(current.key());
+    Ok(Step::Commit(Box::new(Plan {
+        guards: Guards::new(Compare::mod_is(&key, current.revision()), &rules.spec),
+        op: Op::Delete(key),
+        effect: Effect::Remove(Arc::clone(current)),
+        created_name: None,
+        proof: Proof::None,
+    })))
+}
+
+/// What another server stored is not written without fields that it has.
+fn refuse_loss(current: &StoredObject) -> Result<(), WriteError> {
+    let Some(fields) = current.would_lose() else { return Ok(()) };
+    Err(WriteError::WouldLose { name: current.name().to_owned(), fields: fields.to_owned() })
+}
+
+fn check_size(planned: &Planned, options: &WriteOptions) -> Result<(), WriteError> {
+    let (bytes, limit) = (planned.json.len(), options.object_bytes_max);
+    if bytes > limit { Err(WriteError::TooLarge { bytes, limit }) } else { Ok(()) }
+}
+
+fn written(planned: Planned, revision: Revision, outcome: Outcome, rules: &Rules) -> Written {
+    Written {
+        object: Arc::new(StoredObject::new(&planned.key, planned.json, revision)),
+        spec: Arc::clone(&rules.spec),
+        warnings: planned.warnings,
+        outcome,
+    }
+}
+
+fn as_stored(current: &Arc<StoredObject>, outcome: Outcome, rules: &Rules) -> Written {
+    Written { object: Arc::clone(current), spec: Arc::clone(&rules.spec), warnings: Vec::new(), outcome }
+}

@@ -1,0 +1,102 @@
+//! Writes of objects as they are stored, whatever version they are in: drains, and rewrites in the storage version.
+
+use kindom_actor_kit::Deadline;
+use kindom_api::meta;
+use kindom_storage::{Compare, Op, Txn, TxnOutcome};
+
+use crate::driver::registration;
+use crate::error::WriteError;
+use crate::plan::{self, DrainPlan};
+use crate::render::{refresh, restored};
+use crate::{ResourceHandle, StoredObject};
+
+/// The state of an object after one step of a drain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Drained {
+    /// It is gone.
+    Gone,
+    /// These finalizers hold it.
+    Held(Vec<String>),
+    /// It changed; what it is now has to be read.
+    LookAgain,
+}
+
+/// The state of an object after it was to be rewritten in the storage version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rewritten {
+    /// It is stored in the storage version now.
+    Current,
+    /// It, or the registration, changed; what it is now has to be read.
+    LookAgain,
+    /// What is stored is no object of this type, so it is left as it is; with the reason.
+    Undecodable(String),
+}
+
+impl ResourceHandle {
+    /// Deletes an object that was read from the store, whatever version it is in, or marks it as being deleted where
+    /// finalizers hold it; for drains. Bytes that are no object are deleted. It happens only while the registration is
+    /// the one that is known here, and if `guards` hold too: a drain that was left behind must not empty what came
+    /// after. A type that is asleep stays asleep.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn delete_stored(
+        &self,
+        object: &StoredObject,
+        guards: &[Compare],
+        deadline: Deadline,
+    ) -> Result<Drained, WriteError> {
+        let seconds = i64::try_from(self.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+        let spec = self.spec().ok_or(WriteError::Gone)?;
+        let key = self.storage_key(object.key());
+        let mut compares = vec![Compare::mod_is(&key, object.revision())];
+        compares.extend(registration(&spec));
+        compares.extend_from_slice(guards);
+        let op = match plan::drain(object, &meta::time::format(seconds)) {
+            DrainPlan::Held(finalizers) => return Ok(Drained::Held(finalizers)),
+            DrainPlan::Delete => Op::Delete(key),
+            DrainPlan::Mark(mut tree) => {
+                // What is written now counts as written by the schema in force, so it has to be.
+                if let Err(error) = refresh(&spec, object, &mut tree) {
+                    tracing::warn!(error, key = object.key(), "an object is marked as it is stored");
+                }
+                Op::Put(key, tree.to_vec().into())
+            }
+        };
+        let gone = matches!(op, Op::Delete(_));
+        match self.commit_quietly(Txn { compares, ops: vec![op] }, deadline).await? {
+            TxnOutcome::Committed { .. } if gone => Ok(Drained::Gone),
+            TxnOutcome::Committed { .. } | TxnOutcome::Failed { .. } => Ok(Drained::LookAgain),
+        }
+    }
+
+    /// Writes an object that was read from the store as the storage version has it now: converted, pruned and defaulted
+    /// by that version's schema. Everything else stays, its generation too; watchers see a MODIFIED. It happens only
+    /// while the registration is the one that is known here and the type is not frozen. A type that is asleep stays
+    /// asleep.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn rewrite_stored(
+        &self,
+        object: &StoredObject,
+        deadline: Deadline,
+    ) -> Result<Rewritten, WriteError> {
+        let spec = self.spec().ok_or(WriteError::Gone)?;
+        if spec.read_only() {
+            return Ok(Rewritten::LookAgain);
+        }
+        let json = match restored(&spec, object) {
+            Ok(Some(json)) => json,
+            Ok(None) => return Ok(Rewritten::Current),
+            Err(why) => return Ok(Rewritten::Undecodable(why)),
+        };
+        let key = self.storage_key(object.key());
+        let mut compares = vec![Compare::mod_is(&key, object.revision())];
+        compares.extend(registration(&spec));
+        match self.commit_quietly(Txn { compares, ops: vec![Op::Put(key, json.into())] }, deadline).await? {
+            TxnOutcome::Committed { .. } => Ok(Rewritten::Current),
+            TxnOutcome::Failed { .. } => Ok(Rewritten::LookAgain),
+        }
+    }
+}
