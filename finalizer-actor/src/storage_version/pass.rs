@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
-use kindom_actor_kit::Deadline;
+use kindom_actor_kit::{Deadline, Woken};
 use kindom_api::crd::{CustomResourceDefinition, condition, decode_crd};
 use kindom_api::{json, meta};
 use kindom_registry_actor::Registered;
@@ -75,12 +75,10 @@ async fn attempt(world: &World, registered: &Registered) -> Result<Revision, Rec
     let seen = registered.object.revision();
     let Some(handle) = &registered.handle else { return Ok(seen) };
     loop {
-        let Some(basis) = Basis::of(handle) else { return Ok(seen) };
         if let Due::No(at) = settled(world, registered).await? {
             return Ok(at);
         }
-        // By now the spec may be another.
-        let basis = if basis.is_still(handle) { basis } else { continue };
+        let Some(basis) = Basis::of(handle) else { return Ok(seen) };
         match pass(world, handle, &basis).await? {
             Passed::All => {
                 if let Some(concluded) = cut(world, registered, &basis).await? {
@@ -126,27 +124,35 @@ async fn due(world: &World, registered: &Registered) -> Result<Due, ReconcileErr
 /// As [`due`], once the registration has not changed for a while.
 async fn settled(world: &World, registered: &Registered) -> Result<Due, ReconcileError> {
     let mut changes = world.registry.changes();
-    let mut found = due(world, registered).await?;
-    if world.settle.is_zero() {
-        return Ok(found);
-    }
     let clock = &world.registry.deps().clock;
     loop {
+        let found = due(world, registered).await?;
         let Due::Yes(_, seen) = &found else { return Ok(found) };
-        let quiet = clock.sleep(world.settle);
-        tokio::pin!(quiet);
-        let changed = loop {
-            tokio::select! {
-                biased;
-                () = &mut quiet => return Ok(found),
-                () = changes.woken() => {}
-            }
-            let now = due(world, registered).await?;
-            if !matches!(&now, Due::Yes(_, at) if at == seen) {
-                break now;
-            }
-        };
-        found = changed;
+        if world.settle.is_zero() {
+            return Ok(found);
+        }
+        tokio::select! {
+            biased;
+            () = clock.sleep(world.settle) => return Ok(found),
+            changed = until_other(world, registered, *seen, &mut changes) => changed?,
+        }
+    }
+}
+
+/// Waits until the registration is not as it was at a revision. It is not decoded for that: each change of any
+/// registration wakes all that wait here.
+async fn until_other(
+    world: &World,
+    registered: &Registered,
+    seen: Revision,
+    changes: &mut Woken,
+) -> Result<(), ReconcileError> {
+    loop {
+        changes.woken().await;
+        let now = world.registrations.get(&registered.name, Deadline::after(STEP)).await?;
+        if now.is_none_or(|now| now.revision() != seen) {
+            return Ok(());
+        }
     }
 }
 

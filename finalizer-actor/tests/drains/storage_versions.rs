@@ -184,6 +184,22 @@ fn a_rewrite_waits_until_the_registration_has_settled() {
     });
 }
 
+/// Another spec is another wait, and one alone.
+#[test]
+fn a_spec_that_changes_while_it_settles_is_waited_for_once() {
+    run(5, 1, |world| async move {
+        let _actor = start_settling(&world, SETTLE);
+        world.put_established(&two_versions("v1", "None"));
+        world.routed("g.io", "widgets").await.unwrap();
+        world.change_storage("v2").await;
+        tokio::time::sleep(SETTLE / 2).await;
+        world.change_storage("v1").await;
+        let changed = Instant::now();
+        world.until_stored_in(&["v1"]).await;
+        assert_eq!(Instant::now() - changed, SETTLE);
+    });
+}
+
 /// The design's proof, with a replica that goes on writing under an older registration until its guard refuses, changes
 /// back and forth, and an actor that falls at any moment.
 #[test]

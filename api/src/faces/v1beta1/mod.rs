@@ -7,7 +7,6 @@ use super::sub_resources::{self, SubResources};
 use super::{Face, as_map, map_at, map_in, normal, take};
 use crate::decode::{DecodeError, Struct};
 use crate::field::{Error, ErrorList, Path};
-
 use crate::{List, Map, Value, object};
 
 /// What stands in each version, or once for all, under these names.
