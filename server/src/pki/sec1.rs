@@ -99,7 +99,8 @@ fn tagged(tag: u8, contents: &[u8]) -> Vec<u8> {
     [head, contents].concat()
 }
 
-fn pem(label: &str, der: &[u8]) -> String {
+/// DER of a kind as PEM.
+pub(super) fn pem(label: &str, der: &[u8]) -> String {
     let text = BASE64.encode(der);
     let mut out = format!("-----BEGIN {label}-----\n");
     let mut rest = text.as_str();
