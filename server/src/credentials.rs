@@ -308,7 +308,7 @@ fn unfit(file: &str, begins: i64, ends: i64, now: OffsetDateTime) -> Option<Stri
         Some(format!("{file} has expired at {}: clients will refuse it", date(ends)))
     } else if begins > at {
         Some(format!("{file} is not valid before {}: clients will refuse it until then", date(begins)))
-    } else if ends < (now + ENDS_SOON).unix_timestamp() {
+    } else if ends < now.saturating_add(ENDS_SOON).unix_timestamp() {
         Some(format!("{file} expires at {}", date(ends)))
     } else {
         None
@@ -557,5 +557,11 @@ mod tests {
         assert!(unfit(10, 100).unwrap().starts_with("a.crt is not valid before 20"));
         assert!(unfit(-10, 29 * 24 * 3600).unwrap().starts_with("a.crt expires at 20"));
         assert_eq!(unfit(-10, 31 * 24 * 3600), None);
+    }
+
+    #[test]
+    fn a_clock_at_the_end_of_all_years_is_no_panic() {
+        let last = OffsetDateTime::from_unix_timestamp(253_402_300_799).unwrap();
+        assert_eq!(unfit("a.crt", 0, last.unix_timestamp(), last), None);
     }
 }

@@ -56,11 +56,9 @@ impl Signals {
         let _ = self.ends.wait_for(|ends| *ends).await;
     }
 
-    /// Hears every SIGHUP from now on.
+    /// Hears of every SIGHUP, also of one that came while the server started: the credentials may have been read before.
     pub(crate) fn hangups(&self) -> watch::Receiver<()> {
-        let mut hangups = self.hangups.clone();
-        hangups.mark_unchanged();
-        hangups
+        self.hangups.clone()
     }
 }
 
@@ -99,5 +97,20 @@ impl Told {
             std::process::exit(ENDED_AT_ONCE);
         }
         tracing::info!("{signal}: ending");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hangup_before_anybody_listens_is_heard() {
+        let (_end, ends) = watch::channel(false);
+        let (hangup, hangups) = watch::channel(());
+        let signals = Signals { serving: Arc::default(), ends, hangups };
+        assert!(!signals.hangups().has_changed().unwrap());
+        hangup.send_replace(());
+        assert!(signals.hangups().has_changed().unwrap());
     }
 }
