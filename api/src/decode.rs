@@ -85,7 +85,7 @@ pub struct Field {
     pub name: &'static str,
     /// Its type.
     pub shape: Shape,
-    /// Whether it is left out of the output while it is empty (`omitempty`).
+    /// `true` if it is left out of the output while it is empty (`omitempty`).
     pub omit_empty: bool,
     /// What a strategic merge patch does to it.
     pub patched: Patched,
@@ -248,7 +248,7 @@ impl Shape {
         }
     }
 
-    /// Whether a value decodes without an error to just what it is. It may say no where it does.
+    /// `true` if a value decodes without an error to just what it is. It may say no where it does.
     fn keeps(&self, value: &Value) -> bool {
         match (self, value) {
             (_, Value::Null) => false,
@@ -268,7 +268,7 @@ impl Shape {
         }
     }
 
-    /// Whether `omitempty` leaves out this decoded value.
+    /// `true` if `omitempty` leaves out this decoded value.
     fn omits(&self, value: &Value) -> bool {
         match (self, value) {
             // A struct is never empty to Go; a pointer only if it is nil, which was seen before.
@@ -310,7 +310,7 @@ impl Struct {
         }
     }
 
-    /// Whether a map decodes to just what it is, which is asked without a copy of it. It may say no where it does.
+    /// `true` if a map decodes to just what it is, which is asked without a copy of it. It may say no where it does.
     #[must_use]
     pub fn keeps(&self, map: &Map) -> bool {
         let known = |(name, value): (&str, &Value)| {
@@ -381,7 +381,7 @@ impl State {
         }
     }
 
-    /// What is no map or list, or none where its type wants one.
+    /// Decodes a scalar; also a map or list where the type wants none, and null.
     fn scalar(&mut self, shape: &Shape, value: &Value) -> Result<Value, DecodeError> {
         match (shape, value) {
             (Shape::Json, value) => Ok(value.clone()),

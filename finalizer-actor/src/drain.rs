@@ -124,7 +124,7 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Whether the page that was swept last is the last one.
+    /// `true` if the page that was swept last is the last one.
     pub(crate) fn is_last(&self) -> bool {
         self.pages.at_end()
     }
@@ -198,7 +198,7 @@ impl Held {
         Ok(if self.tally.objects == 0 { Left::Nothing } else { Left::Something })
     }
 
-    /// Whether all of it was what is expected of objects that are held: marked, and held by fewer and fewer.
+    /// `true` if all of it was what is expected of objects that are held: marked, and held by fewer and fewer.
     fn fold(&mut self, commit: &Commit) -> bool {
         commit.events.iter().all(|event| {
             let before = event.prev.as_ref().and_then(|kv| held_by(&self.prefix, &event.key, &kv.value));
@@ -215,7 +215,7 @@ impl Held {
     }
 }
 
-/// Whether a prefix holds no key.
+/// `true` if a prefix holds no key.
 pub(crate) async fn is_empty(storage: &dyn Storage, prefix: &str) -> Result<bool, StorageError> {
     Ok(first_keys(storage, prefix, 1).await?.is_empty())
 }

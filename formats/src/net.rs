@@ -64,7 +64,7 @@ impl Address {
         }
     }
 
-    /// Whether it is an IPv4 address mapped into IPv6: `::ffff:1.2.3.4`.
+    /// `true` if it is an IPv4 address mapped into IPv6: `::ffff:1.2.3.4`.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         matches!(self, Self::V6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..], _))
@@ -169,7 +169,7 @@ impl Network {
         Self { address: self.address.masked(self.bits), bits: self.bits }
     }
 
-    /// Whether an address is in it; one with a zone is in none.
+    /// `true` if an address is in it; one with a zone is in none.
     #[must_use]
     pub fn contains(&self, address: &Address) -> bool {
         address.zone().is_empty()
@@ -177,7 +177,7 @@ impl Network {
             && self.address.masked(self.bits) == address.masked(self.bits)
     }
 
-    /// Whether there is an address in both.
+    /// `true` if there is an address in both.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         let bits = self.bits.min(other.bits);

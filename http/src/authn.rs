@@ -62,7 +62,7 @@ impl User {
         Self { name: ANONYMOUS.to_owned(), uid: String::new(), groups: vec![UNAUTHENTICATED.to_owned()] }
     }
 
-    /// Whether the user is in `group`.
+    /// `true` if the user is in `group`.
     #[must_use]
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)

@@ -40,7 +40,7 @@ pub struct Resource {
     pub plural: String,
     /// The singular name.
     pub singular: String,
-    /// Whether its objects are in namespaces.
+    /// `true` if its objects are in namespaces.
     pub namespaced: bool,
     /// Its objects' kind.
     pub kind: String,
@@ -54,7 +54,7 @@ pub struct Resource {
     pub storage_version_hash: String,
     /// Its subresources.
     pub subresources: Vec<Subresource>,
-    /// Whether it is a built-in type: the aggregated document then leaves the group and version that it is found under
+    /// `true` if it is a built-in type: the aggregated document then leaves the group and version that it is found under
     /// out of the kinds.
     pub built_in: bool,
 }

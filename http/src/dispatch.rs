@@ -35,7 +35,7 @@ pub(crate) struct Call<'a> {
     pub(crate) handle: ResourceHandle,
     pub(crate) spec: Arc<TypeSpec>,
     pub(crate) deadline: Deadline,
-    /// Of a write: what is decided on it is decided on nothing that was over before the request.
+    /// The store revision that a write is based on; never older than the request.
     pub(crate) basis: Basis,
     /// The user came by a token among the subprotocols of a WebSocket.
     pub(crate) token_in_protocol: bool,
@@ -59,7 +59,7 @@ impl Call<'_> {
         self.info.group_resource()
     }
 
-    /// Whether the type's objects have protobuf: those of built-in types that upstream has.
+    /// `true` if the type's objects have protobuf: those of built-in types that upstream has.
     pub(crate) fn has_protobuf(&self) -> bool {
         let version = &self.info.resource.version;
         self.spec.registration.is_none()
@@ -70,17 +70,17 @@ impl Call<'_> {
         if self.has_protobuf() { Endpoint::Typed } else { Endpoint::Resource }
     }
 
-    /// What to answer with.
+    /// Negotiates the form of the answer.
     pub(crate) fn accept(&self) -> Result<Accepted, RequestError> {
         accept(self.header(header::ACCEPT), self.endpoint())
     }
 
-    /// What to stream a watch as.
+    /// Negotiates the form of a watch's stream.
     pub(crate) fn accept_watch(&self) -> Result<Accepted, RequestError> {
         accept_watch(self.header(header::ACCEPT), self.endpoint())
     }
 
-    /// How the body of an object of the type is written.
+    /// The format of the body of an object of the type.
     pub(crate) fn body_format(&self) -> Result<Format, RequestError> {
         body_format(self.header(header::CONTENT_TYPE), self.has_protobuf())
     }
@@ -128,7 +128,7 @@ pub(crate) async fn serve(
     response
 }
 
-/// How many bytes the line and the headers of a request may have (`net/http` `DefaultMaxHeaderBytes`). Over HTTP/1.1
+/// The most bytes of the line and the headers of a request (`net/http` `DefaultMaxHeaderBytes`). Over HTTP/1.1
 /// actix-http takes no more than 128 KiB, and answers 431 itself.
 const HEAD_BYTES_MAX: usize = 1 << 20;
 

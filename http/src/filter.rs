@@ -69,7 +69,7 @@ impl Filter {
         &self.prefix
     }
 
-    /// Whether every object of the namespace matches.
+    /// `true` if every object of the namespace matches.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
@@ -80,7 +80,7 @@ impl Filter {
             && (self.fields.is_empty() || self.fields_match(object))
     }
 
-    /// Whether an object that can't be read may be one of those that are selected: by its key, that is.
+    /// `true` if an object that can't be read may be one of those that are selected: by its key, that is.
     pub(crate) fn may_match(&self, object: &StoredObject) -> bool {
         let is = |field, of: &str| self.fields.exact_match(field).is_none_or(|wanted| wanted == of);
         object.key().starts_with(&self.prefix)
@@ -88,7 +88,7 @@ impl Filter {
             && is("metadata.namespace", object.namespace().unwrap_or_default())
     }
 
-    /// Whether a list or a watch has to say something of the object: it is selected, or may be and cannot be read.
+    /// `true` if a list or a watch has to say something of the object: it is selected, or may be and cannot be read.
     pub(crate) fn shows(&self, object: &StoredObject) -> bool {
         if object.corrupt().is_some() { self.may_match(object) } else { self.matches(object) }
     }

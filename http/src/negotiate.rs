@@ -70,7 +70,7 @@ pub struct Accepted {
     pub format: Format,
     /// What the object is turned into.
     pub shape: Shape,
-    /// Whether it is indented (`pretty=1` in the media type).
+    /// `true` if it is indented (`pretty=1` in the media type).
     pub pretty: bool,
 }
 
@@ -123,7 +123,7 @@ fn clauses(header: &str) -> Vec<Clause<'_>> {
 }
 
 impl Clause<'_> {
-    /// Whether it takes `application/<subtype>`.
+    /// `true` if it takes `application/<subtype>`.
     fn takes(&self, subtype: &str) -> bool {
         match (self.kind, self.subtype) {
             ("*", "*") => true,
@@ -236,7 +236,7 @@ pub fn accept_watch(header: &str, endpoint: Endpoint) -> Result<Accepted, Reques
     }
 }
 
-/// Whether discovery is wanted aggregated; it is served so if any clause asks for it, whatever its quality, else as
+/// `true` if discovery is wanted aggregated; it is served so if any clause asks for it, whatever its quality, else as
 /// for [`Endpoint::Plain`].
 #[must_use]
 pub fn wants_aggregated_discovery(header: &str) -> bool {

@@ -163,7 +163,7 @@ impl<'a> Corrupt<'a> {
         Self { call, filter, causes: Vec::new() }
     }
 
-    /// Whether an object can be read and is selected.
+    /// `true` if an object can be read and is selected.
     fn selects(&mut self, object: &StoredObject) -> bool {
         let Err(error) = render::readable(&self.call.spec, object) else {
             return self.filter.matches(object);

@@ -131,7 +131,7 @@ fn line(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Whether a person reads the answer (apiserver `handlers/responsewriters/writers.go` and `negotiation.isPrettyPrint`).
+/// `true` if a person reads the answer (apiserver `handlers/responsewriters/writers.go` and `negotiation.isPrettyPrint`).
 fn wants_pretty(request: &HttpRequest) -> bool {
     let query = request.query_string();
     if query.contains("pretty")
@@ -226,7 +226,7 @@ fn takes_gzip(request: &HttpRequest) -> bool {
     })
 }
 
-/// In what a failure is told: as any Status, which has protobuf too (`ErrorNegotiated`); to whoever wants tables or metadata
+/// The form of a failure: that of any Status, which has protobuf too (`ErrorNegotiated`); to whoever wants tables or metadata
 /// in the format of those.
 fn failure_form(request: &HttpRequest) -> Option<Accepted> {
     let header = header_of(request, header::ACCEPT);

@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// Whether a read found that its type has gone.
+    /// `true` if a read found that its type has gone.
     pub(crate) fn is_of_a_type_gone(&self) -> bool {
         match self {
             Self::Warned(failure, _) => failure.is_of_a_type_gone(),

@@ -84,7 +84,7 @@ async fn follow(call: &Call<'_>, condition: WaitFor, latest: &mut Arc<StoredObje
     let _ = call.state.registry.folded(latest.revision(), call.deadline).await;
 }
 
-/// Whether a stored registration has the condition.
+/// `true` if a stored registration has the condition.
 fn holds(condition: WaitFor, registration: &StoredObject) -> bool {
     let tree = json::parse_own(registration.json()).unwrap_or_default();
     let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();

@@ -207,7 +207,7 @@ fn decode_as(
     Ok(Vec::new())
 }
 
-/// Whether an object's uid and resourceVersion are those of what is stored, so that no plan refuses it for them.
+/// `true` if an object's uid and resourceVersion are those of what is stored, so that no plan refuses it for them.
 fn is_based_on(object: &Value, old: &Value) -> bool {
     let said = |object: &Value, field| {
         object.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -109,7 +109,7 @@ pub(crate) fn of(object: &Value) -> Option<&Value> {
     object.at(&["metadata", "managedFields"]).filter(|list| list.as_array().is_some())
 }
 
-/// Whether a client asks for managedFields to be forgotten: an empty list, or one empty entry.
+/// `true` if a client asks for managedFields to be forgotten: an empty list, or one empty entry.
 pub(crate) fn is_reset(list: &Value) -> bool {
     match list.as_array() {
         Some([]) => true,
@@ -156,7 +156,7 @@ pub(crate) fn decode(list: Option<&Value>) -> Result<Managers<'_>, String> {
     Ok(managers)
 }
 
-/// Whether an entry that has been read says nothing but what [`entry`] would write; its set of fields is not looked at.
+/// `true` if an entry that has been read says nothing but what [`entry`] would write; its set of fields is not looked at.
 fn is_as_written(entry: &Value) -> bool {
     let written = |(name, value): (&str, &Value)| match name {
         "fieldsV1" => true,
@@ -228,7 +228,7 @@ impl Entries {
     }
 }
 
-/// Whether an entry is of a manager, in the version that it manages fields in.
+/// `true` if an entry is of a manager, in the version that it manages fields in.
 fn says(entry: &Value, id: &Id<'_>, managed: &Managed<'_>) -> bool {
     let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
     text("manager") == id.manager

@@ -220,14 +220,14 @@ impl RegistryActor {
     }
 }
 
-/// Whether a handle belongs to an earlier registration of the same name.
+/// `true` if a handle belongs to an earlier registration of the same name.
 fn is_another(handle: &ResourceHandle, object: &StoredObject) -> bool {
     let spec = handle.spec();
     let known = spec.as_ref().and_then(|spec| spec.registration.as_ref());
     known.is_none_or(|known| known.object.uid() != object.uid())
 }
 
-/// Whether an established registration has stored versions besides the storage version, and no webhook is needed to
+/// `true` if an established registration has stored versions besides the storage version, and no webhook is needed to
 /// bring objects from one to the other.
 fn is_outdated(tree: &Value) -> bool {
     let versions = tree.at(&["spec", "versions"]).and_then(Value::as_array).unwrap_or_default();

@@ -406,7 +406,7 @@ fn gains(held: &Names, accepted: &Names) -> bool {
         || accepted.short_names.iter().any(|name| !short.contains(name))
 }
 
-/// Whether what others do can change its verdict: not if it has what it asks for and says so, nor if it is going.
+/// `true` if what others do can change its verdict: not if it has what it asks for and says so, nor if it is going.
 fn waits(claimant: &Claimant) -> bool {
     let settled = claimant.wanted == claimant.accepted
         && claimant.settled.names_accepted == Some(true)

@@ -70,7 +70,7 @@ fn set_back_computed(conditions: &mut Vec<Condition>, old: &CustomResourceDefini
     *conditions = kept;
 }
 
-/// Whether the only version gets another name, which only the proposal's face does: on the others storedVersions keeps
+/// `true` if the only version gets another name, which only the proposal's face does: on the others storedVersions keeps
 /// the old one in.
 fn renames_version(
     cx: &RuleContext<'_>,

@@ -159,7 +159,7 @@ impl RegistryHandle {
         self.shared.changed.listen()
     }
 
-    /// Whether this process is the one of several replicas that does what one can do for all: every process, unless a
+    /// `true` if this process is the one of several replicas that does what one can do for all: every process, unless a
     /// [`LeaderHandle`](crate::LeaderHandle) was started. It saves work and promises nothing: there may be two at once.
     #[must_use]
     pub fn is_leader(&self) -> bool {
@@ -194,7 +194,7 @@ impl RegistryHandle {
         self.shared.feed.fresh(deadline).await
     }
 
-    /// Whether a type is that of registrations themselves, on whichever face.
+    /// `true` if a type is that of registrations themselves, on whichever face.
     #[must_use]
     pub fn is_registrations(&self, handle: &ResourceHandle) -> bool {
         handle.prefix() == self.shared.prefix

@@ -53,7 +53,7 @@ impl Feed {
         self.end();
     }
 
-    /// Whether it was closed.
+    /// `true` if it was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
@@ -70,13 +70,13 @@ impl Feed {
         self.folded.subscribe()
     }
 
-    /// Whether an incarnation is folding.
+    /// `true` if an incarnation is folding.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.progress.load().is_some()
     }
 
-    /// Whether the state holds every change up to `at`, which was read from the store before the call.
+    /// `true` if the state holds every change up to `at`, which was read from the store before the call.
     #[must_use]
     pub fn is_complete_at(&self, at: Revision) -> bool {
         let progress = self.progress.load();

@@ -192,7 +192,7 @@ impl ResourceHandle {
         true
     }
 
-    /// Whether its actor is running.
+    /// `true` if its actor is running.
     #[must_use]
     pub fn is_awake(&self) -> bool {
         self.cell.awake.load().is_some()

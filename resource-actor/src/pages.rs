@@ -41,7 +41,7 @@ impl Pages {
         Self { as_of_first: true, ..Self::new(prefix) }
     }
 
-    /// Whether the last page was read.
+    /// `true` if the last page was read.
     #[must_use]
     pub fn at_end(&self) -> bool {
         !self.more

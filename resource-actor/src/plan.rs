@@ -303,7 +303,7 @@ fn drop_empty(metadata: &mut Map) {
     });
 }
 
-/// Whether finalizers go and nothing else changes but who manages what (T-47).
+/// `true` if finalizers go and nothing else changes but who manages what (T-47).
 fn only_removes_finalizers(object: &Value, old: &Value) -> bool {
     let (left, before) = (finalizers(object), finalizers(old));
     let mut rest = before.iter();
@@ -323,7 +323,7 @@ fn finalizers(object: &Value) -> &[Value] {
     object.at(&["metadata", "finalizers"]).and_then(Value::as_array).unwrap_or_default()
 }
 
-/// Whether an object is being deleted and nothing holds it any more.
+/// `true` if an object is being deleted and nothing holds it any more.
 fn ready_to_go(cx: &RuleContext<'_>, object: &Value) -> bool {
     object.at(&["metadata", "deletionTimestamp"]).is_some()
         && finalizers(object).is_empty()

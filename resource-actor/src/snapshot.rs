@@ -64,7 +64,7 @@ impl Snapshot {
         self.len
     }
 
-    /// Whether there are none.
+    /// `true` if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

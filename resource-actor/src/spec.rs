@@ -81,15 +81,15 @@ pub struct Registration {
     pub key: Key,
     /// The registration's own stored bytes, from which schemas are compiled when they are needed.
     pub object: Arc<StoredObject>,
-    /// Whether it is being deleted: nothing is created any more.
+    /// `true` if it is being deleted: nothing is created any more.
     pub terminating: bool,
-    /// Whether its objects are frozen ([`READ_ONLY_ANNOTATION`]).
+    /// `true` if its objects are frozen ([`READ_ONLY_ANNOTATION`]).
     pub read_only: bool,
-    /// Whether the proposal's rules hold for its objects, as it was registered as a ThirdPartyResource (T-47, T-53).
+    /// `true` if the proposal's rules hold for its objects, as it was registered as a ThirdPartyResource (T-47, T-53).
     pub third_party: bool,
-    /// Whether `generation` counts changes of `spec` alone ([`GENERATION_ANNOTATION`]).
+    /// `true` if `generation` counts changes of `spec` alone ([`GENERATION_ANNOTATION`]).
     pub generation_of_spec: bool,
-    /// Whether the selector of a Scale has to be one, as it was registered in a way that was only proposed (S-24).
+    /// `true` if the selector of a Scale has to be one, as it was registered in a way that was only proposed (S-24).
     pub valid_selectors: bool,
     /// Which lists of its objects are stored sorted.
     pub sorted_lists: SortedLists,
@@ -109,11 +109,11 @@ pub const GENERATION_OF_SPEC: &str = "spec";
 pub struct VersionSpec {
     /// Its name: `v1`.
     pub name: String,
-    /// Whether it has an endpoint.
+    /// `true` if it has an endpoint.
     pub served: bool,
     /// What a client is warned of that still uses it.
     pub deprecation_warning: Option<String>,
-    /// Whether it has `/status`, which alone writes an object's status then (S-05).
+    /// `true` if it has `/status`, which alone writes an object's status then (S-05).
     pub status: bool,
     /// Where a Scale's fields are, if it has `/scale`.
     pub scale: Option<ScalePaths>,
@@ -373,25 +373,25 @@ impl TypeSpec {
         GroupResource::new(self.group.clone(), self.names.plural.clone())
     }
 
-    /// Whether objects live in namespaces.
+    /// `true` if objects live in namespaces.
     #[must_use]
     pub fn namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
-    /// Whether it is being deleted.
+    /// `true` if it is being deleted.
     #[must_use]
     pub fn terminating(&self) -> bool {
         self.registration.as_ref().is_some_and(|r| r.terminating)
     }
 
-    /// Whether its objects are frozen.
+    /// `true` if its objects are frozen.
     #[must_use]
     pub fn read_only(&self) -> bool {
         self.registration.as_ref().is_some_and(|r| r.read_only)
     }
 
-    /// Whether the proposal's rules hold for its objects.
+    /// `true` if the proposal's rules hold for its objects.
     #[must_use]
     pub fn third_party(&self) -> bool {
         self.registration.as_ref().is_some_and(|r| r.third_party)
@@ -453,7 +453,7 @@ impl TypeSpec {
 }
 
 impl VersionSpec {
-    /// Whether the bytes of an object that is stored in this version are known to be what its schema makes of them. Another
+    /// `true` if the bytes of an object that is stored in this version are known to be what its schema makes of them. Another
     /// API server's are not for being newer than the schema, as nothing guarded its writes.
     pub(crate) fn serves_as_is(&self, object: &StoredObject) -> bool {
         (object.revision() > self.since && !object.is_foreign()) || object.is_verified(self.epoch)

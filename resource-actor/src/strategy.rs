@@ -45,7 +45,7 @@ pub struct NeedsEmpty {
 /// How the versions of a built-in type show what is stored, where they differ in more than `apiVersion`. Plans of writes
 /// are made on what is stored.
 pub trait Faces: Send + Sync {
-    /// Whether a version's objects have the form that is stored, but for what no version shows.
+    /// `true` if a version's objects have the form that is stored, but for what no version shows.
     fn is_stored(&self, version: &str) -> bool;
 
     /// How objects of an apiVersion merge; none if it is none of the type's, on any route.
@@ -57,7 +57,7 @@ pub trait Faces: Send + Sync {
     /// [`ConvertError`]
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError>;
 
-    /// Whether stored bytes are what a version shows. Asked on every read.
+    /// `true` if stored bytes are what a version shows. Asked on every read.
     fn shows_as_stored(&self, version: &str, json: &[u8]) -> bool;
 
     /// A stored object as a version shows it.
@@ -87,7 +87,7 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Whether a PUT without resourceVersion overwrites whatever is there.
+    /// `true` if a PUT without resourceVersion overwrites whatever is there.
     fn allows_unconditional_update(&self) -> bool {
         false
     }
@@ -184,7 +184,7 @@ pub trait Strategy: Send + Sync {
         Deletion::Plain
     }
 
-    /// Whether an object that is being deleted and has no finalizers in its metadata still has to stay (namespaces keep
+    /// `true` if an object that is being deleted and has no finalizers in its metadata still has to stay (namespaces keep
     /// theirs in spec).
     fn holds_deletion(&self, _object: &Value) -> bool {
         false

@@ -14,7 +14,7 @@ const FILLED_BYTES_MAX: usize = 32 << 20;
 #[error("the defaults of its schema would add more than {FILLED_BYTES_MAX} bytes to the object")]
 pub struct TooManyDefaults;
 
-/// Whether there is a null anywhere. Most objects have none, and asking is far cheaper than looking fields up.
+/// `true` if there is a null anywhere. Most objects have none, and asking is far cheaper than looking fields up.
 pub(crate) fn has_null(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -126,7 +126,7 @@ impl Fields {
         fields
     }
 
-    /// Whether there are no properties.
+    /// `true` if there are no properties.
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -183,7 +183,7 @@ impl Fields {
         place(&self.ends, index)
     }
 
-    /// Whether a name is another that has the same head.
+    /// `true` if a name is another that has the same head.
     #[inline]
     fn is(&self, index: usize, other: &str) -> bool {
         let place = self.place(index).unwrap_or_default();

@@ -58,7 +58,7 @@ pub use validate::Others;
 pub struct Schema {
     root: Option<Node>,
     preserve_unknown_fields: bool,
-    /// Whether OpenAPI says nothing of its fields, as of a schema that is not structural.
+    /// `true` if OpenAPI says nothing of its fields, as of a schema that is not structural.
     unpublished: bool,
 }
 

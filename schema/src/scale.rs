@@ -177,7 +177,7 @@ impl ScalePaths {
         &self.spec_replicas.fields
     }
 
-    /// Whether the type says how many there are.
+    /// `true` if the type says how many there are.
     #[must_use]
     pub fn has_status_replicas(&self) -> bool {
         self.status_replicas.is_some()

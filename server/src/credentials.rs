@@ -1,4 +1,5 @@
-//! What the server proves itself with and whom it believes: read at the start, kept up to date while it serves.
+//! The server's certificate, and the authorities and tokens that it believes: read at the start, kept up to date while it
+//! serves.
 //!
 //! **Flow.** [`Keeper::load`] reads everything and refuses what cannot be used. [`keep`] looks again each minute (as
 //! upstream's `dynamic_serving_content.go` and `dynamic_cafile_content.go` do) and at once on SIGHUP: own certificates
@@ -25,13 +26,13 @@ use crate::BoxError;
 use crate::flags::Serve;
 use crate::pki::{Names, Pki, Trust, host_name, read_certificates, read_private_key, serving_names};
 
-/// How often files are looked at (apiserver `pkg/server/dynamiccertificates`: once a minute).
+/// The time between two looks at files (apiserver `pkg/server/dynamiccertificates`: once a minute).
 const EVERY: Duration = Duration::from_secs(60);
 /// SIGHUPs that come faster than this are one.
 const HANGUPS_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 /// A certificate of somebody else that ends so soon is warned of.
 const ENDS_SOON: time::Duration = time::Duration::days(30);
-/// How often the same warning is repeated.
+/// The time until the same warning is repeated.
 const WARN_EVERY: time::Duration = time::Duration::days(1);
 
 /// The ends of the certificates in use, for metrics: names and seconds since the Unix epoch.
@@ -62,7 +63,7 @@ pub(crate) struct Keeper {
     tokens: Tokens,
     kubeconfig: Option<Kubeconfig>,
     ends: Ends,
-    /// What was last complained of, so that it is said once and not each minute.
+    /// The last complaints, so that each is logged once and not every minute.
     complaints: BTreeSet<String>,
     warned: Option<OffsetDateTime>,
 }
@@ -71,7 +72,7 @@ pub(crate) struct Keeper {
 struct Kubeconfig {
     file: PathBuf,
     url: String,
-    /// What was last written.
+    /// The text that was last written.
     written: String,
 }
 
@@ -114,7 +115,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// What connections begin with.
+    /// The configuration that connections begin with.
     ///
     /// # Errors
     /// Says which file does not fit.
@@ -122,7 +123,7 @@ impl Keeper {
         self.sources.tls(&self.serving, &self.authorities)
     }
 
-    /// Who judges requests.
+    /// The authenticator that judges requests.
     ///
     /// # Errors
     /// An authority cannot be used.

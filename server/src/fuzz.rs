@@ -1,4 +1,4 @@
-//! What the commands read: kubeconfigs, manifests, PEM. Harness and bounds are `kindom-fuzz`'s.
+//! The inputs of commands: kubeconfigs, manifests, PEM. Harness and bounds are `kindom-fuzz`'s.
 
 use kindom_fuzz::{Mutants, Target};
 

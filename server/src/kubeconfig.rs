@@ -16,7 +16,7 @@ pub(crate) struct Access {
     pub(crate) server: String,
     /// PEM; who vouches for the server.
     pub(crate) authorities: Option<Vec<u8>>,
-    /// Whether anybody may be the server.
+    /// `true` if anybody may be the server.
     pub(crate) insecure: bool,
     /// The name that its certificate is for, if not the URL's.
     pub(crate) server_name: Option<String>,

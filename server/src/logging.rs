@@ -15,13 +15,13 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, registry};
 
-/// What is logged unless `KINDOM_LOG` says otherwise.
+/// The filter of the log unless `KINDOM_LOG` has another.
 const DEFAULT: &str = "info,actix_server=warn";
 
 /// The modules whose lines anybody who connects can cause: malformed requests, and credentials that do not hold.
 const ANYBODYS: [&str; 2] = ["actix_http", "kindom_http::dispatch"];
 
-/// How often a place in those modules may log.
+/// The least time between two lines of a place in those modules.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Starts the log.

@@ -76,7 +76,7 @@ pub trait Storage: Send + Sync + 'static {
     /// at once but for a commit that is just going out: its event may be seen before it counts as published.
     fn fresh(&self) -> StorageFuture<'_, Revision>;
 
-    /// Whether [`Storage::fresh`] asks nobody else: what has been published here is all that there is.
+    /// `true` if [`Storage::fresh`] asks nobody else: what has been published here is all that there is.
     fn is_local(&self) -> bool {
         false
     }

@@ -238,7 +238,7 @@ impl<V: Clone> Index<V> {
         self.keys.get(key)?.at(self.compacted)
     }
 
-    /// Whether [`Index::prune`] has nothing left to do.
+    /// `true` if [`Index::prune`] has nothing left to do.
     pub(crate) fn is_pruned(&self) -> bool {
         self.changes_start > self.compacted
     }

@@ -128,7 +128,7 @@ impl KeyRange {
         (end.strip_prefix(self.start.as_bytes()) == Some(&[0])).then_some(&self.start)
     }
 
-    /// Whether the key lies in it.
+    /// `true` if the key lies in it.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
         self.start.as_bytes() <= key && self.end.as_ref().is_none_or(|end| key < end.as_bytes())
@@ -299,7 +299,7 @@ pub struct Txn {
 }
 
 impl Txn {
-    /// Whether it stores anything; one that only deletes makes space.
+    /// `true` if it stores anything; one that only deletes makes space.
     #[must_use]
     pub fn puts(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Put(..)))

@@ -135,7 +135,7 @@ impl SimDisk {
         self.state.lock().off = true;
     }
 
-    /// Whether the power is cut.
+    /// `true` if the power is cut.
     #[must_use]
     pub fn is_off(&self) -> bool {
         self.state.lock().off

@@ -165,11 +165,11 @@ pub struct Names {
 pub struct Version {
     /// `v1`
     pub name: String,
-    /// Whether clients may use it.
+    /// `true` if clients may use it.
     pub served: bool,
-    /// Whether objects are stored in it; true for exactly one.
+    /// `true` if objects are stored in it; true for exactly one.
     pub storage: bool,
-    /// Whether its use brings a warning.
+    /// `true` if its use brings a warning.
     #[serde(skip_serializing_if = "is_false")]
     pub deprecated: bool,
     /// The warning, if not the default one.
@@ -379,13 +379,13 @@ impl CustomResourceDefinition {
         find_condition(&self.status.conditions, kind)
     }
 
-    /// Whether a condition is there and `True`.
+    /// `true` if a condition is there and `True`.
     #[must_use]
     pub fn is_condition_true(&self, kind: &str) -> bool {
         is_condition_true(&self.status.conditions, kind)
     }
 
-    /// Whether its objects live in namespaces.
+    /// `true` if its objects live in namespaces.
     #[must_use]
     pub fn is_namespaced(&self) -> bool {
         self.spec.scope == "Namespaced"
@@ -399,7 +399,7 @@ impl Version {
         self.schema.as_ref()?.open_api_v3_schema.as_ref()
     }
 
-    /// Whether its objects have `/status`.
+    /// `true` if its objects have `/status`.
     #[must_use]
     pub fn has_status(&self) -> bool {
         self.subresources.as_ref().is_some_and(|s| s.status.is_some())

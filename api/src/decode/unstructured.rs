@@ -51,7 +51,7 @@ fn error(text: String) -> DecodeError {
     DecodeError::other(text)
 }
 
-/// Whether Go converts a value of this type to a scalar one at all. It does so between all numbers, and from whole
+/// `true` if Go converts a value of this type to a scalar one at all. It does so between all numbers, and from whole
 /// numbers to strings, which the converter then refuses.
 fn is_convertible(shape: &Shape, value: &Value) -> bool {
     match shape {

@@ -172,7 +172,7 @@ impl Face {
         }
     }
 
-    /// Whether stored bytes are what [`Face::show`] gives, so that nobody needs to read them. A scan for one string: it
+    /// `true` if stored bytes are what [`Face::show`] gives, so that nobody needs to read them. A scan for one string: it
     /// may say no where yes would do.
     #[must_use]
     pub fn shows_as_stored(self, json: &[u8]) -> bool {

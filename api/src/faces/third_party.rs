@@ -207,7 +207,7 @@ fn show_condition(condition: &Value, out: &mut Vec<Value>) {
     }
 }
 
-/// Whether an update leaves a registration of one version with one version of another name, which is only right while
+/// `true` if an update leaves a registration of one version with one version of another name, which is only right while
 /// there are no objects (T-10). Only a write through this face may ask for it.
 #[must_use]
 pub fn renames_version(old: &Value, new: &Value) -> bool {

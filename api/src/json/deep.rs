@@ -9,7 +9,7 @@ use super::{Key, List, Map, Value};
 const RECURSED_LEVELS_MAX: usize = 64;
 
 thread_local! {
-    /// How many maps and lists, one within the other, this thread is dropping.
+    /// The number of maps and lists, one within the other, that this thread is dropping.
     static DROPPING: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -113,7 +113,7 @@ impl Value {
         if let Self::Bool(b) = self { Some(*b) } else { None }
     }
 
-    /// Whether it is `null`.
+    /// `true` if it is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
@@ -343,7 +343,7 @@ impl Map {
         self.0.get_mut(i).map(|(_, v)| v)
     }
 
-    /// Whether it has the key.
+    /// `true` if it has the key.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
         self.find(key).is_ok()
@@ -429,7 +429,7 @@ impl Map {
         self.0.len()
     }
 
-    /// Whether it has none.
+    /// `true` if it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -8,15 +8,15 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{Key, Map, Value};
 
-/// How deeply maps and lists may nest in what a client sends and in what is stored. Go allows 10,000; the walks over a
+/// The deepest that maps and lists may nest in what a client sends and in what is stored. Go allows 10,000; the walks over a
 /// tree are recursive here, and real objects and schemas stay far below this.
 pub const MAX_DEPTH: usize = 256;
 
-/// How deeply they may nest in what this server wrote: an object within a list, a table or an event; one that an older
+/// The deepest that they may nest in what this server wrote: an object within a list, a table or an event; one that an older
 /// build stored with managedFields deeper than [`MAX_DEPTH`].
 pub const OWN_DEPTH_MAX: usize = MAX_DEPTH + 32;
 
-/// How many duplicates are named; more say nothing new (`sigs.k8s.io/json` stops there too).
+/// The most duplicates that are named; more say nothing new (`sigs.k8s.io/json` stops there too).
 const DUPLICATES_MAX: usize = 100;
 
 /// Why bytes are not a JSON value.
@@ -115,7 +115,7 @@ pub(super) fn any<'de, D: Deserializer<'de>>(input: D) -> Result<Value, D::Error
 
 #[derive(Clone, Copy)]
 struct Node<'a> {
-    /// How many more levels of maps and lists there may be.
+    /// The number of further levels of maps and lists that there may be.
     levels: usize,
     /// Set where a key stands more than once.
     twice: &'a Cell<bool>,

@@ -6,7 +6,7 @@ use serde::ser::{Error as _, Serialize, Serializer};
 
 use super::{TooDeep, Value};
 
-/// Why a tree does not fit a type.
+/// A tree does not fit a type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TypeError(String);
@@ -25,7 +25,7 @@ pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, TypeError> {
     T::deserialize(value)
 }
 
-/// How deep a tree may be to be serialized with serde, which recurses. Deeper than what any parser here lets through.
+/// The deepest tree that is serialized with serde, which recurses. Deeper than what any parser here lets through.
 const SERIALIZED_DEPTH_MAX: usize = 1_000;
 
 /// The tree of a typed value. For cold paths: it goes through JSON text.
@@ -78,7 +78,7 @@ impl<'de> Deserializer<'de> for &'de Value {
         }
     }
 
-    /// What a type has no field for is not walked through, however deep it is.
+    /// Skips a value that the type has no field for, however deep it is.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TypeError> {
         visitor.visit_unit()
     }

@@ -5,7 +5,7 @@ use std::slice;
 use super::number::write_float;
 use super::{Key, TooDeep, Value};
 
-/// How a tree is laid out.
+/// The layout of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     /// Without blanks.
@@ -14,7 +14,7 @@ pub(super) enum Style {
     Indented,
 }
 
-/// What is left to write of a map or list.
+/// The rest of a map or list that is being written.
 enum Open<'a> {
     List(slice::Iter<'a, Value>),
     Map(slice::Iter<'a, (Key, Value)>),

@@ -123,10 +123,10 @@ pub struct OwnerReference {
     pub name: String,
     /// The owner's uid.
     pub uid: String,
-    /// Whether it is the one controller.
+    /// `true` if it is the one controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether the owner waits for this object under foreground deletion.
+    /// `true` if the owner waits for this object under foreground deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
@@ -192,7 +192,7 @@ pub fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a
     conditions.iter().find(|c| c.kind == kind)
 }
 
-/// Whether there is a condition of a type and it is `True`.
+/// `true` if there is a condition of a type and it is `True`.
 #[must_use]
 pub fn is_condition_true(conditions: &[Condition], kind: &str) -> bool {
     find_condition(conditions, kind).is_some_and(|c| c.status == "True")

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct FieldRequirement {
     /// The field, as the client wrote it: `metadata.name`, `spec.color`.
     pub field: String,
-    /// Whether the field must have the value (`=`, `==`), or must not (`!=`).
+    /// `true` if the field must have the value (`=`, `==`), `false` if it must not (`!=`).
     pub equal: bool,
     /// The value, unescaped.
     pub value: String,
@@ -48,12 +48,12 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether fields, given as a look-up, meet all requirements. A field that is absent counts as empty.
+    /// `true` if fields, given as a look-up, meet all requirements. A field that is absent counts as empty.
     pub fn matches<'a>(&self, fields: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|r| (fields(&r.field).unwrap_or("") == r.value) == r.equal)
     }
 
-    /// Whether it selects everything.
+    /// `true` if it selects everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()

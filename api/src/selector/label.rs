@@ -67,12 +67,12 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether labels, given as a look-up, meet all requirements.
+    /// `true` if labels, given as a look-up, meet all requirements.
     pub fn matches<'a>(&self, labels: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|r| r.matches(labels(&r.key)))
     }
 
-    /// Whether it selects everything.
+    /// `true` if it selects everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()

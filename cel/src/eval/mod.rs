@@ -68,7 +68,7 @@ enum Node {
     Attribute {
         root: Place,
         qualifiers: Run,
-        /// Whether the last qualifier is only asked for.
+        /// `true` if the last qualifier is only asked for.
         test_only: bool,
     },
     And(Place, Place),
@@ -86,7 +86,7 @@ enum Node {
         /// None if it is known only by the values.
         overload: Option<&'static Overload>,
         args: Run,
-        /// Whether an error keeps the arguments behind it from being evaluated.
+        /// `true` if an error keeps the arguments behind it from being evaluated.
         stops: bool,
     },
     /// A call that makes a comprehension's accumulator from itself, in place where that is possible.
@@ -123,7 +123,7 @@ enum Node {
 #[derive(Debug, Clone, Copy)]
 struct Qualifier {
     by: By,
-    /// Whether absence is no error.
+    /// `true` if absence is no error.
     optional: bool,
 }
 

@@ -639,7 +639,7 @@ fn suits(overload: &Overload, args: &[Value<'_>]) -> bool {
     overload.params.iter().zip(args).all(|(param, arg)| is_a(arg, param))
 }
 
-/// Whether a value is of a type, of a list or map by its first item or entry (`defaultIsAssignableRuntimeType`).
+/// `true` if a value is of a type, of a list or map by its first item or entry (`defaultIsAssignableRuntimeType`).
 fn is_a(value: &Value<'_>, of: &Type) -> bool {
     match (of, value) {
         (Type::Dyn | Type::Param(_) | Type::Var(_), _) => true,

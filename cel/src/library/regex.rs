@@ -68,7 +68,7 @@ fn illegal(why: Failure<'_>) -> EvalError {
     }
 }
 
-/// Whether an expression matches, which comes with a value or was compiled before (`matches`).
+/// `true` if an expression matches, which comes with a value or was compiled before (`matches`).
 pub(crate) fn matches(pattern: &Pattern, text: &str, work: &mut Work) -> Result<bool, EvalError> {
     pattern.matches_within(text, &mut work.patterns).map_err(|why| match why {
         Failure::Invalid(why) => EvalError::message(why),

@@ -101,7 +101,7 @@ fn forgiving(same: Result<bool, EvalError>) -> Result<bool, EvalError> {
     if let Err(EvalError::CostExceeded) = same { same } else { Ok(same.unwrap_or(true)) }
 }
 
-/// Whether two trees are the same, where no schema says what they are: integers and floats differ.
+/// `true` if two trees are the same, where no schema says what they are: integers and floats differ.
 fn same_json(a: &Json, b: &Json, work: &mut Work) -> Result<bool, EvalError> {
     work.spend(1)?;
     match (a, b) {
@@ -147,7 +147,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether two values are the same (`types.Equal`).
+    /// `true` if two values are the same (`types.Equal`).
     ///
     /// # Errors
     /// `no such overload` where a list or map of the object, or a library's value, meets a value of another type.
@@ -256,7 +256,7 @@ fn key_text(keys: &[Json]) -> String {
 }
 
 impl<'a> List<'a> {
-    /// Whether two lists are the same, as the type of the first says.
+    /// `true` if two lists are the same, as the type of the first says.
     ///
     /// # Errors
     /// As [`Value::equals`].
@@ -331,7 +331,7 @@ impl<'a> List<'a> {
         Ok(seen.len() == by_key.len())
     }
 
-    /// Whether a value is in the list.
+    /// `true` if a value is in the list.
     ///
     /// # Errors
     /// If an item of the object cannot be compared with it and no other is the same.
@@ -424,7 +424,7 @@ impl<'a> List<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// Whether two maps or objects are the same.
+    /// `true` if two maps or objects are the same.
     ///
     /// # Errors
     /// As [`Value::equals`].

@@ -130,7 +130,7 @@ pub trait Opaque: std::fmt::Debug + Send + Sync + std::any::Any {
     fn type_name(&self) -> &'static str;
     /// The name that it has in upstream's code, which messages about a wrong use show: `cel.Quantity`.
     fn go_type(&self) -> &'static str;
-    /// Whether another value is the same; none where upstream says `no such overload`, as it does for every value of
+    /// `true` if another value is the same; none where upstream says `no such overload`, as it does for every value of
     /// another type: `1 == dyn(ip('::1'))` is false, `ip('::1') == dyn(1)` is an error.
     fn equals(&self, other: &dyn Opaque) -> Option<bool>;
     /// What it counts as for the cost of a call.
@@ -286,7 +286,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is what its type has when nothing is set (`traits.Zeroer`); lists, maps and objects of the tree never are.
+    /// `true` if it is what its type has when nothing is set (`traits.Zeroer`); lists, maps and objects of the tree never are.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         match self {

@@ -9,7 +9,7 @@ use kindom_resource_actor::ResourceHandle;
 
 use super::actor::StorageVersionActor;
 
-/// How long a registration stays as it is before its objects are rewritten: whoever has just read it, or an object, and
+/// The time that a registration stays as it is before its objects are rewritten: whoever has just read it, or an object, and
 /// writes it back meets no write of the server's own in between.
 pub const SETTLE: Duration = Duration::from_secs(30);
 

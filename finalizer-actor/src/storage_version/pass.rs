@@ -17,7 +17,7 @@ use super::actor::World;
 use crate::actor::{ReconcileError, STEP, pause};
 use crate::drain::DrainError;
 
-/// How many rewrites are in the store's hands at once.
+/// The most rewrites that are in the store's hands at once.
 const IN_FLIGHT: usize = 16;
 
 /// Runs passes until `storedVersions` is the storage version alone, or the registration needs none any more. Gives back
@@ -36,7 +36,7 @@ pub(super) async fn finish(world: World, registered: Registered) -> Revision {
     }
 }
 
-/// What a pass rests on: the registration as the type's handle knew it when the pass began.
+/// The basis of a pass: the registration as the type's handle knew it when the pass began.
 struct Basis {
     spec: Arc<TypeSpec>,
     generation: i64,
@@ -61,7 +61,7 @@ impl Basis {
     }
 }
 
-/// What a pass came to.
+/// The outcome of a pass.
 enum Passed {
     /// Every object is stored in the storage version.
     All,
@@ -96,7 +96,7 @@ async fn attempt(world: &World, registered: &Registered) -> Result<Revision, Rec
     }
 }
 
-/// Whether there is something to do, by the registration as it is now.
+/// The work on a type, by its registration as it is now.
 enum Due {
     Yes(Box<CustomResourceDefinition>, Revision),
     /// Not for this revision of it.

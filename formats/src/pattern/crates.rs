@@ -9,10 +9,10 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Dot, Hir, Look, 
 use super::class::{self, Range};
 use super::tree::{Id, Op, Tree};
 
-/// How large a compiled expression may get, in bytes.
+/// The largest compiled expression, in bytes.
 const COMPILED_BYTES_MAX: usize = 16 << 20;
 
-/// How large the states may get, in bytes, that an expression keeps of its matches.
+/// The most bytes of states that an expression keeps of its matches.
 pub(super) const STATES_BYTES_MAX: usize = 256 << 10;
 
 /// The engine of a tree, which is not high; `None` if it is too large.

@@ -31,7 +31,7 @@ struct Parser<'t> {
     text: &'t str,
     at: usize,
     tree: Tree,
-    /// Whether no `:]` follows.
+    /// `true` if no `:]` follows.
     no_posix_end: bool,
 }
 
@@ -62,7 +62,7 @@ impl<'t> Parser<'t> {
         error(what, self.text)
     }
 
-    /// What the tree says to a node.
+    /// Words the tree's verdict on a node.
     fn held(&self, added: Result<(), Limit>) -> Result<(), String> {
         added.map_err(|limit| self.beyond(limit))
     }
@@ -491,7 +491,7 @@ impl<'t> Parser<'t> {
 /// At how many ranges a class is cleaned for the first time while it is read.
 const CLEAN_AT: usize = 1 << 12;
 
-/// What `\s` stands for, which has no name in brackets: `[:space:]` has `\v` too.
+/// The class of `\s`, which has no name in brackets: `[:space:]` has `\v` too.
 const SPACES: &str = r"\s";
 
 /// The names of `[:alpha:]` and its like.

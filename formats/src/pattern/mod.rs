@@ -22,33 +22,33 @@ use regex_automata::meta::Regex;
 
 use tree::{Id, Op, Tree};
 
-/// How long the `regex` crate may take to compile an expression, in roughly microseconds.
+/// The time that the `regex` crate may take to compile an expression, in roughly microseconds.
 const CRATE_EFFORT_MAX: usize = 4_000;
 
-/// How high the tree of an expression may be for the `regex` crate, which recurses on it.
+/// The highest tree of an expression for the `regex` crate, which recurses on it.
 const CRATE_HEIGHT_MAX: usize = 100;
 
-/// How long a text may be whose matches the `regex` crate finds one after another. Each search may look at all that
+/// The longest text whose matches the `regex` crate finds one after another. Each search may look at all that
 /// follows, and does not say how far it looked.
 const CRATE_FIND_ALL_MAX: usize = 4 << 10;
 
-/// How many bytes the expressions that stay compiled may take together, roughly. Others are compiled whenever they are
+/// The most bytes that the expressions that stay compiled take together, roughly. Others are compiled whenever they are
 /// matched, but for the last few of a thread: one registration may have 100,000 of them.
 const KEPT_BYTES_MAX: usize = 512 << 20;
 
 /// Bytes of a compiled expression for each unit of its effort, roughly.
 const BYTES_PER_EFFORT: usize = 64;
 
-/// What the expressions that stay compiled take.
+/// The bytes that the expressions that stay compiled take.
 static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// How many expressions a thread keeps that came with values.
+/// The number of expressions that a thread keeps of those that came with values.
 const RECENT_MAX: usize = 4;
 
 /// Steps for each microsecond of compiling.
 const STEPS_PER_EFFORT: usize = 50;
 
-/// Whether Go accepts an expression. Nothing is compiled: it takes time and room in proportion to the text.
+/// Checks that Go accepts an expression. Nothing is compiled: it takes time and room in proportion to the text.
 ///
 /// # Errors
 /// Go's text: ``error parsing regexp: missing closing ): `(a` ``.
@@ -56,7 +56,7 @@ pub fn check(text: &str) -> Result<(), String> {
     go::parse(text).map(drop)
 }
 
-/// How much may be spent yet on compiling and matching, in steps of some 20 nanoseconds. Whoever matches what a stranger
+/// The steps that may still be spent on compiling and matching, each some 20 nanoseconds. Whoever matches what a stranger
 /// sent has one for all of a request.
 #[derive(Debug, Clone)]
 pub struct Budget(usize);
@@ -68,7 +68,7 @@ impl Budget {
         Self(steps)
     }
 
-    /// What is left.
+    /// The steps that are left.
     #[must_use]
     pub fn left(&self) -> usize {
         self.0
@@ -116,14 +116,14 @@ pub struct Pattern {
     kept: AtomicUsize,
 }
 
-/// What matches.
+/// The engine that matches.
 #[derive(Debug)]
 enum Engine {
     Crate(Regex),
     Threads(threads::Program),
 }
 
-/// What it takes to compile an expression.
+/// The cost of compiling an expression.
 #[derive(Debug, Clone, Copy)]
 struct Measures {
     /// Microseconds, roughly.
@@ -172,7 +172,7 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether the expression matches anywhere in `value`, however long that takes: for an expression of our own.
+    /// `true` if the expression matches anywhere in `value`, however long that takes: for an expression of our own.
     ///
     /// # Errors
     /// Go's text if the expression is not one.
@@ -184,7 +184,7 @@ impl Pattern {
         }
     }
 
-    /// Whether the expression matches anywhere in `value`.
+    /// `true` if the expression matches anywhere in `value`.
     ///
     /// # Errors
     /// If the expression is not one, or too much work.
@@ -247,7 +247,7 @@ impl Pattern {
         })
     }
 
-    /// How long the next match will take to compile the expression, in roughly microseconds; 0 once it is compiled.
+    /// The time that the next match takes to compile the expression, in roughly microseconds; 0 once it is compiled.
     #[must_use]
     pub fn effort(&self) -> usize {
         if self.compiled.get().is_some() {
@@ -256,7 +256,7 @@ impl Pattern {
         self.measured().effort
     }
 
-    /// How many steps it takes at least to match `value`; that includes compiling where it has to be done.
+    /// The least number of steps that it takes to match `value`; that includes compiling where it has to be done.
     fn steps(&self, value: &str) -> usize {
         // At worst each character of the text meets all states of the expression.
         let states = self.measured().states.saturating_mul(value.len()) / 256;

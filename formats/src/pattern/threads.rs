@@ -8,7 +8,7 @@ use super::class::{self, Range};
 use super::tree::{Id, Node, Op, Tree, With};
 use super::{Budget, TooLong};
 
-/// How many instructions an expression may have here, at 12 bytes; Go allows six times as many.
+/// The most instructions of an expression here, at 12 bytes; Go allows six times as many.
 pub(super) const INSTRUCTIONS_MAX: usize = 512 << 10;
 
 /// An expression, ready to be matched.
@@ -35,7 +35,7 @@ enum Inst {
     Match,
 }
 
-/// What is to be written yet, the next thing last.
+/// A piece that is still to be written; the next one stands last.
 enum Task {
     Node(Id),
     /// A choice between what follows and what comes behind; `true`: prefers the latter.

@@ -16,7 +16,7 @@ pub(super) use limits::Limit;
 /// The place of a node.
 pub(super) type Id = u32;
 
-/// What a node is, in Go's order.
+/// The kinds of nodes, in Go's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Op {
     Nothing,
@@ -61,7 +61,7 @@ pub(super) struct Node {
     pub(super) with: With,
 }
 
-/// What else a node has.
+/// The contents of a node.
 #[derive(Debug)]
 pub(super) enum With {
     None,

@@ -12,10 +12,10 @@ use kindom_codec::go_json::go_type;
 const OPERATIONS_MAX: usize = 10_000;
 /// What all copies of a patch may add (`AccumulatedCopySizeLimit` as apiserver sets it).
 const COPY_BYTES_MAX: usize = 3 << 20;
-/// How many entries of lists and maps a patch may shift or measure in all. Without a bound 10,000 insertions at the front
+/// The most entries of lists and maps that a patch may shift or measure in all. Without a bound 10,000 insertions at the front
 /// of a list of half a million items take most of a minute.
 const WORK_MAX: usize = 100_000_000;
-/// What it takes to look at a value, beside shifting one.
+/// The work of looking at a value, where that of shifting one is 1.
 const MEASURED_WORK: usize = 8;
 const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 
@@ -276,7 +276,7 @@ fn within(work: usize) -> Result<(), String> {
     if work > WORK_MAX { Err("the patch takes too much work".to_owned()) } else { Ok(()) }
 }
 
-/// How many maps and lists are around what stands at a path.
+/// The number of maps and lists around what stands at a path.
 fn depth(path: &str) -> usize {
     path.matches('/').count()
 }

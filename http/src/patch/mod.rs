@@ -97,7 +97,7 @@ impl Patch {
     }
 }
 
-/// Whether it is not even JSON.
+/// `true` if it is not even JSON.
 #[must_use]
 pub fn is_malformed_json(bytes: &[u8]) -> bool {
     go_syntax_error(bytes).is_some()

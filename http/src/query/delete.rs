@@ -38,9 +38,9 @@ pub struct DeleteOptions {
     pub preconditions: Preconditions,
     /// What happens to what it owns; `orphanDependents` is read into it.
     pub propagation_policy: Option<PropagationPolicy>,
-    /// Whether nothing is to be deleted.
+    /// `true` if nothing is to be deleted.
     pub dry_run: bool,
-    /// Whether an object goes that can't be read, and only such a one; without a look at anything else.
+    /// `true` if an object goes that can't be read, and only such a one; without a look at anything else.
     pub ignore_store_read_error: bool,
 }
 

@@ -23,9 +23,9 @@ pub struct ListOptions {
     pub label_selector: LabelSelector,
     /// By fields; which ones the type has is not checked here.
     pub field_selector: FieldSelector,
-    /// Whether it is a watch.
+    /// `true` if it is a watch.
     pub watch: bool,
-    /// Whether a watcher wants bookmarks.
+    /// `true` if a watcher wants bookmarks.
     pub allow_watch_bookmarks: bool,
     /// As sent; empty if not given. See [`parse_resource_version`].
     pub resource_version: String,
@@ -37,7 +37,7 @@ pub struct ListOptions {
     pub limit: i64,
     /// Where to go on; empty for the first page.
     pub continue_token: String,
-    /// Whether a watch begins with the present state; none if nothing is said.
+    /// `true` if a watch begins with the present state; none if nothing is said.
     pub send_initial_events: Option<bool>,
 }
 

@@ -78,7 +78,7 @@ impl Query {
         }
     }
 
-    /// Whether `pretty` asks for indented output; none if it says nothing.
+    /// `true` if `pretty` asks for indented output; none if it says nothing.
     #[must_use]
     pub fn pretty(&self) -> Option<bool> {
         let text = self.get("pretty").filter(|p| !p.is_empty())?;

@@ -45,13 +45,13 @@ impl WaitFor {
 /// The options of a create, an update or a patch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WriteOptions {
-    /// Whether nothing is to be stored.
+    /// `true` if nothing is to be stored.
     pub dry_run: bool,
     /// Who writes; empty if not given.
     pub field_manager: String,
     /// What to do about unknown fields.
     pub field_validation: FieldValidation,
-    /// Whether an apply takes over fields of others; only an apply may say it.
+    /// `true` if an apply takes over fields of others; only an apply may say it.
     pub force: Option<bool>,
     /// What the answer waits for; only a registration has it. Not Kubernetes': there, it is ignored.
     pub wait_for: Option<WaitFor>,

@@ -47,15 +47,15 @@ pub enum ServeError {
     },
 }
 
-/// How many connections may be open in one worker at most; more wait to be accepted.
+/// The most connections that are open in one worker; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 25_000;
-/// How long a client may take for its TLS handshake.
+/// The time that a client has for its TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(3);
-/// How long a client may take for the head of its first request, or for HTTP/2's preface.
+/// The time that a client has for the head of its first request, or for HTTP/2's preface.
 const HEAD: Duration = Duration::from_secs(5);
-/// How long a connection may stay open between requests.
+/// The time that a connection stays open between requests.
 const IDLE: Duration = Duration::from_secs(90);
-/// How long a client may take to confirm the end of a connection of HTTP/1.1.
+/// The time that a client has to confirm the end of a connection of HTTP/1.1.
 const DISCONNECT: Duration = Duration::from_secs(1);
 
 /// A running server.
@@ -199,7 +199,7 @@ pub fn serve(
     Ok(Running { address: bound, stop, credentials, server })
 }
 
-/// What all workers share.
+/// The state that all workers share.
 #[derive(Clone)]
 struct Shared {
     state: web::Data<State>,

@@ -1,4 +1,4 @@
-//! How far the server is on its way to its end.
+//! The phases in which the server ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ pub(crate) enum Phase {
     Announced,
     /// The listener is closed. Requests under way are answered, idle connections are closed, and watches end in order.
     Ending {
-        /// How far apart the ends of the first and the last watch may lie; zero ends all at once.
+        /// The most time between the ends of the first and the last watch; zero ends all at once.
         watches: Duration,
     },
     /// All connections are gone, or time is up.

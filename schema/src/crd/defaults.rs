@@ -41,7 +41,7 @@ pub(crate) fn validate(schema: &Value, path: &Path<'_>, require_pruned: bool) ->
     errors
 }
 
-/// Whether a default has fields that its schema does not know.
+/// `true` if a default has fields that its schema does not know.
 pub(super) fn has_unpruned(schema: &Value) -> bool {
     fn within(schema: &Value, left: &mut Budget) -> bool {
         let own = schema.get("default").and_then(|default| {
@@ -68,7 +68,7 @@ struct Around<'s> {
     resource: Option<&'s Value>,
     /// From the resource to the schema.
     steps: Vec<Step<'s>>,
-    /// Whether the schema is of its type or its metadata.
+    /// `true` if the schema is of its type or its metadata.
     in_meta: bool,
 }
 

@@ -142,7 +142,7 @@ fn is_structural(schema: &Value) -> bool {
     structural::unsupported(schema).is_ok() && structural::validate(schema, &Path::root()).is_empty()
 }
 
-/// Whether OpenAPI publishes a schema (`pkg/controller/openapi/builder`, `generateBuilder`). It does all that v1 lets in.
+/// `true` if OpenAPI publishes a schema (`pkg/controller/openapi/builder`, `generateBuilder`). It does all that v1 lets in.
 pub(crate) fn is_published(schema: &Value) -> bool {
     !any_schema(schema, &mut openapi::has_invalid_type) && is_structural(schema)
 }

@@ -249,7 +249,7 @@ fn list_type(schema: &Value, path: &Path<'_>, options: &Options, errors: &mut Er
     }
 }
 
-/// Whether this is a set whose items are not atomic. Lists are atomic unless they say otherwise, maps only if they say so.
+/// `true` if this is a set whose items are not atomic. Lists are atomic unless they say otherwise, maps only if they say so.
 pub(super) fn is_non_atomic_set(schema: &Value) -> bool {
     let is_set = optional_text(schema, "x-kubernetes-list-type") == Some("set");
     item(schema).filter(|_| is_set).is_some_and(|item| match type_of(item) {
@@ -397,7 +397,7 @@ fn validation_rule(rule: &Value, schema: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
-/// Whether the type is none of those that OpenAPI knows.
+/// `true` if the type is none of those that OpenAPI knows.
 pub(super) fn has_invalid_type(schema: &Value) -> bool {
     let kind = type_of(schema);
     !kind.is_empty() && !TYPES.contains(&kind)

@@ -199,7 +199,7 @@ fn metadata(schema: Option<&Value>, name: &str, string: &impl Fn(u64) -> Decl) -
     Decl { kind: Kind::Object(Arc::new(object)), max_elements: 0, min_serialized_size: 2 }
 }
 
-/// Whether the schema of a resource describes all that rules may always see (`model.WithTypeAndObjectMeta`).
+/// `true` if the schema of a resource describes all that rules may always see (`model.WithTypeAndObjectMeta`).
 pub(crate) fn has_type_and_object_meta(schema: &Value) -> bool {
     let is = |schema: Option<&Value>, kind: &str| schema.is_some_and(|s| type_of(s) == kind);
     let metadata = property(schema, "metadata");

@@ -93,7 +93,7 @@ impl Told {
         self.errors.len() + self.omitted
     }
 
-    /// Whether there is no room for more.
+    /// `true` if there is no room for more.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= TOLD_BYTES_MAX
     }

@@ -14,7 +14,7 @@ const EPSILON: f64 = 1e-9;
 /// Beyond this floats are not exact.
 const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
 
-/// Whether a float counts as a whole number (`swag.IsFloat64AJSONInteger`).
+/// `true` if a float counts as a whole number (`swag.IsFloat64AJSONInteger`).
 pub(super) fn is_whole(x: f64) -> bool {
     let rounded = x.round();
     x.abs() <= WHOLE_MAX
@@ -49,7 +49,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a number fits the node's type and format, else it says so.
+    /// `true` if a number fits the node's type and format, else it says so.
     fn in_range(&mut self, node: &Node, number: &Value, what: &str, at: &Trail<'_>) -> bool {
         let (fits, name) = if node.types == Types::INTEGER {
             let narrow = node.format == Some(Format::Int32);

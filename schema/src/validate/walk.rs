@@ -20,7 +20,7 @@ pub(super) struct Walk<'s> {
     steps: &'s mut Steps,
     /// Failures met, told or not.
     failures: usize,
-    /// Whether to tell them.
+    /// `true` if errors are noted; else they are only counted.
     tell: bool,
     /// The field that the walk began at: `status`, or nothing for the object.
     prefix: &'static str,
@@ -146,7 +146,7 @@ impl Walk<'_> {
         count
     }
 
-    /// Whether the value has the type, else it says so. A format takes part: see upstream's `typeValidator`.
+    /// `true` if the value has the type, else it says so. A format takes part: see upstream's `typeValidator`.
     fn types(&mut self, node: &Node, value: &Value, at: &Trail<'_>) -> bool {
         let types = node.types;
         let (own, name, format) = match value {

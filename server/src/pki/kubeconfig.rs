@@ -10,7 +10,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::names::names_of;
 use super::sec1;
 
-/// How clients can know the server for what it is.
+/// The means by which clients verify the server.
 pub(crate) struct Trust {
     /// The certificates that vouch for it; none leaves that to those that the client's system trusts.
     pub(super) authorities_pem: Option<String>,

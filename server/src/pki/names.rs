@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use x509_parser::prelude::{GeneralName, X509Certificate};
 
-/// How many names a certificate that several servers share may be for.
+/// The most names that a certificate which several servers share is for.
 pub(super) const SHARED_NAMES_MAX: usize = 100;
 
 /// The names and addresses that a serving certificate is for.

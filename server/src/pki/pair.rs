@@ -90,7 +90,7 @@ impl Pair {
         self.x509().is_some_and(|x509| x509.validity().not_after.timestamp() > time.unix_timestamp())
     }
 
-    /// Whether it can go on serving: signed by `authority`, for exactly these names, and with enough of
+    /// `true` if it can go on serving: signed by `authority`, for exactly these names, and with enough of
     /// its life left.
     pub(super) fn holds(&self, authority: &Self, names: &Names, now: OffsetDateTime) -> bool {
         let fits = self.x509().is_some_and(|own| names.fit(&names_of(&own)));

@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// So many keys of an unfinished attempt are removed at once.
 const REMOVED: usize = 100;
 
-/// Whether the store is one that somebody has begun to fill, and has not finished.
+/// `true` if the store is one that somebody has begun to fill, and has not finished.
 ///
 /// # Errors
 /// Those of [`Storage::range`].

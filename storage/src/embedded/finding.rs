@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{Key, Revision};
 
-/// Whether anybody misses a damaged value.
+/// The use that a damaged value would still have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// It is what its key holds now.
@@ -45,7 +45,7 @@ pub struct Finding {
     pub offset: u64,
     /// The value that is damaged; none if it is something else.
     pub of: Option<DamagedOf>,
-    /// What is wrong, and what comes of it.
+    /// The damage, and its consequence.
     pub what: String,
 }
 

@@ -32,7 +32,7 @@ const RECORD_TXN: u8 = 1;
 const RECORD_COMPACT: u8 = 2;
 const OP_PUT: u8 = 1;
 const OP_DELETE: u8 = 2;
-/// What follows a value.
+/// The bytes of the CRC behind a value.
 pub(super) const CRC_BYTES: usize = 4;
 const OP_FIXED_BYTES: usize = 1 + 4 + 4 + 8 + CRC_BYTES;
 
@@ -235,7 +235,7 @@ impl Header {
         Some(Self { covers_values, payload_bytes, crc, records, batch, first })
     }
 
-    /// Whether these bytes may be the beginning of a frame.
+    /// `true` if these bytes may be the beginning of a frame.
     pub(super) fn starts(bytes: &[u8]) -> bool {
         [MAGIC, MAGIC_1].iter().any(|magic| bytes.starts_with(&magic.to_le_bytes()))
     }

@@ -91,7 +91,7 @@ impl Hint {
 pub(super) struct Entries<'a>(Fields<'a>);
 
 impl Entries<'_> {
-    /// Whether all were read.
+    /// `true` if all were read.
     pub(super) fn is_done(&self) -> bool {
         self.0.0.is_empty()
     }

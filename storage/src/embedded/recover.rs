@@ -500,7 +500,7 @@ impl Load {
         Ok(position)
     }
 
-    /// Whether the revisions of a frame are those that come next.
+    /// `true` if the revisions of a frame are those that come next.
     fn continues(&self, frame: &Frame) -> bool {
         let mut last = self.revision;
         let mut is_next = |revision: Revision| {

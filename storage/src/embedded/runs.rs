@@ -1,4 +1,4 @@
-//! Which segments are packed together: pure.
+//! The choice of segments that are packed together: pure.
 //!
 //! # Two reasons to pack
 //! - *Dead weight*: half of what a segment weighs is not needed any more; or four neighbours are small.
@@ -62,7 +62,7 @@ pub(super) struct Choice {
     pub(super) clean_before: Revision,
 }
 
-/// What a choice depends on beside the segments.
+/// The bounds of a choice.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) compacted: Revision,

@@ -27,7 +27,7 @@ use super::{EmbeddedRestore, hint};
 use crate::vfs::{Disk, Vfs};
 use crate::{Applied, Key, KeyValue, Revision, StorageError};
 
-/// What the folder of an [`Embedded`](super::Embedded) store holds, as far as that can be read. The folder is locked as
+/// The contents of the folder of an [`Embedded`](super::Embedded) store, as far as they can be read. The folder is locked as
 /// long as this lives.
 pub struct Salvage {
     segments: Segments,
@@ -103,7 +103,7 @@ impl Salvage {
         Ok(Self { segments, newest, findings, revision, values, _lock: lock })
     }
 
-    /// What is damaged.
+    /// Everything that is damaged.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
@@ -115,13 +115,13 @@ impl Salvage {
         self.revision
     }
 
-    /// How many values were read, those of former revisions included.
+    /// The number of values that were read, those of former revisions included.
     #[must_use]
     pub fn values(&self) -> u64 {
         self.values
     }
 
-    /// How many keys there are, those included whose value is damaged.
+    /// The number of keys, those included whose value is damaged.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.newest.values().filter(|newest| newest.location.is_some()).count()
@@ -340,7 +340,7 @@ impl<'a> Reading<'a> {
         Ok(!matches!(rest, Rest::Batch { .. }))
     }
 
-    /// What a hint says, whose values are read one by one.
+    /// Enters the records of a hint, whose values are read one by one.
     fn hinted(&mut self, segment: &Segment, hint: &hint::Hint) {
         self.compacted = self.compacted.max(hint.compacted);
         for entry in hint.entries() {

@@ -12,7 +12,7 @@ use super::segment::{FIRST_FRAME, Location, Rest, Segment, SegmentId, search};
 use super::{Core, Embedded};
 use crate::{Key, Revision};
 
-/// What the scrubs of an [`Embedded`] store have read since it was opened.
+/// The work of the scrubs of an [`Embedded`] store since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScrubCounts {
     /// Passes over everything that is sealed, ended ones.
@@ -40,7 +40,7 @@ pub struct Scrub {
     found: u64,
 }
 
-/// What a step has read.
+/// The outcome of a step.
 #[derive(Debug, Default)]
 pub struct Scrubbed {
     /// So many bytes.
@@ -59,7 +59,7 @@ impl Embedded {
         Scrub { store: self.clone(), todo, at: FIRST_FRAME, found: 0 }
     }
 
-    /// What scrubs have read and found.
+    /// Counts what scrubs have read and found.
     #[must_use]
     pub fn scrub_counts(&self) -> ScrubCounts {
         let scrubs = &self.core().scrubs;
@@ -138,7 +138,7 @@ fn batch(core: &Core, segment: &Segment, at: u64, end: u64, findings: &mut Vec<F
     frame.end
 }
 
-/// What the index says of a value at this place.
+/// The use that the index has for a value at this place.
 fn standing(core: &Core, key: &Key, revision: Revision, location: Location) -> Standing {
     let index = &core.local.state.read().index;
     if index.find(key, revision).is_none_or(|record| record.value != Some(location)) {

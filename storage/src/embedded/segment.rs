@@ -165,7 +165,7 @@ pub(super) struct Segment {
     pub(super) hinted: AtomicU64,
 }
 
-/// What an operation counts when the share of a segment that is still needed is judged: the value, and about what goes
+/// The weight of an operation when the share of a segment that is still needed is judged: the value, and about what goes
 /// with it.
 pub(super) fn weight(value_bytes: u32) -> u64 {
     u64::from(value_bytes) + 100
@@ -309,7 +309,7 @@ pub(super) enum Rest {
     Batch { batch: u64, offset: u64 },
 }
 
-/// Whether all bytes are 0. Compares with itself, shifted: quick, because the tail of a log is long.
+/// `true` if all bytes are 0. Compares with itself, shifted: quick, because the tail of a log is long.
 pub(super) fn is_zero(bytes: &[u8]) -> bool {
     bytes.first().is_none_or(|first| *first == 0)
         && bytes.get(1..) == bytes.get(..bytes.len().saturating_sub(1))
@@ -418,7 +418,7 @@ pub(super) fn unusable(path: &Path, doing: &str, error: &io::Error) -> StorageEr
     }
 }
 
-/// Whether there was no space.
+/// `true` if there was no space.
 pub(super) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)

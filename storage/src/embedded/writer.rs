@@ -40,9 +40,9 @@ use crate::{Applied, Key, Revision, StorageError, TxnOutcome};
 
 /// How many compacted revisions are freed between two batches: about a millisecond's work.
 const PRUNE_REVISIONS: usize = 2048;
-/// What deletes and compactions can use on a full disk; less in small segments.
+/// The room that deletes and compactions have on a full disk; less in small segments.
 pub(super) const RESERVE_BYTES: u64 = 4 << 20;
-/// How soon a store that is short of something tries again.
+/// A store that is short of something tries again after this time.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// So many times its size may a segment grow to while no other can be made.
 const OVERGROWN: u64 = 4;
@@ -500,7 +500,7 @@ struct NotWritten {
     nothing: bool,
 }
 
-/// Whether a request puts nothing, so that it makes space: as on an etcd without space, whose `applierV3Capped` takes
+/// `true` if a request puts nothing, so that it makes space: as on an etcd without space, whose `applierV3Capped` takes
 /// deletes and compactions, and transactions without a put (`server/etcdserver/apply`).
 fn frees(request: &Request) -> bool {
     match request {

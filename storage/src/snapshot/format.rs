@@ -173,7 +173,7 @@ impl<R: Read> Reader<R> {
         self.offset
     }
 
-    /// Whether nothing more can be read: it has ended, or its next record cannot be found.
+    /// `true` if nothing more can be read: it has ended, or its next record cannot be found.
     pub fn is_done(&self) -> bool {
         self.ended
     }

@@ -7,7 +7,7 @@ use super::{Id, Op, Tree, With};
 use crate::pattern::class::{self, LAST, Range};
 
 impl Tree {
-    /// Whether a node is one character, of a choice or not.
+    /// `true` if a node is one character, of a choice or not.
     pub(super) fn is_class(&self, id: Id) -> bool {
         match self.op(id) {
             Op::Literal => self.literal_runes(id).len() == 1,

@@ -1,4 +1,4 @@
-//! What alternatives begin with in common is written once: `abc|abd` is `ab(?:c|d)`.
+//! Alternatives are factored: a beginning that they share is written once, and `abc|abd` is `ab(?:c|d)`.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ impl Tree {
         id
     }
 
-    /// What remains of a sequence without its first node, which others have now.
+    /// The rest of a sequence without its first node, which others have now.
     fn without_first(&mut self, id: Id) -> Id {
         let node = self.node_mut(id);
         let With::Subs(subs) = &mut node.with else { return id };
@@ -142,7 +142,7 @@ impl Tree {
         }
     }
 
-    /// Whether both are the same character of a choice, or as many of them.
+    /// `true` if both are the same character of a choice, or as many of them.
     fn same_class(&self, a: Id, b: Id) -> bool {
         let (first, second) = (self.node(a), self.node(b));
         if first.op != second.op {

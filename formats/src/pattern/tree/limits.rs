@@ -2,19 +2,19 @@
 
 use super::{Id, Node, Op, Tree};
 
-/// How high a tree may be (`maxHeight`).
+/// The highest tree (`maxHeight`).
 pub(super) const HEIGHT_MAX: u32 = 1000;
-/// How many instructions an expression may have (`maxSize`): 128 MiB of 40 bytes.
+/// The most instructions of an expression (`maxSize`): 128 MiB of 40 bytes.
 const SIZE_MAX: i64 = (128 << 20) / 40;
-/// How many runes all nodes may have together, two for each range of a class (`maxRunes`): 128 MiB of 4 bytes.
+/// The most runes of all nodes together, two for each range of a class (`maxRunes`): 128 MiB of 4 bytes.
 const RUNES_MAX: usize = (128 << 20) / 4;
 /// The most repetitions, also of nested ones multiplied.
 const REPEAT_MAX: i32 = 1000;
-/// How many ranges the classes of an expression may take in memory, at 8 bytes each. A bound of ours: 6,000 classes, all
+/// The most ranges that the classes of an expression take in memory, at 8 bytes each. A bound of ours: 6,000 classes, all
 /// different, of the size of `\pL`.
 const STORED_MAX: usize = 4 << 20;
 
-/// How often nodes may be looked at for their sizes and heights and moved, a bound of ours: each is a few times, but for
+/// The most looks at nodes for their sizes and heights, and moves of nodes, a bound of ours: each is a few times, but for
 /// alternatives that begin alike at every length, on which Go spends the cube of their count.
 const WORK_MAX: usize = 64 << 20;
 

@@ -266,7 +266,7 @@ pub(super) fn without_directives(value: &mut Value) -> bool {
     }
 }
 
-/// Whether Go cannot compare it, and so panics where it is looked up.
+/// `true` if Go cannot compare it, and so panics where it is looked up.
 fn is_incomparable(value: &Value) -> bool {
     matches!(value, Value::Array(_) | Value::Object(_))
 }
