@@ -66,6 +66,8 @@ fn element(key: &str) -> Result<Option<PathElement<'_>>, FieldsError> {
     let (kind, rest) = (key.as_bytes().first(), key.get(2..).unwrap_or_default());
     Ok(match kind {
         Some(b'f') => Some(PathElement::Field(rest)),
+        // Of a float: a set may have it that was sent as `-0.0`.
+        Some(b'v') if rest == "-0" => Some(PathElement::Value(Cow::Owned(Value::Float(-0.0)))),
         Some(b'v') => Some(PathElement::Value(Cow::Owned(floats(parse(rest)?)))),
         Some(b'k') => {
             let fields = match parse(rest)? {

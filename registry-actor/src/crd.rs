@@ -122,7 +122,9 @@ impl Strategy for Registrations {
         }
         let translated = json::parse(bytes).map_err(|e| e.to_string()).and_then(|tree| {
             let stored = stored_form(&tree)?;
-            let other_form = tree.get("apiVersion") != stored.get("apiVersion");
+            // The sign of a zero that was sent as `-0.0` is stored, and goes when it is read.
+            let other_form =
+                tree.get("apiVersion") != stored.get("apiVersion") || json::may_hold_negative_zero(bytes);
             Ok(Translated { json: stored.to_vec(), other_form, unknown: Vec::new() })
         });
         Some(translated)
@@ -229,6 +231,12 @@ impl Strategy for Registrations {
             let mut errors = rules::validate_update(&new, &old, face_of(cx));
             policies(&new, Some(&old), &mut errors);
             errors
+        }
+    }
+
+    fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
+        if cx.subresource.is_none() {
+            rules::coerce_defaults(object);
         }
     }
 

@@ -94,27 +94,16 @@ impl Strategy for CustomObjects {
         &self,
         cx: &RuleContext<'_>,
         object: &mut Value,
-        unknown: Option<&mut Vec<String>>,
+        mut unknown: Option<&mut Vec<String>>,
     ) -> Result<Vec<String>, String> {
         let in_metadata = coerce_metadata(object).map_err(|e| e.to_string())?;
-        let Some(schema) = &cx.version.schema else { return Ok(Vec::new()) };
-        let embedded = |e: kindom_api::field::Error| e.to_string();
-        // The codec fills in defaults before its decoder prunes (`customresource_handler.go`).
-        schema.fill_defaults(object).map_err(|e| e.to_string())?;
-        match unknown {
-            Some(unknown) => {
-                schema.prune(object, Some(unknown));
-                schema.drop_nulls(object);
-                schema.coerce(object, Some(unknown)).map_err(embedded)?;
-                unknown.extend(in_metadata);
-                unknown.sort_unstable();
-            }
-            None => {
-                schema.prune(object, None);
-                schema.drop_nulls(object);
-                schema.coerce(object, None).map_err(embedded)?;
-            }
+        // In upstream's order: of the object's metadata, then what was pruned, then of embedded metadata.
+        if let Some(unknown) = unknown.as_deref_mut() {
+            unknown.extend(in_metadata);
         }
+        let Some(schema) = &cx.version.schema else { return Ok(Vec::new()) };
+        schema.reshape(object, unknown).map_err(|e| e.to_string())?;
+        schema.fill_defaults(object).map_err(|e| e.to_string())?;
         Ok(Vec::new())
     }
 
@@ -214,14 +203,12 @@ impl Strategy for CustomObjects {
         errors
     }
 
-    /// A status that was dropped may have a default, which upstream fills in when it reads what it stored without. Lists
-    /// whose order means nothing may have one all the same (B-30).
+    /// Upstream stores an apply's object as it was merged, and reads it as anything that is stored. A status that was
+    /// dropped may have a default, which it fills in when it reads what it stored without. Lists whose order means
+    /// nothing may have one all the same (B-30).
     fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
-        if let Some(schema) = &cx.version.schema
-            // What an apply left null and is valid so; also in metadata, which validation has found well formed.
-            && schema.drop_nulls(object)
-        {
-            let _ = schema.coerce(object, None);
+        if let Some(schema) = &cx.version.schema {
+            schema.repair(object);
         }
         if let Some(schema) = &cx.version.schema
             && has_status(cx)

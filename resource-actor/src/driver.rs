@@ -412,7 +412,7 @@ impl ResourceHandle {
             Proof::None => None,
             Proof::Uid(uid) => (of(kv).uid() == uid).then_some(kv.create_revision),
             Proof::Marked(since) => {
-                let is_ours = kv.mod_revision > *since && of(kv).json() == &planned.json;
+                let is_ours = kv.mod_revision > *since && of(kv).is_stored_as(&planned.json);
                 is_ours.then_some(kv.mod_revision)
             }
         };

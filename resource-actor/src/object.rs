@@ -34,6 +34,8 @@ pub struct StoredObject {
 enum Foreign {
     /// In nothing but layout.
     Layout,
+    /// They are kindom's, with a sign that goes when they are read: see [`sealed`].
+    Signed,
     /// They are of another version or encoding, so that the next write is one even if it changes nothing. `lost` says which
     /// of their fields are not known, if any.
     Form { lost: Option<String> },
@@ -96,10 +98,14 @@ struct Metadata<'a> {
 impl StoredObject {
     /// The object that `json` holds, last written at `revision`. `key` is what follows the type's prefix:
     /// `namespace/name`, or `name` at cluster scope. Bytes that are no object are kept, so that they can be listed as
-    /// such and deleted.
+    /// such and deleted. Bytes that end with a line are not served as they are: see [`sealed`].
     #[must_use]
-    pub fn new(key: &str, json: Bytes, revision: Revision) -> Self {
-        Self::with(key, json, revision, None)
+    pub fn new(key: &str, mut json: Bytes, revision: Revision) -> Self {
+        if !json.ends_with(b"\n") {
+            return Self::with(key, json, revision, None);
+        }
+        json.truncate(json.len() - 1);
+        Self::with(key, json, revision, Some(Box::new(Foreign::Signed)))
     }
 
     fn with(key: &str, json: Bytes, revision: Revision, foreign: Option<Box<Foreign>>) -> Self {
@@ -188,7 +194,7 @@ impl StoredObject {
     pub fn corrupt(&self) -> Option<&str> {
         match self.foreign.as_deref()? {
             Foreign::Corrupt(why) | Foreign::Damaged(why) => Some(why),
-            Foreign::Layout | Foreign::Form { .. } => None,
+            Foreign::Layout | Foreign::Signed | Foreign::Form { .. } => None,
         }
     }
 
@@ -203,8 +209,13 @@ impl StoredObject {
     pub fn would_lose(&self) -> Option<&str> {
         match self.foreign.as_deref()? {
             Foreign::Form { lost } => lost.as_deref(),
-            Foreign::Layout | Foreign::Corrupt(_) | Foreign::Damaged(_) => None,
+            Foreign::Layout | Foreign::Signed | Foreign::Corrupt(_) | Foreign::Damaged(_) => None,
         }
+    }
+
+    /// `true` if its bytes have a sign that goes when they are read.
+    pub(crate) fn is_signed(&self) -> bool {
+        matches!(self.foreign.as_deref(), Some(Foreign::Signed))
     }
 
     /// Whether another API server has written its bytes.
@@ -216,9 +227,12 @@ impl StoredObject {
     pub(crate) fn is_stored_as(&self, bytes: &Bytes) -> bool {
         match self.foreign.as_deref() {
             None => self.json == *bytes,
-            Some(Foreign::Layout) => {
-                self.json == *bytes
-                    || json::parse_own(&self.json).is_ok_and(|tree: Value| tree.to_vec() == **bytes)
+            Some(Foreign::Layout | Foreign::Signed) => {
+                let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+                // A sign that is stored and lost when it is read is no layout.
+                self.json == bytes
+                    || !json::may_hold_negative_zero(&self.json)
+                        && json::parse_own(&self.json).is_ok_and(|tree: Value| tree.to_vec() == bytes)
             }
             Some(Foreign::Form { .. } | Foreign::Corrupt(_) | Foreign::Damaged(_)) => false,
         }
@@ -324,6 +338,17 @@ impl StoredObject {
     }
 }
 
+/// The bytes to store for an object's JSON. A float that is a negative zero is stored as `-0`, which whoever reads it takes
+/// for the integer 0. So that such bytes are read, and not served as they are, a line ends them, as it ends all that Go's
+/// encoder writes.
+#[must_use]
+pub(crate) fn sealed(mut json: Vec<u8>) -> Vec<u8> {
+    if json::may_hold_negative_zero(&json) {
+        json.push(b'\n');
+    }
+    json
+}
+
 impl Facts {
     fn read(json: &[u8]) -> Option<Self> {
         // One walk: with managedFields, metadata is often the larger part.
@@ -409,6 +434,26 @@ mod tests {
             assert!(!object.json().contains(&b'\n') && !object.json().contains(&b'\r'));
             assert_eq!((object.uid(), object.api_version()), ("u", Some("g/v1")));
         }
+    }
+
+    #[test]
+    fn a_negative_zero_is_stored_and_not_served_as_it_is() {
+        let with =
+            |n: &str| format!(r#"{{"apiVersion":"g/v1","metadata":{{"name":"a","uid":"u"}},"n":{n}}}"#);
+        let sealed = |n: &str| Bytes::from(super::sealed(with(n).into_bytes()));
+        for n in ["0", "-0.5", "-1", "[1,0]", r#""-0""#, r#""2026-01-01T00:00:00Z""#] {
+            assert_eq!(sealed(n), with(n), "{n}");
+            assert!(!read(&sealed(n)).is_foreign(), "{n}");
+        }
+        for n in ["-0", "[-0]", r#"{"a":-0}"#, "[1,-0,2]", r#"":-0,""#] {
+            assert_eq!(sealed(n), with(n) + "\n", "{n}");
+            for object in [read(&sealed(n)), StoredObject::new("ns/a", sealed(n), Revision(7))] {
+                assert!(object.is_foreign() && object.is_stored_as(&sealed(n)), "{n}");
+                assert_eq!((object.json(), object.uid()), (&Bytes::from(with(n)), "u"), "{n}");
+                assert!(!object.is_stored_as(&sealed("0")), "{n}");
+            }
+        }
+        assert!(!read(&sealed("0")).is_stored_as(&sealed("-0")));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use kindom_api::json::{MAX_DEPTH, OWN_DEPTH_MAX};
 use kindom_api::{Map, Value, json, meta};
 
 use crate::error::{ReadError, WriteError};
+use crate::object::sealed;
 use crate::spec::{Conversion, TypeSpec, VersionSpec};
 use crate::{RuleContext, StoredObject};
 
@@ -20,7 +21,8 @@ pub fn write_served(
     out: &mut Vec<u8>,
 ) -> Result<(), ReadError> {
     if let Conversion::Faces(faces) = &spec.conversion {
-        if !faces.shows_as_stored(&version.name, object.json()) || !object.write_served(out) {
+        let as_stored = !object.is_signed() && faces.shows_as_stored(&version.name, object.json());
+        if !as_stored || !object.write_served(out) {
             decode(spec, version, object)?.write_to(out);
         }
         return Ok(());
@@ -39,9 +41,9 @@ pub fn write_served(
     Ok(())
 }
 
-/// The tree of an object as a version serves it, resourceVersion included: pruned and defaulted by the schema of the
-/// version that it is stored in, then converted, and pruned by the schema of the version asked for. (As upstream, no
-/// defaults of the latter: `crdConversionRESTOptionsGetter`.)
+/// The tree of an object as a version serves it, resourceVersion included: read by the schema of the version that it is
+/// stored in, then converted, and brought into the form of the version asked for. (As upstream, no defaults of the latter:
+/// `crdConversionRESTOptionsGetter`.)
 ///
 /// # Errors
 /// [`ReadError::Corrupt`] and [`ReadError::Undecodable`].
@@ -55,7 +57,7 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
     if spec.version_of(object).is_none_or(|stored| stored.name != version.name) {
         convert(spec, &mut tree, &version.name).map_err(undecodable)?;
         if let Some(schema) = &spec.compiled(version).map_err(undecodable)?.schema {
-            schema.prune(&mut tree, None);
+            schema.reshape(&mut tree, None).map_err(|e| undecodable(e.to_string()))?;
         }
     }
     Ok(tree)
@@ -132,7 +134,7 @@ pub(crate) fn encode(
     let encoded = object.to_vec_within(MAX_DEPTH);
     let encoded =
         encoded.or_else(|deep| object.to_vec_within(if was_deep() { OWN_DEPTH_MAX } else { deep.0 }));
-    encoded.map_err(|_| too_deep(&object))
+    encoded.map(sealed).map_err(|_| too_deep(&object))
 }
 
 fn to_storage_version(spec: &TypeSpec, version: &VersionSpec, object: &mut Value) -> Result<(), String> {
@@ -140,8 +142,8 @@ fn to_storage_version(spec: &TypeSpec, version: &VersionSpec, object: &mut Value
     if storage.name != version.name {
         convert(spec, object, &storage.name)?;
         if let Some(schema) = &spec.compiled(storage)?.schema {
-            schema.prune(object, None);
-            schema.default(object).map_err(|e| e.to_string())?;
+            schema.reshape(object, None).map_err(|e| e.to_string())?;
+            schema.fill_defaults(object).map_err(|e| e.to_string())?;
         }
         sort_lists(spec, object);
     }
@@ -203,12 +205,12 @@ pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<
     refresh(spec, object, &mut tree)?;
     convert(spec, &mut tree, &storage.name)?;
     if let Some(schema) = &spec.compiled(storage)?.schema {
-        schema.prune(&mut tree, None);
-        schema.default(&mut tree).map_err(|e| e.to_string())?;
+        schema.reshape(&mut tree, None).map_err(|e| e.to_string())?;
+        schema.fill_defaults(&mut tree).map_err(|e| e.to_string())?;
     }
     sort_lists(spec, &mut tree);
     metadata_mut(&mut tree).remove("resourceVersion");
-    tree.to_vec_within(OWN_DEPTH_MAX).map(Some).map_err(|e| e.to_string())
+    tree.to_vec_within(OWN_DEPTH_MAX).map(|json| Some(sealed(json))).map_err(|e| e.to_string())
 }
 
 /// Makes an object one of another version of its type.

@@ -1,7 +1,7 @@
 //! Embedded metadata is brought into `ObjectMeta`'s form (`schema/objectmeta/algorithm.go`).
 
 use kindom_api::field::{Error, Path};
-use kindom_api::meta::{OBJECT_META, drop_malformed};
+use kindom_api::meta::{OBJECT_META, decode_metadata, drop_malformed};
 use kindom_api::{Map, Value};
 
 use crate::node::Node;
@@ -28,6 +28,12 @@ pub(crate) fn repair(value: &mut Value, node: &Node, is_root: bool) {
         let _ = resource(map, &Path::root(), &mut told);
     }
     let _ = below(value, node, &Path::root(), &mut told);
+}
+
+/// Coerces the metadata of one embedded resource that is known to be well formed.
+pub(crate) fn coerce_resource(resource_fields: &mut Map) {
+    // What is malformed has been refused.
+    let _ = resource(resource_fields, &Path::root(), &mut Told { unknown: &mut None, drops: false });
 }
 
 /// What becomes of what does not belong.
@@ -79,10 +85,14 @@ fn resource(map: &mut Map, at: &Path<'_>, told: &mut Told<'_, '_>) -> Result<(),
         }
     }
     if let Some(metadata) = map.get_mut("metadata") {
+        // Mostly nothing is to be done.
+        if metadata.as_object().is_some_and(|metadata| OBJECT_META.keeps(metadata)) {
+            return Ok(());
+        }
         let at = at.child("metadata");
         // The path is printed only for those who ask which fields are unknown.
         let prefix = if told.unknown.is_some() { at.to_string() } else { String::new() };
-        match OBJECT_META.decode_at(metadata, &prefix) {
+        match decode_metadata(metadata, &prefix) {
             Ok(decoded) => {
                 *metadata = decoded.value;
                 if let Some(unknown) = told.unknown {

@@ -138,19 +138,40 @@ impl Schema {
         Ok(())
     }
 
-    /// What upstream makes of an object of this version that it reads from its store: defaults are filled in, unknown fields
-    /// dropped, and the metadata of embedded resources is brought into its form, without what is malformed
-    /// (`schemaCoercingDecoder` with `dropInvalidMetadata`). The object's own metadata is not looked at. Idempotent.
+    /// Brings an object into the form of this version: prunes it, drops nulls and coerces, as upstream does with what a
+    /// client sends and with what it has converted; defaults are filled in after that (`unstructuredSchemaCoercer.apply`
+    /// in apiextensions `customresource_handler.go`). If asked, adds the paths of unknown fields: first those that were
+    /// pruned, then those of embedded metadata, each sorted.
     ///
     /// # Errors
-    /// As [`Self::default`].
-    pub fn refresh(&self, object: &mut Value) -> Result<(), TooManyDefaults> {
-        self.fill_defaults(object)?;
-        self.prune(object, None);
+    /// As [`Self::coerce`].
+    pub fn reshape(&self, object: &mut Value, mut unknown: Option<&mut Vec<String>>) -> Result<(), Error> {
+        self.prune(object, unknown.as_deref_mut());
+        self.drop_nulls(object);
+        self.coerce(object, unknown)
+    }
+
+    /// Drops nulls and coerces an object that was made of others, as upstream does when it reads what it stored: what is
+    /// malformed in the metadata of embedded resources goes (`dropInvalidMetadata`). Metadata that is no map stays.
+    pub fn repair(&self, object: &mut Value) {
         self.drop_nulls(object);
         if let Some(root) = &self.root {
             coerce::repair(object, root, false);
         }
+    }
+
+    /// Reads an object of this version from the store: prunes, drops nulls, repairs the metadata of embedded resources,
+    /// and fills in defaults (`schemaCoercingDecoder` with `dropInvalidMetadata`, then the codec's defaulter). The
+    /// object's own metadata is left alone. Idempotent.
+    ///
+    /// # Errors
+    /// As [`Self::default`].
+    pub fn refresh(&self, object: &mut Value) -> Result<(), TooManyDefaults> {
+        self.prune(object, None);
+        self.repair(object);
+        self.fill_defaults(object)?;
+        // A default may have nulls of its own.
+        self.drop_nulls(object);
         Ok(())
     }
 
@@ -236,5 +257,47 @@ impl Schema {
         others: Others,
     ) -> (ErrorList, ErrorList) {
         validate::status_update(self, object, old, others)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json::parse;
+
+    use super::Schema;
+
+    const SCHEMA: &str = r#"{"type":"object","properties":{
+        "e":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true},
+        "d":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{
+            "metadata":{"type":"object","default":{"name":"n","x":1}}}},
+        "n":{"type":"string"},"z":{"type":"object"}}}"#;
+
+    #[test]
+    fn unknown_fields_come_as_upstream_finds_them() {
+        let schema = Schema::compile(Some(&parse(SCHEMA.as_bytes()).unwrap()), false).unwrap();
+        let mut unknown = Vec::new();
+        let mut object = parse(
+            br#"{"y":1,"e":{"metadata":{"b":1,"a":1}},"z":{"x":1},"d":{"f":1,"metadata":{"c":1}},"a":1}"#,
+        )
+        .unwrap();
+        schema.reshape(&mut object, Some(&mut unknown)).unwrap();
+        let pruned = ["a", "d.f", "y", "z.x"];
+        let coerced = ["d.metadata.c", "e.metadata.a", "e.metadata.b"];
+        assert_eq!(unknown, [&pruned[..], &coerced[..]].concat());
+    }
+
+    #[test]
+    fn metadata_that_is_null_is_there_before_defaults_are() {
+        let schema = Schema::compile(Some(&parse(SCHEMA.as_bytes()).unwrap()), false).unwrap();
+        let mut object = parse(br#"{"d":{"metadata":null},"e":{"metadata":null},"n":null}"#).unwrap();
+        let mut read = object.clone();
+        schema.reshape(&mut object, None).unwrap();
+        schema.fill_defaults(&mut object).unwrap();
+        schema.refresh(&mut read).unwrap();
+        assert_eq!(object.to_string(), r#"{"d":{"metadata":{}},"e":{"metadata":{}}}"#);
+        assert_eq!(object, read);
+        let mut absent = parse(br#"{"d":{}}"#).unwrap();
+        schema.refresh(&mut absent).unwrap();
+        assert_eq!(absent.to_string(), r#"{"d":{"metadata":{"name":"n"}}}"#);
     }
 }

@@ -1,7 +1,7 @@
 //! The tree that objects are worked on as.
 //!
 //! It keeps what Go's decoder into `map[string]interface{}` keeps: whole numbers that fit 64 bits are integers, all
-//! other numbers are floats (`sigs.k8s.io/json`), the last of several equal keys wins, and output has its keys sorted
+//! other numbers are floats (`sigs.k8s.io/json`), so that `-0` is 0 and `-0.0` keeps its sign, the last of several equal keys wins, and output has its keys sorted
 //! and its numbers printed as Go prints them.
 
 mod deep;
@@ -13,6 +13,7 @@ mod write;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+pub use number::may_hold_negative_zero;
 pub use parse::{MAX_DEPTH, OWN_DEPTH_MAX, ParseError, duplicate_fields, parse, parse_own, parse_telling};
 pub use typed::{TypeError, from_value, to_value};
 

@@ -21,6 +21,15 @@ pub(super) fn write_float(x: f64, out: &mut Vec<u8>) {
     }
 }
 
+/// `true` if `-0` stands for a value in compact JSON, or looks so in a string.
+#[must_use]
+pub fn may_hold_negative_zero(json: &[u8]) -> bool {
+    memchr::memmem::find_iter(json, b"-0").any(|at| {
+        let before = at.checked_sub(1).and_then(|before| json.get(before));
+        matches!(before, Some(b':' | b'[' | b',')) && matches!(json.get(at + 2), Some(b',' | b']' | b'}'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::write_float;

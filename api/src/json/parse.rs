@@ -1,6 +1,6 @@
 //! Input: bytes to tree, with a bound on depth.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -37,8 +37,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, ParseError> {
 /// # Errors
 /// As for [`parse`].
 pub fn parse_own(bytes: &[u8]) -> Result<Value, ParseError> {
-    let twice = Cell::new(false);
-    run(bytes, Node { levels: OWN_DEPTH_MAX, twice: &twice, duplicates: None, path: &Trail::Root })
+    run(bytes, OWN_DEPTH_MAX, None).map(|(value, _)| value)
 }
 
 /// As [`parse`]; also whether a key stands more than once in any of the maps. To ask costs nothing, while
@@ -47,9 +46,7 @@ pub fn parse_own(bytes: &[u8]) -> Result<Value, ParseError> {
 /// # Errors
 /// As for [`parse`].
 pub fn parse_telling(bytes: &[u8]) -> Result<(Value, bool), ParseError> {
-    let twice = Cell::new(false);
-    let value = run(bytes, Node { levels: MAX_DEPTH, twice: &twice, duplicates: None, path: &Trail::Root })?;
-    Ok((value, twice.get()))
+    run(bytes, MAX_DEPTH, None)
 }
 
 /// The paths of fields that stand more than once in a map, as Kubernetes' strict decoder names them: `spec.a[0].b`, in
@@ -58,18 +55,23 @@ pub fn parse_telling(bytes: &[u8]) -> Result<(Value, bool), ParseError> {
 /// # Errors
 /// As for [`parse`].
 pub fn duplicate_fields(bytes: &[u8]) -> Result<Vec<String>, ParseError> {
-    let (found, twice) = (RefCell::new(Vec::new()), Cell::new(false));
-    run(bytes, Node { levels: MAX_DEPTH, twice: &twice, duplicates: Some(&found), path: &Trail::Root })?;
+    let found = RefCell::new(Vec::new());
+    run(bytes, MAX_DEPTH, Some(&found))?;
     Ok(found.into_inner())
 }
 
-fn run(bytes: &[u8], node: Node<'_>) -> Result<Value, ParseError> {
+/// The tree, and whether a key stands more than once.
+fn run(
+    bytes: &[u8],
+    levels: usize,
+    duplicates: Option<&RefCell<Vec<String>>>,
+) -> Result<(Value, bool), ParseError> {
     let text = std::str::from_utf8(bytes).map_err(|e| ParseError(format!("invalid UTF-8: {e}")))?;
-    match read(text, node) {
+    match read(text, levels, duplicates) {
         Ok(value) => Ok(value),
         // Go reads half a surrogate pair as U+FFFD; looked for only where something is wrong.
         Err(error) => match whole_surrogates(text) {
-            Some(mended) => read(&mended, node),
+            Some(mended) => read(&mended, levels, duplicates),
             None => Err(error),
         },
     }
@@ -98,27 +100,91 @@ fn whole_surrogates(text: &str) -> Option<String> {
     mended.then_some(out)
 }
 
-fn read(text: &str, node: Node<'_>) -> Result<Value, ParseError> {
+fn read(
+    text: &str,
+    levels: usize,
+    duplicates: Option<&RefCell<Vec<String>>>,
+) -> Result<(Value, bool), ParseError> {
     let mut input = serde_json::Deserializer::from_str(text);
     // Depth is counted by `Node`, to one bound for every caller.
     input.disable_recursion_limit();
+    let seen = Seen { text, ..Seen::default() };
+    let node = Node { levels, seen: &seen, duplicates, path: &Trail::Root };
     let value = node.deserialize(&mut input).map_err(|e| ParseError(e.to_string()))?;
     input.end().map_err(|e| ParseError(e.to_string()))?;
-    Ok(value)
+    Ok((value, seen.twice.get()))
 }
 
 /// The tree that any input gives.
 pub(super) fn any<'de, D: Deserializer<'de>>(input: D) -> Result<Value, D::Error> {
-    Node { levels: MAX_DEPTH, twice: &Cell::new(false), duplicates: None, path: &Trail::Root }
+    Node { levels: MAX_DEPTH, seen: &Seen::default(), duplicates: None, path: &Trail::Root }
         .deserialize(input)
+}
+
+/// The parser's notes on the whole input.
+#[derive(Default)]
+struct Seen<'t> {
+    /// The input; empty if it is no text.
+    text: &'t str,
+    /// Set where a key stands more than once.
+    twice: Cell<bool>,
+    /// For each negative zero in the text: `true` if it has a point or an exponent. Found when the first one is met.
+    zeros: OnceCell<Vec<bool>>,
+    /// Negative zeros met so far.
+    zeros_met: Cell<usize>,
+}
+
+impl Seen<'_> {
+    /// The next negative zero. Go reads `-0` as the integer 0 and `-0.0` as a float with a sign (`sigs.k8s.io/json`,
+    /// `convertNumber`); serde_json reads both as the float.
+    #[cold]
+    fn negative_zero(&self) -> Value {
+        let met = self.zeros_met.get();
+        self.zeros_met.set(met + 1);
+        let zeros = self.zeros.get_or_init(|| negative_zeros(self.text));
+        if zeros.get(met).is_none_or(|is_float| *is_float) { Value::Float(-0.0) } else { Value::Int(0) }
+    }
+}
+
+/// For each number in a JSON text that is a negative zero: `true` if it has a point or an exponent.
+fn negative_zeros(text: &str) -> Vec<bool> {
+    let (bytes, mut at, mut found) = (text.as_bytes(), 0, Vec::new());
+    while let Some(next) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'-', rest)) {
+        at += next;
+        if bytes.get(at) == Some(&b'"') {
+            at = end_of_string(bytes, at + 1);
+            continue;
+        }
+        let rest = bytes.get(at..).unwrap_or_default();
+        let length =
+            rest.iter().take_while(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')).count();
+        let number = text.get(at..at + length).unwrap_or_default();
+        if number.parse() == Ok(0.0) {
+            found.push(number.contains(['.', 'e', 'E']));
+        }
+        at += length;
+    }
+    found
+}
+
+/// Where a string ends whose first byte is at `at`: behind its closing quote.
+fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(next) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += next;
+        if bytes.get(at) == Some(&b'"') {
+            return at + 1;
+        }
+        // The byte behind a backslash is no end.
+        at += 2;
+    }
+    bytes.len()
 }
 
 #[derive(Clone, Copy)]
 struct Node<'a> {
     /// The number of further levels of maps and lists that there may be.
     levels: usize,
-    /// Set where a key stands more than once.
-    twice: &'a Cell<bool>,
+    seen: &'a Seen<'a>,
     /// Where to note duplicates; `path` is kept up only if this is set.
     duplicates: Option<&'a RefCell<Vec<String>>>,
     path: &'a Trail<'a>,
@@ -166,8 +232,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         Ok(i64::try_from(n).map_or(Value::Float(n as f64), Value::Int))
     }
     fn visit_f64<E>(self, x: f64) -> Result<Value, E> {
-        // Kubernetes' decoder and encoder lose a zero's sign on the way.
-        Ok(if x == 0.0 && x.is_sign_negative() { Value::Int(0) } else { Value::Float(x) })
+        Ok(if x == 0.0 && x.is_sign_negative() { self.seen.negative_zero() } else { Value::Float(x) })
     }
     fn visit_str<E>(self, s: &str) -> Result<Value, E> {
         Ok(Value::String(s.to_owned()))
@@ -219,7 +284,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let read = entries.len();
         let map = Map::from_entries(entries);
         if map.len() < read {
-            self.twice.set(true);
+            self.seen.twice.set(true);
         }
         Ok(Value::Object(map))
     }
@@ -275,8 +340,17 @@ mod tests {
     }
 
     #[test]
-    fn zero_has_no_sign() {
-        check("[-0,-0.0,0,0.0,-0e1]", "[0,0,0,0,0]");
+    fn only_a_float_zero_has_a_sign() {
+        check("[-0,-0.0,0,0.0,-0e1]", "[0,-0,0,0,-0]");
+        // What looks like one in a string or a key is none, and a number may be too small for another.
+        check(
+            r#"{"-0":"-0.0","a\\\"-0":-0,"b":["\\",-0.00E+5,"\"",-0 ,-1e-400,-1,-0.5,-1E9],"c":-0}"#,
+            r#"{"-0":"-0.0","a\\\"-0":0,"b":["\\",-0,"\"",0,-0,-1,-0.5,-1000000000],"c":0}"#,
+        );
+        check(r#"["\ud800",-0,-0.0]"#, r#"["�",0,-0]"#);
+        check("-0", "0");
+        check("-0.0", "-0");
+        check(r#"{"a":-0.0,"a":-0,"b":-0.0}"#, r#"{"a":0,"b":-0}"#);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod validate;
 
 pub use types::{
     Condition, ListMeta, MANAGED_FIELDS_ENTRY, OBJECT_META, OWNER_REFERENCE, ObjectMeta, OwnerReference,
-    coerce_metadata, drop_malformed, find_condition, is_condition_true, repair_metadata, set_condition,
+    coerce_metadata, decode_metadata, drop_malformed, find_condition, is_condition_true, repair_metadata,
+    set_condition,
 };
 pub use validate::{NameValidator, validate_object_meta, validate_object_meta_update};

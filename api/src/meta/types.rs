@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decode::{DecodeError, Field, Patched, Shape, Struct};
-use crate::{Map, Value};
+use crate::decode::{DecodeError, Decoded, Field, Patched, Shape, Struct};
+use crate::{Map, Value, json};
 
 const STRING: Shape = Shape::String("string");
 const UID: Shape = Shape::String("types.UID");
@@ -227,9 +227,32 @@ pub fn coerce_metadata(object: &mut Value) -> Result<Vec<String>, DecodeError> {
     if metadata.as_object().is_some_and(|metadata| OBJECT_META.keeps(metadata)) {
         return Ok(Vec::new());
     }
-    let decoded = OBJECT_META.decode_at(metadata, "metadata")?;
+    let decoded = decode_metadata(metadata, "metadata")?;
     *metadata = decoded.value;
     Ok(decoded.unknown_fields)
+}
+
+/// Decodes the metadata of an object that is no Go struct, of which `path` is the path. Upstream prints it as JSON and reads
+/// that into `ObjectMeta`, so that a float that prints as a whole number is one there.
+///
+/// # Errors
+/// A field of the wrong type.
+pub fn decode_metadata(metadata: &Value, path: &str) -> Result<Decoded, DecodeError> {
+    if has_float(metadata)
+        && let Ok(printed) = json::parse_own(&metadata.to_vec())
+    {
+        return OBJECT_META.decode_at(&printed, path);
+    }
+    OBJECT_META.decode_at(metadata, path)
+}
+
+fn has_float(value: &Value) -> bool {
+    match value {
+        Value::Float(_) => true,
+        Value::Object(map) => map.values().any(has_float),
+        Value::Array(items) => items.iter().any(has_float),
+        _ => false,
+    }
 }
 
 /// As [`coerce_metadata`], of an object that somebody stored: what has the wrong type is dropped (`DropMalformedFields`
@@ -255,7 +278,7 @@ pub fn drop_malformed(metadata: &mut Value) {
     let mut kept = Map::new();
     for (field, value) in std::mem::take(fields) {
         let alone = Value::Object(Map::from_iter([(field, value)]));
-        if let Ok(decoded) = OBJECT_META.decode_at(&alone, "metadata")
+        if let Ok(decoded) = decode_metadata(&alone, "metadata")
             && let Value::Object(decoded) = decoded.value
         {
             for (field, value) in decoded {
@@ -286,6 +309,8 @@ mod tests {
         let check = |object: &str, want: &str| assert_eq!(coerce(object), want, "{object}");
         check(r#"{"spec":1}"#, r#"{"spec":1} []"#);
         check(r#"{"metadata":null}"#, r#"{"metadata":{}} []"#);
+        check(r#"{"metadata":{"generation":-0.0}}"#, r#"{"metadata":{}} []"#);
+        check(r#"{"metadata":{"generation":2.0}}"#, r#"{"metadata":{"generation":2}} []"#);
         check(
             r#"{"metadata":{"name":"a","x":1,"labels":{"a":null},"finalizers":[],"creationTimestamp":null,"deletionGracePeriodSeconds":0}}"#,
             r#"{"metadata":{"deletionGracePeriodSeconds":0,"labels":{"a":""},"name":"a"}} ["metadata.x"]"#,

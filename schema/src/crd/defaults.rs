@@ -5,10 +5,16 @@ use kindom_api::field::{Error, ErrorList, Path, aggregate};
 use kindom_api::{Map, Value, object};
 use kindom_formats::pattern::{Budget, TooLong};
 
-use super::props::{entries, flag, item};
-use crate::Schema;
+use super::props::{OrBool, additional_properties, entries, flag, item, property};
 use crate::rules::attach::has_rules;
 use crate::validate::{BUDGET, PATTERNS_MAX, Steps, embedded_errors, run_rules, weight, without_rules};
+use crate::{Schema, coerce};
+
+/// Says that a schema is that of a resource with metadata of its own.
+pub(super) const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+
+/// The fields of a resource in which its type and metadata stand.
+const IN_META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// How many values the schemas may hold together that are compiled to check the defaults in them. A schema is compiled for
 /// each default in it, at every depth, and with it the resource around its metadata: without a bound a registration of
@@ -56,6 +62,51 @@ pub(super) fn has_unpruned(schema: &Value) -> bool {
     within(schema, &mut Budget::new(COMPILED_MAX))
 }
 
+/// Coerces the defaults of a valid structural schema in place, as upstream's validation does on the registration itself:
+/// the metadata of embedded resources loses what no metadata has. A default that stands inside metadata is validated as a
+/// copy, and stays.
+pub(super) fn coerce_in_place(schema: &mut Value, is_root: bool, in_meta: bool) {
+    let is_resource = is_root || flag(schema, EMBEDDED);
+    let in_meta = in_meta && !is_resource;
+    if !in_meta && let Some(mut default) = schema.as_object_mut().and_then(|map| map.remove("default")) {
+        coerce_value(&mut default, schema, is_resource);
+        if let Some(map) = schema.as_object_mut() {
+            map.insert("default", default);
+        }
+    }
+    if let Some(item @ Value::Object(_)) = schema.get_mut("items") {
+        coerce_in_place(item, false, in_meta);
+    }
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, property) in properties.into_iter().flat_map(Map::iter_mut) {
+        coerce_in_place(property, false, in_meta || (is_resource && IN_META.contains(&name)));
+    }
+}
+
+fn coerce_value(value: &mut Value, schema: &Value, is_resource: bool) {
+    match value {
+        Value::Object(map) => {
+            if is_resource {
+                coerce::coerce_resource(map);
+            }
+            let additional = match additional_properties(schema) {
+                Some(OrBool::Schema(child)) => Some(child),
+                _ => None,
+            };
+            for (key, value) in map.iter_mut() {
+                if let Some(child) = property(schema, key).or(additional) {
+                    coerce_value(value, child, flag(child, EMBEDDED));
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(child) = item(schema) else { return };
+            items.iter_mut().for_each(|value| coerce_value(value, child, flag(child, EMBEDDED)));
+        }
+        _ => {}
+    }
+}
+
 struct Found<'f> {
     require_pruned: bool,
     left: &'f mut Left,
@@ -89,7 +140,7 @@ fn walk<'s>(
     if left.cost < 0 || left.steps.are_used_up() || left.compiled.left() == 0 || found.errors.is_full() {
         return;
     }
-    let is_resource = is_root || flag(schema, "x-kubernetes-embedded-resource");
+    let is_resource = is_root || flag(schema, EMBEDDED);
     let mut own = Around { resource: Some(schema), steps: Vec::new(), in_meta: false };
     let around = if is_resource { &mut own } else { around };
     check(schema, path, is_root, around, found);
@@ -101,7 +152,7 @@ fn walk<'s>(
     let properties = path.child("properties");
     for (name, property) in entries(schema, "properties") {
         let before = around.in_meta;
-        around.in_meta |= is_resource && matches!(name, "metadata" | "kind" | "apiVersion");
+        around.in_meta |= is_resource && IN_META.contains(&name);
         around.steps.push(Step::Field(name));
         walk(property, &properties.key(name), false, around, found);
         around.steps.pop();
@@ -120,6 +171,7 @@ fn check(schema: &Value, path: &Path<'_>, is_root: bool, around: &Around<'_>, fo
         };
         let refuse = |detail: String| Error::invalid(&path.child("default"), default.clone(), detail);
         let at = path.to_string();
+        let mut object = wrap(default);
         if around.in_meta {
             match no_metadata(around, default, &mut left.compiled) {
                 Ok(None) => {}
@@ -129,23 +181,32 @@ fn check(schema: &Value, path: &Path<'_>, is_root: bool, around: &Around<'_>, fo
                 Err(TooLong) => return errors.push(too_large(path)),
             }
         } else {
-            if *require_pruned && !is_pruned(&compiled, default) {
-                errors.push(refuse("must not have unknown fields".to_owned()));
+            let has_unknown = *require_pruned && !is_pruned(&compiled, default);
+            let coerced = compiled.coerce(&mut object, None);
+            // Upstream coerces the default itself, and says of it what it is by then.
+            if has_unknown {
+                let default = object.get("default").unwrap_or(default).clone();
+                errors.push(Error::invalid(&path.child("default"), default, "must not have unknown fields"));
             }
-            if let Err(error) = compiled.coerce(&mut wrap(default), None) {
-                errors.push(unwrap(error, &at));
+            if let Err(error) = coerced {
+                errors.push(below(error, &at));
+                return;
+            }
+            let of_metadata =
+                compiled.root.as_ref().map(|root| embedded_errors(root, &object)).unwrap_or_default();
+            if !of_metadata.is_empty() {
+                errors.extend(of_metadata.into_iter().map(|error| below(error, &at)));
                 return;
             }
         }
         let root = compiled.root.as_ref();
-        let mut found =
-            root.map(|root| without_rules(root, &wrap(default), &mut left.steps)).unwrap_or_default();
+        let mut found = root.map(|root| without_rules(root, &object, &mut left.steps)).unwrap_or_default();
         found.retain(|error| !is_not_upstreams(error));
         if found.is_empty() && has_rules(schema) {
             if left.compiled.take(WITH_RULES * weight(schema)).is_err() {
                 return errors.push(too_large(path));
             }
-            errors.extend(rules(schema, default, is_root, left, &at));
+            errors.extend(rules(schema, &object, is_root, left, &at));
         }
         errors.extend(found.into_iter().map(|error| unwrap(error, &at)));
     }
@@ -200,16 +261,15 @@ fn around(schema: &Value, is_root: bool) -> Value {
     object! { "type": "object", "properties": object! { "default": schema } }
 }
 
-/// What a default's rules find: as if it replaced itself, and then as if it were new, as rules may ask which it is.
-fn rules(schema: &Value, default: &Value, is_root: bool, left: &mut Left, at: &str) -> ErrorList {
+/// What the rules of a wrapped default find: as if it replaced itself, and then as if it were new, as rules may ask which it is.
+fn rules(schema: &Value, object: &Value, is_root: bool, left: &mut Left, at: &str) -> ErrorList {
     let Ok(compiled) = Schema::compile(Some(&around(schema, is_root)), false) else {
         return ErrorList::new();
     };
     let Some(root) = &compiled.root else { return ErrorList::new() };
-    let object = wrap(default);
-    let mut found = run_rules(root, &object, Some(&object), false, left.cost, left.patterns.clone());
+    let mut found = run_rules(root, object, Some(object), false, left.cost, left.patterns.clone());
     if found.errors.is_empty() {
-        let new = run_rules(root, &object, None, false, left.cost, found.patterns.clone());
+        let new = run_rules(root, object, None, false, left.cost, found.patterns.clone());
         found.errors = new.errors;
         found.budget = found.budget.min(new.budget);
         found.patterns = new.patterns;
@@ -229,6 +289,12 @@ fn wrap(default: &Value) -> Value {
 /// `x-kubernetes-int-or-string` there yet.
 fn is_not_upstreams(error: &Error) -> bool {
     error.detail.contains(" in body must be of type integer,string: ")
+}
+
+/// An error on the type or metadata of a resource in a wrapped default, with the path of the schema.
+fn below(mut error: Error, path: &str) -> Error {
+    error.field = format!("{path}.{}", error.field);
+    error
 }
 
 /// An error on a wrapped default as upstream words it: it begins to look below `default`, so that is how far the names in
@@ -259,4 +325,53 @@ fn is_pruned(compiled: &Schema, default: &Value) -> bool {
     let mut pruned = object.clone();
     compiled.prune(&mut pruned, None);
     pruned == object
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json::parse;
+
+    use super::coerce_in_place;
+
+    fn check(schema: &str, want: &str) {
+        let mut schema = parse(schema.as_bytes()).unwrap();
+        for _ in 0..2 {
+            coerce_in_place(&mut schema, true, false);
+            assert_eq!(schema, parse(want.as_bytes()).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_no_metadata_has_is_not_stored_in_a_default() {
+        const EMBEDDED: &str = r#""type":"object","x-kubernetes-embedded-resource":true"#;
+        let with = |before: &str, after: &str, rest: &str| {
+            let schema = |default: &str| {
+                format!(r#"{{"properties":{{"e":{{{EMBEDDED},"default":{default}{rest}}}}}}}"#)
+            };
+            check(&schema(before), &schema(after));
+        };
+        with(
+            r#"{"metadata":{"name":"a","x":1},"x":{"y":1}}"#,
+            r#"{"metadata":{"name":"a"},"x":{"y":1}}"#,
+            "",
+        );
+        with(r#"{"metadata":null}"#, r#"{"metadata":{}}"#, "");
+        with("null", "null", "");
+        with(
+            r#"{"l":[{"metadata":{"x":1}}],"m":{"k":{"metadata":{"x":1}}},"n":{"metadata":{"x":1}}}"#,
+            r#"{"l":[{"metadata":{}}],"m":{"k":{"metadata":{}}},"n":{"metadata":{"x":1}}}"#,
+            &format!(
+                r#","properties":{{"l":{{"items":{{{EMBEDDED}}}}},"m":{{"additionalProperties":{{{EMBEDDED}}}}}}}"#
+            ),
+        );
+        // Inside metadata upstream looks at a copy.
+        let inside = format!(
+            r#"{{"properties":{{"e":{{{EMBEDDED},"properties":{{"metadata":{{"type":"object","default":{{"x":1}}}}}}}}}}}}"#
+        );
+        check(&inside, &inside);
+        // The object itself is a resource too, with its own metadata.
+        let root =
+            r#"{"properties":{"metadata":{"default":{"x":1}},"spec":{"default":{"metadata":{"x":1}}}}}"#;
+        check(root, root);
+    }
 }

@@ -147,6 +147,29 @@ pub(crate) fn is_published(schema: &Value) -> bool {
     !any_schema(schema, &mut openapi::has_invalid_type) && is_structural(schema)
 }
 
+/// Brings the metadata of embedded resources in the defaults of a valid registration into `ObjectMeta`'s form, so that
+/// what no metadata has is not stored: upstream's validation changes the registration that it validates
+/// (`schema/defaulting/validation.go`, `validate`). Schemas that are not structural are left alone. Idempotent.
+pub fn coerce_defaults(registration: &mut Value) {
+    let spec = registration.get_mut("spec");
+    if spec.as_deref().and_then(|spec| spec.get("preserveUnknownFields")) == Some(&true.into()) {
+        return;
+    }
+    let versions = spec.and_then(|spec| spec.get_mut("versions")).and_then(Value::as_array_mut);
+    let schemas = versions.into_iter().flatten().filter_map(|version| version.get_mut("schema"));
+    for schema in schemas.filter_map(|schema| schema.get_mut("openAPIV3Schema")) {
+        let (mut embeds, mut defaults) = (false, false);
+        any_schema(schema, &mut |schema| {
+            embeds |= props::flag(schema, defaults::EMBEDDED);
+            defaults |= props::has(schema, "default");
+            embeds && defaults
+        });
+        if embeds && defaults && is_structural(schema) {
+            defaults::coerce_in_place(schema, true, false);
+        }
+    }
+}
+
 /// All that is wrong with a registration that is to be created through a face. It has been decoded by
 /// `kindom_api::crd::decode_crd`, defaulted by `default_crd` and prepared by `prepare_for_create`.
 #[must_use]

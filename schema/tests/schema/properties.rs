@@ -4,9 +4,11 @@ use kindom_api::crd::ColumnDefinition;
 use kindom_api::{Map, Value};
 use kindom_schema::Schema;
 use kindom_schema::columns::Columns;
+use kindom_schema::crd::coerce_defaults;
 use proptest::prelude::*;
 
-const NAMES: [&str; 6] = ["a", "b", "c", "metadata", "spec", "x.y"];
+const NAMES: [&str; 11] =
+    ["a", "b", "c", "metadata", "spec", "x.y", "apiVersion", "kind", "name", "labels", "generation"];
 
 fn name() -> impl Strategy<Value = String> {
     prop::sample::select(&NAMES[..]).prop_map(str::to_owned)
@@ -101,6 +103,44 @@ proptest! {
         let mut again = once.clone();
         schema.default(&mut again).unwrap();
         prop_assert_eq!(once, again);
+    }
+
+    /// Upstream's order with what a client sends, and with what it reads from its store.
+    #[test]
+    fn what_was_written_survives_every_reading(schema in schema(), object in value()) {
+        let schema = Schema::compile(Some(&schema), false).unwrap();
+        let mut written = object.clone();
+        // What upstream's decoder refuses is not written.
+        prop_assume!(schema.reshape(&mut written, None).is_ok());
+        let mut again = written.clone();
+        prop_assert!(schema.reshape(&mut again, None).is_ok());
+        prop_assert_eq!(&again, &written, "reshaping twice differs");
+        let mut unknown = Vec::new();
+        prop_assert!(schema.reshape(&mut again, Some(&mut unknown)).is_ok());
+        prop_assert!(unknown.is_empty(), "what was reshaped has unknown fields: {:?}", unknown);
+
+        let mut read = object;
+        schema.refresh(&mut read).unwrap();
+        for _ in 0..2 {
+            let before = read.clone();
+            schema.refresh(&mut read).unwrap();
+            prop_assert_eq!(&read, &before, "reading twice differs");
+        }
+        schema.fill_defaults(&mut written).unwrap();
+        schema.refresh(&mut written).unwrap();
+        prop_assert_eq!(&written, &read, "what is sent is not what is read");
+    }
+
+    #[test]
+    fn defaults_are_coerced_once(schema in schema()) {
+        let registration = |schema| kindom_api::object! { "spec": kindom_api::object! { "versions": vec![
+            Value::from(kindom_api::object! { "schema": kindom_api::object! { "openAPIV3Schema": schema } })
+        ] } };
+        let mut once = registration(schema);
+        coerce_defaults(&mut once);
+        let mut twice = once.clone();
+        coerce_defaults(&mut twice);
+        prop_assert_eq!(once, twice);
     }
 
     #[test]
