@@ -57,7 +57,9 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
     if spec.version_of(object).is_none_or(|stored| stored.name != version.name) {
         convert(spec, &mut tree, &version.name).map_err(undecodable)?;
         if let Some(schema) = &spec.compiled(version).map_err(undecodable)?.schema {
-            schema.reshape(&mut tree, None).map_err(|e| undecodable(e.to_string()))?;
+            // Upstream refuses to read what is malformed by this schema, and then to list its type.
+            schema.prune(&mut tree, None);
+            schema.repair(&mut tree);
         }
     }
     Ok(tree)
@@ -205,8 +207,7 @@ pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<
     refresh(spec, object, &mut tree)?;
     convert(spec, &mut tree, &storage.name)?;
     if let Some(schema) = &spec.compiled(storage)?.schema {
-        schema.reshape(&mut tree, None).map_err(|e| e.to_string())?;
-        schema.fill_defaults(&mut tree).map_err(|e| e.to_string())?;
+        schema.refresh(&mut tree).map_err(|e| e.to_string())?;
     }
     sort_lists(spec, &mut tree);
     metadata_mut(&mut tree).remove("resourceVersion");

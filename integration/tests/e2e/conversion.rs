@@ -380,3 +380,33 @@ async fn initializers_are_dropped_with_a_warning() {
     let silent = client.merge_patch(&format!("{path}?fieldValidation=Ignore"), &patch).await.unwrap();
     assert!(silent.expect_status(200).unwrap().warnings().is_empty());
 }
+
+/// An object that one version lets in, and whose embedded metadata another one cannot have.
+#[tokio::test]
+async fn malformed_metadata_takes_no_list_of_another_version_down() {
+    let (_server, client) = started().await;
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let mut embedded = free.clone();
+    embedded["x-kubernetes-embedded-resource"] = json!(true);
+    let schema = |spec: &Value| json!({"type": "object", "properties": {"spec": spec}});
+    let mut registration = registration(&schema(&embedded), "v1");
+    registration["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema(&free);
+    register(&client, &registration).await;
+    let thing = |name: &str, metadata: Value| {
+        object(GROUP, "Thing", name, json!({"apiVersion": "v1", "kind": "K", "metadata": metadata}))
+    };
+    let malformed = json!({"labels": 5, "name": "n", "x": 1});
+    for (name, metadata) in [("a", malformed.clone()), ("b", json!(null)), ("c", json!("text"))] {
+        client.post(&things("v1"), &thing(name, metadata)).await.unwrap().expect_status(201).unwrap();
+    }
+    let list = client.get(&things("v2")).await.unwrap().expect_status(200).unwrap().json();
+    let items = list["items"].as_array().unwrap().iter();
+    let shown: Vec<Value> = items.map(|item| item["spec"]["metadata"].clone()).collect();
+    assert_eq!(shown, [json!({"name": "n"}), json!({}), json!("text")]);
+    let stored = client.get(&format!("{}/a", things("v1"))).await.unwrap().json();
+    assert_eq!(stored["spec"]["metadata"], malformed);
+    // What is written through that version has to be well formed there.
+    let mut new = thing("new", malformed);
+    new["apiVersion"] = json!(format!("{GROUP}/v2"));
+    client.post(&things("v2"), &new).await.unwrap().expect_status(400).unwrap();
+}
