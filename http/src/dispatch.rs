@@ -281,6 +281,10 @@ pub(crate) fn peer(request: &HttpRequest) -> Option<Rc<Peer>> {
 
 fn authenticate(state: &State, request: &HttpRequest) -> Result<(Arc<User>, bool), Failure> {
     let peer = peer(request);
+    if let Some(ends) = peer.as_deref().and_then(Peer::certificate_ends) {
+        // Of every request, and before the certificate is judged, as upstream.
+        state.metrics.client_certificate(ends.saturating_sub(state.now_seconds()));
+    }
     let authorization = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let in_protocol = websocket::bearer_token(request);
     let in_protocol = in_protocol.as_ref().map(Option::as_deref).map_err(|why| *why);
@@ -467,7 +471,12 @@ async fn body(
         return Err(too_large(bytes_max));
     }
     let mut body = BytesMut::with_capacity(announced);
+    let never_ends = runs_on(request);
     loop {
+        if never_ends && body.len() >= announced {
+            body.truncate(announced);
+            break;
+        }
         match timeout_at(deadline.instant(), payload.next()).await {
             Ok(Some(Ok(chunk))) => {
                 if body.len() + chunk.len() > bytes_max {
@@ -486,6 +495,12 @@ async fn body(
         }
     }
     Ok(body.freeze())
+}
+
+/// `true` if actix-http takes all that follows the head for the body: it does so where a WebSocket is wanted, whatever the
+/// length. Such a body ends where it was announced to end, as any other (RFC 9112, 6.3).
+fn runs_on(request: &HttpRequest) -> bool {
+    websocket::is_wanted(request) && !header_of(request, header::TRANSFER_ENCODING).contains("chunked")
 }
 
 fn unzip(body: &[u8], bytes_max: usize) -> Result<Bytes, Failure> {

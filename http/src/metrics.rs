@@ -45,6 +45,25 @@ struct KindLabels {
 const DURATION_BUCKETS: [f64; 16] =
     [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0];
 
+/// kube-apiserver's buckets for how long a client's certificate holds yet, in seconds (apiserver
+/// `pkg/authentication/request/x509`).
+const EXPIRATION_BUCKETS: [f64; 14] = [
+    0.0,
+    1_800.0,
+    3_600.0,
+    7_200.0,
+    21_600.0,
+    43_200.0,
+    86_400.0,
+    172_800.0,
+    345_600.0,
+    604_800.0,
+    2_592_000.0,
+    7_776_000.0,
+    15_552_000.0,
+    31_104_000.0,
+];
+
 type Durations = Family<VerbLabels, Histogram, fn() -> Histogram>;
 
 /// The metric families.
@@ -52,6 +71,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     durations: Durations,
+    expirations: Histogram,
     reading: Gauge,
     mutating: Gauge,
     watches: Family<VerbLabels, Gauge>,
@@ -78,6 +98,12 @@ impl Metrics {
             "Requests, by what they were and how they ended",
             Clone::clone(&requests),
         );
+        let expirations = Histogram::new(EXPIRATION_BUCKETS);
+        registry.register(
+            "apiserver_client_certificate_expiration_seconds",
+            "How long the certificate of a request's client holds yet",
+            expirations.clone(),
+        );
         registry.register("apiserver_request_duration_seconds", "How long requests took", durations.clone());
         registry.register("apiserver_current_inflight_requests", "Requests under way", in_flight);
         registry.register("apiserver_longrunning_requests", "Watches under way", Clone::clone(&watches));
@@ -91,7 +117,7 @@ impl Metrics {
         if let Some(ends) = certificate_ends {
             registry.register_collector(Box::new(Ends(ends)));
         }
-        Self { registry, requests, durations, reading, mutating, watches, watch_events }
+        Self { registry, requests, durations, expirations, reading, mutating, watches, watch_events }
     }
 
     /// Adds the state of the store.
@@ -114,6 +140,11 @@ impl Metrics {
         let VerbLabels { verb, group, version, resource } = labels;
         let labels = RequestLabels { verb, group, version, resource, subresource, scope, code };
         self.requests.get_or_create(&labels).inc();
+    }
+
+    /// A request's client has sent a certificate that holds for so many seconds yet, or has ended before as many.
+    pub(crate) fn client_certificate(&self, holds_seconds: i64) {
+        self.expirations.observe(holds_seconds as f64);
     }
 
     /// A watch begins; it ends when the guard is dropped. The counter is for its events.
@@ -256,6 +287,21 @@ mod tests {
         assert!(text.contains(&format!("\n{gauge}{{certificate=\"ca\"}} 5\n")), "{text}");
         assert!(text.contains(&format!("\n{gauge}{{certificate=\"serving\"}} 7\n")), "{text}");
         assert!(!Metrics::new(None, None, None).encode().contains("kindom_store"));
+    }
+
+    #[test]
+    fn certificates_of_clients_are_observed() {
+        let metrics = Metrics::new(None, None, None);
+        for holds in [-5, 100, 86_400 * 365] {
+            metrics.client_certificate(holds);
+        }
+        let text = metrics.encode();
+        let name = "apiserver_client_certificate_expiration_seconds";
+        for line in
+            [r#"_bucket{le="0.0"} 1"#, r#"_bucket{le="1800.0"} 2"#, r#"_bucket{le="+Inf"} 3"#, "_count 3"]
+        {
+            assert!(text.contains(&format!("\n{name}{line}\n")), "{text}");
+        }
     }
 
     #[test]

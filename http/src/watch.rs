@@ -294,7 +294,7 @@ impl WatchStream {
                         if self.is_lost(event) {
                             self.ended = true;
                             let message = format!(
-                                "what happened at revision {} is damaged in the store",
+                                "what happened at revision {} can't be told: the object before or after it can't be read",
                                 event.revision
                             );
                             error_event(self.framing, &expired(message).to_value(), &mut chunk);
@@ -363,11 +363,18 @@ impl WatchStream {
         event.into()
     }
 
-    /// The store has lost what the object was before or after a change, so nobody can say what the change is to this
-    /// client, who may have seen that: it has to list again.
+    /// The store has lost what the object was before or after a change, or nobody could ever read what it was before, so
+    /// nobody can say what the change is to this client, who may have seen that: it has to list again. Upstream sends a
+    /// 500 where the state before can't be read (apiserver `pkg/storage/etcd3/watcher.go`, `prepareObjs`), after which
+    /// client-go would ask for the same event again, for as long as the history holds it.
     fn is_lost(&self, event: &ObjectEvent) -> bool {
+        let may_match = |object: &Arc<StoredObject>| self.filter.may_match(object);
         let mut states = [&event.object, &event.previous].into_iter().flatten();
-        states.any(|object| object.is_damaged() && self.filter.may_match(object))
+        // What an object was is asked if it is gone, or may have been selected or not.
+        let asks = event.object.is_none() || !self.filter.is_everything();
+        let unreadable =
+            event.previous.iter().any(|object| asks && object.corrupt().is_some() && may_match(object));
+        unreadable || states.any(|object| object.is_damaged() && may_match(object))
     }
 
     /// Writes what an event is to this client: nothing, if neither the object before nor the one after is selected.

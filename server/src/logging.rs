@@ -1,6 +1,7 @@
 //! The log: chosen by `KINDOM_LOG`, and of what anybody can cause at most a line a second.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
@@ -27,10 +28,15 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Starts the log.
 pub(crate) fn start() {
     let chosen = EnvFilter::try_from_env("KINDOM_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT));
-    // https://no-color.org: set, and not empty, whatever it says.
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let out = fmt::layer().with_writer(stderr).with_ansi(stderr().is_terminal() && !no_colour);
+    let colours = has_colours(stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
+    let out = fmt::layer().with_writer(stderr).with_ansi(colours);
     registry().with(out.with_filter(chosen.and(throttled(Instant::now)))).init();
+}
+
+/// `true` if the log is for a terminal whose user has not asked for no colours: by NO_COLOR, whatever it says, unless it is
+/// empty (<https://no-color.org>).
+fn has_colours(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
+    is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
 /// Lets through what is logged, but of [`ANYBODYS`] each place only once in a while.
@@ -73,6 +79,15 @@ mod tests {
         }
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn no_color_is_honoured() {
+        for (no_color, wanted) in [(None, true), (Some(""), true), (Some("1"), false), (Some("0"), false)] {
+            let no_color = no_color.map(OsStr::new);
+            assert_eq!(has_colours(true, no_color), wanted, "{no_color:?}");
+            assert!(!has_colours(false, no_color), "a file has no colours");
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use rustls::pki_types::CertificateDer;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::{Authenticator, PeerIdentity, Unauthorized, User};
 
@@ -29,6 +30,8 @@ pub struct Peer {
     certificates: Vec<CertificateDer<'static>>,
     /// The identity, and the number of the authenticator that found it.
     judged: RefCell<(u64, PeerIdentity)>,
+    /// When its own certificate ends, in seconds since the Unix epoch.
+    ends: Option<i64>,
     /// The server's own address, as this client reached it.
     reached: Option<SocketAddr>,
 }
@@ -38,6 +41,12 @@ impl Peer {
     #[must_use]
     pub fn reaching(self, reached: Option<SocketAddr>) -> Self {
         Self { reached, ..self }
+    }
+
+    /// When the certificate that the client sent ends, in seconds since the Unix epoch; whether it holds or not.
+    #[must_use]
+    pub fn certificate_ends(&self) -> Option<i64> {
+        self.ends
     }
 
     /// The server's own address, as this client reached it.
@@ -67,7 +76,11 @@ impl CurrentAuthenticator {
     pub fn peer(&self, certificates: Vec<CertificateDer<'static>>) -> Peer {
         let now = self.now.load();
         let identity = now.authenticator.peer(&certificates);
-        Peer { certificates, judged: RefCell::new((now.number, identity)), reached: None }
+        let ends = certificates.first().and_then(|own| {
+            let (_, own) = X509Certificate::from_der(own).ok()?;
+            Some(own.validity().not_after.timestamp())
+        });
+        Peer { certificates, judged: RefCell::new((now.number, identity)), ends, reached: None }
     }
 
     /// As [`Authenticator::authenticate`]; `peer` is none where there is no connection.

@@ -535,6 +535,18 @@ async fn heads_that_are_too_large_are_431() {
     );
     let accepted = client.request("GET", BUGS).header("x-0", &large).send().await.unwrap();
     assert_eq!(accepted.status, 200);
+    // Today's answer over HTTP/1.1 to a large head, and to many headers (docs/decisions/0012-connections.md).
+    let many: String = (0..200).map(|i| format!("x-{i}: y\r\n")).collect();
+    for headers in [format!("x-0: {large}{large}\r\n"), many] {
+        let mut stream = server.dial().await.unwrap();
+        let head = format!("GET {BUGS} HTTP/1.1\r\nHost: x\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut refusal = Vec::new();
+        stream.read_to_end(&mut refusal).await.unwrap();
+        let refusal = String::from_utf8_lossy(&refusal).to_lowercase();
+        assert!(refusal.starts_with("http/1.1 431 "), "{refusal}");
+        assert!(refusal.contains("content-length: 0\r\n") && refusal.ends_with("\r\n\r\n"), "{refusal}");
+    }
     goes_on(&client, "b").await;
 }
 

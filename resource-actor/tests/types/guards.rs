@@ -1,6 +1,7 @@
 //! A write commits only under the registration and the namespace that it was planned with (design, invariant 6).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kindom_actor_kit::Deadline;
@@ -124,16 +125,19 @@ fn a_create_needs_a_living_namespace() {
         create_with(&widgets, widget("a", 1), &options).await.unwrap();
 
         // A change of the namespace between plan and commit is looked at again.
-        let mut step = 0;
-        world.before_txn(move |store, _| {
-            step += 1;
-            match step {
-                1 => drop(put(store, "/registry/namespaces/ns", &alive.replace("\"u\"", "\"v\""))),
-                3 => drop(put(store, "/registry/namespaces/ns", marked)),
-                _ => {}
-            }
+        let steps = Arc::new(AtomicUsize::new(0));
+        let step = Arc::clone(&steps);
+        world.before_txn(move |store, _| match step.fetch_add(1, Ordering::Relaxed) + 1 {
+            1 => drop(put(store, "/registry/namespaces/ns", &alive.replace("\"u\"", "\"v\""))),
+            3 => drop(put(store, "/registry/namespaces/ns", marked)),
+            _ => {}
         });
         create_with(&widgets, widget("b", 1), &options).await.unwrap();
+        assert_eq!(
+            steps.load(Ordering::Relaxed),
+            2,
+            "the first try met another namespace, the second one committed"
+        );
         let refused = create_with(&widgets, widget("c", 1), &options).await.err();
         assert!(matches!(refused, Some(WriteError::NamespaceTerminating { .. })), "{refused:?}");
         let names: Vec<_> = stored(&widgets).await.into_keys().collect();

@@ -441,6 +441,17 @@ async fn a_watch_tells_what_nobody_can_read() {
     let from = revision(&after) - 1;
     let mut watch = client.watch(&format!("{relics}?watch=true&resourceVersion={from}")).await.unwrap();
     assert_eq!(watch.event().await.unwrap()["object"]["metadata"]["name"], "after");
+    // Its removal shows a state that nobody can read: whoever watches has to list again, and so can go on after it.
+    let selected = format!("{relics}?watch=true&labelSelector=a%3Db&resourceVersion={from}");
+    let mut selected = client.watch(&selected).await.unwrap();
+    let anyway = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
+    client.delete(&format!("{relics}/broken?{anyway}")).await.unwrap().expect_status(200).unwrap();
+    for watch in [&mut watch, &mut selected] {
+        let error = watch.event().await.unwrap();
+        assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)), "{error}");
+        assert!(watch.next_in_time().await.unwrap().is_none());
+    }
+    assert_eq!(names(&get(&client, relics).await), ["after", "before"]);
 }
 
 /// A prefix has no ledger, and may have two registrations that hold one name: both keep it, and nobody else gets it.
