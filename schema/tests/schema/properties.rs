@@ -134,7 +134,7 @@ proptest! {
     #[test]
     fn defaults_are_coerced_once(schema in schema()) {
         let registration = |schema| kindom_api::object! { "spec": kindom_api::object! { "versions": vec![
-            Value::from(kindom_api::object! { "schema": kindom_api::object! { "openAPIV3Schema": schema } })
+            kindom_api::object! { "schema": kindom_api::object! { "openAPIV3Schema": schema } }
         ] } };
         let mut once = registration(schema);
         coerce_defaults(&mut once);
