@@ -145,13 +145,17 @@ impl Target {
         let seconds = seconds();
         if seconds.is_none() && !full {
             // The same inputs each time: a change is judged by what it changes.
+            let mut tried = 0;
             for round in 0..self.rounds {
                 let bytes = noise(self.name, round);
                 let mut driver = ByteSliceDriver::new(&bytes, &Options::default());
                 if let Some(input) = inputs.generate(&mut driver) {
                     judged(&input);
+                    tried += 1;
                 }
             }
+            // A generator that gives nothing would let everything pass.
+            assert!(tried > self.rounds / 2, "{}: {tried} inputs in {} rounds", self.name, self.rounds);
             return;
         }
         let target = bolero::check!(name = self.name).with_shrink_time(Duration::from_secs(5));
