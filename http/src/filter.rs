@@ -6,7 +6,7 @@ use kindom_resource_actor::spec::SelectableField;
 use kindom_resource_actor::{ReadError, StoredObject, TypeSpec};
 
 use crate::RequestError;
-use crate::dispatch::Call;
+use crate::call::Call;
 use crate::query::ListOptions;
 use crate::status::Failure;
 
@@ -113,7 +113,7 @@ impl Filter {
 
 /// The field of this name that the version declares.
 fn selectable(call: &Call<'_>, name: &str) -> Result<Option<SelectableField>, Failure> {
-    let version = crate::read::version(call)?;
+    let version = call.version()?;
     let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(ReadError::Undecodable(e)))?;
     Ok(compiled.selectable.iter().find(|field| field.name == name).cloned())
 }

@@ -1,13 +1,12 @@
 //! The HTTP face: URLs to handle calls, and what comes back to bytes.
 //!
 //! **Owns** paths, options, content negotiation, bodies, watch streams, discovery, OpenAPI, health, metrics, and who may
-//! ask. The only crate that knows HTTP; `status` turns failures into a Status, but for a few that `read`,
-//! `scale`, `write` and `watch` build themselves.
+//! ask. The only crate that knows HTTP; `status` alone turns failures into a Status.
 //!
 //! # Flow
-//! `dispatch` reads the path ([`request_info`]), authenticates and authorizes ([`authn`]), finds the type in the routes,
-//! and hands over to `read`, `watch`, `write`, `scale`, or `documents` and `openapi` for paths that name no
-//! resource.
+//! `dispatch` reads the path ([`request_info`]), authenticates and authorizes ([`authn`]), finds the type (`route`), and
+//! hands the `call` to one of the `verbs`, or to `documents` and `openapi` for paths that name no resource. A write goes
+//! from its verb through `settle`, which looks the type up again if it was a guess, to its answer.
 //!
 //! # Invariants
 //! - A read enters no mailbox.
@@ -16,8 +15,11 @@
 //! # Sources
 //! apiserver `pkg/endpoints` and `pkg/server` (1.37), for behaviour.
 
-mod apply;
+mod app;
 pub mod authn;
+mod body;
+mod call;
+mod decoding;
 pub mod discovery;
 mod dispatch;
 mod documents;
@@ -27,31 +29,37 @@ mod filter;
 mod framing;
 #[cfg(test)]
 mod fuzz;
+mod groups;
+mod head;
 mod identity;
 mod metrics;
 pub mod negotiate;
 mod openapi;
 mod owner_references;
 pub mod patch;
+mod phase;
 pub mod query;
-mod read;
+mod reply;
 pub mod request_info;
 mod respond;
-mod scale;
+mod route;
+mod select;
 mod server;
+mod settle;
 mod snapshot;
 mod state;
 mod status;
 pub mod table;
+mod tagged;
+mod verbs;
 pub mod version;
 mod wait_for;
 pub mod warning;
-mod watch;
 mod websocket;
-mod write;
 
+pub use app::Config;
 pub use error::RequestError;
 pub use fallback::{Delegated, DelegatedAnswer, Fallback};
+pub use metrics::CertificateEnds;
 pub use server::{Credentials, Running, ServeError, StopHandle, serve};
 pub use snapshot::Snapshots;
-pub use state::{CertificateEnds, Config};

@@ -14,7 +14,8 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::state::CertificateEnds;
+/// The names of certificates and their ends, in seconds since the Unix epoch; asked whenever metrics are.
+pub type CertificateEnds = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;
 
 /// What a request was, as far as metrics tell requests apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

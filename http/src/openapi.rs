@@ -21,13 +21,14 @@ use kindom_schema::openapi::{
 use sha2::{Digest as _, Sha512};
 
 use crate::RequestError;
-use crate::dispatch::header_of;
-use crate::documents::{self, groups, start_tagged, tagged};
+use crate::app::App;
+use crate::groups::groups;
+use crate::head::header_of;
 use crate::negotiate::{Endpoint, JSON, accept, preferred};
 use crate::query::Query;
 use crate::respond::{send_pieces, start};
-use crate::state::State;
 use crate::status::Failure;
+use crate::tagged::{Document as Tagged, start_tagged, tagged};
 
 /// The media type of v2 in protobuf, as answers say it; requests may still have an `@` for the dot before `v1.0`.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -136,9 +137,9 @@ impl Iterator for Pieces {
 }
 
 /// `/openapi/v3`: where each group-version's document is, by its hash.
-pub(crate) async fn index(state: &State, request: &HttpRequest) -> Result<HttpResponse, Failure> {
-    let groups = groups(state).await?;
-    let table = state.registry.routes().table();
+pub(crate) async fn index(app: &App, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+    let groups = groups(app).await?;
+    let table = app.state.registry.routes().table();
     let mut paths = kindom_api::Map::new();
     for group in groups.iter() {
         for version in &group.versions {
@@ -148,7 +149,7 @@ pub(crate) async fn index(state: &State, request: &HttpRequest) -> Result<HttpRe
             paths.insert(path, object! { "serverRelativeURL": url });
         }
     }
-    let document = documents::Document::new(&object! { "paths": Value::Object(paths) });
+    let document = Tagged::new(&object! { "paths": Value::Object(paths) });
     Ok(tagged(request, &document, JSON))
 }
 
@@ -174,7 +175,7 @@ fn hash(types: &[Described]) -> String {
 
 /// The document of a group-version.
 pub(crate) async fn v3(
-    state: &State,
+    app: &App,
     request: &HttpRequest,
     query: &Query,
     group: &str,
@@ -185,8 +186,8 @@ pub(crate) async fn v3(
     if !accepted.is_ok_and(|accepted| accepted.format == Written::Json) {
         return Ok(start(406).finish());
     }
-    groups(state).await?;
-    let types = served(state.registry.routes().table().group(group), version);
+    groups(app).await?;
+    let types = served(app.state.registry.routes().table().group(group), version);
     if types.is_empty() {
         return Err(RequestError::NotFound.into());
     }
@@ -207,7 +208,7 @@ pub(crate) async fn v3(
     if wanted.is_some() {
         // A document is known by its hash, so it never changes.
         builder.insert_header((header::CACHE_CONTROL, "public, immutable"));
-        let in_a_year = i64::from(365 * 24 * 3600) + state.now_seconds();
+        let in_a_year = i64::from(365 * 24 * 3600) + app.state.now_seconds();
         builder.insert_header((header::EXPIRES, http_date(in_a_year)));
     }
     let pieces = Pieces::new(Format::V3, "Kubernetes CRD Swagger", "v0.1.0", types);
@@ -220,14 +221,14 @@ fn http_date(unix_seconds: i64) -> String {
 }
 
 /// `/openapi/v2`: everything that is served, as JSON or protobuf. kubectl asks for protobuf alone.
-pub(crate) async fn v2(state: &State, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+pub(crate) async fn v2(app: &App, request: &HttpRequest) -> Result<HttpResponse, Failure> {
     let offers =
         [(JSON, Format::V2Json), (V2_PROTOBUF_BEFORE, Format::V2Protobuf), (V2_PROTOBUF, Format::V2Protobuf)];
     let Some(format) = preferred(header_of(request, header::ACCEPT), &offers) else {
         return Ok(start(406).finish());
     };
-    groups(state).await?;
-    let table = state.registry.routes().table();
+    groups(app).await?;
+    let table = app.state.registry.routes().table();
     let mut specs: Vec<Arc<TypeSpec>> =
         table.groups().flat_map(|(_, types)| types.values().filter_map(ResourceHandle::spec)).collect();
     // Built-in types come first, as nothing may describe their schemas anew.

@@ -15,7 +15,7 @@ use kindom_api::{Value, json};
 use kindom_codec::{Format, protobuf, yaml};
 
 use crate::RequestError;
-use crate::dispatch::header_of;
+use crate::head::header_of;
 use crate::negotiate::{Accepted, Endpoint, JSON, Shape, accept};
 use crate::query::Query;
 use crate::state::GZIP_BYTES_MIN;

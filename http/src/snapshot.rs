@@ -20,8 +20,8 @@ use tokio::time::timeout;
 
 use crate::RequestError;
 use crate::authn::{Attributes, MASTERS, User, deny};
+use crate::phase::Phase;
 use crate::respond::start;
-use crate::server::Phase;
 use crate::state::State;
 use crate::status::Failure;
 
@@ -56,6 +56,7 @@ impl Sender {
 
 pub(crate) async fn serve(
     state: &State,
+    sender: Option<&Sender>,
     request: &HttpRequest,
     user: &User,
 ) -> Result<HttpResponse, Failure> {
@@ -64,7 +65,7 @@ pub(crate) async fn serve(
         let attributes = Attributes::Path { verb: &method, path: request.uri().path() };
         return Err(Failure::Denied(deny(user, &attributes)));
     }
-    let Some(sender) = &state.snapshots else { return Err(RequestError::NotFound.into()) };
+    let Some(sender) = sender else { return Err(RequestError::NotFound.into()) };
     if method != "get" {
         let resource = GroupResource::default();
         return Err(RequestError::MethodNotSupported { resource, verb: "" }.into());

@@ -7,14 +7,12 @@ use std::time::Duration;
 use kindom_actor_kit::{ActorTable, Clock, Entropy};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
-use kindom_storage::{ScrubCounts, WriteCounts};
 use tokio::sync::watch;
 
 use crate::authn::{Authenticator, CurrentAuthenticator};
 use crate::fallback::Fallback;
 use crate::metrics::Metrics;
-use crate::server::Phase;
-use crate::snapshot::{self, Snapshots};
+use crate::phase::Phase;
 
 /// How long a request may take, unless its `timeout` says less (kube-apiserver's `--request-timeout`).
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,35 +23,6 @@ pub(crate) const GZIP_BYTES_MIN: usize = 128 << 10;
 
 /// While the server ends, watches end one by one, so that their clients do not all connect elsewhere at once.
 const EACH_WATCH_ENDS_AFTER: Duration = Duration::from_millis(5);
-
-/// What the server is made with.
-pub struct Config {
-    /// Types and routes.
-    pub registry: RegistryHandle,
-    /// The type of namespaces.
-    pub namespaces: ResourceHandle,
-    /// Who asks.
-    pub authenticator: Authenticator,
-    /// The largest object, encoded, in bytes.
-    pub object_bytes_max: usize,
-    /// The actors, to list and to kill; none unless chaos is enabled.
-    pub chaos: Option<ActorTable>,
-    /// Who answers what nobody registered; none for 404.
-    pub fallback: Option<Arc<dyn Fallback>>,
-    /// What is served at `/debug/snapshot`; none for 404.
-    pub snapshots: Option<Snapshots>,
-    /// What the store has written, for `/metrics`; none where the engine does not say.
-    pub store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
-    /// What the store's scrub has read and found, for `/metrics`; none where the engine has none.
-    pub store_scrubs: Option<Box<dyn Fn() -> ScrubCounts + Send + Sync>>,
-    /// The names of certificates and their ends, for `/metrics`.
-    pub certificate_ends: Option<CertificateEnds>,
-    /// How many connections may be open; more wait to be accepted. Each takes a descriptor, and the store needs some too.
-    pub connections_max: usize,
-}
-
-/// The names of certificates and their ends, in seconds since the Unix epoch; asked whenever metrics are.
-pub type CertificateEnds = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;
 
 /// What every request is served with; shared by the workers.
 pub(crate) struct State {
@@ -66,11 +35,9 @@ pub(crate) struct State {
     pub(crate) body_bytes_max: usize,
     pub(crate) chaos: Option<ActorTable>,
     pub(crate) fallback: Option<Arc<dyn Fallback>>,
-    pub(crate) snapshots: Option<snapshot::Sender>,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
-    pub(crate) documents: crate::documents::Documents,
     /// How far the server is on its way to its end: watches end then, which they would not do by themselves.
     pub(crate) phase: watch::Sender<Phase>,
     /// How many watches have been given their turn to end.
@@ -78,23 +45,27 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(config: Config) -> Self {
-        let deps = Arc::clone(config.registry.deps());
-        let mut metrics = Metrics::new(config.store_writes, config.store_scrubs, config.certificate_ends);
-        metrics.add_storage(Arc::clone(&deps.storage));
+    pub(crate) fn new(
+        registry: RegistryHandle,
+        namespaces: ResourceHandle,
+        authenticator: Authenticator,
+        object_bytes_max: usize,
+        chaos: Option<ActorTable>,
+        fallback: Option<Arc<dyn Fallback>>,
+        metrics: Metrics,
+    ) -> Self {
+        let deps = Arc::clone(registry.deps());
         Self {
-            registry: config.registry,
-            namespaces: config.namespaces,
-            authenticator: Arc::new(CurrentAuthenticator::new(config.authenticator)),
-            object_bytes_max: config.object_bytes_max,
-            body_bytes_max: config.object_bytes_max.saturating_mul(2).max(BODY_BYTES_MAX),
-            chaos: config.chaos,
-            fallback: config.fallback,
-            snapshots: config.snapshots.map(snapshot::Sender::new),
+            registry,
+            namespaces,
+            authenticator: Arc::new(CurrentAuthenticator::new(authenticator)),
+            object_bytes_max,
+            body_bytes_max: object_bytes_max.saturating_mul(2).max(BODY_BYTES_MAX),
+            chaos,
+            fallback,
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
             metrics,
-            documents: crate::documents::Documents::default(),
             phase: watch::Sender::new(Phase::Serving),
             turns_to_end: AtomicU32::new(0),
         }

@@ -2,7 +2,7 @@
 
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
-use kindom_api::status::{Cause, Outcome, Status, cause, reason};
+use kindom_api::status::{Cause, Details, Outcome, Status, cause, reason};
 use kindom_resource_actor::{FieldConflict, ReadError, WriteError};
 use kindom_storage::StorageError;
 
@@ -218,6 +218,72 @@ fn plain_internal(message: String) -> Status {
         code: 500,
         continue_token: None,
     }
+}
+
+/// 431 for a head that is larger than any may be.
+pub(crate) fn head_too_large() -> Failure {
+    Failure::Status(Box::new(Status::generic(431, "", &GroupResource::default(), "", "")))
+}
+
+/// 410 for a list of a state that has left the history; `continue_token` goes on with the present one.
+pub(crate) fn expired_list(message: &str, continue_token: Option<String>) -> Failure {
+    Failure::Status(Box::new(Status { continue_token, ..Status::expired(message) }))
+}
+
+/// 500 for a list of which these objects can't be read; there may be more once there are `causes_max`.
+pub(crate) fn store_read_error(
+    resource: GroupResource,
+    mut causes: Vec<Cause>,
+    causes_max: usize,
+) -> Failure {
+    let first = causes.first().map_or("", |cause| cause.message.as_str());
+    let mut message = format!("failed to read one or more {resource} from the storage: {first}");
+    if causes.len() > 1 {
+        message = format!("{message} (and {} more)", causes.len() - 1);
+    }
+    if causes.len() == causes_max {
+        let message = "too many errors, the list is truncated".to_owned();
+        causes.push(Cause { reason: cause::TOO_MANY.into(), message, field: String::new() });
+    }
+    let details = Details {
+        name: "list".into(),
+        group: resource.group,
+        kind: resource.resource,
+        causes,
+        ..Details::default()
+    };
+    Failure::Status(Box::new(Status {
+        status: Outcome::Failure,
+        message,
+        reason: reason::STORE_READ_ERROR.into(),
+        details: Some(Box::new(details)),
+        code: 500,
+        continue_token: None,
+    }))
+}
+
+/// An object of a list that turns out to be unreadable only when it is rendered is named as those found before.
+pub(crate) fn unreadable_object(resource: GroupResource, error: ReadError) -> Failure {
+    let ReadError::Corrupt { key, .. } = &error else { return Failure::Read(error, resource) };
+    let cause = Cause {
+        reason: cause::UNEXPECTED_SERVER_RESPONSE.into(),
+        message: error.to_string(),
+        field: key.clone(),
+    };
+    store_read_error(resource, vec![cause], usize::MAX)
+}
+
+/// 500 for a Scale of an object that has no number of replicas, which a reader wants to know.
+pub(crate) fn no_replicas(path: &str) -> Failure {
+    let path = field::go_quote(path);
+    Failure::Status(Box::new(Status::internal_error(format!(
+        "the spec replicas field {path} does not exist"
+    ))))
+}
+
+/// The object of the event that ends a watch whose store failed, or in whose place an unreadable object would stand.
+pub(crate) fn internal(error: impl std::fmt::Display) -> Status {
+    Status::internal_error(error)
 }
 
 /// The object of the event that ends a watch whose revision has left the history.

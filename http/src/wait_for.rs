@@ -12,9 +12,9 @@ use kindom_resource_actor::{Freshness, Names, StoredObject, WatchError, Written}
 use tokio::time::timeout_at;
 
 use crate::RequestError;
-use crate::dispatch::Call;
+use crate::call::Call;
+use crate::phase::Phase;
 use crate::query::WaitFor;
-use crate::server::Phase;
 
 /// How many changes are looked at in one go.
 const EVENTS_AT_ONCE: usize = 256;

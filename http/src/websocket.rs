@@ -15,7 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{Stream, StreamExt as _, select, unfold};
 
-use crate::dispatch::header_of;
+use crate::head::header_of;
 
 /// What a subprotocol that carries a bearer token begins with.
 const BEARER: &str = "base64url.bearer.authorization.k8s.io.";

@@ -28,9 +28,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::phase::Phase;
 use super::{HEAD, IDLE};
 use crate::authn::Peer;
+use crate::phase::Phase;
 
 /// How much of a body a client may send ahead of its being read, of one stream and of the connection (as actix-http's).
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;

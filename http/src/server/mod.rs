@@ -3,10 +3,9 @@
 //! # Flow
 //! actix-server accepts connections and hands them to its workers, each of which has one thread. A worker ends TLS with the
 //! configuration that is in force, identifies the client, and speaks the protocol that was agreed on. [`StopHandle`] walks
-//! the server through the phases of its end (`phase`), which every connection follows by itself.
+//! the server through the phases of its end ([`Phase`]), which every connection follows by itself.
 
 mod http2;
-mod phase;
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -20,7 +19,7 @@ use actix_server::ServerHandle;
 use actix_service::{IntoServiceFactory as _, Service, ServiceFactory, fn_factory, fn_service};
 use actix_web::dev::AppConfig;
 use actix_web::rt::net::TcpStream;
-use actix_web::{App, web};
+use actix_web::web;
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
@@ -29,10 +28,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-pub(crate) use self::phase::{Connections, Phase};
+use crate::app::{App, Config};
 use crate::authn::{Authenticator, CurrentAuthenticator, Peer};
 use crate::dispatch::serve as handle;
-use crate::state::{Config, State};
+use crate::phase::{Connections, Phase};
+use crate::state::State;
 
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -177,12 +177,13 @@ pub fn serve(
     let listener = TcpListener::bind(address).map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
     let connections_max = (config.connections_max / workers.max(1)).clamp(1, CONNECTIONS_MAX);
-    let state = web::Data::new(State::new(config));
+    let app = web::Data::new(App::new(config));
+    let state = Arc::clone(&app.state);
     let credentials = Credentials::new(tls, Arc::clone(&state.authenticator));
     let tls = Arc::clone(&credentials.tls);
     let phase = state.phase.clone();
     let connections = Arc::new(Connections::default());
-    let shared = Shared { state, tls, connections: Arc::clone(&connections) };
+    let shared = Shared { app, state, tls, connections: Arc::clone(&connections) };
     let server = actix_server::Server::build()
         .workers(workers)
         .max_concurrent_connections(connections_max)
@@ -202,7 +203,8 @@ pub fn serve(
 /// The state that all workers share.
 #[derive(Clone)]
 struct Shared {
-    state: web::Data<State>,
+    app: web::Data<App>,
+    state: Arc<State>,
     tls: Arc<ArcSwap<ServerConfig>>,
     connections: Arc<Connections>,
 }
@@ -212,10 +214,10 @@ type Tls = Box<TlsStream<TcpStream>>;
 
 /// Makes the service of one worker: a connection in, nothing out.
 async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (), Error = Infallible>, ()> {
-    let app = App::new().app_data(shared.state.clone()).default_service(web::to(handle));
+    let app = actix_web::App::new().app_data(shared.app.clone()).default_service(web::to(handle));
     let app = Rc::new(app.into_factory().new_service(AppConfig::default()).await?);
     let of_http1 = Rc::clone(&app);
-    let state = shared.state.clone();
+    let state = Arc::clone(&shared.state);
     let phase = shared.state.phase.subscribe();
     let http1 = HttpService::build()
         .keep_alive(IDLE)

@@ -15,6 +15,7 @@ mod apply_chaos;
 mod builder_document;
 mod change;
 mod chaos;
+mod circles;
 mod cluster;
 mod conversion;
 mod corpus;

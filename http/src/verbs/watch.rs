@@ -18,17 +18,18 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::dispatch::Call;
+use crate::call::Call;
 use crate::filter::Filter;
 use crate::framing::Framing;
 use crate::metrics::InFlight;
 use crate::negotiate::{MetaVersion, Shape};
+use crate::phase::Phase;
 use crate::query::ListOptions;
 use crate::respond::start;
-use crate::server::Phase;
 use crate::state::State;
-use crate::status::{Answer, Failure, expired};
+use crate::status::{Answer, Failure, expired, internal};
 use crate::table::{self, Column, IncludeObject, ListMeta};
+use crate::verbs::get::revision_of;
 use crate::websocket;
 
 /// How many events are put into one chunk at most.
@@ -52,7 +53,7 @@ pub(crate) async fn watch(
     let options = ListOptions::parse(call.query)?;
     options.validate()?;
     let filter = Filter::new(call, &options)?;
-    let wanted = Revision(crate::read::revision_of(&options.resource_version)?);
+    let wanted = Revision(revision_of(&options.resource_version)?);
     let read = |e: ReadError| call.read_failure(e);
 
     let mut initial = None;
@@ -134,7 +135,7 @@ pub(crate) async fn watch(
     }
     let mut builder = start(200);
     builder.content_type(framing.content_type());
-    if let Some(warning) = &crate::read::version(call)?.deprecation_warning {
+    if let Some(warning) = &call.version()?.deprecation_warning {
         builder.insert_header((header::WARNING, crate::warning::warning_header(warning)));
     }
     Ok(builder.streaming(Box::pin(events.map(Ok::<_, std::convert::Infallible>))))
@@ -356,7 +357,7 @@ impl WatchStream {
                     .to_value()
             }
             WatchError::Gone => expired("the type is not served any more").to_value(),
-            WatchError::Storage(error) => kindom_api::status::Status::internal_error(error).to_value(),
+            WatchError::Storage(error) => internal(error).to_value(),
         };
         let mut event = Vec::new();
         error_event(self.framing, &status, &mut event);
@@ -406,7 +407,7 @@ impl WatchStream {
             }
             Err(error) => {
                 out.truncate(start);
-                let status = kindom_api::status::Status::internal_error(error).to_value();
+                let status = internal(error).to_value();
                 error_event(self.framing, &status, out);
                 false
             }

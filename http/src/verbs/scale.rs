@@ -7,23 +7,27 @@
 use actix_web::http::header;
 use actix_web::{HttpResponse, web};
 use kindom_api::names::{GroupVersionKind, split_api_version};
-use kindom_api::status::Status;
 use kindom_api::{Value, field, scale};
 use kindom_codec::{self as codec, FieldValidation, Format};
 use kindom_resource_actor::{RuleContext, StoredObject, TypeSpec, Written, render};
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
 
-use crate::apply::Configured;
-use crate::dispatch::{Call, plain_body};
+use crate::body::plain_body;
+use crate::call::Call;
+use crate::decoding::check_name;
 use crate::negotiate::{Accepted, Endpoint, PatchType, Shape, accept, body_format};
 use crate::patch::{self, Patch};
 use crate::query::WriteOptions;
+use crate::reply::deprecation;
 use crate::respond::Reply;
-use crate::status::Failure;
+use crate::settle::{failed, options, refused, settled, target};
+use crate::status::{Failure, no_replicas};
 use crate::table::{self, Column, IncludeObject, ListMeta};
-use crate::write::{check_name, failed, options, parse_patch, refused, settled, target, told_later};
-use crate::{RequestError, read, wait_for};
+use crate::verbs::apply::Configured;
+use crate::verbs::get::find;
+use crate::verbs::patch::{parse_patch, told_later};
+use crate::{RequestError, wait_for};
 
 /// The versions of Scale that upstream's decoder knows beside `autoscaling/v1`, and cannot convert here.
 const OLDER: [&str; 3] = ["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"];
@@ -43,7 +47,7 @@ fn unknown_body() -> RequestError {
 /// GET
 pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
-    let object = read::find(call).await?;
+    let object = find(call).await?;
     reply(call, &call.spec, &object, accepted, Asked::Get, Vec::new())
 }
 
@@ -74,13 +78,11 @@ fn reply(
         Asked::Write => RequestError::BadRequest(error.to_string()),
     })?;
     if asked == Asked::Get && scale.replicas.is_none() {
-        let path = field::go_quote(paths.spec_replicas_path());
-        let status = Status::internal_error(format!("the spec replicas field {path} does not exist"));
-        return Err(Failure::Status(Box::new(status)));
+        return Err(no_replicas(paths.spec_replicas_path()));
     }
     let tree = scale.to_value(tree.get("metadata"));
     let reply = Reply::tree(200, shaped(call, paths, tree, object, accepted)?);
-    Ok(read::deprecation(call, reply.with_warnings(warnings))?.write(call.request, accepted))
+    Ok(deprecation(call, reply.with_warnings(warnings))?.write(call.request, accepted))
 }
 
 fn shaped(

@@ -3,13 +3,15 @@
 use actix_web::{HttpResponse, web};
 use kindom_api::Value;
 use kindom_codec::{Configuration, FieldValidation, configuration};
-use kindom_resource_actor::{Apply, ApplyCheck, Outcome, WriteError};
+use kindom_resource_actor::{Apply, ApplyCheck, WriteError};
 
-use crate::dispatch::{Call, plain_body};
+use crate::body::plain_body;
+use crate::call::Call;
+use crate::decoding::check_name;
 use crate::owner_references::{self, Stage};
 use crate::query::WriteOptions;
+use crate::settle::{finish, options, refused, settled, target};
 use crate::status::Failure;
-use crate::write::{check_name, options, refused, respond, settled, short_names_elsewhere, target};
 use crate::{RequestError, identity, wait_for};
 
 /// A request to apply: what is sent, and how.
@@ -65,15 +67,8 @@ pub(crate) async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<Http
     let written = settled(call, options(call, &sent.query), async |handle, options| {
         handle.apply(target(call, &sent.name), &mut apply, options).await
     });
-    let written = match written.await {
-        Ok(written) => written,
-        Err(why) => return Err(why.warned(warnings)),
-    };
-    warnings.extend(short_names_elsewhere(call, &written));
-    let written = wait_for::wait(call, sent.query.waits_for(), written).await;
-    // A dry run creates nothing, and is answered as if it had.
-    let code = if matches!(written.outcome, Outcome::Created { .. }) { 201 } else { 200 };
-    respond(call, accepted, code, &written, warnings)
+    let written = written.await;
+    finish(call, accepted, &sent.query, written, warnings).await
 }
 
 /// What stands twice in the configuration: warnings, or a 400.

@@ -1,0 +1,71 @@
+//! The server's parts that its workers share: the state of all requests, and the caches and permits of single endpoints.
+
+use std::sync::Arc;
+
+use kindom_actor_kit::ActorTable;
+use kindom_registry_actor::RegistryHandle;
+use kindom_resource_actor::ResourceHandle;
+use kindom_storage::{ScrubCounts, WriteCounts};
+
+use crate::authn::Authenticator;
+use crate::fallback::Fallback;
+use crate::metrics::{CertificateEnds, Metrics};
+use crate::snapshot::{Sender, Snapshots};
+use crate::state::State;
+use crate::tagged::Documents;
+
+/// What the server is made with.
+pub struct Config {
+    /// Types and routes.
+    pub registry: RegistryHandle,
+    /// The type of namespaces.
+    pub namespaces: ResourceHandle,
+    /// Who asks.
+    pub authenticator: Authenticator,
+    /// The largest object, encoded, in bytes.
+    pub object_bytes_max: usize,
+    /// The actors, to list and to kill; none unless chaos is enabled.
+    pub chaos: Option<ActorTable>,
+    /// Who answers what nobody registered; none for 404.
+    pub fallback: Option<Arc<dyn Fallback>>,
+    /// What is served at `/debug/snapshot`; none for 404.
+    pub snapshots: Option<Snapshots>,
+    /// What the store has written, for `/metrics`; none where the engine does not say.
+    pub store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
+    /// What the store's scrub has read and found, for `/metrics`; none where the engine has none.
+    pub store_scrubs: Option<Box<dyn Fn() -> ScrubCounts + Send + Sync>>,
+    /// The names of certificates and their ends, for `/metrics`.
+    pub certificate_ends: Option<CertificateEnds>,
+    /// How many connections may be open; more wait to be accepted. Each takes a descriptor, and the store needs some too.
+    pub connections_max: usize,
+}
+
+/// The parts of a server.
+pub(crate) struct App {
+    pub(crate) state: Arc<State>,
+    /// Documents of discovery that were made and are still right.
+    pub(crate) documents: Documents,
+    /// Sends snapshots; none where there are none.
+    pub(crate) snapshots: Option<Sender>,
+}
+
+impl App {
+    pub(crate) fn new(config: Config) -> Self {
+        let mut metrics = Metrics::new(config.store_writes, config.store_scrubs, config.certificate_ends);
+        metrics.add_storage(Arc::clone(&config.registry.deps().storage));
+        let state = State::new(
+            config.registry,
+            config.namespaces,
+            config.authenticator,
+            config.object_bytes_max,
+            config.chaos,
+            config.fallback,
+            metrics,
+        );
+        Self {
+            state: Arc::new(state),
+            documents: Documents::default(),
+            snapshots: config.snapshots.map(Sender::new),
+        }
+    }
+}

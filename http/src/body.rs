@@ -1,0 +1,82 @@
+//! The body of a request, within its bounds in bytes and time.
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, web};
+use bytes::{Bytes, BytesMut};
+use flate2::read::GzDecoder;
+use futures::StreamExt as _;
+use kindom_actor_kit::Deadline;
+use tokio::time::timeout_at;
+
+use crate::call::Call;
+use crate::head::header_of;
+use crate::status::Failure;
+use crate::{RequestError, websocket};
+
+/// The body, decompressed, within the bound and the deadline.
+pub(crate) async fn plain_body(call: &Call<'_>, payload: web::Payload) -> Result<Bytes, Failure> {
+    let bytes_max = call.state.body_bytes_max;
+    let body = body(call.request, bytes_max, call.deadline, payload).await?;
+    if call.header(header::CONTENT_ENCODING) == "gzip" { unzip(&body, bytes_max) } else { Ok(body) }
+}
+
+fn too_large(bytes_max: usize) -> Failure {
+    RequestError::TooLarge(format!("limit is {bytes_max}")).into()
+}
+
+/// The body as it was sent, within the bound and the deadline.
+pub(crate) async fn body(
+    request: &HttpRequest,
+    bytes_max: usize,
+    deadline: Deadline,
+    mut payload: web::Payload,
+) -> Result<Bytes, Failure> {
+    let announced = header_of(request, header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
+    if announced > bytes_max {
+        return Err(too_large(bytes_max));
+    }
+    let mut body = BytesMut::with_capacity(announced);
+    let never_ends = runs_on(request);
+    loop {
+        if never_ends && body.len() >= announced {
+            body.truncate(announced);
+            break;
+        }
+        match timeout_at(deadline.instant(), payload.next()).await {
+            Ok(Some(Ok(chunk))) => {
+                if body.len() + chunk.len() > bytes_max {
+                    return Err(too_large(bytes_max));
+                }
+                body.extend_from_slice(&chunk);
+            }
+            Ok(Some(Err(error))) => {
+                return Err(RequestError::BadRequest(format!("unable to read the body: {error}")).into());
+            }
+            Ok(None) => break,
+            Err(_) => {
+                let why = "timed out reading the body".to_owned();
+                return Err(RequestError::BadRequest(why).into());
+            }
+        }
+    }
+    Ok(body.freeze())
+}
+
+fn unzip(body: &[u8], bytes_max: usize) -> Result<Bytes, Failure> {
+    use std::io::Read as _;
+    let mut plain = Vec::new();
+    let mut decoder = GzDecoder::new(body).take((bytes_max as u64).saturating_add(1));
+    decoder
+        .read_to_end(&mut plain)
+        .map_err(|error| RequestError::BadRequest(format!("unable to decompress the body: {error}")))?;
+    if plain.len() > bytes_max {
+        return Err(too_large(bytes_max));
+    }
+    Ok(plain.into())
+}
+
+/// `true` if actix-http takes all that follows the head for the body: it does so where a WebSocket is wanted, whatever the
+/// length. Such a body ends where it was announced to end, as any other (RFC 9112, 6.3).
+fn runs_on(request: &HttpRequest) -> bool {
+    websocket::is_wanted(request) && !header_of(request, header::TRANSFER_ENCODING).contains("chunked")
+}

@@ -1,0 +1,94 @@
+//! A request to a resource, with everything that answering it needs.
+
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use actix_web::http::header;
+use kindom_actor_kit::Deadline;
+use kindom_api::GroupResource;
+use kindom_codec::{Format, protobuf};
+use kindom_resource_actor::{Basis, ReadError, ResourceHandle, TypeSpec, VersionSpec};
+
+use crate::RequestError;
+use crate::head::header_of;
+use crate::negotiate::{Accepted, Endpoint, accept, accept_watch, body_format};
+use crate::query::Query;
+use crate::request_info::ResourceRequest;
+use crate::route::{Found, look_up_now, nothing_there};
+use crate::state::State;
+use crate::status::Failure;
+
+/// A request to a resource, with everything that answering it needs.
+pub(crate) struct Call<'a> {
+    pub(crate) state: &'a Arc<State>,
+    pub(crate) request: &'a HttpRequest,
+    pub(crate) query: &'a Query,
+    pub(crate) info: &'a ResourceRequest,
+    pub(crate) handle: ResourceHandle,
+    pub(crate) spec: Arc<TypeSpec>,
+    pub(crate) deadline: Deadline,
+    /// The store revision that a write is based on; never older than the request.
+    pub(crate) basis: Basis,
+    /// The user came by a token among the subprotocols of a WebSocket.
+    pub(crate) token_in_protocol: bool,
+}
+
+impl Call<'_> {
+    pub(crate) fn header(&self, name: header::HeaderName) -> &str {
+        header_of(self.request, name)
+    }
+
+    /// The namespace; none at cluster scope.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        (self.spec.namespaced() && !self.info.namespace.is_empty()).then_some(self.info.namespace.as_str())
+    }
+
+    pub(crate) fn subresource(&self) -> Option<&str> {
+        (!self.info.subresource.is_empty()).then_some(self.info.subresource.as_str())
+    }
+
+    pub(crate) fn resource(&self) -> GroupResource {
+        self.info.group_resource()
+    }
+
+    /// `true` if the type's objects have protobuf: those of built-in types that upstream has.
+    pub(crate) fn has_protobuf(&self) -> bool {
+        let version = &self.info.resource.version;
+        self.spec.registration.is_none()
+            && protobuf::message(&self.spec.api_version(version), &self.spec.gvk(version).kind).is_some()
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        if self.has_protobuf() { Endpoint::Typed } else { Endpoint::Resource }
+    }
+
+    /// Negotiates the form of the answer.
+    pub(crate) fn accept(&self) -> Result<Accepted, RequestError> {
+        accept(self.header(header::ACCEPT), self.endpoint())
+    }
+
+    /// Negotiates the form of a watch's stream.
+    pub(crate) fn accept_watch(&self) -> Result<Accepted, RequestError> {
+        accept_watch(self.header(header::ACCEPT), self.endpoint())
+    }
+
+    /// The format of the body of an object of the type.
+    pub(crate) fn body_format(&self) -> Result<Format, RequestError> {
+        body_format(self.header(header::CONTENT_TYPE), self.has_protobuf())
+    }
+
+    /// The type as it is now, where it was looked up as a guess; and what that is known by.
+    pub(crate) async fn look_up_again(&self) -> Result<(Found, Basis), Failure> {
+        let (found, basis) = look_up_now(self.state, self.info, self.deadline).await?;
+        Ok((found.ok_or_else(|| nothing_there(self.state, self.info))?, basis))
+    }
+
+    /// The version of the request, with everything that is particular to it.
+    pub(crate) fn version(&self) -> Result<&VersionSpec, Failure> {
+        self.spec.version(&self.info.resource.version).ok_or_else(|| RequestError::NotFound.into())
+    }
+
+    pub(crate) fn read_failure(&self, error: ReadError) -> Failure {
+        Failure::Read(error, self.resource())
+    }
+}

@@ -1,0 +1,136 @@
+//! A body, or what a patch made, as an object of the request's version.
+
+use kindom_api::names::{GroupKind, GroupVersionKind};
+use kindom_api::status::Status;
+use kindom_api::{Value, field};
+use kindom_codec::{self as codec, DecodeError, FieldValidation, Format};
+use kindom_resource_actor::{RuleContext, WriteError};
+
+use crate::identity;
+use crate::owner_references::{self, Stage};
+use crate::settle::refused;
+
+/// The 400 for a body that cannot be decoded, carried through a plan.
+pub(crate) fn undecodable(error: DecodeError) -> WriteError {
+    WriteError::BadRequest(error.0)
+}
+
+/// What a body has to be.
+pub(crate) fn expected(cx: &RuleContext<'_>, version: &str) -> GroupVersionKind {
+    cx.spec.gvk(version)
+}
+
+/// Decodes a body as an object of the request's version, checks that it is what the URL says, and brings it into the
+/// version's shape. What strict decoding finds is an error or a warning. If the object is of another kind, that comes with
+/// it: upstream says so when it validates, after much else.
+pub(crate) fn object_of_body(
+    cx: &RuleContext<'_>,
+    version: &str,
+    bytes: &[u8],
+    format: Format,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<(Value, Option<WriteError>), WriteError> {
+    // Discard the previous attempt's warnings: this runs again after every lost race.
+    warnings.clear();
+    let expected = expected(cx, version);
+    let built_in = cx.spec.registration.is_none();
+    let decoded = codec::object(bytes, format, &expected, built_in, validation);
+    let mut decoded = decoded.map_err(undecodable)?;
+    if decoded.value.get("apiVersion").is_some_and(Value::is_null) {
+        let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
+        return Err(undecodable(codec::cannot_be_handled(&decoded.kind, &expected, why)));
+    }
+    let of_another = identity::check_type(&decoded.kind, &expected, built_in).map_err(refused).err();
+    if built_in && let Some(refusal) = of_another {
+        return Err(refusal);
+    }
+    if of_another.is_none()
+        && let Err(wrong) = check_kind(&decoded.kind, &expected, &decoded.value)
+    {
+        // The schema is the kind's: it says nothing about an object of another one.
+        *warnings = owner_references::dedup(&mut decoded.value, Stage::Body).into_iter().collect();
+        return Ok((decoded.value, Some(wrong)));
+    }
+    let mut unknown = Vec::new();
+    let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
+    let read = decode_as(cx, &decoded.kind.version, &mut decoded.value, wanted).map_err(|why| {
+        let version = field::go_quote(&expected.version);
+        let kind = &expected.kind;
+        WriteError::BadRequest(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
+    })?;
+    let mut strict = decoded.strict_errors;
+    strict.extend(unknown.iter().map(|path| codec::unknown_field(path)));
+    if validation == FieldValidation::Strict && !strict.is_empty() {
+        return Err(undecodable(codec::strict_error(&decoded.kind, &expected, &strict)));
+    }
+    *warnings = codec::strict_warnings(strict);
+    warnings.extend(read);
+    if let Some(refusal) = of_another {
+        return Err(refusal);
+    }
+    warnings.extend(owner_references::dedup(&mut decoded.value, Stage::Body));
+    Ok((decoded.value, None))
+}
+
+/// Decodes an object as one of the version that it says it is of, as upstream does before it looks at what the URL says.
+/// Of a version that there is not, no field is known.
+pub(crate) fn decode_as(
+    cx: &RuleContext<'_>,
+    said: &str,
+    object: &mut Value,
+    unknown: Option<&mut Vec<String>>,
+) -> Result<Vec<String>, String> {
+    if said == cx.version_name || cx.spec.registration.is_none() {
+        return cx.spec.strategy.decode(cx, object, unknown);
+    }
+    if let Some(version) = cx.spec.version(said) {
+        let compiled = cx.spec.compiled(version)?;
+        let cx = RuleContext { version: &compiled, version_name: said, ..*cx };
+        return cx.spec.strategy.decode(&cx, object, unknown);
+    }
+    let fields = object.as_object().into_iter().flat_map(kindom_api::Map::keys);
+    let fields = fields.filter(|field| !matches!(*field, "apiVersion" | "kind" | "metadata"));
+    if let Some(unknown) = unknown {
+        unknown.extend(fields.map(str::to_owned));
+    }
+    Ok(Vec::new())
+}
+
+/// `true` if an object's uid and resourceVersion are those of what is stored, so that no plan refuses it for them.
+pub(crate) fn is_based_on(object: &Value, old: &Value) -> bool {
+    let said = |object: &Value, field| {
+        object.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let revision = |object: &Value| said(object, "resourceVersion").parse::<u64>().ok();
+    let uid = said(object, "uid");
+    revision(object).is_some()
+        && revision(object) == revision(old)
+        && (uid.is_empty() || uid == said(old, "uid"))
+}
+
+/// 422 for an object of a registered type that says it is another.
+pub(crate) fn check_kind(
+    found: &GroupVersionKind,
+    expected: &GroupVersionKind,
+    object: &Value,
+) -> Result<(), WriteError> {
+    let errors = identity::wrong_type(found, expected);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+    let kind = GroupKind { group: found.group.clone(), kind: found.kind.clone() };
+    Err(WriteError::Patch(Box::new(Status::invalid(&kind, name, &errors))))
+}
+
+/// The name in an object that is to be written to a path with a name.
+pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), WriteError> {
+    let own = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+    if own.is_empty() {
+        return Err(WriteError::BadRequest(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    identity::check_name(own, name).map_err(refused)
+}

@@ -1,0 +1,94 @@
+//! The groups that are served, as discovery and OpenAPI describe them.
+
+use std::sync::Arc;
+
+use kindom_actor_kit::Deadline;
+use kindom_api::{GroupVersionKind, scale};
+use kindom_registry_actor::GroupRoutes;
+use kindom_resource_actor::TypeSpec;
+
+use crate::app::App;
+use crate::discovery::{self, Group, Resource, Subresource, Version};
+use crate::state::REQUEST_TIMEOUT;
+use crate::status::Failure;
+
+/// The priority of the groups of registered types, and of the rest, which come first as upstream's.
+pub(crate) const PRIORITY_OF_REGISTERED: i32 = 1000;
+const PRIORITY_OF_BUILT_IN: i32 = 16_700;
+
+/// What is served, as of every registration answered before; described anew when the routes have changed.
+pub(crate) async fn groups(app: &App) -> Result<Arc<Vec<Group>>, Failure> {
+    let registry = &app.state.registry;
+    let fresh = registry.fresh(Deadline::after(REQUEST_TIMEOUT)).await;
+    fresh.map_err(|e| Failure::Read(e, kindom_api::GroupResource::default()))?;
+    let routes = registry.routes();
+    let generation = routes.generation();
+    if let Some(groups) = app.documents.with(generation, |cache| cache.groups.clone()) {
+        return Ok(groups);
+    }
+    let table = routes.table();
+    let groups: Vec<Group> = table.groups().filter_map(|(name, types)| describe(name, types)).collect();
+    let groups = Arc::new(groups);
+    app.documents.with(generation, |cache| cache.groups = Some(Arc::clone(&groups)));
+    Ok(groups)
+}
+
+/// A group and what it serves; none if that is nothing.
+fn describe(name: &str, types: &GroupRoutes) -> Option<Group> {
+    let specs: Vec<Arc<TypeSpec>> =
+        types.values().filter_map(kindom_resource_actor::ResourceHandle::spec).collect();
+    let built_in = specs.iter().any(|spec| spec.registration.is_none());
+    let mut versions: Vec<Version> = Vec::new();
+    for spec in &specs {
+        for version in spec.versions.iter().filter(|v| v.served) {
+            let at = versions.iter().position(|v| v.name == version.name).unwrap_or_else(|| {
+                versions.push(Version { name: version.name.clone(), resources: Vec::new() });
+                versions.len() - 1
+            });
+            if let Some(version) = versions.get_mut(at) {
+                let resource = resource(spec, &version.name);
+                version.resources.push(resource);
+            }
+        }
+    }
+    let priority = if built_in { PRIORITY_OF_BUILT_IN } else { PRIORITY_OF_REGISTERED };
+    (!versions.is_empty()).then(|| Group { name: name.to_owned(), priority, versions })
+}
+
+fn resource(spec: &TypeSpec, version: &str) -> Resource {
+    let storage = spec.storage().map_or("", |v| v.name.as_str());
+    let subresources = spec.subresources(version).map(|name| Subresource {
+        name: name.to_owned(),
+        kind: match name {
+            "scale" => GroupVersionKind::new(scale::GROUP, scale::VERSION, scale::KIND),
+            _ => GroupVersionKind { kind: spec.names.kind.clone(), ..GroupVersionKind::default() },
+        },
+        verbs: if name == "finalize" { vec!["update"] } else { vec!["get", "patch", "update"] },
+    });
+    Resource {
+        plural: spec.names.plural.clone(),
+        singular: spec.names.singular.clone(),
+        namespaced: spec.namespaced(),
+        kind: spec.gvk(version).kind,
+        verbs: verbs(spec),
+        short_names: spec.names.short_names.clone(),
+        categories: spec.names.categories.clone(),
+        // Upstream has none for the type of registrations.
+        storage_version_hash: match spec.registration.is_none() && !spec.group.is_empty() {
+            true => String::new(),
+            false => discovery::storage_version_hash(&spec.group, storage, &spec.names.kind),
+        },
+        subresources: subresources.collect(),
+        built_in: spec.registration.is_none(),
+    }
+}
+
+/// The verbs of a type, in upstream's order.
+fn verbs(spec: &TypeSpec) -> Vec<&'static str> {
+    match &spec.registration {
+        Some(r) if r.terminating => vec!["delete", "deletecollection", "get", "list", "watch"],
+        Some(_) => vec!["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
+        None if spec.group.is_empty() => vec!["create", "delete", "get", "list", "patch", "update", "watch"],
+        None => vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+    }
+}

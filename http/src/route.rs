@@ -1,0 +1,104 @@
+//! The type that a request is for, and whether the path is one of the type's.
+
+use std::sync::Arc;
+
+use kindom_actor_kit::Deadline;
+use kindom_resource_actor::{Basis, ResourceHandle, TypeSpec};
+
+use crate::RequestError;
+use crate::request_info::{ResourceRequest, Verb};
+use crate::state::State;
+use crate::status::Failure;
+
+pub(crate) type Found = (ResourceHandle, Arc<TypeSpec>);
+
+/// The type that a request is for, which it is routed to; none if nobody serves it. And what that is known by: a write is
+/// held to the registration that was in force when it came, not to one that another replica has replaced. Where asking
+/// for the present costs a round trip, a guess will do for a single object: the store commits nothing that does not hold.
+pub(crate) async fn look_up(
+    state: &State,
+    info: &ResourceRequest,
+    deadline: Deadline,
+) -> Result<(Option<Found>, Basis), Failure> {
+    let may_guess = match info.verb {
+        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => !state.registry.deps().storage.is_local(),
+        Verb::DeleteCollection => false,
+        _ => true,
+    };
+    if may_guess
+        && let Some(found) = find(state, info)
+        && let Ok(found) = route(found, info)
+    {
+        return Ok((Some(found), Basis::Guess));
+    }
+    look_up_now(state, info, deadline).await
+}
+
+/// A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
+pub(crate) async fn look_up_now(
+    state: &State,
+    info: &ResourceRequest,
+    deadline: Deadline,
+) -> Result<(Option<Found>, Basis), Failure> {
+    let as_of = state.registry.fresh(deadline).await;
+    let as_of = as_of.map_err(|e| Failure::Read(e, info.group_resource()))?;
+    let found = find(state, info).map(|found| route(found, info)).transpose()?;
+    Ok((found, Basis::AsOf(as_of)))
+}
+
+/// Whether a path is one of the type's.
+pub(crate) fn route(found: Found, info: &ResourceRequest) -> Result<Found, Failure> {
+    let namespaced = found.1.namespaced();
+    let is_namespace = info.resource.group.is_empty() && info.resource.resource == "namespaces";
+    let misplaced = if namespaced {
+        info.namespace.is_empty() && !info.verb.possibly_across_namespaces()
+    } else {
+        !info.namespace.is_empty() && !is_namespace
+    };
+    let built_in = found.1.registration.is_none();
+    if misplaced {
+        return Err(if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }.into());
+    }
+    // Upstream does not look at what stands behind a subresource of a registered type.
+    let beyond = info.goes_on && found.1.registration.is_none();
+    if beyond || (!info.subresource.is_empty() && !subresource_served(&found.1, info)) {
+        // The handler of registered types takes any path for an object's and finds no such part of it.
+        return Err(match built_in {
+            true => RequestError::NoSuchResource.into(),
+            false => {
+                let why = Failure::NotFound(info.group_resource(), info.name.clone());
+                deprecated(why, &found.1, info)
+            }
+        });
+    }
+    info.check_namespace()?;
+    Ok(found)
+}
+
+/// Nothing is served under a path: built-in groups have handlers for all of theirs, and say so as a Status.
+pub(crate) fn nothing_there(state: &State, info: &ResourceRequest) -> RequestError {
+    let table = state.registry.routes().table();
+    let built_in = !info.resource.group.is_empty()
+        && table.group(&info.resource.group).is_some_and(|types| {
+            types.values().filter_map(ResourceHandle::spec).any(|spec| spec.registration.is_none())
+        });
+    if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }
+}
+
+pub(crate) fn find(state: &State, info: &ResourceRequest) -> Option<Found> {
+    let handle = state.registry.routes().get(&info.resource.group, &info.resource.resource)?;
+    let spec = handle.spec()?;
+    spec.version(&info.resource.version).filter(|version| version.served)?;
+    Some((handle, spec))
+}
+
+/// Registrations have `/status`, namespaces also `/finalize`, registered types what their version says.
+pub(crate) fn subresource_served(spec: &TypeSpec, info: &ResourceRequest) -> bool {
+    spec.subresources(&info.resource.version).any(|name| name == info.subresource)
+}
+
+/// A refusal by a version that is deprecated says so too.
+pub(crate) fn deprecated(why: Failure, spec: &TypeSpec, info: &ResourceRequest) -> Failure {
+    let version = spec.version(&info.resource.version);
+    why.warned(version.and_then(|version| version.deprecation_warning.clone()).into_iter().collect())
+}

@@ -1,0 +1,131 @@
+//! From a request's write to its outcome and its answer, whichever verb it is.
+
+use actix_web::HttpResponse;
+use actix_web::http::header;
+use kindom_api::Value;
+use kindom_resource_actor::{
+    Basis, Outcome, ResourceHandle, Target, WriteError, WriteOptions as Options, Written, settles,
+};
+
+use crate::call::Call;
+use crate::negotiate::Accepted;
+use crate::query::WriteOptions;
+use crate::reply::{deprecation, object_reply};
+use crate::respond::Reply;
+use crate::status::{Answer, Failure};
+use crate::{RequestError, wait_for};
+
+pub(crate) fn options(call: &Call<'_>, query: &WriteOptions) -> Options {
+    let user_agent = call.request.headers().get(header::USER_AGENT);
+    let user_agent = user_agent.map(header::HeaderValue::as_bytes).unwrap_or_default();
+    Options { manager: query.manager(user_agent), ..deletion(call, query.dry_run) }
+}
+
+/// The options of a delete, which changes nobody's fields.
+pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
+    Options {
+        deadline: call.deadline,
+        dry_run,
+        object_bytes_max: call.state.object_bytes_max,
+        namespaces: Some(call.state.namespaces.clone()),
+        manager: String::new(),
+        basis: call.basis,
+    }
+}
+
+pub(crate) fn target<'a>(call: &'a Call<'_>, name: &'a str) -> Target<'a> {
+    Target {
+        version: &call.info.resource.version,
+        subresource: call.subresource(),
+        namespace: call.namespace(),
+        name,
+    }
+}
+
+/// A refusal from within a plan, carried through it.
+pub(crate) fn refused(error: RequestError) -> WriteError {
+    match Failure::from(error).answer() {
+        Answer::Status(status) => WriteError::Patch(Box::new(status)),
+        Answer::PageNotFound => WriteError::Gone,
+    }
+}
+
+pub(crate) fn failed(call: &Call<'_>, error: WriteError) -> Failure {
+    Failure::Write(Box::new(error), call.resource(), call.spec.group_kind())
+}
+
+/// Writes an object. What was planned on a guess counts only if the store has committed it; else all is looked up, and
+/// planned, again.
+pub(crate) async fn settled(
+    call: &Call<'_>,
+    mut options: Options,
+    mut write: impl AsyncFnMut(&ResourceHandle, &Options) -> Result<Written, WriteError>,
+) -> Result<Written, Failure> {
+    let mut anew = None;
+    if options.basis == Basis::Guess {
+        // Nothing is committed by a dry run.
+        let guessed =
+            if options.dry_run { Err(WriteError::Guessed) } else { write(&call.handle, &options).await };
+        if settles(&guessed) {
+            return guessed.map_err(|error| failed(call, error));
+        }
+        let ((handle, _), basis) = call.look_up_again().await?;
+        options.basis = basis;
+        anew = Some(handle);
+    }
+    write(anew.as_ref().unwrap_or(&call.handle), &options).await.map_err(|error| failed(call, error))
+}
+
+/// The end of every write of one object: its warnings, the condition that it waits for, and the answer; 201 for a new
+/// object.
+pub(crate) async fn finish(
+    call: &Call<'_>,
+    accepted: Accepted,
+    query: &WriteOptions,
+    written: Result<Written, Failure>,
+    mut warnings: Vec<String>,
+) -> Result<HttpResponse, Failure> {
+    let written = match written {
+        Ok(written) => written,
+        Err(why) => return Err(why.warned(warnings)),
+    };
+    warnings.extend(short_names_elsewhere(call, &written));
+    let written = wait_for::wait(call, query.waits_for(), written).await;
+    // A dry run creates nothing, and is answered as if it had.
+    let code = if matches!(written.outcome, Outcome::Created { .. }) { 201 } else { 200 };
+    respond(call, accepted, code, &written, warnings)
+}
+
+/// The answer to a write of one object.
+pub(crate) fn respond(
+    call: &Call<'_>,
+    accepted: Accepted,
+    code: u16,
+    written: &Written,
+    mut warnings: Vec<String>,
+) -> Result<HttpResponse, Failure> {
+    let reply = object_reply(call, &written.spec, &written.object, accepted, code)?;
+    warnings.extend(written.warnings.iter().cloned());
+    let reply = deprecation(call, reply.with_warnings(warnings))?;
+    let unstored = written.outcome == Outcome::Created { dry_run: true };
+    let reply = if unstored { without_revision(reply)? } else { reply };
+    Ok(reply.write(call.request, accepted))
+}
+
+/// What the author of a registration should know of the short names that it asks for.
+fn short_names_elsewhere(call: &Call<'_>, written: &Written) -> Vec<String> {
+    if !call.state.registry.is_registrations(&call.handle) || call.subresource().is_some() {
+        return Vec::new();
+    }
+    let tree = kindom_api::json::parse_own(written.object.json()).unwrap_or_default();
+    call.state.registry.short_names_elsewhere(&tree)
+}
+
+/// The answer to a dry run of a create has no resourceVersion.
+fn without_revision(reply: Reply) -> Result<Reply, Failure> {
+    reply.map_tree(|tree| {
+        if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
+    })
+}

@@ -1,0 +1,76 @@
+//! Documents that are known by their hash, and the cache of those that are kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use bytes::Bytes;
+use kindom_api::Value;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha512};
+
+use crate::discovery::Group;
+use crate::head::header_of;
+use crate::respond::{send, start};
+
+/// Documents that were made and are still right; made again when the routes have changed.
+#[derive(Default)]
+pub(crate) struct Documents {
+    cache: Mutex<Cache>,
+}
+
+#[derive(Default)]
+pub(crate) struct Cache {
+    generation: u64,
+    pub(crate) groups: Option<Arc<Vec<Group>>>,
+    pub(crate) aggregated: HashMap<bool, Document>,
+}
+
+/// A document's bytes and what it is known by.
+#[derive(Clone)]
+pub(crate) struct Document {
+    bytes: Bytes,
+    hash: Arc<str>,
+}
+
+impl Document {
+    pub(crate) fn new(tree: &Value) -> Self {
+        let bytes = tree.to_vec();
+        let hash: String = Sha512::digest(&bytes).iter().map(|b| format!("{b:02X}")).collect();
+        Self { bytes: bytes.into(), hash: hash.into() }
+    }
+}
+
+impl Documents {
+    pub(crate) fn with<T>(&self, generation: u64, of: impl FnOnce(&mut Cache) -> T) -> T {
+        let mut cache = self.cache.lock();
+        if cache.generation != generation {
+            *cache = Cache { generation, ..Cache::default() };
+        }
+        of(&mut cache)
+    }
+}
+
+/// A document with its ETag, or 304 if the client has it.
+pub(crate) fn tagged(request: &HttpRequest, document: &Document, content_type: &'static str) -> HttpResponse {
+    let (is_known, mut builder) = start_tagged(request, &document.hash, content_type);
+    if is_known { builder.finish() } else { send(request, builder, document.bytes.to_vec()) }
+}
+
+/// The start of an answer that is known by a hash, and whether the client has it, so that this is the whole answer: 304.
+pub(crate) fn start_tagged(
+    request: &HttpRequest,
+    hash: &str,
+    content_type: &'static str,
+) -> (bool, HttpResponseBuilder) {
+    let etag = format!("\"{hash}\"");
+    let is_known = header_of(request, header::IF_NONE_MATCH).split(',').any(|tag| tag.trim() == etag);
+    let mut builder = start(if is_known { 304 } else { 200 });
+    builder.insert_header((header::ETAG, etag));
+    builder.insert_header((header::VARY, "Accept"));
+    if !is_known {
+        builder.content_type(content_type);
+    }
+    (is_known, builder)
+}

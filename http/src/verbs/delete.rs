@@ -1,0 +1,132 @@
+//! DELETE of an object and of a collection.
+
+use actix_web::http::header;
+use actix_web::{HttpResponse, web};
+use kindom_api::field;
+use kindom_api::names::GroupKind;
+use kindom_api::status::{Details, Status};
+use kindom_codec as codec;
+use kindom_resource_actor::{
+    Preconditions, ResourceHandle, StoredObject, Target, WriteError, WriteOptions as Options,
+};
+
+use crate::RequestError;
+use crate::body::plain_body;
+use crate::call::Call;
+use crate::negotiate::{Accepted, Shape, body_format};
+use crate::query::{DeleteOptions, ListOptions, PropagationPolicy};
+use crate::reply::{deprecation, list_reply};
+use crate::respond::Reply;
+use crate::select::select;
+use crate::settle::{deletion, failed, respond, settled, target};
+use crate::status::Failure;
+
+/// How many objects of a collection are deleted at once.
+const DELETE_AT_ONCE: usize = 64;
+
+/// The options of a delete: from the body if there is one, else from the query.
+async fn delete_options(call: &Call<'_>, payload: web::Payload) -> Result<DeleteOptions, Failure> {
+    let bytes = plain_body(call, payload).await?;
+    let options = if bytes.is_empty() {
+        DeleteOptions::from_query(call.query)?
+    } else {
+        let format = body_format(call.header(header::CONTENT_TYPE), true)?;
+        let from_body = DeleteOptions::from_body(&codec::any(&bytes, format).map_err(RequestError::from)?)?;
+        // kubectl says dry runs in the query also where it sends a body.
+        let dry_run = from_body.dry_run || DeleteOptions::from_query(call.query)?.dry_run;
+        DeleteOptions { dry_run, ..from_body }
+    };
+    if options.propagation_policy == Some(PropagationPolicy::Foreground) {
+        // Nothing would ever remove the finalizer: there is no garbage collector yet.
+        let path = field::Path::new("propagationPolicy");
+        let error = field::Error::not_supported(&path, "Foreground", &["Background", "Orphan"]);
+        return Err(invalid_delete(error).into());
+    }
+    Ok(options)
+}
+
+fn invalid_delete(error: field::Error) -> RequestError {
+    let kind = GroupKind { group: "meta.k8s.io".into(), kind: "DeleteOptions".into() };
+    RequestError::Invalid { kind, errors: error.into() }
+}
+
+fn preconditions(options: &DeleteOptions) -> Preconditions {
+    Preconditions {
+        uid: options.preconditions.uid.clone(),
+        resource_version: options.preconditions.resource_version.clone(),
+    }
+}
+
+/// DELETE of an object.
+pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let accepted = call.accept()?;
+    let name = call.info.required_name()?.to_owned();
+    let query = delete_options(call, payload).await?;
+    let preconditions = preconditions(&query);
+    let delete = async |handle: &ResourceHandle, options: &Options| match query.ignore_store_read_error {
+        true => handle.delete_corrupt(target(call, &name), options).await,
+        false => handle.delete(target(call, &name), &preconditions, options).await,
+    };
+    let deleted = settled(call, deletion(call, query.dry_run), delete).await?;
+    if !deleted.outcome.is_deleted() {
+        return respond(call, accepted, 200, &deleted, Vec::new());
+    }
+    let resource = call.resource();
+    let status = Status::success(Details {
+        name,
+        group: resource.group,
+        kind: resource.resource,
+        uid: deleted.object.uid().to_owned(),
+        ..Details::default()
+    });
+    let whole = Accepted { shape: Shape::Whole, ..accepted };
+    let reply = deprecation(call, Reply::status(status))?;
+    Ok(reply.write(call.request, whole))
+}
+
+/// DELETE of a collection: of what a list with the same options finds.
+pub(crate) async fn delete_collection(
+    call: &Call<'_>,
+    payload: web::Payload,
+) -> Result<HttpResponse, Failure> {
+    let accepted = call.accept()?;
+    let list_options = ListOptions::parse(call.query)?;
+    list_options.validate()?;
+    let query = delete_options(call, payload).await?;
+    if query.ignore_store_read_error {
+        let path = field::Path::new("ignoreStoreReadErrorWithClusterBreakingPotential");
+        let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        return Err(invalid_delete(field::Error::invalid(&path, true, detail)).into());
+    }
+    let listed = select(call, &list_options).await?;
+    let options = deletion(call, query.dry_run);
+    let preconditions = preconditions(&query);
+    for page in listed.objects.chunks(DELETE_AT_ONCE) {
+        let deletions =
+            page.iter().map(|object| delete_listed(&call.handle, call, object, &preconditions, &options));
+        for outcome in futures::future::join_all(deletions).await {
+            match outcome {
+                // Somebody else was faster.
+                Ok(()) | Err(WriteError::NotFound { .. }) => {}
+                Err(error) => return Err(failed(call, error)),
+            }
+        }
+    }
+    list_reply(call, &listed, accepted)
+}
+
+async fn delete_listed(
+    handle: &ResourceHandle,
+    call: &Call<'_>,
+    object: &StoredObject,
+    preconditions: &Preconditions,
+    options: &Options,
+) -> Result<(), WriteError> {
+    let target = Target {
+        version: &call.info.resource.version,
+        subresource: None,
+        namespace: object.namespace(),
+        name: object.name(),
+    };
+    handle.delete(target, preconditions, options).await.map(drop)
+}

@@ -1,0 +1,11 @@
+//! The verbs: what answers a request to a resource.
+
+pub(crate) mod apply;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod get;
+pub(crate) mod list;
+pub(crate) mod patch;
+pub(crate) mod scale;
+pub(crate) mod update;
+pub(crate) mod watch;

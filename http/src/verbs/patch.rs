@@ -1,0 +1,178 @@
+//! PATCH with a JSON patch, a merge patch or a strategic merge patch.
+
+use actix_web::http::header;
+use actix_web::{HttpResponse, web};
+use bytes::Bytes;
+use kindom_api::Value;
+use kindom_api::decode::Struct;
+use kindom_api::names::GroupVersionKind;
+use kindom_codec::{self as codec, FieldValidation};
+use kindom_resource_actor::{RuleContext, WriteError};
+
+use crate::body::plain_body;
+use crate::call::Call;
+use crate::decoding::{check_kind, check_name, decode_as, expected};
+use crate::negotiate::PatchType;
+use crate::owner_references::{self, Stage};
+use crate::patch::{self, Patch, StrategicPatch};
+use crate::query::WriteOptions;
+use crate::settle::{finish, options, refused, settled, target};
+use crate::status::Failure;
+use crate::verbs::apply;
+use crate::{RequestError, identity, wait_for};
+
+/// The patch in a body.
+pub(crate) fn parse_patch(
+    kind: PatchType,
+    bytes: &[u8],
+    validation: FieldValidation,
+) -> Result<Patch, RequestError> {
+    match kind {
+        PatchType::Json => Patch::json(bytes, validation),
+        PatchType::Merge | PatchType::StrategicMerge | PatchType::Apply => Patch::merge(bytes, validation),
+    }
+}
+
+/// What is not even JSON is told at once; all else that is wrong with a patch only where there is an object to be
+/// patched, as upstream decodes patches to apply them.
+pub(crate) fn told_later<P>(
+    bytes: &[u8],
+    decoded: Result<P, RequestError>,
+) -> Result<Result<P, RequestError>, RequestError> {
+    match decoded {
+        Err(error) if patch::is_malformed_json(bytes) => Err(error),
+        decoded => Ok(decoded),
+    }
+}
+
+/// A patch as it came.
+enum Decoded {
+    Plain(Patch),
+    Strategic(StrategicPatch, &'static Struct),
+}
+
+impl Decoded {
+    fn of(
+        bytes: &[u8],
+        kind: PatchType,
+        go_type: Option<&'static Struct>,
+        validation: FieldValidation,
+    ) -> Result<Self, RequestError> {
+        match (kind, go_type) {
+            (PatchType::StrategicMerge, Some(of)) => {
+                StrategicPatch::decode(bytes, validation).map(|patch| Self::Strategic(patch, of))
+            }
+            _ => parse_patch(kind, bytes, validation).map(Self::Plain),
+        }
+    }
+}
+
+/// PATCH
+pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let version = &call.info.resource.version;
+    let go_type = call.spec.strategy.go_type(&call.spec, version);
+    let kinds: &[PatchType] = match go_type {
+        Some(_) => &[PatchType::Json, PatchType::Merge, PatchType::StrategicMerge, PatchType::Apply],
+        None => &[PatchType::Json, PatchType::Merge, PatchType::Apply],
+    };
+    let kind = PatchType::of(call.header(header::CONTENT_TYPE), kinds)?;
+    if kind == PatchType::Apply {
+        return apply::apply(call, payload).await;
+    }
+    let accepted = call.accept()?;
+    let name = call.info.required_name()?.to_owned();
+    let query = WriteOptions::for_patch(call.query, false)?;
+    wait_for::check(call, query.wait_for)?;
+    let bytes: Bytes = plain_body(call, payload).await?;
+    let validation = query.field_validation;
+    let patch = told_later(&bytes, Decoded::of(&bytes, kind, go_type, validation))?;
+    let mut warnings = Vec::new();
+    let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
+        warnings.clear();
+        match &patch {
+            Err(error) => Err(refused(error.clone())),
+            Ok(Decoded::Plain(patch)) => patched(cx, patch, old, validation, &name, &mut warnings),
+            Ok(Decoded::Strategic(patch, of)) => {
+                let mut object = strategically_patched(cx, patch, of, old, validation, &mut warnings)?;
+                check_name(&object, &name)?;
+                warnings.extend(owner_references::dedup(&mut object, Stage::Patched));
+                Ok(object)
+            }
+        }
+    };
+    let written = settled(call, options(call, &query), async |handle, options| {
+        handle.update(target(call, &name), true, &mut wanted, options).await
+    });
+    let written = written.await;
+    finish(call, accepted, &query, written, warnings).await
+}
+
+/// What a JSON patch or merge patch makes of an object. What the client is to be warned of goes to `warnings`, also where
+/// the object is refused.
+fn patched(
+    cx: &RuleContext<'_>,
+    patch: &Patch,
+    old: &Value,
+    validation: FieldValidation,
+    name: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Value, WriteError> {
+    let mut object = patch.apply(old.clone()).map_err(refused)?;
+    let expected = expected(cx, cx.version_name);
+    let said = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let built_in = cx.spec.registration.is_none();
+    let mut found = expected.clone();
+    if said("apiVersion") != expected.api_version() || said("kind") != expected.kind {
+        let (found_group, found_version) = kindom_api::names::split_api_version(&said("apiVersion"))
+            .map_or_else(
+                || (String::new(), said("apiVersion")),
+                |(group, version)| (group.to_owned(), version.to_owned()),
+            );
+        found = GroupVersionKind::new(found_group, found_version, said("kind"));
+        if found.kind.is_empty() {
+            let missing = format!("Object 'Kind' is missing in '{object}'");
+            return Err(refused(patch::undecodable(&object, &missing)));
+        }
+        if built_in {
+            identity::check_type(&found, &expected, built_in).map_err(refused)?;
+        }
+    }
+    let mut unknown = Vec::new();
+    let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
+    // Made again where it is told: decoding changes the object.
+    let patched = || patch.apply(old.clone()).unwrap_or_default();
+    let decoded = decode_as(cx, &found.version, &mut object, wanted);
+    let read = decoded.map_err(|why| refused(patch::undecodable(&patched(), &why)))?;
+    let mut strict = patch.strict_errors().to_vec();
+    strict.extend(unknown.iter().map(|path| codec::unknown_field(path)));
+    if validation == FieldValidation::Strict && !strict.is_empty() {
+        return Err(refused(patch::strict_error(&patched(), &strict)));
+    }
+    warnings.extend(strict);
+    warnings.extend(read);
+    check_name(&object, name)?;
+    warnings.extend(owner_references::dedup(&mut object, Stage::Patched));
+    check_kind(&found, &expected, &object)?;
+    Ok(object)
+}
+
+/// What a strategic merge patch makes of an object of a built-in type; warnings as in [`patched`].
+fn strategically_patched(
+    cx: &RuleContext<'_>,
+    patch: &StrategicPatch,
+    of: &'static Struct,
+    old: &Value,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<Value, WriteError> {
+    let (mut object, strict) = patch.apply(old.clone(), of, validation).map_err(refused)?;
+    warnings.extend(strict);
+    let expected = expected(cx, cx.version_name);
+    if let Some(map) = object.as_object_mut() {
+        map.insert("apiVersion", expected.api_version());
+        map.insert("kind", expected.kind.as_str());
+    }
+    let read = cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::BadRequest)?;
+    warnings.extend(read);
+    Ok(object)
+}

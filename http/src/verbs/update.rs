@@ -1,0 +1,39 @@
+//! PUT
+
+use actix_web::{HttpResponse, web};
+use kindom_api::Value;
+use kindom_resource_actor::RuleContext;
+
+use crate::body::plain_body;
+use crate::call::Call;
+use crate::decoding::{check_name, is_based_on, object_of_body};
+use crate::query::WriteOptions;
+use crate::settle::{finish, options, settled, target};
+use crate::status::Failure;
+use crate::wait_for;
+
+/// PUT
+pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    let accepted = call.accept()?;
+    let name = call.info.required_name()?.to_owned();
+    let query = WriteOptions::for_update(call.query)?;
+    wait_for::check(call, query.wait_for)?;
+    let (bytes, format) = (plain_body(call, payload).await?, call.body_format()?);
+    let version = &call.info.resource.version;
+    // Before the object is looked for: a body that is none is 400 whatever is there.
+    let mut warnings = Vec::new();
+    let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
+        let (object, wrong) =
+            object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)?;
+        check_name(&object, &name)?;
+        match wrong.filter(|_| is_based_on(&object, old)) {
+            Some(wrong) => Err(wrong),
+            None => Ok(object),
+        }
+    };
+    let written = settled(call, options(call, &query), async |handle, options| {
+        handle.update(target(call, &name), false, &mut wanted, options).await
+    });
+    let written = written.await;
+    finish(call, accepted, &query, written, warnings).await
+}
