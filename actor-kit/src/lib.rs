@@ -2,7 +2,8 @@
 //! deadline, and time and randomness as parameters.
 //!
 //! **Owns:** the life of every actor ([`Supervisor`]), the list of them ([`ActorTable`]), the way
-//! to talk to one ([`Handle`], [`Wake`]), and the threads they live on ([`Arbiters`]).
+//! to talk to one ([`Handle`], [`Wake`]), and the threads they live on ([`Arbiters`]). An actor that
+//! takes no message is a loop without a mailbox ([`Reconciler`]), and otherwise like any other.
 //!
 //! **Messages:** none of its own. [`Handle::ask`] carries the messages of the actor it belongs to.
 //!
@@ -14,6 +15,9 @@
 //! - A supervisor never gives up. Past its restart budget it says so
 //!   ([`ActorState::Failed`]) and goes on at its longest back-off.
 //! - A mailbox holds no more messages than its bound, also when the callers have gone away.
+//! - No wake-up is lost: a loop listens before its first look, whichever its incarnation.
+//! - A panic is a bug and counted as such ([`ActorInfo::panics`]). An actor whose state went stale for
+//!   another reason asks for a successor ([`Incarnation::reload`]).
 //! - Stopping is final: no restart follows, and every later ask says [`AskError::Gone`].
 //! - A message that was handed to an actor is never sent again unless the caller said that it may
 //!   be ([`Handle::ask_retrying`]).
@@ -66,6 +70,8 @@ mod clock;
 mod entropy;
 mod handle;
 pub mod latest;
+mod mailbox;
+mod reconciler;
 mod restart;
 #[cfg(any(test, feature = "test-util"))]
 pub mod simulation;
@@ -78,8 +84,10 @@ pub use arbiters::{ArbiterError, ArbiterHandle, Arbiters, run_system};
 pub use clock::{Clock, Deadline};
 pub use entropy::Entropy;
 pub use handle::{AskError, Handle};
+pub use mailbox::Supervised;
+pub use reconciler::Reconciler;
 pub use restart::Policy;
-pub use supervisor::{BoxError, Incarnation, StartError, Supervised, Supervisor};
+pub use supervisor::{BoxError, Incarnation, StartError, Supervisor};
 pub use table::{ActorInfo, ActorState, ActorTable};
 pub use turn::install_panic_hook;
 pub use wake::{Wake, Woke, Woken};

@@ -1,34 +1,64 @@
-//! Supervision by factory: an actor that falls is built anew from storage.
+//! Supervision by factory: whatever falls is built again from storage.
+//!
+//! One loop of restarts ([`Supervision`]) serves two bodies: an actor behind a mailbox (`mailbox.rs`) and a loop
+//! without one (`reconciler.rs`).
 
 use std::{
     error::Error,
-    fmt,
     future::{Future, poll_fn},
-    pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{self, Poll},
 };
 
-use actix::{Actor, ActorContext as _, Addr, Context, dev::ContextFut};
-use futures::FutureExt as _;
+use actix::{Actor, Context};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     arbiters::ArbiterHandle,
-    clock::Deadline,
     entropy::Entropy,
-    handle::{AskError, Handle, Shared},
+    mailbox::{Hosted, Supervised},
+    reconciler::{Looped, Reconciler},
     restart::{Failures, Policy},
     table::{ActorState, ActorTable, Entry},
-    turn::{Fall, die, turn},
+    turn::{Fall, die},
+    wake::Woken,
 };
 
-/// What a factory fails with.
+/// What a factory fails with, and why an incarnation asks for a successor.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Which start of its actor a factory is called for, counting from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Incarnation(pub u64);
+/// One start of an actor, as its factory sees it.
+#[derive(Clone, Debug)]
+pub struct Incarnation {
+    number: u64,
+    /// Set once the incarnation has asked for a successor, with the reason.
+    reload: Arc<OnceLock<String>>,
+}
+
+impl Incarnation {
+    fn new(number: u64) -> Self {
+        Self { number, reload: Arc::default() }
+    }
+
+    /// Counts the starts of this actor, from 1.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Ends this incarnation after the turn that calls this; the factory then loads a successor from storage.
+    ///
+    /// For state that can no longer be kept true although nothing is broken, such as a commit stream with a gap. It
+    /// counts as a failure, so the successor waits for its back-off. The first reason is kept.
+    pub fn reload(&self, why: impl Into<BoxError>) {
+        self.reload.get_or_init(|| why.into().to_string());
+    }
+
+    /// The fall that the incarnation asked for.
+    pub(crate) fn reloads(&self) -> Option<Fall> {
+        self.reload.get().map(|why| Fall::reload(why))
+    }
+}
 
 /// Why an actor was not started.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +98,8 @@ impl Supervisor {
     /// storage. What it returns must not depend on an earlier incarnation. An error, or a panic, in
     /// it counts as a failure of the actor.
     ///
-    /// An actor that ends its own context (`ctx.stop()`) counts as stopped.
+    /// An actor that ends its own context (`ctx.stop()`) counts as stopped. One that needs a successor
+    /// calls [`Incarnation::reload`].
     ///
     /// # Errors
     /// See [`StartError`].
@@ -84,19 +115,42 @@ impl Supervisor {
         F: Fn(Incarnation) -> L + Send + 'static,
         L: Future<Output = Result<A, BoxError>> + 'static,
     {
-        let name = name.into();
-        let Some(entry) = self.table.insert(name.clone(), policy.mailbox) else {
-            return Err(StartError::NameTaken(name));
-        };
-        let shared = Shared::new(entry);
-        let handle = Handle::new(shared.clone());
-        // Made here, so that an arbiter which drops the task unstarted leaves no entry behind.
-        let registration = Registration { shared, table: self.table.clone() };
-        let supervision = Supervision { registration, entropy: self.entropy.clone(), policy, factory };
-        let spawned = arbiter.spawn(async move {
-            actix::spawn(supervision.run());
-        });
-        if spawned { Ok(Supervised { handle }) } else { Err(StartError::ArbiterGone) }
+        let registration = self.register(name.into(), policy.mailbox)?;
+        let hosted = Hosted::new(Arc::clone(&registration.entry), factory);
+        let supervised = hosted.supervised();
+        self.supervise(registration, arbiter, policy, hosted)?;
+        Ok(supervised)
+    }
+
+    /// Starts a loop on `arbiter` and supervises it until it is stopped. Returns at once.
+    ///
+    /// `factory` runs on the arbiter, once for every incarnation, and makes the loop's future. The loop begins with a
+    /// look at the world, and looks again whenever the [`Woken`] that it is given says so. That one listens before the
+    /// factory runs, so no wake-up gets lost: the first look covers every earlier one. `changes` only names what to
+    /// listen to.
+    ///
+    /// A loop that returns, with the reason, counts as a failure as one that panics does, and is started again.
+    /// `policy.mailbox` is not used: a loop has none.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn reconcile<F, L>(
+        &self,
+        name: impl Into<Arc<str>>,
+        arbiter: &ArbiterHandle,
+        policy: Policy,
+        changes: Woken,
+        factory: F,
+    ) -> Result<Reconciler, StartError>
+    where
+        F: Fn(Woken) -> L + Send + 'static,
+        L: Future<Output = BoxError> + 'static,
+    {
+        let registration = self.register(name.into(), 0)?;
+        let entry = Arc::clone(&registration.entry);
+        let looped = Looped::new(Arc::clone(&entry), changes, factory);
+        self.supervise(registration, arbiter, policy, looped)?;
+        Ok(Reconciler::new(entry))
     }
 
     /// Stops every actor, one after another, the one started last first: actors ask only those that
@@ -107,217 +161,99 @@ impl Supervisor {
             entry.until_stopped().await;
         }
     }
-}
 
-/// The owner's side of a supervised actor. Dropping it changes nothing: the actor lives until it is
-/// stopped, so that an owner which is itself restarted does not take its actors along.
-pub struct Supervised<A: Actor<Context = Context<A>>> {
-    handle: Handle<A>,
-}
-
-impl<A: Actor<Context = Context<A>>> Supervised<A> {
-    /// The callers' side.
-    #[must_use]
-    pub fn handle(&self) -> Handle<A> {
-        self.handle.clone()
+    fn register(&self, name: Arc<str>, mailbox_max: usize) -> Result<Registration, StartError> {
+        match self.table.insert(Arc::clone(&name), mailbox_max) {
+            Some(entry) => Ok(Registration { entry, table: self.table.clone() }),
+            None => Err(StartError::NameTaken(name)),
+        }
     }
 
-    /// Waits until the actor takes messages and returns the number of its incarnation.
-    ///
-    /// # Errors
-    /// [`AskError::DeadlineExceeded`] and [`AskError::Gone`].
-    pub async fn ready(&self, deadline: Deadline) -> Result<Incarnation, AskError> {
-        self.handle.running(1, deadline).await.map(Incarnation)
-    }
-
-    /// Stops the actor for good and waits until it is gone and its name is free.
-    ///
-    /// What is in its mailbox is handled first; futures that it interleaves are dropped, detached
-    /// ones go on. A start under way is abandoned. Not to be awaited by the actor itself.
-    ///
-    /// Dropping the future does not take the order back.
-    pub async fn stop(&self) {
-        let entry = &self.handle.shared().entry;
-        entry.order_stop();
-        entry.until_stopped().await;
-    }
-}
-
-impl<A: Actor<Context = Context<A>>> Clone for Supervised<A> {
-    fn clone(&self) -> Self {
-        Self { handle: self.handle.clone() }
-    }
-}
-
-impl<A: Actor<Context = Context<A>>> fmt::Debug for Supervised<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Supervised").field(&self.handle.name()).finish()
+    fn supervise<B: Body + Send + 'static>(
+        &self,
+        registration: Registration,
+        arbiter: &ArbiterHandle,
+        policy: Policy,
+        body: B,
+    ) -> Result<(), StartError> {
+        // Made here, so that an arbiter which drops the task unstarted leaves no entry behind.
+        let supervision = Supervision { body, registration, entropy: self.entropy.clone(), policy };
+        let spawned = arbiter.spawn(async move {
+            actix::spawn(supervision.run());
+        });
+        if spawned { Ok(()) } else { Err(StartError::ArbiterGone) }
     }
 }
 
 /// Takes the actor off the list when its supervision ends, for whatever reason.
-struct Registration<A: Actor<Context = Context<A>>> {
-    shared: Arc<Shared<A>>,
+struct Registration {
+    entry: Arc<Entry>,
     table: ActorTable,
 }
 
-impl<A: Actor<Context = Context<A>>> Drop for Registration<A> {
+impl Drop for Registration {
     fn drop(&mut self) {
-        self.shared.withdraw(true);
-        self.table.remove(&self.shared.entry);
-        self.shared.entry.set_state(ActorState::Stopped);
+        self.table.remove(&self.entry);
+        self.entry.set_state(ActorState::Stopped);
     }
 }
 
-struct Supervision<A: Actor<Context = Context<A>>, F> {
-    registration: Registration<A>,
-    entropy: Entropy,
-    policy: Policy,
-    factory: F,
+/// What is supervised: it can be started any number of times. Dropping it ends it for those that wait for it.
+pub(crate) trait Body {
+    /// Runs one incarnation from its factory to its end. No panic escapes.
+    async fn live(&self, incarnation: &Incarnation) -> End;
 }
 
-/// How an incarnation, or a wait, ended.
-enum End {
+/// The end of an incarnation.
+pub(crate) enum End {
     Stopped,
     Fell(Fall),
 }
 
-impl<A, F, L> Supervision<A, F>
-where
-    A: Actor<Context = Context<A>>,
-    F: Fn(Incarnation) -> L,
-    L: Future<Output = Result<A, BoxError>> + 'static,
-{
+struct Supervision<B> {
+    // Dropped first: nobody may still hand it messages once it is off the list.
+    body: B,
+    registration: Registration,
+    entropy: Entropy,
+    policy: Policy,
+}
+
+impl<B: Body> Supervision<B> {
     async fn run(self) {
         let mut failures = Failures::default();
         loop {
-            let incarnation = Incarnation(self.entry().begin());
-            let fall = match self.live(incarnation).await {
+            let incarnation = Incarnation::new(self.entry().begin());
+            let fall = match self.body.live(&incarnation).await {
                 End::Stopped => return,
                 End::Fell(fall) => fall,
             };
             self.entry().fell(&fall);
-            if self.pause(incarnation, &fall, &mut failures).await {
+            if self.pause(incarnation.number, &fall, &mut failures).await {
                 return;
             }
         }
     }
 
     fn entry(&self) -> &Entry {
-        &self.registration.shared.entry
-    }
-
-    async fn live(&self, incarnation: Incarnation) -> End {
-        match self.load(incarnation).await {
-            Ok(actor) => self.host(actor, incarnation).await,
-            Err(end) => end,
-        }
-    }
-
-    /// Runs the factory. A kill or a stop drops the load where it stands.
-    async fn load(&self, incarnation: Incarnation) -> Result<A, End> {
-        let name = &self.entry().name;
-        // Boxed, so that a running actor does not carry the room that its load needed.
-        let mut load: Pin<Box<L>> =
-            turn(name, || Box::pin((self.factory)(incarnation))).map_err(End::Fell)?;
-        let loaded = poll_fn(|cx| {
-            self.entry().release_unhosted();
-            if let Some(end) = self.ordered(cx) {
-                return Poll::Ready(Err(end));
-            }
-            match turn(name, || load.as_mut().poll(cx)) {
-                Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(Ok(actor))) => Poll::Ready(Ok(actor)),
-                Ok(Poll::Ready(Err(error))) => {
-                    Poll::Ready(Err(End::Fell(Fall::failed(&format!("could not load: {error}")))))
-                }
-                Err(fall) => Poll::Ready(Err(End::Fell(fall))),
-            }
-        })
-        .await;
-        drop_caught(name, load);
-        loaded
-    }
-
-    /// Runs the actor until it ends.
-    async fn host(&self, actor: A, incarnation: Incarnation) -> End {
-        let shared = &self.registration.shared;
-        let mut context = Context::new();
-        // No bound here: the handle keeps it, and a capacity makes actix track parked senders.
-        context.set_mailbox_capacity(0);
-        let mut context = Box::new(context.into_future(actor));
-        let mut address = Some(context.address());
-        let end = poll_fn(|cx| self.take_turn(&mut context, &mut address, incarnation, cx)).await;
-        // Before the mailbox closes, so that whoever then hears `Lost` finds no dead address.
-        shared.withdraw(matches!(end, End::Stopped));
-        // A context that is dropped alive polls its actor once more, `stopping` and `stopped`
-        // included, and a second panic there would end the process. A terminated one does not.
-        context.ctx().terminate();
-        drop_caught(&shared.entry.name, context);
-        end
-    }
-
-    fn take_turn(
-        &self,
-        context: &mut ContextFut<A, Context<A>>,
-        address: &mut Option<Addr<A>>,
-        incarnation: Incarnation,
-        cx: &mut task::Context<'_>,
-    ) -> Poll<End> {
-        let shared = &self.registration.shared;
-        let entry = &shared.entry;
-        let stop = match self.ordered(cx) {
-            Some(End::Fell(fall)) => return Poll::Ready(End::Fell(fall)),
-            Some(End::Stopped) => true,
-            None => false,
-        };
-        if stop {
-            shared.withdraw(true);
-        }
-        let abandoned = entry.take_abandoned();
-        let polled = turn(&entry.name, || context.poll_unpin(cx));
-        entry.release(abandoned);
-        match polled {
-            Err(fall) if !stop => return Poll::Ready(End::Fell(fall)),
-            Err(_) | Ok(Poll::Ready(())) => return Poll::Ready(End::Stopped),
-            Ok(Poll::Pending) => {}
-        }
-        if stop {
-            // The turn above emptied the mailbox; this one runs the hooks. What falls or refuses
-            // to go in it is gone all the same.
-            context.ctx().stop();
-            let _ = turn(&entry.name, || context.poll_unpin(cx));
-            return Poll::Ready(End::Stopped);
-        }
-        // Only now: an actor that falls in `started` takes no message with it.
-        if let Some(address) = address.take() {
-            shared.publish(incarnation.0, address);
-            entry.set_state(ActorState::Running);
-        }
-        Poll::Pending
+        &self.registration.entry
     }
 
     /// Waits before the next incarnation. Returns whether a stop was ordered.
-    async fn pause(&self, incarnation: Incarnation, fall: &Fall, failures: &mut Failures) -> bool {
+    async fn pause(&self, incarnation: u64, fall: &Fall, failures: &mut Failures) -> bool {
         let entry = self.entry();
-        let delay = match fall {
-            Fall::Killed => return entry.stop_ordered(),
-            Fall::Failed(failure) => {
-                let verdict = failures.failed(Instant::now(), &self.policy);
-                let delay = self.entropy.jitter(verdict.delay);
-                let exhausted = verdict.exhausted;
-                entry.set_state(if exhausted { ActorState::Failed } else { ActorState::BackingOff });
-                tracing::warn!(
-                    actor = &*entry.name,
-                    incarnation = incarnation.0,
-                    failure,
-                    delay_ms = delay.as_millis(),
-                    exhausted,
-                    "restarting"
-                );
-                delay
-            }
-        };
+        let Some(failure) = fall.failure() else { return entry.stop_ordered() };
+        let verdict = failures.failed(Instant::now(), &self.policy);
+        let delay = self.entropy.jitter(verdict.delay);
+        let exhausted = verdict.exhausted;
+        entry.set_state(if exhausted { ActorState::Failed } else { ActorState::BackingOff });
+        tracing::warn!(
+            actor = &*entry.name,
+            incarnation,
+            failure,
+            delay_ms = delay.as_millis(),
+            exhausted,
+            "restarting"
+        );
         if delay.is_zero() {
             return entry.stop_ordered();
         }
@@ -332,19 +268,15 @@ where
         })
         .await
     }
-
-    /// An order that ends the incarnation; later ones will wake the task.
-    fn ordered(&self, cx: &task::Context<'_>) -> Option<End> {
-        let entry = self.entry();
-        entry.watch_orders(cx);
-        if entry.stop_ordered() {
-            return Some(End::Stopped);
-        }
-        entry.take_kill().then(|| End::Fell(die(&entry.name)))
-    }
 }
 
-/// Drops what an actor owned; a panic in it changes nothing any more.
-fn drop_caught<T>(name: &Arc<str>, value: T) {
-    let _ = turn(name, move || drop(value));
+impl Entry {
+    /// An order that ends the incarnation; later ones will wake the task.
+    pub(crate) fn ordered(&self, cx: &task::Context<'_>) -> Option<End> {
+        self.watch_orders(cx);
+        if self.stop_ordered() {
+            return Some(End::Stopped);
+        }
+        self.take_kill().then(|| End::Fell(die(&self.name)))
+    }
 }

@@ -74,10 +74,12 @@ pub struct ActorInfo {
     pub incarnation: u64,
     /// Asks under way: waiting for an incarnation, queued, or being handled.
     pub mailbox: usize,
-    /// The bound of `mailbox`.
+    /// The bound of `mailbox`; 0 for a loop, which has none.
     pub mailbox_max: usize,
-    /// How many incarnations ended by a panic, a kill or a failed load.
+    /// How many incarnations ended by a panic, a kill, a failed load or a reload that they asked for.
     pub restarts: u64,
+    /// How many of them ended by a panic, which is always a bug.
+    pub panics: u64,
     /// Why the last one of them ended.
     pub last_failure: Option<String>,
 }
@@ -171,6 +173,7 @@ struct Status {
     state: ActorState,
     incarnation: u64,
     restarts: u64,
+    panics: u64,
     last_failure: Option<String>,
 }
 
@@ -183,6 +186,7 @@ impl Entry {
                 state: ActorState::Starting,
                 incarnation: 0,
                 restarts: 0,
+                panics: 0,
                 last_failure: None,
             }),
             kill: AtomicBool::new(false),
@@ -204,6 +208,7 @@ impl Entry {
             mailbox: self.in_flight.load(SeqCst),
             mailbox_max: self.mailbox_max,
             restarts: status.restarts,
+            panics: status.panics,
             last_failure: status.last_failure.clone(),
         }
     }
@@ -245,10 +250,8 @@ impl Entry {
     pub(crate) fn fell(&self, fall: &Fall) {
         let mut status = self.status.lock();
         status.restarts += 1;
-        status.last_failure = Some(match fall {
-            Fall::Killed => "killed by order".to_owned(),
-            Fall::Failed(text) => text.clone(),
-        });
+        status.panics += u64::from(matches!(fall, Fall::Panicked(_)));
+        status.last_failure = Some(fall.failure().unwrap_or("killed by order").to_owned());
     }
 
     pub(crate) fn set_state(&self, state: ActorState) {

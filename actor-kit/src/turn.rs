@@ -4,6 +4,7 @@ use std::{
     any::Any,
     cell::RefCell,
     convert::Infallible,
+    error::Error,
     panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, panic_any, set_hook, take_hook},
     sync::{Arc, Once},
 };
@@ -24,21 +25,39 @@ struct Killed;
 pub(crate) enum Fall {
     /// By order.
     Killed,
-    /// A panic, or a factory that could not load; with its text.
+    /// By a panic, which is a bug; with its text.
+    Panicked(String),
+    /// Without a bug: the factory could not load, or the incarnation asked for a successor; with the reason.
     Failed(String),
 }
 
 impl Fall {
-    pub(crate) fn failed(text: &str) -> Self {
-        Self::Failed(text.chars().take(TEXT_MAX).collect())
+    pub(crate) fn unloadable(error: &dyn Error) -> Self {
+        Self::Failed(cut(&format!("could not load: {error}")))
+    }
+
+    pub(crate) fn reload(why: &str) -> Self {
+        Self::Failed(cut(&format!("reload: {why}")))
+    }
+
+    /// The text of a fall that counts against the restart budget. An order says nothing about the actor's health.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Killed => None,
+            Self::Panicked(text) | Self::Failed(text) => Some(text),
+        }
     }
 
     fn from_payload(payload: Box<dyn Any + Send>) -> Self {
         if payload.is::<Killed>() {
             return Self::Killed;
         }
-        Self::failed(&format!("panic: {}", payload_text(payload.as_ref())))
+        Self::Panicked(cut(&format!("panic: {}", payload_text(payload.as_ref()))))
     }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(TEXT_MAX).collect()
 }
 
 /// Runs `f` as a turn of the actor `name` and catches a panic in it.
@@ -53,6 +72,11 @@ pub(crate) fn die(name: &Arc<str>) -> Fall {
         Err(fall) => fall,
         Ok(never) => match never {},
     }
+}
+
+/// Drops what an actor owned; a panic in it changes nothing any more.
+pub(crate) fn drop_caught<T>(name: &Arc<str>, value: T) {
+    let _ = turn(name, move || drop(value));
 }
 
 /// Sets the name for the panic hook while it lives.
@@ -124,16 +148,15 @@ mod tests {
         assert_eq!(turn(&name, || 1), Ok(1));
         assert_eq!(die(&name), Fall::Killed);
         let fall = |f: fn()| turn(&name, f).unwrap_err();
-        assert_eq!(fall(|| panic!("one")), Fall::failed("panic: one"));
-        assert_eq!(fall(|| panic!("{}", 1)), Fall::failed("panic: 1"));
-        assert_eq!(fall(|| panic_any(1)), Fall::failed("panic: a value that is no text"));
+        assert_eq!(fall(|| panic!("one")), Fall::Panicked("panic: one".to_owned()));
+        assert_eq!(fall(|| panic!("{}", 1)), Fall::Panicked("panic: 1".to_owned()));
+        assert_eq!(fall(|| panic_any(1)), Fall::Panicked("panic: a value that is no text".to_owned()));
         TURN.with_borrow(|turn| assert!(turn.is_none()));
     }
 
     #[test]
     fn long_texts_are_cut_at_a_character() {
-        let Fall::Failed(text) = Fall::failed(&"ü".repeat(10_000)) else { panic!("a failure stays one") };
-        assert_eq!(text, "ü".repeat(TEXT_MAX));
+        assert_eq!(cut(&"ü".repeat(10_000)), "ü".repeat(TEXT_MAX));
     }
 
     #[test]

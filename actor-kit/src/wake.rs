@@ -34,7 +34,7 @@ impl Wake {
     /// missed in between does no harm.
     #[must_use]
     pub fn listen(&self) -> Woken {
-        Woken { seen: self.0.subscribe(), _wake: self.clone() }
+        Woken { seen: self.0.subscribe(), wake: self.clone() }
     }
 }
 
@@ -43,7 +43,7 @@ impl Wake {
 pub struct Woken {
     seen: latest::Receiver<()>,
     /// Keeps the channel open, so that waiting cannot fail.
-    _wake: Wake,
+    wake: Wake,
 }
 
 /// The item of [`Woken::into_stream`].
@@ -55,6 +55,12 @@ impl Woken {
     pub async fn woken(&mut self) {
         // It fails only when no sender is left, and this holds one.
         let _ = self.seen.changed().await;
+    }
+
+    /// Listens to the same wake-ups, from now on.
+    #[must_use]
+    pub fn renewed(&self) -> Self {
+        self.wake.listen()
     }
 
     /// An endless stream of wake-ups, for `AsyncContext::add_stream`.

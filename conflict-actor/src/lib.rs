@@ -12,8 +12,7 @@
 //!   several, never accept the same name (design, "A registration").
 //! - Releasing a name writes no ledger: it only makes more names free than a verdict knew of.
 
-mod actor;
 mod conditions;
-mod handle;
+mod reconciler;
 
-pub use handle::ConflictHandle;
+pub use reconciler::start;

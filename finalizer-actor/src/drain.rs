@@ -15,8 +15,8 @@ use kindom_storage::{
     StoredValue, Txn, TxnOutcome, Watch,
 };
 
-use crate::actor::STEP;
 use crate::progress::Tally;
+use crate::reconciler::STEP;
 
 /// How many objects of a page are in the store's hands at once: enough to share a durable batch.
 const IN_FLIGHT: usize = 64;

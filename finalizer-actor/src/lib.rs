@@ -4,7 +4,7 @@
 //! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, the rules of
 //! namespaces as objects, and the removal of both; and takes versions out of `status.storedVersions`.
 //!
-//! **Messages:** none; its two actors are woken by the registry, by namespaces, and by what they drain or rewrite.
+//! **Messages:** none; its two loops are woken by the registry, by namespaces, and by what they drain or rewrite.
 //!
 //! # Invariants
 //! - A reconciler: it takes no input, and whatever it was told before a fall does not matter.
@@ -16,16 +16,14 @@
 //! - Every deletion of a drain happens only under the registration, and in the namespace, that it was meant for.
 //! - Progress is told some tens of times, however many objects there are (`progress.rs`).
 
-mod actor;
 mod drain;
-mod handle;
 mod namespace;
 mod progress;
+mod reconciler;
 mod registration;
 mod rules;
-mod storage_version;
+pub mod storage_version;
 mod works;
 
-pub use handle::FinalizerHandle;
+pub use reconciler::start;
 pub use rules::{STANDARD_NAMESPACES, namespaces, standard_namespace};
-pub use storage_version::{SETTLE, StorageVersionHandle};

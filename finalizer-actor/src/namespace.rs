@@ -19,9 +19,9 @@ use kindom_resource_actor::{Scope, StoredObject, TypeSpec, manage_status};
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
-use crate::actor::{ReconcileError, STEP, World};
 use crate::drain::{Drain, DrainError, Held, Left, Stock, is_empty};
 use crate::progress::{Pace, TOLD_AFTER};
+use crate::reconciler::{ReconcileError, STEP, World};
 use crate::registration::now;
 use crate::rules::{self, Content};
 

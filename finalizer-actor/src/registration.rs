@@ -12,9 +12,9 @@ use kindom_resource_actor::{ResourceHandle, TypeSpec, manage_status};
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
-use crate::actor::{ReconcileError, STEP, World};
 use crate::drain::{Drain, DrainError, Held, Left, Stock, first_keys};
 use crate::progress::{NAMES_TOLD, Pace, TOLD_AFTER, Tally, message};
+use crate::reconciler::{ReconcileError, STEP, World};
 
 /// So many attempts may fail before the condition says so: one failure is most often somebody's fall.
 const FAILURES_UNTOLD: u32 = 3;

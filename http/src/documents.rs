@@ -245,6 +245,7 @@ fn chaos(state: &State, request: &HttpRequest, rest: &[&str], user: &User) -> Re
                     "incarnation": i64::try_from(actor.incarnation).unwrap_or(i64::MAX),
                     "mailbox": i64::try_from(actor.mailbox).unwrap_or(i64::MAX),
                     "restarts": i64::try_from(actor.restarts).unwrap_or(i64::MAX),
+                    "panics": i64::try_from(actor.panics).unwrap_or(i64::MAX),
                     "lastFailure": actor.last_failure,
                 }
             };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix::{
     Actor, AsyncContext as _, Context, Handler, Message, MessageResult, StreamHandler, WrapFuture as _,
 };
-use kindom_actor_kit::BoxError;
+use kindom_actor_kit::{BoxError, Incarnation};
 use kindom_api::crd::{condition, decode_crd};
 use kindom_api::faces::{Face, registered_through};
 use kindom_api::meta::Condition;
@@ -35,6 +35,7 @@ pub(crate) struct RegistryActor {
     registrations: BTreeMap<String, Entry>,
     folded: Revision,
     commits: Option<Batches>,
+    incarnation: Incarnation,
 }
 
 struct Entry {
@@ -56,7 +57,7 @@ struct Facts {
 }
 
 impl RegistryActor {
-    pub(crate) async fn load(shared: Arc<Shared>) -> Result<Self, BoxError> {
+    pub(crate) async fn load(shared: Arc<Shared>, incarnation: Incarnation) -> Result<Self, BoxError> {
         let storage = Arc::clone(&shared.deps.storage);
         let mut pages = Pages::as_of_first(&shared.prefix);
         let mut actor = Self {
@@ -64,6 +65,7 @@ impl RegistryActor {
             registrations: BTreeMap::new(),
             folded: Revision::ZERO,
             commits: None,
+            incarnation,
             shared,
         };
         let mut table = actor.shared.built_in.clone();
@@ -340,7 +342,13 @@ impl StreamHandler<Batch> for RegistryActor {
     fn handle(&mut self, commits: Batch, _: &mut Self::Context) {
         let mut table = RouteTable::clone(&self.shared.routes.table());
         for commit in commits {
-            let commit = commit.unwrap_or_else(|error| panic!("the stream of registrations ended: {error}"));
+            let commit = match commit {
+                Ok(commit) => commit,
+                Err(error) => {
+                    self.incarnation.reload(format!("the commit stream of registrations ended: {error}"));
+                    break;
+                }
+            };
             for event in &commit.events {
                 match &event.change {
                     Change::Put { value, create_revision } => {
@@ -361,7 +369,7 @@ impl StreamHandler<Batch> for RegistryActor {
     }
 
     fn finished(&mut self, _: &mut Self::Context) {
-        panic!("the stream of registrations ended");
+        self.incarnation.reload("the commit stream of registrations ended");
     }
 }
 

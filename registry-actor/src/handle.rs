@@ -134,7 +134,7 @@ impl RegistryHandle {
         });
         let factory = {
             let shared = Arc::clone(&shared);
-            move |_| RegistryActor::load(Arc::clone(&shared))
+            move |incarnation| RegistryActor::load(Arc::clone(&shared), incarnation)
         };
         let arbiter = deps.arbiters.place("registry");
         let actor = deps.supervisor.start("registry", &arbiter, Policy::default(), factory)?;

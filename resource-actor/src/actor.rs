@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::{Actor, AsyncContext as _, Context, Handler, Message, StreamHandler};
-use kindom_actor_kit::BoxError;
+use kindom_actor_kit::{BoxError, Incarnation};
 use kindom_storage::{Change, KeyRange, Revision, Storage, StorageError, Watch};
 
 use crate::feed::{Batch, Batches};
@@ -19,6 +19,7 @@ pub(crate) struct ResourceActor {
     prefix: Arc<str>,
     strategy: Arc<dyn Strategy>,
     commits: Option<Batches>,
+    incarnation: Incarnation,
 }
 
 impl ResourceActor {
@@ -28,6 +29,7 @@ impl ResourceActor {
         live: Arc<Live>,
         prefix: Arc<str>,
         strategy: Arc<dyn Strategy>,
+        incarnation: Incarnation,
     ) -> Result<Self, BoxError> {
         let mut pages = Pages::as_of_first(&prefix);
         let mut objects = Vec::new();
@@ -49,7 +51,7 @@ impl ResourceActor {
         let feed = Arc::clone(&live.feed);
         let commits = Batches::new(feed, commits, FOLD_PER_TURN_MAX, FOLD_BYTES_PER_TURN_MAX);
         live.install(snapshot, progress);
-        Ok(Self { storage, live, prefix, strategy, commits: Some(commits) })
+        Ok(Self { storage, live, prefix, strategy, commits: Some(commits), incarnation })
     }
 
     fn fold(&self, commits: &Batch) -> Result<(), StorageError> {
@@ -103,12 +105,12 @@ impl Actor for ResourceActor {
 impl StreamHandler<Batch> for ResourceActor {
     fn handle(&mut self, commits: Batch, _: &mut Self::Context) {
         if let Err(error) = self.fold(&commits) {
-            panic!("the commit stream of {} ended: {error}", self.prefix);
+            self.incarnation.reload(format!("the commit stream of {} ended: {error}", self.prefix));
         }
     }
 
     fn finished(&mut self, _: &mut Self::Context) {
-        panic!("the commit stream of {} ended", self.prefix);
+        self.incarnation.reload(format!("the commit stream of {} ended", self.prefix));
     }
 }
 

@@ -229,9 +229,9 @@ impl ResourceHandle {
                 Arc::clone(&self.cell.prefix),
                 Arc::clone(&self.cell.strategy),
             );
-            move |_| {
+            move |incarnation| {
                 let (storage, live) = (Arc::clone(&storage), Arc::clone(&live));
-                ResourceActor::load(storage, live, Arc::clone(&prefix), Arc::clone(&strategy))
+                ResourceActor::load(storage, live, Arc::clone(&prefix), Arc::clone(&strategy), incarnation)
             }
         };
         let policy = Policy { mailbox: COMMITS_IN_FLIGHT_MAX, ..Policy::default() };

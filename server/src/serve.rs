@@ -10,10 +10,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, run_system};
-use kindom_conflict_actor::ConflictHandle;
-use kindom_finalizer_actor::{
-    FinalizerHandle, STANDARD_NAMESPACES, StorageVersionHandle, namespaces, standard_namespace,
-};
+use kindom_finalizer_actor::{STANDARD_NAMESPACES, namespaces, standard_namespace, storage_version};
 use kindom_http::{Config, Snapshots, serve};
 use kindom_registry_actor::{
     LeaderHandle, RegistryHandle, custom_resource_definitions_without, third_party_resources,
@@ -180,12 +177,11 @@ async fn serving(
     let registry =
         RegistryHandle::start(Arc::clone(&deps), &registrations, [namespaces.clone(), third_party])?;
     let leader = if embedded { None } else { Some(LeaderHandle::start(&registry, Key::from(LEASE))?) };
-    let _conflict = ConflictHandle::start(&registry, &registrations, LEDGER)?;
-    let _finalizer = FinalizerHandle::start(&registry, &registrations, &namespaces)?;
-    let migrator = options.feature_gates.storage_version_migrator;
-    let _storage_version = migrator
-        .then(|| StorageVersionHandle::start(&registry, &registrations, options.storage_version_settle))
-        .transpose()?;
+    kindom_conflict_actor::start(&registry, &registrations, LEDGER)?;
+    kindom_finalizer_actor::start(&registry, &registrations, &namespaces)?;
+    if options.feature_gates.storage_version_migrator {
+        storage_version::start(&registry, &registrations, options.storage_version_settle)?;
+    }
     make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
     // Whoever begins to restore now finds that it is not empty; whoever had begun before that is found here.
     refuse_unfinished(&*storage).await?;

@@ -4,6 +4,7 @@
 mod asks;
 mod kill;
 mod probe;
+mod reconciler;
 mod restart;
 mod stop;
 mod threads;

@@ -55,7 +55,7 @@ fn one_of(counter: &AtomicU64) -> bool {
 /// A cache of `World::stored`.
 pub(crate) struct Probe {
     pub(crate) world: Arc<World>,
-    pub(crate) incarnation: u64,
+    pub(crate) incarnation: Incarnation,
     pub(crate) cached: u64,
 }
 
@@ -71,7 +71,7 @@ impl Probe {
             return Err("storage is away".into());
         }
         let cached = world.stored.load(SeqCst);
-        Ok(Self { world, incarnation: incarnation.0, cached })
+        Ok(Self { world, incarnation, cached })
     }
 }
 
@@ -140,6 +140,9 @@ message!(
     /// Panics in a detached future, which leaves the actor alone.
     BoomDetached -> ());
 message!(
+    /// What the actor caches can no longer be kept true.
+    Stale -> ());
+message!(
     /// The actor ends itself.
     End -> ());
 message!(
@@ -150,7 +153,7 @@ impl Handler<Get> for Probe {
     type Result = actix::MessageResult<Get>;
     fn handle(&mut self, _: Get, _: &mut Context<Self>) -> Self::Result {
         self.world.handled.fetch_add(1, SeqCst);
-        actix::MessageResult((self.incarnation, self.cached))
+        actix::MessageResult((self.incarnation.number(), self.cached))
     }
 }
 
@@ -211,7 +214,7 @@ impl Handler<Hang> for Probe {
 impl Handler<Detached> for Probe {
     type Result = ResponseFuture<u64>;
     fn handle(&mut self, _: Detached, _: &mut Context<Self>) -> Self::Result {
-        let (world, incarnation) = (self.world.clone(), self.incarnation);
+        let (world, incarnation) = (self.world.clone(), self.incarnation.number());
         world.entered.notify_one();
         Box::pin(async move {
             world.gate.0.acquire().await.unwrap().forget();
@@ -225,6 +228,14 @@ impl Handler<BoomDetached> for Probe {
     fn handle(&mut self, _: BoomDetached, _: &mut Context<Self>) -> Self::Result {
         self.world.handled.fetch_add(1, SeqCst);
         Box::pin(async { panic!("boom, detached") })
+    }
+}
+
+impl Handler<Stale> for Probe {
+    type Result = ();
+    fn handle(&mut self, _: Stale, _: &mut Context<Self>) {
+        self.incarnation.reload("stale");
+        self.incarnation.reload("the first reason is kept");
     }
 }
 

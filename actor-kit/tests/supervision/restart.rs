@@ -23,6 +23,33 @@ fn a_fresh_incarnation_loads_from_storage_and_the_handle_finds_it() {
 }
 
 #[test]
+fn an_actor_that_asks_for_a_successor_backs_off_and_counts_no_panic() {
+    simulate(async {
+        let f = Fixture::new(Policy::default());
+        let handle = f.probe.handle();
+        assert_eq!(handle.ask(Add(5), soon()).await, Ok(5));
+        handle.ask(Dirty(99), soon()).await.unwrap();
+        let before = Instant::now();
+        assert_eq!(handle.ask(Stale, soon()).await, Ok(()), "the turn goes to its end");
+        assert_eq!(f.get().await, (2, 5));
+        let info = f.info();
+        assert_eq!((info.restarts, info.panics), (1, 0));
+        assert_eq!(info.last_failure.as_deref(), Some("reload: stale"));
+        assert_eq!(before.elapsed(), Duration::ZERO, "the first restart is immediate");
+        handle.ask(Stale, soon()).await.unwrap();
+        f.until_state(ActorState::BackingOff).await;
+        assert_eq!(f.get().await, (3, 5));
+        assert!(before.elapsed() >= ms(25));
+        assert_eq!(handle.ask(Boom, soon()).await, Err(AskError::Lost));
+        assert_eq!(f.get().await.0, 4);
+        assert_eq!((f.info().restarts, f.info().panics), (3, 1));
+        // One that is stopped in the turn in which it asks stays stopped.
+        let (stale, ()) = futures::join!(handle.ask(Stale, soon()), f.probe.stop());
+        assert_eq!((stale, f.info().state), (Ok(()), ActorState::Stopped));
+    });
+}
+
+#[test]
 fn a_panic_in_an_interleaved_future_is_a_fall() {
     simulate(async {
         let f = Fixture::new(Policy::default());
@@ -171,7 +198,7 @@ fn names_are_held_by_one_actor_at_a_time() {
         );
         f.probe.stop().await;
         let second = again().unwrap();
-        assert_eq!(second.ready(soon()).await.unwrap().0, 1);
+        assert_eq!(second.ready(soon()).await.unwrap(), 1);
         assert_eq!(
             f.probe.handle().ask(Get, soon()).await,
             Err(AskError::Gone),

@@ -65,7 +65,7 @@ fn asks_and_kills_from_other_threads_lose_no_acknowledged_write() {
             while world.handled.load(SeqCst) < enough {
                 let _ = probe.handle().ask(Get, soon()).await;
             }
-            let incarnation = probe.ready(soon()).await.unwrap().0;
+            let incarnation = probe.ready(soon()).await.unwrap();
             assert!(supervisor.table().kill(NAME));
             probe.handle().running(incarnation + 1, soon()).await.unwrap();
         }

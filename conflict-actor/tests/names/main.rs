@@ -8,7 +8,6 @@ mod world;
 
 use std::future::Future;
 
-use kindom_conflict_actor::ConflictHandle;
 use world::World;
 
 pub(crate) const LEDGER: &str = "/kindom/registry/claims/";
@@ -16,7 +15,7 @@ pub(crate) const LEDGER: &str = "/kindom/registry/claims/";
 /// A world with a conflict actor.
 pub(crate) fn run<F: Future<Output = ()>>(seed: u64, pauses: u64, test: impl FnOnce(World) -> F) {
     world::run(seed, pauses, Vec::new(), |world| async move {
-        let _conflict = ConflictHandle::start(&world.registry, &world.registrations, LEDGER).unwrap();
+        kindom_conflict_actor::start(&world.registry, &world.registrations, LEDGER).unwrap();
         test(world).await;
     });
 }

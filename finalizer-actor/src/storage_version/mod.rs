@@ -14,8 +14,7 @@
 //!
 //! A type whose conversion is a webhook is left alone, and so is a frozen one until it is released.
 
-mod actor;
-mod handle;
 mod pass;
+mod reconciler;
 
-pub use handle::{SETTLE, StorageVersionHandle};
+pub use reconciler::{SETTLE, start};

@@ -13,9 +13,9 @@ use kindom_resource_actor::{
 };
 use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 
-use super::actor::World;
-use crate::actor::{ReconcileError, STEP, pause};
+use super::reconciler::World;
 use crate::drain::DrainError;
+use crate::reconciler::{ReconcileError, STEP, pause};
 
 /// The most rewrites that are in the store's hands at once.
 const IN_FLIGHT: usize = 16;

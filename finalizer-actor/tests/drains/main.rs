@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use kindom_api::{Value, json, object};
-use kindom_finalizer_actor::FinalizerHandle;
 use kindom_resource_actor::{Preconditions, ResourceHandle, WriteError, Written};
 use world::{World, cluster, options};
 
@@ -23,7 +22,7 @@ pub(crate) fn run<F: Future<Output = ()>>(seed: u64, pauses: u64, test: impl FnO
     let built_in = vec![kindom_finalizer_actor::namespaces()];
     world::run(seed, pauses, built_in, |world| async move {
         let namespaces = &world.built_in[0];
-        let _finalizer = FinalizerHandle::start(&world.registry, &world.registrations, namespaces).unwrap();
+        kindom_finalizer_actor::start(&world.registry, &world.registrations, namespaces).unwrap();
         test(world).await;
     });
 }

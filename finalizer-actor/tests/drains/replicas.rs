@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 use futures::FutureExt as _;
 use kindom_api::{Value, json};
-use kindom_finalizer_actor::FinalizerHandle;
 use kindom_storage::{Change, KeyRange, Revision, Storage as _};
 
 use crate::world::*;
@@ -71,8 +70,7 @@ fn a_replica_that_is_late_drains_only_what_is_going() {
         run(seed, 3, |world| async {
             let world = world;
             let late = world.replica(150, 300, vec![kindom_finalizer_actor::namespaces()]);
-            let _finalizer =
-                FinalizerHandle::start(&late.registry, &late.registrations, &late.built_in[0]).unwrap();
+            kindom_finalizer_actor::start(&late.registry, &late.registrations, &late.built_in[0]).unwrap();
             for round in 0..ROUNDS {
                 let here = world.established("widgets").await;
                 let done = Cell::new(false);

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use kindom_actor_kit::Reconciler;
 use kindom_api::{Value, json, object};
-use kindom_finalizer_actor::{SETTLE, StorageVersionHandle};
+use kindom_finalizer_actor::storage_version::{self, SETTLE};
 use kindom_resource_actor::{ResourceHandle, RuleContext, Target};
 use kindom_storage::{Change, KeyRange, Revision, Storage as _};
 use tokio::time::Instant;
@@ -111,12 +112,12 @@ fn run<F: Future<Output = ()>>(seed: u64, pauses: u64, test: impl FnOnce(World) 
     crate::world::run(seed, pauses, Vec::new(), test);
 }
 
-fn start(world: &World) -> StorageVersionHandle {
+fn start(world: &World) -> Reconciler {
     start_settling(world, Duration::ZERO)
 }
 
-fn start_settling(world: &World, settle: Duration) -> StorageVersionHandle {
-    StorageVersionHandle::start(&world.registry, &world.registrations, settle).unwrap()
+fn start_settling(world: &World, settle: Duration) -> Reconciler {
+    storage_version::start(&world.registry, &world.registrations, settle).unwrap()
 }
 
 /// Writes over an object, through any served version.

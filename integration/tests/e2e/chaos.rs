@@ -27,9 +27,12 @@ struct Actor {
 async fn actors(client: &Client) -> Vec<Actor> {
     let answer = client.get("/debug/actors").await.unwrap().expect_status(200).unwrap().json();
     let all = answer.as_array().or_else(|| answer["actors"].as_array()).expect("a list of actors").clone();
-    let read = |actor: &Value| Actor {
-        name: actor["name"].as_str().expect("a name").to_owned(),
-        incarnation: actor["incarnation"].as_u64().expect("an incarnation"),
+    let read = |actor: &Value| {
+        assert_eq!(actor["panics"], 0, "a kill is no panic, and nothing else may be one: {actor}");
+        Actor {
+            name: actor["name"].as_str().expect("a name").to_owned(),
+            incarnation: actor["incarnation"].as_u64().expect("an incarnation"),
+        }
     };
     all.iter().map(read).collect()
 }

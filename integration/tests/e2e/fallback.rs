@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
-use kindom_actor_kit::{ActorTable, Arbiters, Clock, Entropy, Supervisor, run_system};
-use kindom_conflict_actor::ConflictHandle;
+use kindom_actor_kit::{ActorTable, Arbiters, Clock, Entropy, Reconciler, Supervisor, run_system};
 use kindom_finalizer_actor::namespaces;
 use kindom_http::authn::{Authenticator, Tokens, server_config};
 use kindom_http::{Config, Delegated, DelegatedAnswer, Fallback, Running, serve};
@@ -46,7 +45,7 @@ impl Fallback for Echo {
 }
 
 /// The server's wiring over memory, without what these tests do not need.
-fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<ConflictHandle>, Client) {
+fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Client) {
     let entropy = Entropy::seeded(1);
     let deps = Arc::new(Deps {
         storage: Arc::new(Memory::default()),
@@ -58,7 +57,8 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<ConflictHandle>, 
     let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::new(custom_resource_definitions()));
     let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
     let registry = RegistryHandle::start(deps, &registrations, [namespaces.clone()]).unwrap();
-    let conflict = ConflictHandle::start(&registry, &registrations, "/kindom/registry/claims/").unwrap();
+    let conflict =
+        kindom_conflict_actor::start(&registry, &registrations, "/kindom/registry/claims/").unwrap();
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());

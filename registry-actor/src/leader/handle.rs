@@ -1,20 +1,20 @@
-//! The public face of the leader actor.
+//! The public face of the leader's loop.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::{Policy, StartError, Supervised};
+use kindom_actor_kit::{Policy, Reconciler, StartError, Wake};
 use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Storage, Txn};
 use tokio::time::timeout;
 
 use super::STEP;
-use super::actor::LeaderActor;
+use super::keeper::Keeper;
 use crate::RegistryHandle;
 
-/// The leader actor: what it finds is asked of the registry ([`RegistryHandle::is_leader`]).
+/// The actor `leader`. Its findings are asked of the registry ([`RegistryHandle::is_leader`]).
 pub struct LeaderHandle {
     lease: Lease,
-    actor: Supervised<LeaderActor>,
+    keeper: Reconciler,
 }
 
 /// The lease, and who we are.
@@ -62,16 +62,17 @@ impl LeaderHandle {
         registry.lead(false);
         let arbiter = deps.arbiters.place("leader");
         let of = lease.clone();
-        let actor = deps.supervisor.start("leader", &arbiter, Policy::default(), move |_| {
-            let actor = LeaderActor { lease: of.clone() };
-            async move { Ok(actor) }
+        // Only its own clock wakes it.
+        let never = Wake::new().listen();
+        let keeper = deps.supervisor.reconcile("leader", &arbiter, Policy::default(), never, move |_| {
+            Keeper::new(of.clone()).run()
         })?;
-        Ok(Self { lease, actor })
+        Ok(Self { lease, keeper })
     }
 
     /// Leads no more, and lets another replica lead at once; gives up after a while.
     pub async fn resign(self) {
-        self.actor.stop().await;
+        self.keeper.stop().await;
         self.lease.registry.lead(false);
         let _ = timeout(STEP.min(Duration::from_secs(1)), self.lease.release()).await;
     }

@@ -8,8 +8,8 @@
 //! whoever has seen the same revision for [`EXPIRES`], by its own clock, writes it over that revision. So no clocks are
 //! compared. Who ends in order deletes it.
 
-mod actor;
 mod handle;
+mod keeper;
 
 use std::time::Duration;
 

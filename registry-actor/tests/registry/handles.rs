@@ -34,6 +34,27 @@ fn a_type_is_routed_once_its_names_are_accepted() {
     });
 }
 
+/// A gap in the commit stream is no bug: the registry loads again, nothing panics, and types go on being routed.
+#[test]
+fn a_commit_stream_with_a_gap_is_a_reload() {
+    run(1, 0, vec![], |world| async move {
+        world.put_established(&crd("widgets"));
+        let widgets = world.routed("g.io", "widgets").await.unwrap();
+        // More than the queue of a watch holds, and the registry has no turn in between.
+        let stored = world.crd(WIDGETS).await.unwrap().to_vec();
+        for _ in 0..17_000 {
+            world.put(&format!("{CRDS}{WIDGETS}"), stored.clone());
+        }
+        world.put_established(&crd("gadgets"));
+        assert!(world.routed("g.io", "gadgets").await.is_some());
+        let info = world.table.get("registry").unwrap();
+        assert_eq!((info.incarnation, info.restarts, info.panics), (2, 1, 0));
+        let why = info.last_failure.unwrap();
+        assert!(why.starts_with("reload: the commit stream of registrations ended: "), "{why}");
+        create(&widgets, "ns", "a", &[], None).await.unwrap();
+    });
+}
+
 /// B-42: a change of the registration cuts no watch, and neither does a fall of the registry.
 #[test]
 fn handles_and_watches_outlive_changes_and_the_registry() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kindom_actor_kit::{Arbiters, Deadline, run_system};
 use kindom_api::Value;
 use kindom_resource_actor::{Freshness, WriteError, WriteOptions};
-use kindom_storage::Revision;
+use kindom_storage::{Revision, Storage as _};
 
 use crate::world::*;
 use crate::writes::increment;
@@ -68,6 +68,53 @@ fn a_write_to_a_fallen_actor_goes_to_its_successor() {
             assert!(get(&widgets, &name).await.is_some());
         }
         assert!(world.table.get(NAME).unwrap().restarts >= 19);
+    });
+}
+
+/// A gap in the commit stream is no bug: the actor loads again, nothing panics, and the type goes on.
+#[test]
+fn a_commit_stream_with_a_gap_is_a_reload() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        let created = create(&widgets, widget("a", 0)).await.unwrap();
+        let mut cursor = widgets.watch(created.object.revision()).unwrap();
+        let key = format!("{}ns/a", widgets.prefix());
+        // More than the queue of a watch holds, and the actor has no turn in between.
+        for i in 1..=17_000 {
+            world.put(&key, &widget("a", i).to_string());
+        }
+        let found = get(&widgets, "a").await.unwrap();
+        assert_eq!(tree(&found).at(&["spec", "n"]).and_then(Value::as_i64), Some(17_000));
+        let info = world.table.get(NAME).unwrap();
+        assert_eq!((info.incarnation, info.restarts, info.panics), (2, 1, 0));
+        let why = info.last_failure.unwrap();
+        assert!(why.starts_with("reload: the commit stream of /registry/g.io/widgets/ ended: "), "{why}");
+        create(&widgets, widget("b", 1)).await.unwrap();
+        let mut last = created.object.revision();
+        let mut events = 0;
+        while events < 17_001 {
+            for event in cursor.next(1000).await.unwrap() {
+                assert!(event.revision > last, "each once, in order");
+                last = event.revision;
+                events += 1;
+            }
+        }
+        assert_eq!(last, get(&widgets, "b").await.unwrap().revision());
+    });
+}
+
+/// A store that closes ends every stream and lets nothing load; it makes no actor panic.
+#[test]
+fn a_store_that_closes_makes_no_actor_panic() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        create(&widgets, widget("a", 0)).await.unwrap();
+        world.store.close().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let info = world.table.get(NAME).unwrap();
+        assert!(info.restarts >= 2, "{info:?}");
+        assert_eq!(info.panics, 0);
+        assert!(info.last_failure.unwrap().starts_with("could not load: "));
     });
 }
 

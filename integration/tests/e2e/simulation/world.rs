@@ -9,8 +9,7 @@ use futures::future::{Either, select};
 use kindom_actor_kit::{
     ActorState, ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, latest, simulation,
 };
-use kindom_conflict_actor::ConflictHandle;
-use kindom_finalizer_actor::{FinalizerHandle, StorageVersionHandle, namespaces};
+use kindom_finalizer_actor::{namespaces, storage_version};
 use kindom_registry_actor::{
     LeaderHandle, RegistryHandle, custom_resource_definitions, third_party_resources,
 };
@@ -184,10 +183,10 @@ impl World {
         if self.truth.weather.lock().unwrap().led {
             LeaderHandle::start(&registry, Key::from(LEASE)).unwrap();
         }
-        ConflictHandle::start(&registry, &registrations, LEDGER).unwrap();
-        FinalizerHandle::start(&registry, &registrations, &namespaces).unwrap();
+        kindom_conflict_actor::start(&registry, &registrations, LEDGER).unwrap();
+        kindom_finalizer_actor::start(&registry, &registrations, &namespaces).unwrap();
         if self.truth.weather.lock().unwrap().migrates {
-            StorageVersionHandle::start(&registry, &registrations, Duration::ZERO).unwrap();
+            storage_version::start(&registry, &registrations, Duration::ZERO).unwrap();
         }
         let died = Rc::new(latest::Sender::new(false));
         Replica {
@@ -258,12 +257,17 @@ impl World {
         self.replicas.borrow_mut()[seat] = next;
     }
 
-    /// Actors fall when they are told to, and where a stream or a call of the store failed; not for other reasons.
+    /// Actors fall when they are told to, and where a stream or a call of the store failed; not for other reasons. The
+    /// only panic is that of a task that the simulation makes panic.
     fn check_actors(&self, replica: &Replica) {
         for actor in replica.supervisor.table().list() {
             let Some(failure) = actor.last_failure else { continue };
-            let planned =
-                ["killed by order", "panic: a value that is no text", "could not load", "panic: the "];
+            let planned = [
+                "killed by order",
+                "panic: a value that is no text",
+                "could not load",
+                "reload: the commit stream of ",
+            ];
             if !planned.iter().any(|text| failure.starts_with(text)) {
                 self.truth.demand(&replica.who, |_| Err(format!("{} fell by itself: {failure}", actor.name)));
             }

@@ -1,29 +1,54 @@
-//! The actor: woken by the registry, it runs a pass for each type that has objects in another version.
+//! The loop: woken by the registry, it runs a pass for each type that has objects in another version.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, AsyncContext as _, Context, WrapFuture as _};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kindom_actor_kit::Deadline;
+use kindom_actor_kit::{BoxError, Deadline, Policy, Reconciler, StartError, Woken};
 use kindom_registry_actor::{Registered, RegistryHandle};
 use kindom_resource_actor::ResourceHandle;
 use kindom_storage::Revision;
 use tokio::sync::Semaphore;
 
 use super::pass;
-use crate::actor::{ReconcileError, STEP, pause};
+use crate::reconciler::{ReconcileError, STEP, pause};
 use crate::works::{Which, Work, Works};
 
 /// So many types are read and rewritten at once: it is nobody's hurry.
 const PASSES_AT_ONCE: usize = 2;
 
-/// One incarnation; it knows nothing of its own.
-pub(crate) struct StorageVersionActor {
-    pub(crate) registry: RegistryHandle,
-    pub(crate) registrations: ResourceHandle,
-    pub(crate) settle: Duration,
+/// A registration stays as it is for so long before its objects are rewritten: a client that has just read it, or an
+/// object, and writes it back meets no write of the server's own in between.
+pub const SETTLE: Duration = Duration::from_secs(30);
+
+/// Starts the loop, as the actor `storage-version`, over the type of registrations. It leaves a type alone until its
+/// registration has stayed as it is for `settle` ([`SETTLE`] unless a test is about something else).
+///
+/// # Errors
+/// [`StartError`]
+pub fn start(
+    registry: &RegistryHandle,
+    registrations: &ResourceHandle,
+    settle: Duration,
+) -> Result<Reconciler, StartError> {
+    let deps = registry.deps();
+    let (of, registrations) = (registry.clone(), registrations.clone());
+    deps.supervisor.reconcile(
+        "storage-version",
+        &deps.arbiters.place("storage-version"),
+        Policy::default(),
+        registry.changes(),
+        move |changes| {
+            let world = World {
+                registry: of.clone(),
+                registrations: registrations.clone(),
+                settle,
+                passes: Arc::new(Semaphore::new(PASSES_AT_ONCE)),
+            };
+            world.run(changes)
+        },
+    )
 }
 
 /// What passes look at.
@@ -35,20 +60,6 @@ pub(crate) struct World {
     pub(crate) settle: Duration,
     /// Whose turn it is to read.
     pub(crate) passes: Arc<Semaphore>,
-}
-
-impl Actor for StorageVersionActor {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        let world = World {
-            registry: self.registry.clone(),
-            registrations: self.registrations.clone(),
-            settle: self.settle,
-            passes: Arc::new(Semaphore::new(PASSES_AT_ONCE)),
-        };
-        ctx.spawn(world.run().into_actor(self));
-    }
 }
 
 /// A type with objects in another version, and what its pass looks at.
@@ -69,8 +80,7 @@ impl Work for Outdated {
 }
 
 impl World {
-    async fn run(self) {
-        let mut changes = self.registry.changes();
+    async fn run(self, mut changes: Woken) -> BoxError {
         let mut passes = Works::default();
         loop {
             if passes.beside(self.registry.leading()).await.is_none() {

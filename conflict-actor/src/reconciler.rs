@@ -1,10 +1,9 @@
-//! The actor: woken by the registry, it writes the verdicts that are due.
+//! The loop: woken by the registry, it writes the verdicts that are due.
 
 use std::time::Duration;
 
-use actix::{Actor, AsyncContext as _, Context, WrapFuture as _};
 use bytes::Bytes;
-use kindom_actor_kit::{AskError, Deadline};
+use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
 use kindom_api::{json, meta};
 use kindom_registry_actor::{Judgement, RegistryHandle};
 use kindom_resource_actor::{ReadError, ResourceHandle, WriteError, manage_status};
@@ -31,36 +30,39 @@ enum ReconcileError {
     Write(#[from] WriteError),
 }
 
-/// One incarnation; it knows nothing of its own.
-pub(crate) struct ConflictActor {
-    pub(crate) registry: RegistryHandle,
-    pub(crate) registrations: ResourceHandle,
-    /// `/kindom/registry/claims/`: what ledger keys start with.
-    pub(crate) ledger: String,
+/// Starts the loop, as the actor `conflict`. `registrations` is the type of registrations themselves; ledger keys start
+/// with `ledger`.
+///
+/// # Errors
+/// [`StartError`]
+pub fn start(
+    registry: &RegistryHandle,
+    registrations: &ResourceHandle,
+    ledger: &str,
+) -> Result<Reconciler, StartError> {
+    let deps = registry.deps();
+    let judge =
+        Judge { registry: registry.clone(), registrations: registrations.clone(), ledger: ledger.to_owned() };
+    deps.supervisor.reconcile(
+        "conflict",
+        &deps.arbiters.place("conflict"),
+        Policy::default(),
+        registry.changes(),
+        move |changes| judge.clone().run(changes),
+    )
 }
 
-impl Actor for ConflictActor {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        let reconciler = Reconciler {
-            registry: self.registry.clone(),
-            registrations: self.registrations.clone(),
-            ledger: self.ledger.clone(),
-        };
-        ctx.spawn(reconciler.run().into_actor(self));
-    }
-}
-
-struct Reconciler {
+/// The same for every incarnation; nothing is kept from one to the next.
+#[derive(Clone)]
+struct Judge {
     registry: RegistryHandle,
     registrations: ResourceHandle,
+    /// The start of every ledger key, such as `/kindom/registry/claims/`.
     ledger: String,
 }
 
-impl Reconciler {
-    async fn run(self) {
-        let mut changes = self.registry.changes();
+impl Judge {
+    async fn run(self, mut changes: Woken) -> BoxError {
         loop {
             match self.reconcile().await {
                 Ok(()) => changes.woken().await,

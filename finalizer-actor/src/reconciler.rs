@@ -1,12 +1,11 @@
-//! The actor: woken by the registry and by namespaces, it reads what is being deleted and drains each beside the others.
+//! The loop: woken by the registry and by namespaces, it reads what is being deleted and drains each beside the others.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, AsyncContext as _, Context, WrapFuture as _};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kindom_actor_kit::{AskError, Deadline, Woken};
+use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
 use kindom_registry_actor::{Registered, RegistryHandle};
 use kindom_resource_actor::{Freshness, ReadError, ResourceHandle, StoredObject, WatchCursor, WriteError};
 use kindom_storage::Revision;
@@ -39,11 +38,32 @@ pub(crate) enum ReconcileError {
     Unreadable,
 }
 
-/// One incarnation; it knows nothing of its own.
-pub(crate) struct FinalizerActor {
-    pub(crate) registry: RegistryHandle,
-    pub(crate) registrations: ResourceHandle,
-    pub(crate) namespaces: ResourceHandle,
+/// Starts the loop, as the actor `finalizer`, over the type of registrations and that of namespaces.
+///
+/// # Errors
+/// [`StartError`]
+pub fn start(
+    registry: &RegistryHandle,
+    registrations: &ResourceHandle,
+    namespaces: &ResourceHandle,
+) -> Result<Reconciler, StartError> {
+    let deps = registry.deps();
+    let (of, registrations, namespaces) = (registry.clone(), registrations.clone(), namespaces.clone());
+    deps.supervisor.reconcile(
+        "finalizer",
+        &deps.arbiters.place("finalizer"),
+        Policy::default(),
+        registry.changes(),
+        move |changes| {
+            let world = World {
+                registry: of.clone(),
+                registrations: registrations.clone(),
+                namespaces: namespaces.clone(),
+                sweeps: Arc::new(Semaphore::new(SWEEPS_AT_ONCE)),
+            };
+            world.run(changes)
+        },
+    )
 }
 
 /// What drains look at.
@@ -54,20 +74,6 @@ pub(crate) struct World {
     pub(crate) namespaces: ResourceHandle,
     /// Whose turn it is to sweep.
     pub(crate) sweeps: Arc<Semaphore>,
-}
-
-impl Actor for FinalizerActor {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        let world = World {
-            registry: self.registry.clone(),
-            registrations: self.registrations.clone(),
-            namespaces: self.namespaces.clone(),
-            sweeps: Arc::new(Semaphore::new(SWEEPS_AT_ONCE)),
-        };
-        ctx.spawn(world.run().into_actor(self));
-    }
 }
 
 /// Something that is being deleted.
@@ -105,8 +111,7 @@ impl Work for GoingIn {
 }
 
 impl World {
-    async fn run(self) {
-        let mut changes = self.registry.changes();
+    async fn run(self, mut changes: Woken) -> BoxError {
         let mut namespaces = None;
         let mut drains = Works::default();
         loop {

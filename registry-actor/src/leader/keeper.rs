@@ -1,34 +1,26 @@
-//! The actor: gets the lease, keeps it, and tells the registry.
+//! The loop: gets the lease, keeps it, and tells the registry.
 
-use actix::{Actor, AsyncContext as _, Context, WrapFuture as _};
 use bytes::Bytes;
+use kindom_actor_kit::BoxError;
 use kindom_storage::{Compare, Op, Revision, StorageError, Txn, TxnOutcome};
 use tokio::time::{Instant, timeout};
 
 use super::handle::Lease;
 use super::{EXPIRES, LOOKS, RENEWS, STEP};
 
-/// One incarnation. Whether it leads it finds out anew.
-pub(crate) struct LeaderActor {
-    pub(super) lease: Lease,
-}
-
-impl Actor for LeaderActor {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.spawn(Keeper { lease: self.lease.clone(), seen: None }.run().into_actor(self));
-    }
-}
-
-struct Keeper {
+/// One incarnation. It finds out by itself if it leads.
+pub(super) struct Keeper {
     lease: Lease,
     /// The revision of the lease that was found last, and since when.
     seen: Option<(Revision, Instant)>,
 }
 
 impl Keeper {
-    async fn run(mut self) {
+    pub(super) fn new(lease: Lease) -> Self {
+        Self { lease, seen: None }
+    }
+
+    pub(super) async fn run(mut self) -> BoxError {
         let mut renewed = Instant::now();
         // While the store is away that is told once.
         let mut told = false;
