@@ -41,6 +41,12 @@ impl Clock {
         u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// Wall time in whole seconds since the Unix epoch: what a `metav1.Time` holds.
+    #[must_use]
+    pub fn unix_seconds(&self) -> i64 {
+        i64::try_from(self.wall_ms() / 1000).unwrap_or(i64::MAX)
+    }
+
     /// Monotonic time; never goes back.
     #[must_use]
     pub fn now(&self) -> Instant {
@@ -105,6 +111,8 @@ mod tests {
             assert_eq!(clock.wall_ms(), 1_700_000_000_000);
             clock.sleep(Duration::from_secs(3600)).await;
             assert_eq!(clock.wall_ms(), 1_700_003_600_000);
+            clock.sleep(Duration::from_millis(999)).await;
+            assert_eq!(clock.unix_seconds(), 1_700_003_600, "the second is not over yet");
         })
         .unwrap();
     }

@@ -110,7 +110,7 @@ impl Judge {
     /// Writes one verdict; gives back a revision after which it, or what came in between, is folded.
     async fn write(&self, judgement: Judgement) -> Result<Revision, ReconcileError> {
         let Judgement { name, object, mut crd, verdict, folded } = judgement;
-        let seconds = i64::try_from(self.registry.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+        let seconds = self.registry.deps().clock.unix_seconds();
         let now = meta::time::format(seconds);
         let Some(spec) = self.registrations.spec() else { return Ok(folded) };
         let before = json::to_value(&crd.status);

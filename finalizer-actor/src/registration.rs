@@ -252,7 +252,7 @@ fn terminating(
 
 /// The time of day as metav1.Time prints it.
 pub(crate) fn now(world: &World) -> String {
-    let seconds = i64::try_from(world.registry.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+    let seconds = world.registry.deps().clock.unix_seconds();
     meta::time::format(seconds)
 }
 

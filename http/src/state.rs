@@ -79,6 +79,6 @@ impl State {
     }
 
     pub(crate) fn now_seconds(&self) -> i64 {
-        i64::try_from(self.clock.wall_ms() / 1000).unwrap_or(i64::MAX)
+        self.clock.unix_seconds()
     }
 }

@@ -302,7 +302,7 @@ impl ResourceHandle {
 
     pub(crate) fn rules(&self, version: &str, freshness: Freshness) -> Result<Rules, WriteError> {
         let spec = self.spec().ok_or(WriteError::Gone)?;
-        let seconds = i64::try_from(self.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+        let seconds = self.deps().clock.unix_seconds();
         Rules::new(spec, version, meta::time::format(seconds), freshness)
     }
 

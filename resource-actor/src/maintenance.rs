@@ -46,7 +46,7 @@ impl ResourceHandle {
         guards: &[Compare],
         deadline: Deadline,
     ) -> Result<Drained, WriteError> {
-        let seconds = i64::try_from(self.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+        let seconds = self.deps().clock.unix_seconds();
         let spec = self.spec().ok_or(WriteError::Gone)?;
         let key = self.storage_key(object.key());
         let mut compares = vec![Compare::mod_is(&key, object.revision())];

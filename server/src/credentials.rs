@@ -368,7 +368,7 @@ impl Sources {
 }
 
 fn now(clock: &Clock) -> OffsetDateTime {
-    let seconds = i64::try_from(clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+    let seconds = clock.unix_seconds();
     // A clock beyond the year 9999 is as good as at the beginning: certificates hold at neither.
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }

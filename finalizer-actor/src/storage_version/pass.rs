@@ -283,7 +283,7 @@ async fn cut(
         let before = json::to_value(&crd.status);
         crd.status.stored_versions = vec![basis.storage.clone()];
         let mut tree = crd.to_value();
-        let seconds = i64::try_from(world.registry.deps().clock.wall_ms() / 1000).unwrap_or(i64::MAX);
+        let seconds = world.registry.deps().clock.unix_seconds();
         manage_status(&spec, Some(before), &mut tree, &meta::time::format(seconds));
         let key = spec.storage_key(&registered.name);
         let compares = vec![Compare::mod_is(&key, revision)];
