@@ -32,6 +32,7 @@ impl Clock {
     }
 
     /// Wall time, in milliseconds since the Unix epoch. May go back when the machine's clock is set.
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others are to read")]
     #[must_use]
     pub fn wall_ms(&self) -> u64 {
         let elapsed = match &self.0 {

@@ -8,11 +8,12 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
 use kindom_storage::{Embedded, EmbeddedOptions, Key, KeyRange, Op, RangeRequest, Storage, Txn};
+use tokio::time::Instant;
 
 type Done = Result<(), Box<dyn std::error::Error>>;
 

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use actix_http::body::{BodySize, BoxBody, MessageBody as _};
 use actix_http::error::PayloadError;
@@ -24,6 +24,7 @@ use bytes::Bytes;
 use futures::stream;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Ping, PingPong, RecvStream};
+use kindom_actor_kit::Clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
@@ -304,12 +305,11 @@ fn date() -> Option<HeaderValue> {
     thread_local! {
         static LAST: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) };
     }
-    let now = SystemTime::now();
-    let second = now.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let second = u64::try_from(Clock::system().unix_seconds()).ok()?;
     LAST.with_borrow_mut(|last| match last {
         Some((of, value)) if *of == second => Some(value.clone()),
         _ => {
-            let value = HttpDate::from(now).try_into_value().ok()?;
+            let value = HttpDate::from(UNIX_EPOCH + Duration::from_secs(second)).try_into_value().ok()?;
             *last = Some((second, value.clone()));
             Some(value)
         }

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::join_all;
 use kindom_integration::{Client, Server, ServerOptions, count};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 use crate::support::{crd, names, object, refused, register};
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kindom_integration::{Answer, Client, Server, ServerOptions, WatchStream, count};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 use crate::support::{CRDS, crd, namespace, object, refused, register, revision, until, until_gone};
 

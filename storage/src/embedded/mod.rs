@@ -23,6 +23,7 @@
 //! have a hint, when they are read, or by the scrub. A damaged value is one key that says so; of anything else nobody
 //! could tell what is missing, so the folder is refused, and [`Salvage`] makes a new one of what can be read.
 
+mod clock;
 mod finding;
 mod frame;
 mod hint;
@@ -43,7 +44,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -263,7 +264,7 @@ impl Embedded {
             dir: dir.clone(),
             options,
             mark: recovered.mark,
-            marked_at: Instant::now(),
+            marked_at: clock::now(),
             active: recovered.active,
             position: recovered.position,
             allocated,

@@ -28,11 +28,12 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
+use super::clock::now;
 use super::frame::{self, FrameBuilder, LoggedOp, Placed, Record};
 use super::runs::{self, Bounds, View};
 use super::segment::{
@@ -89,7 +90,7 @@ impl Packer {
 
     /// Waits until there may be something to do, or for as long; false: it is time to stop.
     fn wait(&self, at_most: Option<Duration>) -> bool {
-        let deadline = at_most.map(|at_most| Instant::now() + at_most);
+        let deadline = at_most.map(|at_most| now() + at_most);
         let mut state = self.state.lock();
         while !state.wanted && !state.stopping {
             match deadline {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
+use super::clock::now;
 use crate::{Limits, Revision, StorageError, Txn, TxnOutcome};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, StorageError>>;
@@ -100,11 +101,11 @@ impl Queue {
                 return Vec::new();
             }
         }
-        let patience = Instant::now() + LINGER;
+        let patience = now() + LINGER;
         while company && !inner.closing && inner.requests.len() < requests_max && inner.bytes < bytes_max {
             let seen = inner.requests.len();
             // Only a close wakes it, as `waiting` is not set: a wake-up for each write would cost more than it brings.
-            let pause = (Instant::now() + PAUSE).min(patience);
+            let pause = (now() + PAUSE).min(patience);
             let late = self.ready.wait_until(&mut inner, pause).timed_out();
             if late && (inner.requests.len() == seen || pause == patience) {
                 break;
@@ -158,7 +159,7 @@ mod tests {
         queue.push(Request::Close { reply: oneshot::channel().0 }, &limits).unwrap();
         assert!(matches!(queue.push(txn(1), &limits), Err(StorageError::Unavailable { .. })));
         assert!(matches!(queue.take(10, 10, None, false)[..], [Request::Txn { .. }, Request::Close { .. }]));
-        assert!(queue.take(10, 10, Some(Instant::now()), false).is_empty());
+        assert!(queue.take(10, 10, Some(now()), false).is_empty());
     }
 
     #[test]

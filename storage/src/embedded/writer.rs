@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::clock::now;
 use super::frame::{self, FrameBuilder};
 use super::mark::{Mark, MarkFile};
 use super::queue::{Reply, Request};
@@ -96,7 +97,7 @@ impl Writer {
             let dirty = self.mark.mark.batch < self.batch && self.core.failed().is_none();
             let deadline = dirty.then(|| self.marked_at + self.options.mark_every);
             let pruned = self.prune();
-            let deadline = if pruned { deadline } else { Some(Instant::now()) };
+            let deadline = if pruned { deadline } else { Some(now()) };
             let deadline = deadline.into_iter().chain(self.short_until()).min();
             let (most, bytes) = (self.options.batch_txns_max, self.options.batch_bytes_max);
             let mut requests = self.core.queue.take(most, bytes, deadline, company);
@@ -111,7 +112,7 @@ impl Writer {
             if !requests.is_empty() {
                 self.batch(requests);
             }
-            if self.short_until().is_some_and(|at| at <= Instant::now()) && self.core.failed().is_none() {
+            if self.short_until().is_some_and(|at| at <= now()) && self.core.failed().is_none() {
                 // Nobody asks: it heals all the same.
                 self.room_for(&[]);
             }
@@ -337,8 +338,8 @@ impl Writer {
     }
 
     fn is_short(&mut self, error: &StorageError) {
-        if self.try_again.is_none_or(|at| at <= Instant::now()) {
-            self.try_again = Some(Instant::now() + TRY_AGAIN);
+        if self.try_again.is_none_or(|at| at <= now()) {
+            self.try_again = Some(now() + TRY_AGAIN);
         }
         let why = match error {
             StorageError::Unavailable { reason, .. } => reason.clone(),
@@ -373,7 +374,7 @@ impl Writer {
             unname(&*self.vfs, &*self.folder, path).map_err(|error| unusable(path, "remove", &error))?;
             self.undo = None;
         }
-        let is_due = self.try_again.is_none_or(|at| at <= Instant::now());
+        let is_due = self.try_again.is_none_or(|at| at <= now());
         if self.position + bytes > self.options.segment_bytes && self.position > FIRST_FRAME {
             let too_large = self.options.segment_bytes.saturating_mul(OVERGROWN).min(3 << 30);
             let overgrown = self.position + bytes > too_large;
@@ -381,7 +382,7 @@ impl Writer {
                 match self.roll() {
                     Ok(()) => self.try_again = None,
                     Err(error) => {
-                        self.try_again = Some(Instant::now() + TRY_AGAIN);
+                        self.try_again = Some(now() + TRY_AGAIN);
                         if overgrown || self.undo.is_some() {
                             return Err(error);
                         }
@@ -442,7 +443,7 @@ impl Writer {
     }
 
     fn write_mark(&mut self) {
-        self.marked_at = Instant::now();
+        self.marked_at = now();
         let local = &self.core.local;
         let mark = Mark { batch: self.batch, revision: local.hub.published(), compacted: local.compacted() };
         match self.mark.write(mark) {

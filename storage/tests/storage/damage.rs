@@ -321,9 +321,9 @@ async fn a_damaged_value_stays_damaged_through_a_pack() {
     }
     store.compact(store.published()).await.unwrap();
     // The packer wakes by itself; wait for what it does.
-    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    let patience = tokio::time::Instant::now() + Duration::from_secs(60);
     while disk.files().contains(&path) {
-        assert!(std::time::Instant::now() < patience, "{:?}", disk.files());
+        assert!(tokio::time::Instant::now() < patience, "{:?}", disk.files());
         tokio::task::yield_now().await;
     }
     let found = read(&store).await.unwrap();
@@ -433,9 +433,9 @@ async fn space_is_reclaimed() {
     let used =
         || disk.files().iter().map(|path| disk.read(path).map_or(0, |bytes| bytes.len())).sum::<usize>();
     // The packer wakes by itself; wait for what it does.
-    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    let patience = tokio::time::Instant::now() + Duration::from_secs(60);
     while used() > 100_000 {
-        assert!(std::time::Instant::now() < patience, "{} bytes in {:?}", used(), disk.files());
+        assert!(tokio::time::Instant::now() < patience, "{} bytes in {:?}", used(), disk.files());
         tokio::task::yield_now().await;
     }
     assert_eq!(everything(&store).await.unwrap(), before);

@@ -170,9 +170,9 @@ async fn reopened(
     }
     store.compact(store.published()).await.map_err(|error| error.to_string())?;
     // Nothing is left but what is reserved, and less than a quarter of a segment of deletes.
-    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    let patience = tokio::time::Instant::now() + Duration::from_secs(60);
     while disk.used() > 10_000 + 5 * options.segment_bytes || !all_hinted(disk) {
-        if std::time::Instant::now() > patience {
+        if tokio::time::Instant::now() > patience {
             return Err(format!("after {failed:?}, {} bytes stay in {:?}", disk.used(), disk.files()));
         }
         tokio::task::yield_now().await;

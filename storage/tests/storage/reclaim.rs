@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use kindom_storage::testing::SimDisk;
@@ -10,6 +10,7 @@ use kindom_storage::{
     Embedded, EmbeddedOptions, EmbeddedRestore, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Storage,
     Txn,
 };
+use tokio::time::Instant;
 
 const SEGMENT: u64 = 20_000;
 

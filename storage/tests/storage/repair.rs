@@ -89,9 +89,9 @@ async fn sample() -> SimDisk {
     }
     put(&store, "a", "the value of a").await;
     // The packer writes the hints of what is sealed by itself; wait for that.
-    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    let patience = tokio::time::Instant::now() + Duration::from_secs(60);
     while files(&disk, "hint").len() + 1 < files(&disk, "log").len() {
-        assert!(std::time::Instant::now() < patience, "{:?}", disk.files());
+        assert!(tokio::time::Instant::now() < patience, "{:?}", disk.files());
         tokio::task::yield_now().await;
     }
     store.close().await.unwrap();

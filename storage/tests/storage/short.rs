@@ -1,13 +1,14 @@
 //! Without space or descriptors: what wrote nothing is refused, deletes go on, and it ends by itself.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use kindom_storage::testing::SimDisk;
 use kindom_storage::{
     Applied, Embedded, EmbeddedOptions, Key, Op, RangeRequest, Revision, Storage, StorageError, Txn,
 };
+use tokio::time::Instant;
 
 const SEGMENT: u64 = 20_000;
 

@@ -1,11 +1,11 @@
 //! What breaks between the engine and its cluster.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use kindom_storage::{
     Applied, Area, Etcd, EtcdOptions, Key, KeyRange, Op, RangeRequest, Revision, Storage, StorageError, Txn,
 };
+use tokio::time::Instant;
 
 use super::proxy::Proxy;
 use super::{Cluster, PATIENCE, in_time, next, next_keys, options, put, put_surely, put_txn, read, watch};
