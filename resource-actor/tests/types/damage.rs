@@ -48,7 +48,10 @@ struct Sample {
 }
 
 /// Several types in several segments, packed in part, with history; closed in order.
-#[expect(clippy::disallowed_methods, reason = "it waits for a thread, and a paused clock would not move meanwhile")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it waits for a thread, and a paused clock would not move meanwhile"
+)]
 async fn sample(random: &Entropy) -> Sample {
     let disk = SimDisk::new(1);
     let store = open(&disk).unwrap();
