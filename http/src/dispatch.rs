@@ -140,7 +140,7 @@ async fn answer(
         RequestInfo::Path(segments) => {
             let answer = documents::serve(app, request, query, segments, &user).await;
             match (answer, &state.fallback) {
-                (Err(Failure::Request(RequestError::NotFound, _)), Some(next)) => {
+                (Err(Failure::Request(RequestError::NotFound)), Some(next)) => {
                     let body = body(request, state.body_bytes_max, Deadline::after(REQUEST_TIMEOUT), payload)
                         .await?;
                     Ok(delegate(&**next, request, body, user).await)

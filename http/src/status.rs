@@ -13,7 +13,7 @@ use crate::authn::Denial;
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Refused before any type was asked.
-    Request(RequestError, GroupResource),
+    Request(RequestError),
     /// No credentials hold.
     Unauthorized,
     /// The user may not.
@@ -40,7 +40,7 @@ pub(crate) enum Answer {
 
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
-        Self::Request(error, GroupResource::default())
+        Self::Request(error)
     }
 }
 
@@ -68,11 +68,11 @@ impl Failure {
     pub(crate) fn answer(self) -> Answer {
         Answer::Status(match self {
             Self::Warned(failure, _) => return failure.answer(),
-            Self::Request(RequestError::NotFound, _) | Self::Read(ReadError::Gone, _) => {
+            Self::Request(RequestError::NotFound) | Self::Read(ReadError::Gone, _) => {
                 return Answer::PageNotFound;
             }
             Self::Write(error, ..) if *error == WriteError::Gone => return Answer::PageNotFound,
-            Self::Request(error, resource) => request(error, &resource),
+            Self::Request(error) => request(error),
             Self::Unauthorized => Status::unauthorized("Unauthorized"),
             Self::Denied(denial) => Status::forbidden(&denial.resource, &denial.name, denial.message),
             Self::Read(error, resource) => read(error, &resource),
@@ -83,19 +83,20 @@ impl Failure {
     }
 }
 
-fn request(error: RequestError, resource: &GroupResource) -> Status {
+fn request(error: RequestError) -> Status {
+    let nothing = GroupResource::default();
     match error {
         RequestError::BadRequest(message) => Status::bad_request(message),
         RequestError::Internal(message) => plain_internal(message),
-        RequestError::NoSuchResource => Status::generic(404, "", &GroupResource::default(), "", ""),
-        RequestError::MethodNotAllowed => Status::generic(405, "", &GroupResource::default(), "", ""),
+        RequestError::NoSuchResource => Status::generic(404, "", &nothing, "", ""),
+        RequestError::MethodNotAllowed => Status::generic(405, "", &nothing, "", ""),
         RequestError::ListNotAcceptable(kind) => {
             let why = format!(
                 "you requested {kind}, but the requested object is a list (*unstructured.UnstructuredList)"
             );
             Status { message: why, ..Status::not_acceptable(&[]) }
         }
-        RequestError::NotFound => Status::generic(404, "", resource, "", ""),
+        RequestError::NotFound => Status::generic(404, "", &nothing, "", ""),
         RequestError::MethodNotSupported { resource, verb } => Status::method_not_supported(&resource, verb),
         RequestError::NotAcceptable(accepted) => Status::not_acceptable(accepted),
         RequestError::TooLarge(what) => Status::request_entity_too_large(what),
@@ -103,7 +104,7 @@ fn request(error: RequestError, resource: &GroupResource) -> Status {
         RequestError::Invalid { kind, errors } => Status::invalid(&kind, "", &errors),
         RequestError::PatchDoesNotApply(why) => {
             tracing::debug!(why, "a patch does not apply");
-            Status::generic(422, "", &GroupResource::default(), "", "")
+            Status::generic(422, "", &nothing, "", "")
         }
     }
 }
