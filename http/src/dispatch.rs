@@ -8,6 +8,7 @@ use kindom_actor_kit::Deadline;
 use kindom_api::GroupVersionResource;
 use kindom_resource_actor::Basis;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::app::App;
 use crate::authn::{Attributes, Peer, User, authorize, refuse_impersonation};
@@ -23,7 +24,7 @@ use crate::route::{deprecated, find, look_up, nothing_there, subresource_served}
 use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::{Failure, head_too_large};
 use crate::verbs::{create, delete, get, list, patch, scale, update, watch};
-use crate::{RequestError, documents, websocket};
+use crate::{RequestError, access, documents, websocket};
 
 /// The handler of every path.
 pub(crate) async fn serve(request: HttpRequest, payload: web::Payload, app: web::Data<App>) -> HttpResponse {
@@ -33,27 +34,22 @@ pub(crate) async fn serve(request: HttpRequest, payload: web::Payload, app: web:
     let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query);
     let mutating = !matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS");
     let in_flight = state.metrics.begin(mutating);
+    let audit_id = access::audit_id(&request, &state.entropy);
+    let span = access::span(&request, info.as_ref().ok(), audit_id.as_ref());
     let outcome = match &info {
         _ if head_bytes(&request) > HEAD_BYTES_MAX => Err(head_too_large()),
-        Ok(info) => answer(&app, &request, payload, &query, info).await,
+        Ok(info) => answer(&app, &request, payload, &query, info).instrument(span.clone()).await,
         Err(error) => Err(error.clone().into()),
     };
     let mut response = outcome.unwrap_or_else(|why| failure(&request, why));
     drop(in_flight);
-    audit(state, &request, &mut response);
-    let labels = labels(state, &request, info.ok(), response.status().as_u16());
-    state.metrics.end(labels, began.elapsed());
-    response
-}
-
-/// Every answer names its request; a proxy's name for it is kept.
-fn audit(state: &State, request: &HttpRequest, response: &mut HttpResponse) {
-    const AUDIT_ID: header::HeaderName = header::HeaderName::from_static("audit-id");
-    let given = request.headers().get(&AUDIT_ID).filter(|id| id.len() <= 64).cloned();
-    let id = given.or_else(|| header::HeaderValue::from_str(&state.entropy.uuid_v4()).ok());
-    if let Some(id) = id {
-        response.headers_mut().insert(AUDIT_ID, id);
+    if let Some(id) = audit_id {
+        response.headers_mut().insert(access::AUDIT_ID, id);
     }
+    let (code, took) = (response.status().as_u16(), began.elapsed());
+    span.in_scope(|| access::answered(&request, code, took));
+    state.metrics.end(labels(state, &request, info.ok(), code), took);
+    response
 }
 
 /// What the request is counted as. Names count only if there is such a type, and methods only if HTTP has them: else
@@ -118,6 +114,7 @@ async fn answer(
 ) -> Result<HttpResponse, Failure> {
     let state = &app.state;
     let (user, token_in_protocol) = authenticate(state, request)?;
+    access::asked_by(&user);
     let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     refuse_impersonation(&user, headers).map_err(Failure::Denied)?;
     let method;

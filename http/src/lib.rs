@@ -15,6 +15,7 @@
 //! # Sources
 //! apiserver `pkg/endpoints` and `pkg/server` (1.37), for behaviour.
 
+pub mod access;
 mod app;
 pub mod authn;
 mod body;

@@ -265,7 +265,9 @@ impl Server {
         self.data_dir().join("admin.kubeconfig")
     }
 
-    fn log_path(&self) -> PathBuf {
+    /// The file of its log.
+    #[must_use]
+    pub fn log_path(&self) -> PathBuf {
         self.dir.path().join("server.log")
     }
 

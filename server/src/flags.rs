@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use kindom_registry_actor::Feature;
 
+use crate::logging::Format;
 use crate::snapshot::Place;
 
 /// A Kubernetes-style API server for types that are registered at run time.
@@ -258,6 +259,13 @@ pub(crate) struct Serve {
     pub(crate) etcd_servers: Vec<String>,
     #[command(flatten)]
     pub(crate) etcd: EtcdAccess,
+    /// The layout of the log, on standard error.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) log_format: Format,
+    /// Logs every request: who asked for what, the answer's code and how long it took. Twice: also what the server has to say
+    /// of its work. KINDOM_LOG or RUST_LOG holds a finer filter (kindom_http::access=debug,info), which stands above this.
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
     /// The largest object, encoded, in bytes.
     #[arg(long, default_value_t = 1_572_864)]
     pub(crate) max_object_bytes: usize,

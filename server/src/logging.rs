@@ -1,10 +1,12 @@
-//! The log: chosen by `KINDOM_LOG`, and of what anybody can cause at most a line a second.
+//! The log: as text or JSON, chosen by `-v`, `KINDOM_LOG` or `RUST_LOG`, and of what anybody can cause at most a line a second.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
+use clap::ValueEnum;
+use kindom_http::access;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::Metadata;
@@ -16,8 +18,40 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, registry};
 
-/// The filter of the log unless `KINDOM_LOG` has another.
+/// The filter of the log unless the environment has another.
 const DEFAULT: &str = "info,actix_server=warn";
+
+/// The variables that may hold a filter; the first that is set counts, and stands above `-v`.
+const VARIABLES: [&str; 2] = ["KINDOM_LOG", "RUST_LOG"];
+
+/// The layout of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Lines for people.
+    Text,
+    /// An object a line.
+    Json,
+}
+
+/// The filter that a number of `-v` stands for: with one the access log, with two also what our own code has to say of its
+/// work.
+fn verbose(count: u8) -> String {
+    let ours = if count > 1 { ",kindom=debug" } else { "" };
+    match count {
+        0 => DEFAULT.to_owned(),
+        _ => format!("{DEFAULT},{}=debug{ours}", access::TARGET),
+    }
+}
+
+/// # Errors
+/// Names the variable whose filter does not parse.
+fn filter(count: u8, variable: impl Fn(&str) -> Option<String>) -> Result<EnvFilter, String> {
+    let chosen = VARIABLES.into_iter().find_map(|name| Some((name, variable(name)?)));
+    match chosen.filter(|(_, filter)| !filter.is_empty()) {
+        Some((name, filter)) => EnvFilter::try_new(filter).map_err(|error| format!("{name}: {error}")),
+        None => EnvFilter::try_new(verbose(count)).map_err(|error| error.to_string()),
+    }
+}
 
 /// The modules whose lines anybody who connects can cause: malformed requests, and credentials that do not hold.
 const ANYBODYS: [&str; 2] = ["actix_http", "kindom_http::dispatch"];
@@ -25,12 +59,22 @@ const ANYBODYS: [&str; 2] = ["actix_http", "kindom_http::dispatch"];
 /// The least time between two lines of a place in those modules.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Starts the log.
-pub(crate) fn start() {
-    let chosen = EnvFilter::try_from_env("KINDOM_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT));
+/// Starts the log. A filter in the environment that does not parse is named, and the default holds instead.
+pub(crate) fn start(format: Format, verbosity: u8) {
+    let (chosen, wrong) = match filter(verbosity, |name| std::env::var(name).ok()) {
+        Ok(chosen) => (chosen, None),
+        Err(wrong) => (EnvFilter::new(verbose(verbosity)), Some(wrong)),
+    };
+    let chosen = chosen.and(throttled(Instant::now));
     let colours = has_colours(stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
-    let out = fmt::layer().with_writer(stderr).with_ansi(colours);
-    registry().with(out.with_filter(chosen.and(throttled(Instant::now)))).init();
+    let out = fmt::layer().with_writer(stderr);
+    match format {
+        Format::Text => registry().with(out.with_ansi(colours).with_filter(chosen)).init(),
+        Format::Json => registry().with(out.json().flatten_event(true).with_filter(chosen)).init(),
+    }
+    if let Some(wrong) = wrong {
+        tracing::warn!(wrong, "the filter of the log does not parse");
+    }
 }
 
 /// `true` if the log is for a terminal whose user has not asked for no colours: by NO_COLOR, whatever it says, unless it is
@@ -80,6 +124,32 @@ mod tests {
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn the_filter_is_the_environments_or_that_of_the_flags() {
+        let check = |count: u8, variables: &[(&str, &str)], want: Result<&[&str], &str>| {
+            let found = filter(count, |name| {
+                let found = variables.iter().find(|(variable, _)| *variable == name)?;
+                Some(found.1.to_owned())
+            });
+            match (found.map(|filter| filter.to_string()), want) {
+                (Ok(filter), Ok(parts)) => {
+                    let mut found: Vec<&str> = filter.split(',').collect();
+                    found.sort_unstable();
+                    assert_eq!(found, parts);
+                }
+                (Err(why), Err(start)) => assert!(why.starts_with(start), "{why}"),
+                (found, want) => panic!("{found:?} and not {want:?}"),
+            }
+        };
+        check(0, &[], Ok(&["actix_server=warn", "info"]));
+        check(1, &[], Ok(&["actix_server=warn", "info", "kindom_http::access=debug"]));
+        check(2, &[], Ok(&["actix_server=warn", "info", "kindom=debug", "kindom_http::access=debug"]));
+        check(1, &[("RUST_LOG", "warn")], Ok(&["warn"]));
+        check(1, &[("RUST_LOG", "warn"), ("KINDOM_LOG", "trace")], Ok(&["trace"]));
+        check(0, &[("KINDOM_LOG", ""), ("RUST_LOG", "warn")], Ok(&["actix_server=warn", "info"]));
+        check(0, &[("KINDOM_LOG", "kindom=loud")], Err("KINDOM_LOG: "));
     }
 
     #[test]

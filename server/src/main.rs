@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(options: &flags::Serve) -> ExitCode {
-    logging::start();
+    logging::start(options.log_format, options.verbose);
     kindom_actor_kit::install_panic_hook();
     match serve::run(options) {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,6 +10,7 @@
     reason = "tests"
 )]
 
+mod access_log;
 mod apply_built_in;
 mod apply_chaos;
 mod builder_document;
