@@ -10,6 +10,7 @@ use kindom_api::{Value, json, scale};
 use kindom_codec::protobuf;
 use kindom_fuzz::{JsonMutants, Mutants, Target, Texts};
 
+use crate::codec::read_back;
 use crate::seeds;
 
 fn depth(value: &Value) -> usize {
@@ -29,8 +30,8 @@ fn json_reader() {
         // The text is what counts: 1.5e3 is a float whose text is an integer's, as in Go.
         let printed = value.to_vec();
         let again = json::parse(&printed).unwrap();
-        assert_eq!(again.to_vec(), printed, "printing again differs");
         assert_eq!(depth(&again), depth(&value));
+        assert_eq!(again.to_vec(), read_back(value).to_vec(), "printing again differs");
         json::duplicate_fields(bytes).unwrap();
     });
 }
