@@ -52,7 +52,8 @@ struct State {
 struct Faults {
     cut_at: Option<u64>,
     sync_fails_at: Option<u64>,
-    write_fails_at: Option<u64>,
+    /// The next write of at least so many bytes fails.
+    write_fails: Option<usize>,
     capacity: Option<u64>,
     descriptors_max: Option<u64>,
     reserves_nothing: bool,
@@ -158,10 +159,10 @@ impl SimDisk {
         state.faults.sync_fails_at = Some(state.syncs + syncs);
     }
 
-    /// Lets the `operations`-th change from now fail if it is a write, after half of its bytes.
-    pub fn fail_write(&self, operations: u64) {
-        let mut state = self.state.lock();
-        state.faults.write_fails_at = Some(state.operations + operations);
+    /// Lets the next write of at least `bytes` bytes fail, after half of them. Smaller ones, such as a mark that the store
+    /// writes by its own clock, do not count.
+    pub fn fail_write(&self, bytes: usize) {
+        self.state.lock().faults.write_fails = Some(bytes);
     }
 
     /// Bounds the sum of all file lengths; `None`: no bound.
@@ -641,7 +642,7 @@ impl VfsFile for SimFile {
         let from = position(offset)?;
         let grown = (from + bytes.len()).saturating_sub(state.content(self.file)?.current.len());
         state.check_space(grown)?;
-        let fails = state.faults.write_fails_at == Some(state.operations);
+        let fails = state.faults.write_fails.take_if(|least| bytes.len() >= *least).is_some();
         let bytes = if fails || half { bytes.get(..bytes.len() / 2).unwrap_or_default() } else { bytes };
         state.content(self.file)?.write(from, bytes);
         if fails && !fate.cut {

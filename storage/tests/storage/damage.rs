@@ -392,7 +392,7 @@ async fn a_failed_write_is_unknown_and_makes_it_read_only() {
     let disk = SimDisk::new(1);
     let store = open(&disk).unwrap();
     put(&store, "a", "1").await.unwrap();
-    disk.fail_write(1);
+    disk.fail_write(1000);
     let error = put(&store, "a", &"2".repeat(1000)).await.unwrap_err();
     assert!(matches!(error, StorageError::ReadOnly { applied: Applied::Unknown, .. }), "{error:?}");
     drop(store);
