@@ -177,6 +177,11 @@ impl SimDisk {
         state.faults.failed = None;
     }
 
+    /// Takes [`SimDisk::fail_call`] back: a call that has not failed by now does not.
+    pub fn spare_calls(&self) {
+        self.state.lock().faults.call = None;
+    }
+
     /// The call that [`SimDisk::fail_call`] let fail.
     #[must_use]
     pub fn failed_call(&self) -> Option<String> {
