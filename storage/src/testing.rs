@@ -57,7 +57,7 @@ struct Faults {
     capacity: Option<u64>,
     descriptors_max: Option<u64>,
     reserves_nothing: bool,
-    call: Option<(u64, CallFault)>,
+    call: Option<(&'static str, u64, CallFault)>,
     /// The call that failed by it.
     failed: Option<String>,
 }
@@ -170,10 +170,11 @@ impl SimDisk {
         self.state.lock().faults.capacity = bytes;
     }
 
-    /// Lets the `calls`-th call of any kind from now fail, those of opening, reading and listing too.
-    pub fn fail_call(&self, calls: u64, fault: CallFault) {
+    /// Lets the `nth` call from now fail, of those whose name begins with `what` ("rename"; "" is all, those of
+    /// opening, reading and listing too). `nth` counts from 1.
+    pub fn fail_call(&self, what: &'static str, nth: u64, fault: CallFault) {
         let mut state = self.state.lock();
-        state.faults.call = Some((state.calls + calls, fault));
+        state.faults.call = Some((what, nth, fault));
         state.faults.failed = None;
     }
 
@@ -356,7 +357,16 @@ impl State {
     /// Counts a call, and says whether it is the one that fails.
     fn call(&mut self, what: &str) -> Option<CallFault> {
         self.calls += 1;
-        let (_, fault) = self.faults.call.filter(|(at, _)| *at == self.calls)?;
+        let (prefix, left, fault) = self.faults.call.as_mut()?;
+        if !what.starts_with(*prefix) {
+            return None;
+        }
+        *left -= 1;
+        if *left > 0 {
+            return None;
+        }
+        let fault = *fault;
+        self.faults.call = None;
         self.faults.failed = Some(what.to_owned());
         Some(fault)
     }
