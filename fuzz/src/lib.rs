@@ -20,6 +20,8 @@ use std::time::Duration;
 
 use bolero::ValueGenerator;
 use bolero::generator::bolero_generator::driver::{ByteSliceDriver, Options};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 pub use json::JsonMutants;
 pub use mutants::{Mutants, Texts};
@@ -266,14 +268,10 @@ impl Trace {
     }
 }
 
-/// Random bytes that depend on nothing but the target and the round (SplitMix64).
+/// Random bytes that depend on nothing but the target and the round.
 fn noise(name: &str, round: usize) -> Vec<u8> {
-    let mut state = name.bytes().fold(round as u64, |state, byte| state.rotate_left(7) ^ u64::from(byte));
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    };
-    (0..NOISE_BYTES / 8).flat_map(|_| next().to_le_bytes()).collect()
+    let seed = name.bytes().fold(round as u64, |seed, byte| seed.rotate_left(7) ^ u64::from(byte));
+    let mut bytes = vec![0; NOISE_BYTES];
+    SplitMix64::seed_from_u64(seed).fill_bytes(&mut bytes);
+    bytes
 }

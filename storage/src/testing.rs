@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 use crate::vfs::{Vfs, VfsFile, VfsFolder};
 
@@ -45,7 +47,8 @@ struct State {
     /// Open files, folders and locks of the present boot.
     descriptors: u64,
     faults: Faults,
-    random: u64,
+    /// The state of the generator that decides what a power cut leaves.
+    random: [u8; 8],
 }
 
 #[derive(Default)]
@@ -115,7 +118,10 @@ impl SimDisk {
     /// An empty disk.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { state: Arc::new(Mutex::new(State { random: seed, ..State::default() })), boot: None }
+        Self {
+            state: Arc::new(Mutex::new(State { random: seed.to_le_bytes(), ..State::default() })),
+            boot: None,
+        }
     }
 
     /// The disk as a process sees it that is started now: a power cut ends it, so after the next all calls through this
@@ -371,15 +377,6 @@ impl State {
         Some(fault)
     }
 
-    fn random(&mut self) -> u64 {
-        // SplitMix64.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     fn new_file(&mut self) -> u64 {
         self.last_file += 1;
         self.last_file
@@ -411,8 +408,9 @@ impl State {
 
     /// What a power cut leaves.
     fn settle(&mut self) {
+        let mut random = SplitMix64::from_seed(self.random);
         for change in std::mem::take(&mut self.folder_changes) {
-            if self.random() & 1 == 0 {
+            if random.next_u64() & 1 == 0 {
                 change.apply(&mut self.durable_names);
             }
         }
@@ -420,18 +418,18 @@ impl State {
         let files: Vec<u64> = self.files.keys().copied().collect();
         for file in files {
             // Now and then all or nothing survives, else each sector by itself.
-            let mode = self.random() % 4;
-            let survives = |random: u64| match mode {
+            let mode = random.next_u64() % 4;
+            let mut survives = || match mode {
                 0 => false,
                 1 => true,
-                _ => random & 1 == 0,
+                _ => random.next_u64() & 1 == 0,
             };
             let mut content = self.files.remove(&file).unwrap_or_default();
-            if content.length_dirty && survives(self.random()) {
+            if content.length_dirty && survives() {
                 content.durable.resize(content.current.len(), 0);
             }
             for sector in std::mem::take(&mut content.dirty) {
-                if survives(self.random()) {
+                if survives() {
                     content.persist(sector);
                 }
             }

@@ -1,6 +1,6 @@
 //! What versions of a type say of one object (B-20, B-21), and the one form in which it is stored (B-30, B-31).
 
-use kindom_integration::{Client, Server, count};
+use kindom_integration::{Client, Random, Server, count};
 use serde_json::{Map, Value, json};
 
 use crate::support::{CRDS, condition, crd, names, object, refused, register, revision, until};
@@ -32,15 +32,9 @@ fn registration(schema: &Value, storage: &str) -> Value {
 }
 
 /// Trees that the same number always gives.
-struct Trees(u64);
+struct Trees(Random);
 
 impl Trees {
-    fn below(&mut self, bound: u64) -> u64 {
-        // Knuth's multiplier; the high bits are the good ones.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
     fn value(&mut self, depth: u64) -> Value {
         const SCALARS: [&str; 13] = [
             "0",
@@ -57,23 +51,19 @@ impl Trees {
             "\"1\"",
             "1e21",
         ];
-        match self.below(if depth == 0 { 1 } else { 4 }) {
-            0 | 1 => {
-                let at = usize::try_from(self.below(SCALARS.len() as u64)).unwrap();
-                serde_json::from_str(SCALARS[at]).unwrap()
-            }
-            2 => (0..self.below(4)).map(|_| self.value(depth - 1)).collect(),
+        match self.0.below(if depth == 0 { 1 } else { 4 }) {
+            0 | 1 => serde_json::from_str(self.0.text(&SCALARS)).unwrap(),
+            2 => (0..self.0.below(4)).map(|_| self.value(depth - 1)).collect(),
             _ => Value::Object(self.map(depth - 1)),
         }
     }
 
     fn map(&mut self, depth: u64) -> Map<String, Value> {
         const KEYS: [&str; 8] = ["a", "apiVersion", "kind", "metadata", "spec", "", "a.b/c~d", "$patch"];
-        let count = self.below(4);
+        let count = self.0.below(4);
         let mut map = Map::new();
         for _ in 0..count {
-            let key = KEYS[usize::try_from(self.below(KEYS.len() as u64)).unwrap()];
-            map.insert(key.to_owned(), self.value(depth));
+            map.insert(self.0.text(&KEYS).to_owned(), self.value(depth));
         }
         map
     }
@@ -100,7 +90,7 @@ async fn versions_convert_back_and_forth_without_loss() {
     let (_server, client) = started().await;
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     register(&client, &registration(&schema, "v1")).await;
-    let mut trees = Trees(7);
+    let mut trees = Trees(Random::new(7));
     let mut objects = Vec::new();
     for number in 0..count(30, 300) {
         let version = VERSIONS[number % VERSIONS.len()];

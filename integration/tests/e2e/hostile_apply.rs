@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use kindom_integration::{Answer, Client, Server, count};
+use kindom_integration::{Answer, Client, Random, Server, count};
 use serde_json::{Value, json};
 
 use crate::support::{CRDS, condition, namespace, refused, register, until_gone};
@@ -210,12 +210,11 @@ async fn managed_fields_of_any_size_and_shape_are_kept_or_dropped_but_answered()
 }
 
 /// A small generator, so that a seed says which bytes they were.
-struct Dice(u64);
+struct Dice(Random);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap_or_default() % sides
+        self.0.below(sides)
     }
 
     fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
@@ -308,7 +307,7 @@ async fn noise_as_a_patch_is_never_more_than_refused() {
     let (server, client) = started().await;
     let mut told = [0; 6];
     for seed in 0..count(400, 20_000) {
-        let mut dice = Dice(u64::try_from(seed).unwrap());
+        let mut dice = Dice(Random::new(u64::try_from(seed).unwrap()));
         let patch = dice.patch();
         let path = dice.pick::<str>(&["", "", "", "/status", "/scale"]);
         let query = dice.pick::<str>(&[

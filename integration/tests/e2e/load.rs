@@ -1,7 +1,7 @@
 //! Writers and watchers that run while a server is being hurt, and write down what they saw.
 
 use kindom_integration::history::{Attempt, Change, Outcome, Seen};
-use kindom_integration::{Answer, Client, HarnessError};
+use kindom_integration::{Answer, Client, HarnessError, Random};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -34,7 +34,7 @@ pub(crate) struct Writer {
     doubt: bool,
     /// No later answer may carry a revision at or below this.
     pub(crate) floor: u64,
-    random: u64,
+    random: Random,
     pub(crate) attempts: Vec<Attempt>,
     /// Answers that no correct server gives.
     pub(crate) faults: Vec<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(of: &Type, key: String) -> Self {
-        let random =
+        let seed =
             key.bytes().fold(0x9e37_79b9_7f4a_7c15, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         Self {
             of: of.clone(),
@@ -54,17 +54,11 @@ impl Writer {
             uncertain: false,
             doubt: false,
             floor: 0,
-            random,
+            random: Random::new(seed),
             attempts: Vec::new(),
             faults: Vec::new(),
             retriable: 0,
         }
-    }
-
-    fn dice(&mut self, sides: u64) -> u64 {
-        self.random =
-            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % sides
     }
 
     fn path(&self) -> String {
@@ -107,7 +101,7 @@ impl Writer {
             return Ok(false);
         }
         let Some((number, revision)) = self.known else { return self.put(client, None).await };
-        match self.dice(8) {
+        match self.random.below(8) {
             0 => self.delete(client, number).await,
             1..=4 => self.put(client, Some(revision)).await,
             _ => self.patch(client).await,
