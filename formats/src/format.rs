@@ -6,6 +6,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, LazyLock};
 
+use kindom_api::meta::time::days_from_civil;
+
 use crate::pattern::Pattern;
 
 macro_rules! formats {
@@ -325,15 +327,7 @@ fn date(s: &str) -> bool {
     else {
         return false;
     };
-    let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    let days = match month {
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        4 | 6 | 9 | 11 => 30,
-        2 if leap => 29,
-        2 => 28,
-        _ => return false,
-    };
-    s.len() == 10 && (1..=days).contains(&day)
+    s.len() == 10 && days_from_civil(year.into(), month.into(), day.into()).is_some()
 }
 
 /// The number of `len` digits at `at`, if `before` stands in front of it.

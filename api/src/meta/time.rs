@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use jiff::civil::{Date, DateTime};
+use jiff::{Timestamp, tz::Offset};
+
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const DAY: i64 = 86_400;
 
@@ -20,9 +23,8 @@ pub struct ParseError(String);
 /// ```
 #[must_use]
 pub fn format(unix_seconds: i64) -> String {
-    let (days, second) = (unix_seconds.div_euclid(DAY), unix_seconds.rem_euclid(DAY));
-    let (year, month, day) = civil_from_days(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let (year, at) = civil(unix_seconds);
+    let (month, day, hour, minute, second) = (at.month(), at.day(), at.hour(), at.minute(), at.second());
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
@@ -58,10 +60,10 @@ pub fn parse(text: &str) -> Result<i64, ParseError> {
     if !input.rest.is_empty() {
         return Err(input.wrong(&format!(": extra text: {}", quote(input.rest))));
     }
-    if !(1..=days_in(year, month)).contains(&day) {
+    let Some(days) = days_from_civil(year, month, day) else {
         return Err(input.wrong(": day out of range"));
-    }
-    Ok(days_from_civil(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset)
+    };
+    Ok(days * DAY + hour * 3600 + minute * 60 + second - offset)
 }
 
 struct Input<'a> {
@@ -151,46 +153,30 @@ fn quote(text: &str) -> String {
     out
 }
 
-/// How many days a month has.
+/// Days since 1970-01-01 of a date in the years -9999 to 9999 of the proleptic Gregorian calendar, whose year 0 is 1 BC;
+/// none if there is no such day.
 #[must_use]
-pub fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    }
+pub fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
+    const EPOCH: Date = Date::constant(1970, 1, 1);
+    let (year, month, day) = (year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?);
+    let date = Date::new(year, month, day).ok()?;
+    Some(date.duration_since(EPOCH).as_secs() / DAY)
 }
 
-/// Days since 1970-01-01 of a date of the proleptic Gregorian calendar, whose year 0 is 1 BC.
+/// The year at a number of seconds since 1970, and the date and time in a year between 1970 and 2370 which has the same
+/// calendar, down to the days of the week: Go's years do not end at 9999, as those of jiff do.
 #[must_use]
-pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    // The year is counted from March, so that the leap day is its last.
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// Year, month and day at a number of days since 1970-01-01.
-#[must_use]
-pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
+pub fn civil(unix_seconds: i64) -> (i64, DateTime) {
+    // The calendar repeats every 400 years.
+    const CYCLE: i64 = 146_097 * DAY;
+    let within = Timestamp::from_second(unix_seconds.rem_euclid(CYCLE)).unwrap_or_default();
+    let at = Offset::UTC.to_datetime(within);
+    (i64::from(at.year()) + 400 * unix_seconds.div_euclid(CYCLE), at)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{format, parse};
+    use super::{civil, days_from_civil, format, parse};
 
     #[test]
     fn times_go_there_and_back() {
@@ -199,6 +185,42 @@ mod tests {
         }
         assert_eq!(format(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(format(-62_135_596_800), "0001-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn every_day_follows_the_one_before() {
+        let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let (mut days, mut weekday) = (days_from_civil(-9999, 1, 1).unwrap(), None);
+        for year in -9999..=9999_i64 {
+            let mut day_of_year = 0;
+            for (month, length) in
+                (1..).zip([31, 28 + i64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+            {
+                for day in 1..=length {
+                    day_of_year += 1;
+                    assert_eq!(days_from_civil(year, month, day), Some(days), "{year}-{month}-{day}");
+                    let (shown, at) = civil(days * 86_400 + 3_723);
+                    assert_eq!((shown, i64::from(at.month()), i64::from(at.day())), (year, month, day));
+                    assert_eq!((at.hour(), at.minute(), at.second()), (1, 2, 3));
+                    assert_eq!(at.date().day_of_year(), day_of_year);
+                    assert!(weekday.is_none_or(|before: jiff::civil::Weekday| before.next() == at.weekday()));
+                    weekday = Some(at.weekday());
+                    days += 1;
+                }
+                assert_eq!(days_from_civil(year, month, length + 1), None);
+            }
+            assert_eq!((days_from_civil(year, 13, 1), days_from_civil(year, 1, 0)), (None, None));
+        }
+        assert_eq!(days_from_civil(1970, 1, 1), Some(0));
+    }
+
+    #[test]
+    fn years_do_not_end_at_9999() {
+        assert_eq!(parse("9999-12-31T23:59:59-01:00"), Ok(253_402_304_399));
+        assert_eq!(format(253_402_304_399), "10000-01-01T00:59:59Z");
+        assert_eq!(format(parse("0000-01-01T00:00:00+01:00").unwrap()), "-001-12-31T23:00:00Z");
+        assert_eq!(format(i64::MAX), "292277026596-12-04T15:30:07Z");
+        assert_eq!(format(i64::MIN), "-292277022657-01-27T08:29:52Z");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use jiff::tz::TimeZoneDatabase;
-use kindom_api::meta::time::{civil_from_days, days_from_civil, days_in};
+use kindom_api::meta::time::days_from_civil;
 
 use crate::value::{Duration, EvalError, Timestamp};
 
@@ -84,17 +84,16 @@ pub struct Civil {
 /// The date and time of day at seconds since 1970.
 #[must_use]
 pub fn civil(seconds: i64) -> Civil {
-    let (date, time) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    let (year, month, day) = civil_from_days(date);
+    let (year, at) = kindom_api::meta::time::civil(seconds);
     Civil {
         year,
-        month,
-        day,
-        day_of_year: date - days_from_civil(year, 1, 1),
-        day_of_week: (date + 4).rem_euclid(7),
-        hour: time / 3600,
-        minute: time / 60 % 60,
-        second: time % 60,
+        month: at.month().into(),
+        day: at.day().into(),
+        day_of_year: i64::from(at.date().day_of_year()) - 1,
+        day_of_week: at.weekday().to_sunday_zero_offset().into(),
+        hour: at.hour().into(),
+        minute: at.minute().into(),
+        second: at.second().into(),
     }
 }
 
@@ -124,8 +123,7 @@ impl Reader<'_> {
         let month = self.two()?;
         self.literal(b'-')?;
         let day = self.two()?;
-        let valid = (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
-        valid.then(|| days_from_civil(year, month, day) * DAY)
+        Some(days_from_civil(year, month, day)? * DAY)
     }
 
     /// Of one digit or two, as Go's parser takes it.
