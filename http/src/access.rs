@@ -68,9 +68,9 @@ pub(crate) fn span(
     span
 }
 
-/// Adds the user to the span of the request that is being answered.
-pub(crate) fn asked_by(user: &User) {
-    Span::current().record("user", user.name.as_str());
+/// Adds the user to a request's span.
+pub(crate) fn asked_by(span: &Span, user: &User) {
+    span.record("user", user.name.as_str());
 }
 
 /// Logs the answer, within the request's span.

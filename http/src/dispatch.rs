@@ -1,5 +1,6 @@
 //! A request's way: read the path, find out who asks and whether they may, find the type, answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use actix_web::http::header;
@@ -8,14 +9,14 @@ use kindom_actor_kit::Deadline;
 use kindom_api::GroupVersionResource;
 use kindom_resource_actor::Basis;
 use tokio::time::Instant;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use crate::app::App;
 use crate::authn::{Attributes, Peer, User, authorize, refuse_impersonation};
 use crate::body::body;
 use crate::call::Call;
 use crate::fallback::delegate;
-use crate::head::{HEAD_BYTES_MAX, head_bytes, peer};
+use crate::head::{is_too_large, peer};
 use crate::metrics::RequestLabels;
 use crate::query::Query;
 use crate::request_info::{RequestInfo, Verb};
@@ -37,8 +38,12 @@ pub(crate) async fn serve(request: HttpRequest, payload: web::Payload, app: web:
     let audit_id = access::audit_id(&request, &state.entropy);
     let span = access::span(&request, info.as_ref().ok(), audit_id.as_ref());
     let outcome = match &info {
-        _ if head_bytes(&request) > HEAD_BYTES_MAX => Err(head_too_large()),
-        Ok(info) => answer(&app, &request, payload, &query, info).instrument(span.clone()).await,
+        _ if is_too_large(&request) => Err(head_too_large()),
+        Ok(info) => {
+            // Pinned first: a future that is wrapped is copied, and this one is large.
+            let answer = pin!(answer(&app, &request, payload, &query, info, &span));
+            if span.is_disabled() { answer.await } else { answer.instrument(span.clone()).await }
+        }
         Err(error) => Err(error.clone().into()),
     };
     let mut response = outcome.unwrap_or_else(|why| failure(&request, why));
@@ -111,10 +116,11 @@ async fn answer(
     payload: web::Payload,
     query: &Query,
     info: &RequestInfo,
+    span: &Span,
 ) -> Result<HttpResponse, Failure> {
     let state = &app.state;
     let (user, token_in_protocol) = authenticate(state, request)?;
-    access::asked_by(&user);
+    access::asked_by(span, &user);
     let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     refuse_impersonation(&user, headers).map_err(Failure::Denied)?;
     let method;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use actix_web::http::header;
+use actix_web::http::{Version, header};
 use actix_web::{HttpMessage as _, HttpRequest};
 
 use crate::authn::Peer;
@@ -19,11 +19,16 @@ pub(crate) fn peer(request: &HttpRequest) -> Option<Rc<Peer>> {
     peer.or_else(|| request.extensions().get::<Rc<Peer>>().cloned())
 }
 
-/// The most bytes of the line and the headers of a request (`net/http` `DefaultMaxHeaderBytes`). Over HTTP/1.1
-/// actix-http takes no more than 128 KiB, and answers 431 itself.
-pub(crate) const HEAD_BYTES_MAX: usize = 1 << 20;
+/// The most bytes of the line and the headers of a request (`net/http` `DefaultMaxHeaderBytes`).
+const HEAD_BYTES_MAX: usize = 1 << 20;
 
-pub(crate) fn head_bytes(request: &HttpRequest) -> usize {
+/// Returns true if a request's line and headers are larger than Go takes them. Over HTTP/1.1 actix-http takes no more
+/// than 128 KiB, and answers 431 itself.
+pub(crate) fn is_too_large(request: &HttpRequest) -> bool {
+    request.version() >= Version::HTTP_2 && head_bytes(request) > HEAD_BYTES_MAX
+}
+
+fn head_bytes(request: &HttpRequest) -> usize {
     let uri = request.uri().path_and_query().map_or(0, |uri| uri.as_str().len());
     request.headers().iter().fold(uri, |sum, (name, value)| sum + name.as_str().len() + value.len())
 }

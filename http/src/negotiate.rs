@@ -195,7 +195,7 @@ pub enum Endpoint {
 /// # Errors
 /// [`RequestError::NotAcceptable`]
 pub fn accept(header: &str, endpoint: Endpoint) -> Result<Accepted, RequestError> {
-    if header.is_empty() {
+    if matches!(header, "" | "*/*" | JSON) {
         return Ok(Accepted { format: Format::Json, shape: Shape::Whole, pretty: false });
     }
     let clauses = clauses(header);
