@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use kindom_api::meta::time::days_from_civil;
 
+use crate::duration;
 use crate::pattern::Pattern;
 
 macro_rules! formats {
@@ -84,7 +85,7 @@ impl Format {
             Self::RgbColor => rgb_color(s),
             Self::Byte => base64(s),
             Self::Date => date(s),
-            Self::Duration => duration(s),
+            Self::Duration => duration::parse_words(s).is_some(),
             Self::DateTime | Self::DateTimePlain => date_time(s),
             Self::ShortName => s.len() <= 63 && segment(s),
             Self::LongName => s.len() <= 253 && s.split('.').all(segment),
@@ -365,80 +366,6 @@ fn zone(s: &str) -> bool {
         [b'+' | b'-', h1, h2, b':', m1, m2] => [h1, h2, m1, m2].iter().all(|b| b.is_ascii_digit()),
         _ => false,
     }
-}
-
-/// `time.ParseDuration`, or Scala's: whole numbers with a unit, anywhere in the text.
-fn duration(s: &str) -> bool {
-    go_duration(s) || scala_duration(s)
-}
-
-fn go_duration(s: &str) -> bool {
-    let mut rest = s.strip_prefix(['-', '+']).unwrap_or(s);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    let mut nanoseconds = 0_f64;
-    while !rest.is_empty() {
-        let len = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
-        let (number, after) = rest.split_at(len);
-        if number.matches('.').count() > 1 || !number.bytes().any(|b| b.is_ascii_digit()) {
-            return false;
-        }
-        let end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let (unit, next) = after.split_at(end);
-        let scale = match unit {
-            "ns" => 1e0,
-            "us" | "µs" | "μs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 6e10,
-            "h" => 3.6e12,
-            _ => return false,
-        };
-        nanoseconds += number.parse::<f64>().unwrap_or(f64::INFINITY) * scale;
-        rest = next;
-    }
-    // What a 64-bit count of nanoseconds holds.
-    nanoseconds < 2_f64.powi(63)
-}
-
-fn scala_duration(s: &str) -> bool {
-    /// A unit begins with the last of its names, or is one of the others.
-    const UNITS: [&[&str]; 8] = [
-        &["ns", "nano"],
-        &["us", "µs", "micro"],
-        &["ms", "milli"],
-        &["s", "sec"],
-        &["m", "min"],
-        &["h", "hr", "hour"],
-        &["d", "day"],
-        &["w", "wk", "week"],
-    ];
-    let mut found = false;
-    let mut rest = s;
-    while let Some(begin) = rest.find(|c: char| c.is_ascii_digit()) {
-        let after = rest.get(begin..).unwrap_or("");
-        let number_len = after.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, after) = after.split_at(number_len);
-        let trimmed = after.trim_start_matches([' ', '\t', '\n', '\r', '\u{c}']);
-        let unit_len =
-            trimmed.find(|c: char| !(c.is_ascii_alphabetic() || c == 'µ')).unwrap_or(trimmed.len());
-        let (unit, next) = trimmed.split_at(unit_len);
-        if !unit.is_empty() {
-            if number.parse::<i64>().is_err() {
-                return false;
-            }
-            let unit = unit.to_lowercase();
-            found |= UNITS.iter().any(|names| {
-                names.contains(&unit.as_str()) || names.last().is_some_and(|last| unit.starts_with(last))
-            });
-        }
-        rest = next;
-    }
-    found
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What strings mean to Go and to Kubernetes: regular expressions, formats, URLs, and how Go prints numbers.
 //!
 //! **Owns** the reading of texts that schemas, registrations and CEL expressions share: [`Pattern`] (Go's regular
-//! expressions), [`Format`] (OpenAPI's `format`), [`url`], [`net`], [`go`].
+//! expressions), [`Format`] (OpenAPI's `format`), [`url`], [`net`], [`duration`],
+//! [`go`].
 //! **Deliberately absent:** schemas, and which format may stand on which type.
 //!
 //! ```
@@ -10,6 +11,7 @@
 //! assert!(Format::named("date").unwrap().accepts("2020-02-29"));
 //! ```
 
+pub mod duration;
 mod format;
 pub mod go;
 pub mod net;

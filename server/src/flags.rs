@@ -392,8 +392,8 @@ fn etcd_prefix(text: &str) -> Result<String, String> {
 
 /// As Go writes durations: `90s`, `5m`, `1h30m`, `250ms`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let parsed = kindom_http::query::parse_duration(text).ok().flatten();
-    parsed.ok_or_else(|| format!("{text:?} is no duration such as 90s, 5m or 1h"))
+    let nanos = kindom_formats::duration::parse(text).ok().and_then(|nanos| u64::try_from(nanos).ok());
+    nanos.map(Duration::from_nanos).ok_or_else(|| format!("{text:?} is no duration such as 90s, 5m or 1h"))
 }
 
 #[cfg(test)]

@@ -138,8 +138,9 @@ impl Input<'_> {
     }
 }
 
-/// As package `time` quotes: every byte that is not printable ASCII on its own.
-fn quote(text: &str) -> String {
+/// A string in quotes as Go's package `time` writes it: every byte of a control or non-ASCII character on its own.
+#[must_use]
+pub fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for b in text.bytes() {
         match b {

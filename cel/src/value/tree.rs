@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use kindom_api::Value as Json;
+use kindom_formats::duration;
 
 use crate::shape::{Shape, ShapeKind};
-use crate::value::{EvalError, List, Map, Value, time};
+use crate::value::{Duration, EvalError, List, Map, Value, time};
 
 impl<'a> Value<'a> {
     /// What is in the tree, as its shape says.
@@ -48,7 +49,7 @@ impl<'a> Value<'a> {
                 }
             },
             (ShapeKind::Duration, Json::String(text)) => {
-                Self::Duration(time::loose_duration(text).ok_or_else(|| {
+                Self::Duration(duration::parse_words(text).map(Duration).ok_or_else(|| {
                     EvalError::Message(format!("Invalid duration {text}: unable to parse {text} as duration"))
                 })?)
             }

@@ -2,19 +2,18 @@
 
 mod continue_token;
 mod delete;
-mod duration;
 mod list;
 mod write;
 
 use percent_encoding::percent_decode_str;
 
 use kindom_api::field;
+use kindom_formats::duration;
 
 use crate::RequestError;
 
 pub use continue_token::{ContinueToken, EXPIRED, EXPIRED_WITH_TOKEN};
 pub use delete::{DeleteOptions, Preconditions, PropagationPolicy};
-pub use duration::parse as parse_duration;
 pub use list::{ListOptions, VersionMatch, parse_resource_version};
 pub use write::{WaitFor, WriteOptions};
 
@@ -72,9 +71,14 @@ impl Query {
     pub fn timeout(&self) -> Result<Option<std::time::Duration>, RequestError> {
         match self.get("timeout").filter(|t| !t.is_empty()) {
             None => Ok(None),
-            Some(text) => duration::parse(text).map(|d| d.filter(|d| !d.is_zero())).map_err(|e| {
-                RequestError::BadRequest(format!("invalid timeout specified in the request URL - {e}"))
-            }),
+            Some(text) => match duration::parse(text) {
+                Ok(nanos) => {
+                    Ok(u64::try_from(nanos).ok().filter(|n| *n > 0).map(std::time::Duration::from_nanos))
+                }
+                Err(e) => Err(RequestError::BadRequest(format!(
+                    "invalid timeout specified in the request URL - {e}"
+                ))),
+            },
         }
     }
 

@@ -1,5 +1,7 @@
 //! From one type to another (`ConvertToType` of cel-go's `common/types`).
 
+use kindom_formats::duration;
+
 use crate::value::{Duration, EvalError, Timestamp, Value, time};
 
 type Evaluated<'a> = Result<Value<'a>, EvalError>;
@@ -112,7 +114,8 @@ fn hexadecimal(text: &str) -> Option<f64> {
 }
 
 pub(super) fn string_to_duration<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
-    time::duration(text(args)?).map(Value::Duration).ok_or_else(|| not_a("google.protobuf.Duration"))
+    let nanos = duration::parse(text(args)?).map_err(|_| not_a("google.protobuf.Duration"))?;
+    Ok(Value::Duration(Duration(nanos)))
 }
 
 #[allow(
