@@ -1,6 +1,8 @@
-//! IP addresses and networks as Go's `net/netip` reads and prints them.
+//! IP addresses and networks as Go's `net/netip` reads and prints them: `std::net` reads the same texts, and where it
+//! reads none, this module finds Go's reason.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use kindom_api::field::go_quote;
 
@@ -8,9 +10,9 @@ use kindom_api::field::go_quote;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// Of 32 bits.
-    V4([u8; 4]),
+    V4(Ipv4Addr),
     /// Of 128 bits, perhaps with a zone.
-    V6([u8; 16], String),
+    V6(Ipv6Addr, String),
 }
 
 /// A network (`netip.Prefix`): an address, which may have bits beyond the prefix, and the prefix' length in bits.
@@ -22,7 +24,8 @@ pub struct Network {
     pub bits: u8,
 }
 
-type Parsed<T> = Result<T, (&'static str, String)>;
+/// Why a text is no address, and the text from the place on where that shows.
+type Why<'t> = (&'static str, &'t str);
 
 impl Address {
     /// Reads an address (`netip.ParseAddr`).
@@ -31,17 +34,23 @@ impl Address {
     /// Go's text: `ParseAddr("1.2.3"): IPv4 address too short`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parsed = match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
-            Some(b'.') => v4(text).map(Self::V4),
-            Some(b':') => v6(text),
-            Some(_) => Err(("missing IPv6 address", String::new())),
-            None => Err(("unable to parse IP", String::new())),
+            Some(b'.') => text.parse().map(Self::V4).map_err(|_| why_not_v4(text)),
+            Some(b':') => match text.split_once('%').unwrap_or((text, "")) {
+                (_, "") if text.contains('%') => Err(("zone must be a non-empty string", "")),
+                (address, zone) => {
+                    let ip = address.parse().map_err(|_| why_not_v6(address));
+                    ip.map(|ip| Self::V6(ip, zone.to_owned()))
+                }
+            },
+            Some(_) => Err(("missing IPv6 address", "")),
+            None => Err(("unable to parse IP", "")),
         };
         parsed.map_err(|(why, at)| {
             let text = go_quote(text);
             if at.is_empty() {
                 format!("ParseAddr({text}): {why}")
             } else {
-                format!("ParseAddr({text}): {why} (at {})", go_quote(&at))
+                format!("ParseAddr({text}): {why} (at {})", go_quote(at))
             }
         })
     }
@@ -67,58 +76,61 @@ impl Address {
     /// `true` if it is an IPv4 address mapped into IPv6: `::ffff:1.2.3.4`.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        matches!(self, Self::V6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..], _))
+        matches!(self, Self::V6(ip, _) if ip.to_ipv4_mapped().is_some())
     }
 
     /// `0.0.0.0` or `::`.
     #[must_use]
     pub fn is_unspecified(&self) -> bool {
         match self {
-            Self::V4(bytes) => *bytes == [0; 4],
-            Self::V6(bytes, zone) => *bytes == [0; 16] && zone.is_empty(),
+            Self::V4(ip) => ip.is_unspecified(),
+            Self::V6(ip, zone) => ip.is_unspecified() && zone.is_empty(),
+        }
+    }
+
+    /// As Go classifies it: an IPv4 address that is mapped into IPv6 is of the classes of the IPv4 address.
+    fn unmapped(&self) -> IpAddr {
+        match self {
+            Self::V4(ip) => IpAddr::V4(*ip),
+            Self::V6(ip, _) => ip.to_canonical(),
         }
     }
 
     /// `127.0.0.0/8` or `::1`.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
-        match self {
-            Self::V4([first, ..]) => *first == 127,
-            Self::V6(bytes, _) => u128::from_be_bytes(*bytes) == 1,
-        }
+        self.unmapped().is_loopback()
     }
 
     /// `224.0.0.0/4` or `ff00::/8`.
     #[must_use]
     pub fn is_multicast(&self) -> bool {
-        match self {
-            Self::V4([first, ..]) => first & 0xf0 == 0xe0,
-            Self::V6([first, ..], _) => *first == 0xff,
-        }
+        self.unmapped().is_multicast()
     }
 
     /// `224.0.0.0/24` or `ff?2::/16`.
     #[must_use]
     pub fn is_link_local_multicast(&self) -> bool {
-        match self {
-            Self::V4([a, b, c, _]) => (*a, *b, *c) == (224, 0, 0),
-            Self::V6([a, b, ..], _) => *a == 0xff && b & 0x0f == 2,
+        match self.unmapped() {
+            IpAddr::V4(ip) => matches!(ip.octets(), [224, 0, 0, _]),
+            IpAddr::V6(ip) => ip.to_bits() >> 112 & 0xff0f == 0xff02,
         }
     }
 
     /// `169.254.0.0/16` or `fe80::/10`.
     #[must_use]
     pub fn is_link_local_unicast(&self) -> bool {
-        match self {
-            Self::V4([a, b, ..]) => (*a, *b) == (169, 254),
-            Self::V6([a, b, ..], _) => *a == 0xfe && b & 0xc0 == 0x80,
+        match self.unmapped() {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
         }
     }
 
     /// Neither unspecified, the broadcast, loopback, multicast nor link-local; private networks are global here.
     #[must_use]
     pub fn is_global_unicast(&self) -> bool {
-        *self != Self::V4([0xff; 4])
+        let none = [Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::BROADCAST.into()];
+        !none.contains(&self.unmapped())
             && !self.is_unspecified()
             && !self.is_loopback()
             && !self.is_multicast()
@@ -130,13 +142,13 @@ impl Address {
     fn masked(&self, bits: u8) -> Self {
         let cleared = u32::from(self.bits().saturating_sub(bits));
         match self {
-            Self::V4(bytes) => {
+            Self::V4(ip) => {
                 let mask = u32::MAX.checked_shl(cleared).unwrap_or(0);
-                Self::V4((u32::from_be_bytes(*bytes) & mask).to_be_bytes())
+                Self::V4(Ipv4Addr::from_bits(ip.to_bits() & mask))
             }
-            Self::V6(bytes, _) => {
+            Self::V6(ip, _) => {
                 let mask = u128::MAX.checked_shl(cleared).unwrap_or(0);
-                Self::V6((u128::from_be_bytes(*bytes) & mask).to_be_bytes(), String::new())
+                Self::V6(Ipv6Addr::from_bits(ip.to_bits() & mask), String::new())
             }
         }
     }
@@ -145,9 +157,9 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::V4(bytes) => std::net::Ipv4Addr::from(*bytes).fmt(f),
-            Self::V6(bytes, zone) => {
-                write!(f, "{}", std::net::Ipv6Addr::from(*bytes))?;
+            Self::V4(ip) => ip.fmt(f),
+            Self::V6(ip, zone) => {
+                write!(f, "{ip}")?;
                 if zone.is_empty() { Ok(()) } else { write!(f, "%{zone}") }
             }
         }
@@ -208,103 +220,73 @@ fn parse_network(text: &str) -> Result<Network, String> {
     }
 }
 
-fn v4(text: &str) -> Parsed<[u8; 4]> {
-    let mut fields = [0; 4];
-    let mut at = 0;
-    let mut value: u32 = 0;
-    let mut digits = 0;
-    let bytes = text.as_bytes();
-    let rest = |i: usize| String::from_utf8_lossy(bytes.get(i..).unwrap_or_default()).into_owned();
-    let mut before = b'.';
-    for (i, b) in bytes.iter().copied().enumerate() {
-        match b {
-            b'0'..=b'9' => {
-                if digits == 1 && value == 0 {
-                    return Err(("IPv4 field has octet with leading zero", String::new()));
+/// Go's reason why a text is no IPv4 address (`parseIPv4Fields`).
+fn why_not_v4(text: &str) -> Why<'_> {
+    let mut dots = 0;
+    // Of the field that is being read, once it has a digit.
+    let mut value = None;
+    for (i, b) in text.bytes().enumerate() {
+        let rest = text.get(i..).unwrap_or_default();
+        match (b, value) {
+            (b'0'..=b'9', Some(0)) => return ("IPv4 field has octet with leading zero", ""),
+            (b'0'..=b'9', _) => {
+                let next = value.unwrap_or(0) * 10 + u32::from(b - b'0');
+                if next > 255 {
+                    return ("IPv4 field has value >255", "");
                 }
-                value = value * 10 + u32::from(b - b'0');
-                digits += 1;
-                if value > 255 {
-                    return Err(("IPv4 field has value >255", String::new()));
-                }
+                value = Some(next);
             }
-            b'.' => {
-                if before == b'.' || i + 1 == bytes.len() {
-                    return Err(("IPv4 field must have at least one digit", rest(i)));
-                }
-                if at == 3 {
-                    return Err(("IPv4 address too long", String::new()));
-                }
-                if let Some(field) = fields.get_mut(at) {
-                    *field = u8::try_from(value).unwrap_or(u8::MAX);
-                }
-                at += 1;
-                (value, digits) = (0, 0);
-            }
-            _ => return Err(("unexpected character", rest(i))),
+            (b'.', None) => return ("IPv4 field must have at least one digit", rest),
+            (b'.', _) if rest == "." => return ("IPv4 field must have at least one digit", rest),
+            (b'.', _) if dots == 3 => return ("IPv4 address too long", ""),
+            (b'.', _) => (dots, value) = (dots + 1, None),
+            _ => return ("unexpected character", rest),
         }
-        before = b;
     }
-    if at < 3 {
-        return Err(("IPv4 address too short", String::new()));
-    }
-    let [a, b, c, _] = fields;
-    Ok([a, b, c, u8::try_from(value).unwrap_or(u8::MAX)])
+    ("IPv4 address too short", "")
 }
 
-fn v6(text: &str) -> Parsed<Address> {
-    let (mut rest, zone) = match text.split_once('%') {
-        Some((_, "")) => return Err(("zone must be a non-empty string", String::new())),
-        Some((address, zone)) => (address, zone),
-        None => (text, ""),
-    };
-    let fail = |why: &'static str, at: &str| Err((why, at.to_owned()));
-    let mut bytes = Vec::with_capacity(16);
-    let mut ellipsis = None;
-    if let Some(after) = rest.strip_prefix("::") {
-        ellipsis = Some(0);
-        rest = after;
-        if rest.is_empty() {
-            return Ok(Address::V6([0; 16], zone.to_owned()));
-        }
-    }
-    while bytes.len() < 16 {
+/// Go's reason why a text without a zone is no IPv6 address (`parseIPv6`).
+fn why_not_v6(text: &str) -> Why<'_> {
+    let (mut rest, mut ellipsis) = text.strip_prefix("::").map_or((text, false), |rest| (rest, true));
+    let mut bytes = 0;
+    while bytes < 16 {
         let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
         if digits > 4 {
-            return fail("each group must have 4 or less digits", rest);
+            return ("each group must have 4 or less digits", rest);
         }
         if digits == 0 {
-            return fail("each colon-separated field must have at least one digit", rest);
+            return ("each colon-separated field must have at least one digit", rest);
         }
-        let (group, after) = rest.split_at_checked(digits).unwrap_or_default();
+        let after = rest.get(digits..).unwrap_or_default();
         if after.starts_with('.') {
-            if ellipsis.is_none() && bytes.len() != 12 {
-                return fail("embedded IPv4 address must replace the final 2 fields of the address", rest);
+            if !ellipsis && bytes != 12 {
+                return ("embedded IPv4 address must replace the final 2 fields of the address", rest);
             }
-            if bytes.len() + 4 > 16 {
-                return fail("too many hex fields to fit an embedded IPv4 at the end of the address", rest);
+            if bytes + 4 > 16 {
+                return ("too many hex fields to fit an embedded IPv4 at the end of the address", rest);
             }
-            bytes.extend(v4(rest)?);
+            if rest.parse::<Ipv4Addr>().is_err() {
+                return why_not_v4(rest);
+            }
             rest = "";
             break;
         }
-        bytes.extend(u16::from_str_radix(group, 16).unwrap_or(0).to_be_bytes());
+        bytes += 2;
         rest = after;
         if rest.is_empty() {
             break;
         }
-        let Some(after) = rest.strip_prefix(':') else {
-            return fail("unexpected character, want colon", rest);
-        };
+        let Some(after) = rest.strip_prefix(':') else { return ("unexpected character, want colon", rest) };
         if after.is_empty() {
-            return fail("colon must be followed by more characters", rest);
+            return ("colon must be followed by more characters", rest);
         }
         rest = after;
         if let Some(after) = rest.strip_prefix(':') {
-            if ellipsis.is_some() {
-                return fail("multiple :: in address", rest);
+            if ellipsis {
+                return ("multiple :: in address", rest);
             }
-            ellipsis = Some(bytes.len());
+            ellipsis = true;
             rest = after;
             if rest.is_empty() {
                 break;
@@ -312,21 +294,13 @@ fn v6(text: &str) -> Parsed<Address> {
         }
     }
     if !rest.is_empty() {
-        return fail("trailing garbage after address", rest);
+        return ("trailing garbage after address", rest);
     }
-    match ellipsis {
-        None if bytes.len() < 16 => return fail("address string too short", ""),
-        Some(_) if bytes.len() >= 16 => {
-            return fail("the :: must expand to at least one field of zeros", "");
-        }
-        Some(at) => {
-            let zeros = vec![0; 16 - bytes.len()];
-            bytes.splice(at..at, zeros);
-        }
-        None => {}
+    if ellipsis {
+        ("the :: must expand to at least one field of zeros", "")
+    } else {
+        ("address string too short", "")
     }
-    let bytes = bytes.try_into().unwrap_or([0; 16]);
-    Ok(Address::V6(bytes, zone.to_owned()))
 }
 
 #[cfg(test)]
@@ -405,6 +379,11 @@ mod tests {
         for (text, want) in [
             ("0.0.0.0", "unspecified"),
             ("0.0.0.1", "global"),
+            ("::ffff:0.0.0.0", "mapped"),
+            ("::ffff:255.255.255.255", "mapped"),
+            ("::ffff:127.0.0.1", "mapped loopback"),
+            ("::ffff:1.2.3.4", "mapped global"),
+            ("::%eth0", "global"),
             ("127.0.0.1", "loopback"),
             ("127.255.255.255", "loopback"),
             ("126.0.0.1", "global"),
