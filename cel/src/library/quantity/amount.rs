@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::atomic::{self, AtomicBool};
 
-use super::decimal::{DIGITS_MAX, Decimal};
+use num_bigint::BigUint;
+
+use super::decimal::{DIGITS_MAX, Decimal, ten_to};
 
 /// An amount, as a 64-bit number at a scale while it fits, else as a decimal.
 ///
@@ -130,7 +132,7 @@ impl Amount {
             return Err(FORMAT_WRONG);
         }
         let parts = split(text).ok_or(FORMAT_WRONG)?;
-        if parts.value.len() > DIGITS_MAX {
+        if parts.value.len() > DIGITS_MAX as usize {
             return Err(NUMERIC);
         }
         let (base, exponent, notation) = suffix(parts.suffix).ok_or(SUFFIX)?;
@@ -163,7 +165,7 @@ impl Amount {
         } else {
             amount.shift_left(exponent.unsigned_abs());
         }
-        let negative = amount.negative;
+        let negative = amount.sign() < 0;
         if negative {
             amount.negate();
         }
@@ -323,17 +325,14 @@ impl fmt::Display for Amount {
             && (decimal.compare(&Decimal::new(1024, 0)) != Ordering::Less
                 || decimal.compare(&Decimal::new(-1024, 0)) != Ordering::Greater);
         let suffix = if binary {
-            digits
-                .resize(digits.len().saturating_add(usize::try_from(exponent).unwrap_or(0)).min(1 << 20), 0);
-            let mut times = 0;
-            while let Some(quotient) = divided(&digits, 1024) {
-                digits = quotient;
-                times += 1;
-            }
-            ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(times).copied().unwrap_or("").to_owned()
+            let whole = digits.parse::<BigUint>().unwrap_or_default() * ten_to(exponent);
+            let times = whole.trailing_zeros().unwrap_or(0) / 10;
+            digits = (whole >> (10 * times)).to_string();
+            let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(usize::try_from(times).unwrap_or(0));
+            suffix.copied().unwrap_or("").to_owned()
         } else {
             while exponent % 3 != 0 {
-                digits.push(0);
+                digits.push('0');
                 exponent -= 1;
             }
             match (self.notation, exponent) {
@@ -351,33 +350,16 @@ impl fmt::Display for Amount {
                 _ => String::new(),
             }
         };
-        if decimal.negative {
-            f.write_str("-")?;
-        }
-        digits.iter().try_for_each(|d| write!(f, "{d}"))?;
-        f.write_str(&suffix)
+        let sign = if decimal.sign() < 0 { "-" } else { "" };
+        write!(f, "{sign}{digits}{suffix}")
     }
-}
-
-/// The quotient, if nothing remains.
-fn divided(digits: &[u8], by: u32) -> Option<Vec<u8>> {
-    let mut quotient = Vec::with_capacity(digits.len());
-    let mut rest = 0;
-    for digit in digits {
-        rest = rest * 10 + u32::from(*digit);
-        quotient.push(u8::try_from(rest / by).unwrap_or(0));
-        rest %= by;
-    }
-    let leading = quotient.iter().take_while(|d| **d == 0).count();
-    quotient.drain(..leading);
-    (rest == 0).then_some(quotient)
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::Amount;
+    use super::{Amount, Ordering};
 
     /// With nine digits after the point.
     fn nanos() -> impl Strategy<Value = i128> {
@@ -420,6 +402,18 @@ mod tests {
                 prop_assert_eq!(amount.sign(), amount.compare(&Amount::of_int(0)) as i64);
             }
         }
+    }
+
+    #[test]
+    fn far_exponents_take_no_memory() {
+        let amount = |text: &str| Amount::parse(text).unwrap();
+        assert!(amount("1e1999").add(&amount("1")).is_some());
+        assert!(amount("1e2000").add(&amount("1")).is_none());
+        assert!(amount("1e2147483000").sub(&amount("1n")).is_none());
+        assert_eq!(amount("1e2147483000").compare(&amount("1e2147482000")), Ordering::Greater);
+        assert_eq!(amount("-1e2147483000").compare(&amount("-1")), Ordering::Less);
+        assert_eq!(amount("1").compare(&amount("9e2100")), Ordering::Less);
+        assert_eq!(amount("1e2000").sub(&amount("1e2000")).unwrap().sign(), 0);
     }
 
     #[test]
