@@ -87,12 +87,12 @@ pub struct Field {
     pub shape: Shape,
     /// `true` if it is left out of the output while it is empty (`omitempty`).
     pub omit_empty: bool,
-    /// What a strategic merge patch does to it.
+    /// The way in which a strategic merge patch changes this field.
     pub patched: Patched,
 }
 
-/// What a strategic merge patch does to a field that is a list (the tags `patchStrategy` and `patchMergeKey`). Maps and
-/// structs merge always.
+/// The way in which a strategic merge patch changes a field that is a list (the tags `patchStrategy` and `patchMergeKey`).
+/// Maps and structs always merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patched {
     /// It takes the list's place.
@@ -123,7 +123,7 @@ impl Field {
     }
 }
 
-/// What a tree decodes to.
+/// The result of decoding a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
     /// The tree without what is unknown or empty.
@@ -132,7 +132,7 @@ pub struct Decoded {
     pub unknown_fields: Vec<String>,
 }
 
-/// Why a tree is not of a Go type; prints Go's text.
+/// The reason why a tree does not fit a Go type; prints Go's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct DecodeError(Reason);
 
@@ -210,7 +210,7 @@ impl Shape {
         }
     }
 
-    /// What Go calls the kind of its type (`reflect.Kind`).
+    /// Go's name for the kind of this type (`reflect.Kind`).
     #[must_use]
     pub fn go_kind(&self) -> &'static str {
         match self {
@@ -484,7 +484,8 @@ impl State {
     }
 }
 
-/// Where standard base64 with padding goes wrong, if it does (Go's `base64.StdEncoding`, which skips line ends).
+/// The offset of the first byte that is no standard base64 with padding; `None` if all of it is (Go's `base64.StdEncoding`,
+/// which skips line ends).
 fn base64_error(text: &str) -> Option<usize> {
     let end = text.len();
     let mut bytes = text.bytes().enumerate().filter(|(_, b)| !matches!(b, b'\n' | b'\r'));

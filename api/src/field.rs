@@ -77,7 +77,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// What kind of error it is; also the `reason` of the cause in a Status.
+/// The kind of a validation error; also the `reason` of the cause in a Status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorType {
     /// Something that had to be found was not.
@@ -141,7 +141,7 @@ impl ErrorType {
     }
 }
 
-/// How a bad value prints.
+/// The form in which an error prints the bad value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BadValue {
     /// Not at all (required, forbidden, too long, internal).
@@ -161,7 +161,7 @@ pub struct Error {
     pub field: String,
     /// The value that was refused.
     pub bad_value: BadValue,
-    /// What is wrong with it; may be empty.
+    /// The explanation behind the value; may be empty.
     pub detail: String,
 }
 

@@ -67,7 +67,7 @@ impl GroupVersionKind {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// What stands in `apiVersion`: `example.com/v1`, or `v1` in the core group.
+    /// The text of `apiVersion`: `example.com/v1`, or `v1` in the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
@@ -104,7 +104,7 @@ impl GroupVersionResource {
     }
 }
 
-/// What stands in `apiVersion` for a version of a group: `example.com/v1`, or `v1` in the core group.
+/// The text of `apiVersion` for a version of a group: `example.com/v1`, or `v1` in the core group.
 #[must_use]
 pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
@@ -134,7 +134,7 @@ pub fn version_order(version: &str) -> impl Ord + use<> {
     (parsed.is_none(), Reverse(parsed), version.to_owned())
 }
 
-/// Whether a version has one of the forms `v1`, `v1beta1` and `v1alpha1` (B-13).
+/// Returns true if a version has one of the forms `v1`, `v1beta1` and `v1alpha1` (B-13).
 #[must_use]
 pub fn is_kube_version(version: &str) -> bool {
     kube_version(version).is_some()

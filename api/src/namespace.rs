@@ -83,22 +83,23 @@ pub struct Namespace {
     pub kind: String,
     /// Metadata; the name is a DNS label.
     pub metadata: ObjectMeta,
-    /// What keeps it.
+    /// The desired state: the finalizers that keep the namespace.
     pub spec: NamespaceSpec,
-    /// How far it is.
+    /// The observed state: the phase and conditions.
     pub status: NamespaceStatus,
 }
 
-/// What keeps a namespace.
+/// The desired state of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NamespaceSpec {
-    /// Who must be done with the content before the namespace goes; removed through `/finalize` only.
+    /// The names of the controllers that must finish with the content before the namespace is deleted; removed through
+    /// `/finalize` only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
 }
 
-/// How far a namespace is.
+/// The observed state of a namespace.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NamespaceStatus {

@@ -64,7 +64,7 @@ pub mod cause {
     pub const UNEXPECTED_SERVER_RESPONSE: &str = "UnexpectedServerResponse";
 }
 
-/// Whether the request succeeded.
+/// The success or failure of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// `Success`
@@ -78,13 +78,13 @@ pub enum Outcome {
 pub struct Cause {
     /// A machine-readable kind: `FieldValueInvalid`; may be empty.
     pub reason: Cow<'static, str>,
-    /// What went wrong.
+    /// The error, as a person reads it.
     pub message: String,
     /// The field: `spec.replicas`; may be empty.
     pub field: String,
 }
 
-/// What the answer is about. Empty fields are left out on the wire.
+/// The object and the errors that a Status is about. Empty fields are left out on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Details {
     /// The object's name.
@@ -95,7 +95,7 @@ pub struct Details {
     pub kind: String,
     /// The object's uid.
     pub uid: String,
-    /// What went wrong, one by one.
+    /// The errors, one by one.
     pub causes: Vec<Cause>,
     /// After how many seconds to try again; 0 if nothing is said.
     pub retry_after_seconds: u32,
@@ -112,17 +112,17 @@ pub struct Details {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Whether the request succeeded.
+    /// The success or failure of the request.
     pub status: Outcome,
     /// For people.
     pub message: String,
     /// For programs: one of [`reason`], or empty.
     pub reason: Cow<'static, str>,
-    /// What it is about.
+    /// The object and the errors that it is about.
     pub details: Option<Box<Details>>,
     /// The HTTP status code; 0 is left out on the wire.
     pub code: u16,
-    /// Where to go on with a list whose token has expired.
+    /// The token with which a list whose own token has expired goes on.
     pub continue_token: Option<String>,
 }
 
@@ -381,8 +381,8 @@ impl Status {
         Self::failure(415, reason::UNSUPPORTED_MEDIA_TYPE, message, None)
     }
 
-    /// What a bare status code says (`NewGenericServerResponse`, without an unexpected response). `message` is used
-    /// where the code alone does not say enough (403, 406, 415, 5xx).
+    /// The Status of a bare status code (`NewGenericServerResponse`, without an unexpected response). `message` is used
+    /// where the code alone explains too little (403, 406, 415, 5xx).
     #[must_use]
     pub fn generic(code: u16, verb: &str, resource: &GroupResource, name: &str, message: &str) -> Self {
         let (reason, text) = match code {
@@ -451,7 +451,7 @@ impl Status {
         self
     }
 
-    /// Whether it has a cause of this reason.
+    /// Returns true if one of the causes has this reason.
     #[must_use]
     pub fn has_cause(&self, reason: &str) -> bool {
         self.details.as_ref().is_some_and(|d| d.causes.iter().any(|c| c.reason == reason))

@@ -11,7 +11,7 @@ use crate::{DecodeError, FieldValidation, Format, protobuf, yaml};
 
 /// Upstream's name for the collection of types that it was compiled with.
 pub const SCHEME: &str = "\"pkg/runtime/scheme.go:111\"";
-/// How many bytes of a body an error shows.
+/// The number of bytes of a body that an error quotes.
 const SUMMARY_BYTES_MAX: usize = 30;
 
 /// A decoded object.
@@ -21,7 +21,7 @@ pub struct Decoded {
     pub value: Value,
     /// Its own group, version and kind; group and version are empty if it has no apiVersion.
     pub kind: GroupVersionKind,
-    /// Whether it said its apiVersion itself.
+    /// `true` if the object itself has an apiVersion; `false` if `expected` filled it in.
     pub says_version: bool,
     /// `duplicate field "spec.x"`, for each; always empty under [`FieldValidation::Ignore`].
     pub strict_errors: Vec<String>,
@@ -158,7 +158,7 @@ fn complete_type(kind: &mut GroupVersionKind, fields: &mut Map, expected: &Group
     }
 }
 
-/// What the body says it is; the kind is empty if it says nothing.
+/// Reads the object's own type; the kind is empty if the object has none.
 fn type_of(value: &Value) -> Result<GroupVersionKind, String> {
     let wrong = "couldn't get version/kind; json parse error: json: cannot unmarshal";
     if value.is_null() {

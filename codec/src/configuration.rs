@@ -6,7 +6,7 @@ use crate::go_json::go_type;
 use crate::strict::YAML_ERRORS;
 use crate::{DecodeError, yaml};
 
-/// What is sent to be applied.
+/// The body of an apply patch, decoded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
     /// The map that it is, or the text of the 400 that it is answered with once it is known what it is applied to.

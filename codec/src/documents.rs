@@ -5,13 +5,13 @@ use kindom_api::json::{self, Value};
 use crate::duplicate_fields;
 use crate::yaml;
 
-/// Why a text is no sequence of documents.
+/// The reason why a text is no sequence of documents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("document {document}: {reason}")]
 pub struct DocumentError {
-    /// Which document is wrong, counted from 1.
+    /// The number of the wrong document, counted from 1.
     pub document: usize,
-    /// What is wrong with it.
+    /// The error in it.
     pub reason: String,
 }
 

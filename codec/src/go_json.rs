@@ -2,7 +2,7 @@
 
 use kindom_api::json::Value;
 
-/// How deeply the scan goes before it gives up.
+/// The depth of nesting at which the scan gives up.
 const DEPTH_MAX: usize = 10_000;
 
 /// The first error of a text, as Go's decoder words it; none if its syntax is right.

@@ -2,12 +2,12 @@
 
 use kindom_api::json;
 
-/// How many strict errors are kept of a body (`sigs.k8s.io/json`).
+/// The most strict errors that are kept of one body (`sigs.k8s.io/json`).
 pub const STRICT_ERRORS_MAX: usize = 100;
 /// The first line of a YAML text's strict errors.
 pub(crate) const YAML_ERRORS: &str = "yaml: unmarshal errors:\n  ";
 
-/// What to do about fields that are unknown or stand twice.
+/// The treatment of fields that are unknown or occur twice (the query parameter `fieldValidation`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FieldValidation {
     /// Drop them.

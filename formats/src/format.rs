@@ -53,13 +53,13 @@ impl Format {
             .filter(|format| known(*format))
     }
 
-    /// Whether it is a format of numbers.
+    /// Returns true for a format of numbers.
     #[must_use]
     pub fn is_numeric(self) -> bool {
         matches!(self, Self::Int32 | Self::Int64 | Self::Float | Self::Double)
     }
 
-    /// Whether a string has the format; true for those of numbers.
+    /// Returns true if a string has the format; always true for a format of numbers.
     #[must_use]
     pub fn accepts(self, s: &str) -> bool {
         match self {

@@ -55,7 +55,7 @@ impl Address {
         })
     }
 
-    /// How many bits it has.
+    /// The length of the address in bits.
     #[must_use]
     pub fn bits(&self) -> u8 {
         match self {
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// What `netip.Addr` says of an address.
+    /// Lists the classes that `netip.Addr` puts an address in.
     fn classes(text: &str) -> String {
         let address = Address::parse(text).unwrap();
         let all = [

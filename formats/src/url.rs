@@ -11,28 +11,28 @@ use crate::net::Address;
 pub struct Url {
     /// In lower case; empty without one.
     pub scheme: String,
-    /// What follows a scheme without a slash: `x@y` of `mailto:x@y`.
+    /// The text behind a scheme without a slash: `x@y` of `mailto:x@y`.
     pub opaque: String,
-    /// What stands before the `@`, as Go escapes it.
+    /// The user information in front of the `@`, as Go escapes it.
     pub user: Option<String>,
     /// With the port, decoded; empty without an authority.
     pub host: String,
-    /// What follows the `?`, undecoded.
+    /// The text behind the `?`, not decoded.
     pub query: String,
-    /// What follows the `#`, decoded.
+    /// The text behind the `#`, decoded.
     pub fragment: String,
     /// Decoded.
     path: Vec<u8>,
     /// As it was written, where Go would escape it otherwise.
     raw_path: Option<String>,
     raw_fragment: Option<String>,
-    /// Whether it ends in a bare `?`.
+    /// `true` if the URL ends in a bare `?`.
     force_query: bool,
-    /// Whether a path follows the scheme at once.
+    /// `true` if the path follows the scheme directly, without `//`.
     omit_host: bool,
 }
 
-/// What a text is escaped for.
+/// The part of a URL that a text is escaped for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Path,
@@ -66,7 +66,8 @@ pub fn parse_request(text: &str) -> Result<Url, String> {
     parse_rest(text, true).map_err(|why| wrong(text, &why))
 }
 
-/// Whether [`parse_request`] reads a text. The commonest, of which nothing has to be decoded, are told by sight.
+/// Returns true if [`parse_request`] accepts a text. The most common texts, with nothing to decode, are recognised without
+/// parsing.
 #[must_use]
 pub fn is_request(text: &str) -> bool {
     is_plain(text) || parse_rest(text, true).is_ok()
@@ -84,7 +85,7 @@ fn wrong(url: &str, why: &str) -> String {
     format!("parse {}: {why}", go_quote(url))
 }
 
-/// Whether a text is a URL with a scheme and a host (`url.ParseRequestURI`, which knows no fragment).
+/// Returns true if a text is a URL with a scheme and a host (`url.ParseRequestURI`, which knows no fragment).
 #[must_use]
 pub fn is_absolute(text: &str) -> bool {
     parse_rest(text, true).is_ok_and(|url| !url.scheme.is_empty() && !url.host.is_empty())
@@ -242,7 +243,7 @@ fn parse_rest(text: &str, request: bool) -> Result<Url, String> {
     Ok(url)
 }
 
-/// What stands before the first colon, if that can be a scheme.
+/// The text before the first colon, if that can be a scheme.
 fn scheme(text: &str) -> Result<Option<&str>, String> {
     for (i, b) in text.bytes().enumerate() {
         match b {

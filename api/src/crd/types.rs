@@ -39,13 +39,13 @@ pub struct CustomResourceDefinition {
     pub kind: String,
     /// Metadata; the name is `<plural>.<group>`.
     pub metadata: ObjectMeta,
-    /// What the user wants.
+    /// The desired state, which users write.
     pub spec: Spec,
-    /// What the server says.
+    /// The observed state, which the server writes.
     pub status: CrdStatus,
 }
 
-/// What a registration asks for.
+/// The desired state of a registration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {
@@ -57,7 +57,7 @@ pub struct Spec {
     pub scope: String,
     /// The versions, in the user's order.
     pub versions: Versions,
-    /// How objects change between versions.
+    /// The way in which objects are converted between versions; by default only their `apiVersion` changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversion: Option<Conversion>,
     /// Always false for what v1 creates.
@@ -175,16 +175,16 @@ pub struct Version {
     /// The warning, if not the default one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecation_warning: Option<String>,
-    /// What its objects look like.
+    /// The schema that objects of this version must match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Validation>,
-    /// Which subresources its objects have.
+    /// The subresources (`status`, `scale`) that objects of this version have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subresources: Option<Subresources>,
-    /// What `kubectl get` shows.
+    /// The columns that `kubectl get` prints besides the name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub additional_printer_columns: Vec<ColumnDefinition>,
-    /// What field selectors may name.
+    /// The fields that field selectors may name besides `metadata.name` and `metadata.namespace`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub selectable_fields: Vec<SelectableField>,
 }
@@ -210,7 +210,7 @@ pub struct Subresources {
     pub scale: Option<Scale>,
 }
 
-/// Where the fields of a Scale are found in an object, as simple JSON paths.
+/// The simple JSON paths at which an object has the fields of a Scale.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Scale {
@@ -241,7 +241,7 @@ pub struct ColumnDefinition {
     /// Columns above 0 are shown by `-o wide` only.
     #[serde(skip_serializing_if = "is_zero")]
     pub priority: i32,
-    /// Where the cell's value is found.
+    /// The simple JSON path to the cell's value.
     pub json_path: String,
 }
 
@@ -253,13 +253,13 @@ pub struct SelectableField {
     pub json_path: String,
 }
 
-/// How objects change between versions.
+/// The strategy by which objects are converted between versions.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conversion {
     /// `None` or `Webhook`.
     pub strategy: String,
-    /// Who converts.
+    /// The webhook that converts; only with the strategy `Webhook`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookConversion>,
 }
@@ -268,7 +268,7 @@ pub struct Conversion {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WebhookConversion {
-    /// Where it is.
+    /// The address of the webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_config: Option<WebhookClientConfig>,
     /// The versions of ConversionReview that it understands, best first.
@@ -276,7 +276,7 @@ pub struct WebhookConversion {
     pub conversion_review_versions: Vec<String>,
 }
 
-/// How a webhook is reached.
+/// The address of a webhook: a URL or a service, and the certificates that it is checked with.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WebhookClientConfig {
@@ -307,7 +307,7 @@ pub struct ServiceReference {
     pub port: Option<i32>,
 }
 
-/// What the server says about a registration.
+/// The observed state of a registration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CrdStatus {

@@ -6,11 +6,10 @@ use super::{DecodeError, Shape, State, Struct, UNKNOWN_FIELDS_MAX};
 use crate::json::Key;
 use crate::{Map, Value};
 
-/// What a tree comes to.
+/// The result of converting a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Converted {
-    /// The tree with its numbers converted, which [`Struct::decode`] takes without an error. What is unknown is still in
-    /// it.
+    /// The tree with its numbers converted, which [`Struct::decode`] takes without an error. Unknown fields are still in it.
     pub value: Value,
     /// The paths of unknown fields, sorted, at most 100.
     pub unknown_fields: Vec<String>,
@@ -34,7 +33,7 @@ struct Walk {
     unknown_fields: Vec<String>,
 }
 
-/// What Go calls the kind of a value in an unstructured tree.
+/// Go's name for the kind of a value in an unstructured tree.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",

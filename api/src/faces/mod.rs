@@ -115,8 +115,7 @@ impl Face {
         }
     }
 
-    /// What an object is before anything is said of it, with the fields that Go never omits; none where there is no Go
-    /// type.
+    /// A new object of this face, with nothing but the fields that Go never omits; `None` for the face without a Go type.
     #[must_use]
     pub fn empty(self) -> Option<Value> {
         let empty = CustomResourceDefinition {
@@ -161,7 +160,7 @@ impl Face {
         Ok(warnings)
     }
 
-    /// What is stored, as this face shows it.
+    /// Turns a stored registration into the form that this face shows.
     #[must_use]
     pub fn show(self, mut stored: Value) -> Value {
         let mut hidden = annotations::take(&mut stored);
@@ -179,8 +178,8 @@ impl Face {
         self == Self::V1 && memchr::memmem::find(json, ANNOTATION_PREFIX.as_bytes()).is_none()
     }
 
-    /// What to store for an object that [`Face::decode`] gave: `old` is what is stored now, none on a create;
-    /// `subresource` is the one written through.
+    /// Turns an object that [`Face::decode`] returned into the form to store: `old` is what is stored now, `None` on a
+    /// create; `subresource` is the one that the client writes through.
     ///
     /// A write to the object leaves the status as `old` has it, and one to `status` the spec; the rules that hold for
     /// each on any face (who may set what) are the caller's, and so is validation.

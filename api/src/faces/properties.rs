@@ -48,7 +48,7 @@ fn selectable() -> impl Strategy<Value = Option<Value>> {
     prop_oneof![Just(None), Just(Some(fields.into()))]
 }
 
-/// What a version may have, or what all have together, under the given names.
+/// Generates the optional parts of a version, or those that all versions share; `names` are the four fields that hold them.
 fn parts(names: [&'static str; 4], json_path: &'static str) -> impl Strategy<Value = Map> {
     (schema(), subresources(), columns(json_path), selectable()).prop_map(move |(a, b, c, d)| {
         names.into_iter().zip([a, b, c, d]).filter_map(|(name, value)| Some((name, value?))).collect()

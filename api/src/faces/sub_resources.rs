@@ -28,7 +28,7 @@ pub fn proposed_subresources(stored: &Value) -> Map {
     }
 }
 
-/// What the client should know who uses the older name; `spec` is decoded.
+/// Warnings for a client that uses the older name; `spec` is decoded.
 pub(super) fn warnings(spec: &Map) -> Vec<String> {
     let warning = |at: &str| format!("{at}.{PROPOSED}: this name was only proposed; use {at}.{TODAY}");
     let mut warnings = Vec::new();
@@ -51,11 +51,12 @@ fn name(version: &Value) -> &str {
     version.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What the annotation says.
+/// The content of the annotation [`SUB_RESOURCES`], and where the object at hand uses the older name.
 #[derive(Debug, Default)]
 pub(super) struct SubResources {
     by_version: Map,
-    /// Whether the object at hand uses the older name for all versions, and for which of them.
+    /// `true` if the object at hand uses the older name for all versions at once; `proposed` lists the versions for which it
+    /// uses it singly.
     proposed_for_all: bool,
     proposed: Vec<String>,
 }

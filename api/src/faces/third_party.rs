@@ -80,9 +80,9 @@ static CONDITION: Struct = Struct {
     ],
 };
 
-/// What both faces say of names.
+/// The names that both faces have.
 const NAME_FIELDS: [&str; 5] = ["plural", "singular", "shortNames", "kind", "listKind"];
-/// What both faces say of a condition.
+/// The fields that a condition has on both faces.
 const CONDITION_FIELDS: [&str; 5] = ["type", "status", "lastTransitionTime", "reason", "message"];
 
 /// The condition of the proposal's API, and the one that its text names (T-34, T-41).
@@ -308,7 +308,8 @@ fn set_fields(target: &mut Map, said: Option<&Value>, fields: &[&str]) {
     }
 }
 
-/// What others than kindom say stands in the order of the conditions that it replaces; all else stays.
+/// Merges the client's conditions into the stored status: a condition that kindom does not compute replaces the stored one
+/// of its type in that one's place, new ones follow, and missing ones are removed. The rest of the status stays.
 fn read_status(object: &Value, old: &Value) -> Result<Value, ErrorList> {
     fn conditions(value: &Value) -> &[Value] {
         value.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default()

@@ -424,7 +424,7 @@ impl Map {
         self.0.iter().map(|(_, v)| v)
     }
 
-    /// How many entries it has.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()

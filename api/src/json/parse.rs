@@ -19,7 +19,7 @@ pub const OWN_DEPTH_MAX: usize = MAX_DEPTH + 32;
 /// The most duplicates that are named; more say nothing new (`sigs.k8s.io/json` stops there too).
 const DUPLICATES_MAX: usize = 100;
 
-/// Why bytes are not a JSON value.
+/// The reason why bytes are not a JSON value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
@@ -167,7 +167,7 @@ fn negative_zeros(text: &str) -> Vec<bool> {
     found
 }
 
-/// Where a string ends whose first byte is at `at`: behind its closing quote.
+/// The offset behind the closing quote of a string whose first byte (behind its opening quote) is at `at`.
 fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     while let Some(next) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
         at += next;
@@ -185,12 +185,12 @@ struct Node<'a> {
     /// The number of further levels of maps and lists that there may be.
     levels: usize,
     seen: &'a Seen<'a>,
-    /// Where to note duplicates; `path` is kept up only if this is set.
+    /// The list that duplicates are noted in; `path` is kept up only if this is set.
     duplicates: Option<&'a RefCell<Vec<String>>>,
     path: &'a Trail<'a>,
 }
 
-/// Where a value is. Nothing is built until it is told: a long key may stand above many values.
+/// The path to a value. It is built as text only when a duplicate is noted: a long key may stand above many values.
 enum Trail<'a> {
     Root,
     Field(&'a Trail<'a>, &'a str),

@@ -11,7 +11,7 @@ const DAY: i64 = 86_400;
 /// Go's zero time, 0001-01-01T00:00:00Z, which is written as null or not at all.
 pub const ZERO: i64 = -62_135_596_800;
 
-/// Why a text is not an RFC 3339 time; prints as Go's `time.ParseError`.
+/// The reason why a text is not an RFC 3339 time; prints as Go's `time.ParseError`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);

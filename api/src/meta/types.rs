@@ -94,7 +94,7 @@ pub struct ObjectMeta {
     /// Seconds that the object had to end by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// What selectors see.
+    /// The labels, which label selectors match.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Anything else.
@@ -103,10 +103,10 @@ pub struct ObjectMeta {
     /// The objects that this one goes with.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// Who must be done before the object goes.
+    /// The names of the controllers that must finish before the object is deleted; each removes its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Who set which fields; kept as it is.
+    /// The fields that each manager has set, as the client or the store gave them; not parsed here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_fields: Option<Value>,
 }
@@ -141,7 +141,7 @@ pub struct ListMeta {
     /// The token for the next page; empty on the last.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// How many objects follow this page, where that is known.
+    /// The number of objects behind this page; `None` if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }
@@ -150,12 +150,12 @@ pub struct ListMeta {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// What it is about: `Established`.
+    /// The name of the condition: `Established`.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// When `status` last changed; RFC 3339, UTC, whole seconds.
+    /// The time of the last change of `status`; RFC 3339, UTC, whole seconds.
     pub last_transition_time: Option<String>,
     /// Why, in one word.
     #[serde(skip_serializing_if = "String::is_empty")]

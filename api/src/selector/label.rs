@@ -9,7 +9,7 @@ const KEY_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const PART_BYTES_MAX: usize = 63;
 const PREFIX_BYTES_MAX: usize = 253;
 
-/// What is wanted of one label.
+/// The relation that a requirement wants between a label and its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LabelOperator {
     /// `key in (a,b)`
@@ -37,7 +37,7 @@ pub enum LabelOperator {
 pub struct LabelRequirement {
     /// The label's key.
     pub key: String,
-    /// How its value relates to `values`.
+    /// The relation between the label's value and `values`.
     pub operator: LabelOperator,
     /// Sorted, each once: one for `=`, `==`, `!=`, `>`, `<`; at least one for `in` and `notin`; none otherwise.
     pub values: Vec<String>,
@@ -157,7 +157,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-/// What is wrong with a label's key; nothing if it is valid.
+/// The errors of a label's key; empty if it is valid.
 #[must_use]
 pub fn label_key_errors(key: &str) -> Vec<String> {
     let form = format!(
@@ -191,7 +191,7 @@ pub fn label_key_errors(key: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a label's value; nothing if it is valid.
+/// The errors of a label's value; empty if it is valid.
 #[must_use]
 pub fn label_value_errors(value: &str) -> Vec<String> {
     let mut errors = Vec::new();

@@ -52,7 +52,7 @@ impl fmt::Debug for Message {
 #[derive(Debug)]
 struct Field(u32, &'static str, &'static str, Kind, Many, Presence);
 
-/// What a field holds, or each of several.
+/// The type of a field's value, or of each value if there are several.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Text,
@@ -86,7 +86,7 @@ enum Kind {
     SchemaOrTexts(&'static Message),
 }
 
-/// How often a field occurs.
+/// The number of values that a field may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Many {
     /// Once, and always written.
@@ -99,7 +99,7 @@ enum Many {
     Map,
 }
 
-/// Whether JSON has a field that is empty.
+/// The rule that decides if JSON shows an empty field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     /// No: `omitempty`.
@@ -148,13 +148,13 @@ pub fn message_of(object: &Value) -> Option<&'static Message> {
     message(said("apiVersion"), said("kind"))
 }
 
-/// Whether bytes are such a body, and not JSON.
+/// Returns true if bytes are such a body, and not JSON.
 #[must_use]
 pub fn is_protobuf(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Why bytes are not such an object; prints as upstream's decoder does, where that is one it has.
+/// The reason why bytes are not such an object; prints as upstream's decoder does if upstream has that error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
     /// There are no bytes.
@@ -202,7 +202,7 @@ pub enum ProtobufError {
         /// The field, as Go names it.
         field: &'static str,
     },
-    /// What upstream takes, and this server does not.
+    /// Bytes that upstream accepts and this server does not.
     #[error("proto: {0}")]
     Malformed(&'static str),
 }

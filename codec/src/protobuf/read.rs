@@ -16,7 +16,7 @@ use kindom_api::json::{Key, MAX_DEPTH, parse};
 use kindom_api::meta::time;
 use kindom_api::{Map, Value};
 
-/// How many fields that are not listed are named.
+/// The most field numbers that [`Unlisted`] names.
 const UNLISTED_MAX: usize = 16;
 /// 9999-12-31T23:59:59Z
 const LAST_SECOND: i64 = 253_402_300_799;
@@ -128,7 +128,7 @@ fn wrong(found: Raw<'_>, field: &'static str) -> ProtobufError {
     ProtobufError::WrongWireType { wire: found.wire_type(), field }
 }
 
-/// What was met of a field so far.
+/// The occurrences of a field that have been read so far.
 enum Met<'a> {
     Value(Value),
     /// The places of a message that occurs once: the first, and those to be merged with it.
@@ -352,7 +352,7 @@ fn embedded(
     }
 }
 
-/// What a schema is the alternative to.
+/// The alternative to a schema in a `JSONSchemaPropsOr…`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Schemas,
@@ -497,7 +497,7 @@ fn zero(kind: Kind) -> Value {
     }
 }
 
-/// Whether `omitempty` leaves a value out that is no struct.
+/// Returns true if `omitempty` leaves out this value, which is no struct.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) | Value::Int(0) => true,

@@ -185,7 +185,7 @@ impl Backwards {
         self.put_tag(field, 2);
     }
 
-    /// What was written, in its order.
+    /// The bytes that were written, in their final order.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.0.reverse();

@@ -14,8 +14,8 @@ use kindom_api::json::{self, MAX_DEPTH, Map, Value};
 
 use crate::STRICT_ERRORS_MAX;
 
-/// What aliases may add to a document, in bytes of text and 16 for each node. Without a bound a few hundred bytes of
-/// aliases to aliases unfold to gigabytes; a body itself has at most 3 MiB.
+/// The most that aliases may add to a document, in bytes of text plus 16 for each node. Without a bound a few hundred bytes
+/// of aliases to aliases would unfold to gigabytes; a body itself has at most 3 MiB.
 const ALIAS_COST_MAX: usize = 8 << 20;
 
 /// A document of a text.
@@ -73,12 +73,12 @@ fn next_document<'a>(
     Ok(None)
 }
 
-/// Why a node cannot be taken.
+/// The reason why the reader stops at a node.
 enum Fault {
     /// The anchor of this number contains itself.
     Anchor(usize),
     Deep,
-    /// What JSON does not have: the text is whole.
+    /// A value that JSON does not have; this is the complete text of the error.
     Json(String),
     Other(String),
 }
@@ -107,7 +107,8 @@ fn anchor(text: &str, id: usize) -> Option<&str> {
     names.take(id).last()
 }
 
-/// What go-yaml refuses and this parser takes: directives other than those of YAML 1.1, and control characters.
+/// Returns an error for a text that go-yaml refuses and this parser would accept: one with directives other than those of
+/// YAML 1.1, or with control characters.
 fn refused(text: &str) -> Option<String> {
     let taken = |c: char| {
         matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
@@ -159,7 +160,7 @@ struct Node {
     value: Value,
     depth: usize,
     cost: usize,
-    /// Whether it is the plain scalar `<<`, or another one tagged so.
+    /// `true` if it is the plain scalar `<<`, or another one tagged as a merge.
     is_merge: bool,
 }
 
@@ -358,7 +359,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, St
     }
 }
 
-/// What a plain scalar means (`yaml.v2` `resolve.go`).
+/// The value of a plain scalar (`yaml.v2` `resolve.go`).
 fn resolve(text: &str) -> Result<Value, String> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
@@ -393,7 +394,7 @@ fn resolve(text: &str) -> Result<Value, String> {
     Ok(Value::from(text))
 }
 
-/// Whether an unquoted text is a string, not a boolean, a number or null.
+/// Returns true if an unquoted text is read as a string, not as a boolean, a number or null.
 pub(crate) fn is_plain_string(text: &str) -> bool {
     matches!(resolve(text), Ok(Value::String(_))) && text != "<<"
 }

@@ -18,7 +18,7 @@ pub fn print(value: &Value) -> String {
     out
 }
 
-/// Where the content of a collection or a text begins: behind the dash of an item, else at the next level.
+/// The column at which the content of a collection or a text begins: behind the dash of an item, else at the next level.
 fn deeper(indent: Option<usize>, in_item: bool) -> usize {
     match indent {
         None => 0,
@@ -110,7 +110,7 @@ fn single(value: &str, indent: usize, out: &mut String) {
     out.push('\'');
 }
 
-/// Which ways there are to write a text (`yaml_emitter_analyze_scalar`).
+/// The styles in which a text may be written (`yaml_emitter_analyze_scalar`).
 struct Form {
     plain: bool,
     single: bool,
@@ -219,7 +219,7 @@ fn quoted(value: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Whether a text would be read as something else than a text (`resolve.go`).
+/// Returns true if a reader would not take a plain text for a string (`resolve.go`).
 fn is_other(value: &str) -> bool {
     const NAMES: [&str; 20] = [
         "", "~", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE", ".nan", ".NaN",

@@ -4,7 +4,7 @@ use kindom_api::json::{Map, Value};
 
 use super::read::is_plain_string;
 
-/// How long a line may become before it is folded at the next space.
+/// The length at which a line is folded at its next space.
 const LINE_CHARS: usize = 80;
 
 /// The YAML text of a tree, keys sorted.
@@ -53,8 +53,8 @@ fn write_map(map: &Map, indent: usize, out: &mut String) {
     }
 }
 
-/// Whether a key can stand before its colon (`yaml_emitter_check_simple_key`): readers look for the colon no further than
-/// 1024 characters, and in one line.
+/// Returns true if a key can stand in front of its colon (`yaml_emitter_check_simple_key`): readers look for the colon
+/// within 1024 characters and one line.
 fn is_simple_key(key: &str) -> bool {
     key.len() <= 128 && !key.contains('\n')
 }
@@ -128,8 +128,8 @@ fn write_text(text: &str, indent: usize, out: &mut String) {
     out.push('\n');
 }
 
-/// Whether a text needs no quotes in a block (go-yaml's `yaml_emitter_analyze_scalar`): it has no sign that means
-/// something where it stands, and no parser takes it for anything but a string.
+/// Returns true if a text needs no quotes in a block (go-yaml's `yaml_emitter_analyze_scalar`): no character of it has a
+/// meaning at its place, and every parser reads it as a string.
 fn is_plain(text: &str) -> bool {
     let starts_like_text = match text.as_bytes() {
         [b'-' | b'?' | b':', next, ..] => !next.is_ascii_whitespace(),
@@ -147,7 +147,7 @@ fn is_plain(text: &str) -> bool {
         && is_string(text)
 }
 
-/// Whether YAML 1.1's readers too take a text for a string: they know dates, and numbers to the base of 60.
+/// Returns true if YAML 1.1's readers too read a text as a string: they know dates, and numbers to the base of 60.
 fn is_string(text: &str) -> bool {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let is_date = digits == 4
@@ -159,12 +159,14 @@ fn is_string(text: &str) -> bool {
     !is_date && !is_sexagesimal && is_plain_string(text)
 }
 
-/// Whether a text that cannot stand plain can stand in single quotes. What is no string without quotes gets double ones.
+/// Returns true if a text that cannot stand plain can stand in single quotes. A text that is no string without quotes gets
+/// double ones.
 fn is_single_quoted(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_printed) && is_string(text)
 }
 
-/// What needs no escape; of what is not ASCII only letters and digits, to be on the safe side.
+/// Returns true for a character that needs no escape: printable ASCII, and only letters and digits beyond it, to be on the
+/// safe side.
 fn is_printed(c: char) -> bool {
     c == ' ' || c.is_ascii_graphic() || (!c.is_ascii() && c.is_alphanumeric())
 }
@@ -195,7 +197,7 @@ fn write_folded(text: &str, quote: Option<char>, indent: usize, out: &mut String
     out.extend(quote);
 }
 
-/// Whether a text of several lines can stand as a literal block.
+/// Returns true if a text of several lines can stand as a literal block.
 fn is_literal(text: &str) -> bool {
     text.contains('\n')
         && !text.starts_with([' ', '\n'])

@@ -401,8 +401,8 @@ impl<'t> Parser<'t> {
         self.held(added)
     }
 
-    /// Where the name of a class such as `[:alpha:]` ends; Go looks for the end in all that follows. Where there was none
-    /// there is none later, which spares the text of `[:` only.
+    /// Finds the end of the name of a class such as `[:alpha:]`; Go looks for the end in the whole rest of the expression.
+    /// If one search found no end, no later one will: remembering that keeps a text of many `[:` linear.
     fn posix_end(&mut self, rest: &str) -> Option<usize> {
         if self.no_posix_end {
             return None;

@@ -89,7 +89,7 @@ impl Budget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
 
-/// Why an expression says nothing about a value.
+/// The reason why it is unknown if a value matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure<'p> {
     /// Go's text: it is none, or it is too large for both engines.

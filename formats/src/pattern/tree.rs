@@ -83,7 +83,7 @@ pub(super) struct Flags {
     pub(super) lazy: bool,
 }
 
-/// Why a repetition is refused.
+/// The reason why the parser refuses a repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotRepeated {
     Limit(Limit),

@@ -9,7 +9,7 @@ use crate::decode::{DecodeError, Struct};
 use crate::field::{Error, ErrorList, Path};
 use crate::{List, Map, Value, object};
 
-/// What stands in each version, or once for all, under these names.
+/// The fields that stand in each version or once for all versions: the name in a version, and the name above.
 const SHARED: [(&str, &str); 4] = [
     ("schema", "validation"),
     ("subresources", "subresources"),
@@ -203,8 +203,8 @@ pub(super) fn read(
     normal(&object)
 }
 
-/// What v1 has no way to say: both places at once, or the same in each version (`validation.go`,
-/// `validateCustomResourceDefinitionSpec`).
+/// Refuses what v1beta1 can express and v1 cannot: a field in both places, or the same value in each version
+/// (`validation.go`, `validateCustomResourceDefinitionSpec`).
 fn exclusive(spec: &Map, path: &Path<'_>, errors: &mut ErrorList) {
     let versions = list(spec, "versions");
     // Upstream has no such rules for selectable fields, which came after v1beta1 went; the same holds for them here, as
