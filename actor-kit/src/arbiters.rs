@@ -15,7 +15,7 @@ pub struct Arbiters {
 #[derive(Clone, Debug)]
 pub struct ArbiterHandle(actix::ArbiterHandle);
 
-/// Why there is no arbiter.
+/// The reason why there is no arbiter.
 #[derive(Debug, thiserror::Error)]
 pub enum ArbiterError {
     /// Arbiters belong to a running system; see [`run_system`].

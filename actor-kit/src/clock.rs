@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-/// Where an actor reads the time from.
+/// An actor's source of time.
 ///
 /// Waiting always goes through tokio's clock, so a paused runtime drives every sleep and deadline.
 /// Wall time comes from the machine, or, in a simulation, from a fixed start plus tokio's clock.
@@ -87,7 +87,7 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// Whether it has passed.
+    /// Returns true if the deadline has passed.
     #[must_use]
     pub fn passed(self) -> bool {
         self.0 <= Instant::now()

@@ -13,7 +13,7 @@ const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The length of what `generateName` appends (Kubernetes' `names.SimpleNameGenerator`).
 const SUFFIX_LEN: usize = 5;
 
-/// Where random numbers come from. Clones share one stream.
+/// A source of random numbers. Clones share one stream.
 #[derive(Clone, Debug)]
 pub struct Entropy(Source);
 
@@ -78,7 +78,7 @@ impl Entropy {
         uuid.as_hyphenated().encode_lower(&mut [0; Hyphenated::LENGTH]).to_owned()
     }
 
-    /// What `generateName` appends: five characters of Kubernetes' alphabet.
+    /// The suffix that `generateName` appends: five characters of Kubernetes' alphabet.
     #[must_use]
     pub fn name_suffix(&self) -> String {
         (0..SUFFIX_LEN)

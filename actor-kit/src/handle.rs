@@ -11,15 +11,15 @@ use crate::{
     table::{ActorInfo, Entry, InFlight},
 };
 
-/// How often [`Handle::ask_retrying`] hands its message over. Bounded, so that a message which makes
-/// its actor panic does not go round until the deadline.
+/// The most times that [`Handle::ask_retrying`] delivers its message. Bounded, so that a message which makes its actor panic
+/// does not go round until the deadline.
 const ATTEMPTS_MAX: usize = 5;
 
-/// How long [`Handle::ask_retrying`] waits for a successor before it believes that the actor is
-/// alive and only this answer got lost (a detached future of the handler panicked, say).
+/// The time that [`Handle::ask_retrying`] waits for a successor. After it, the actor is taken to be alive, and only this
+/// answer to be lost (a detached future of the handler panicked, say).
 const SUCCESSOR_WAIT: Duration = Duration::from_millis(20);
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     /// Too many asks are under way. The message was not handed over.
@@ -28,7 +28,7 @@ pub enum AskError {
     /// The deadline passed.
     #[error("the deadline passed {}", if *delivered { "before the actor answered" } else { "before the actor could be asked" })]
     DeadlineExceeded {
-        /// Whether the message had been handed over, so that it may still be acted on.
+        /// `true` if the message had been delivered, so that the actor may still act on it.
         delivered: bool,
     },
     /// The actor fell, or dropped the message, before it answered. It may have acted on it in part.
@@ -40,8 +40,8 @@ pub enum AskError {
 }
 
 impl AskError {
-    /// Whether the message was handed over, so that what it asks for may have happened. If not, it
-    /// certainly did not happen.
+    /// Returns true if the message was delivered, so that the requested action may have happened. If false, it certainly did
+    /// not happen.
     #[must_use]
     pub fn delivered(self) -> bool {
         match self {
@@ -140,7 +140,7 @@ impl<A: Actor<Context = Context<A>>> Handle<A> {
         &self.shared.entry.name
     }
 
-    /// What the actor is doing; also after it was stopped.
+    /// The state of the actor; available after it was stopped, too.
     #[must_use]
     pub fn info(&self) -> ActorInfo {
         self.shared.entry.info()

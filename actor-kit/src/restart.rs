@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::Instant;
 
-/// How an actor is supervised.
+/// The settings by which an actor is supervised.
 ///
 /// The first failure within [`window`](Policy::window) restarts at once; each further one waits
 /// twice as long as the one before, from [`backoff`](Policy::backoff) up to
@@ -21,15 +21,15 @@ use tokio::time::Instant;
 /// the window and is `Failed`; from then on one attempt every 5 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How many asks may be under way at once; one more gets [`AskError::Busy`](crate::AskError).
+    /// The most asks under way at once; one more gets [`AskError::Busy`](crate::AskError).
     pub mailbox: usize,
     /// The wait before the second restart within the window.
     pub backoff: Duration,
     /// The longest wait.
     pub backoff_max: Duration,
-    /// How many failures within the window are still thought to be passing ones.
+    /// The number of failures within the window that still count as transient.
     pub budget: usize,
-    /// How long a failure counts.
+    /// The time for which a failure counts.
     pub window: Duration,
 }
 
@@ -52,10 +52,10 @@ pub(crate) struct Failures {
     recent: VecDeque<Instant>,
 }
 
-/// What a failure leads to.
+/// The consequence of a failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// How long to wait, before any random part.
+    /// The wait before the restart, without its random part.
     pub(crate) delay: Duration,
     /// The budget is spent: report it.
     pub(crate) exhausted: bool,

@@ -24,7 +24,7 @@ use crate::{
     wake::Woken,
 };
 
-/// What a factory fails with, and why an incarnation asks for a successor.
+/// The error of a factory, and the reason why an incarnation asks for a successor.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// One start of an actor, as its factory sees it.
@@ -60,7 +60,7 @@ impl Incarnation {
     }
 }
 
-/// Why an actor was not started.
+/// The reason why an actor was not started.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// An actor of this name has not been stopped.
@@ -198,7 +198,7 @@ impl Drop for Registration {
     }
 }
 
-/// What is supervised: it can be started any number of times. Dropping it ends it for those that wait for it.
+/// A supervised body: it can be started any number of times. Dropping it ends it for those that wait for it.
 pub(crate) trait Body {
     /// Runs one incarnation from its factory to its end. No panic escapes.
     async fn live(&self, incarnation: &Incarnation) -> End;

@@ -27,7 +27,7 @@ struct Entries {
     started: u64,
 }
 
-/// What an actor is doing.
+/// The state of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActorState {
     /// Its factory is loading it.
@@ -63,24 +63,24 @@ impl fmt::Display for ActorState {
     }
 }
 
-/// What the table shows of an actor.
+/// An actor's row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActorInfo {
     /// Its name, such as `resource/widgets.example.com`.
     pub name: Arc<str>,
-    /// What it is doing.
+    /// The state of the actor.
     pub state: ActorState,
-    /// How many times it was started, counting from 1; 0 before the first start.
+    /// The number of starts, counted from 1; 0 before the first start.
     pub incarnation: u64,
     /// Asks under way: waiting for an incarnation, queued, or being handled.
     pub mailbox: usize,
     /// The bound of `mailbox`; 0 for a loop, which has none.
     pub mailbox_max: usize,
-    /// How many incarnations ended by a panic, a kill, a failed load or a reload that they asked for.
+    /// The number of incarnations that ended by a panic, a kill, a failed load or a reload that they asked for.
     pub restarts: u64,
-    /// How many of them ended by a panic, which is always a bug.
+    /// The number of them that ended by a panic, which is always a bug.
     pub panics: u64,
-    /// Why the last one of them ended.
+    /// The reason why the last one of them ended.
     pub last_failure: Option<String>,
 }
 
@@ -149,7 +149,7 @@ impl ActorTable {
     }
 }
 
-/// What the table, the supervisor and the handles of one actor share, whatever its type.
+/// The state that the table, the supervisor and the handles of one actor share, whatever its type.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: Arc<str>,

@@ -13,14 +13,14 @@ use std::{
 const TEXT_MAX: usize = 512;
 
 thread_local! {
-    /// Whose turn it is on this thread, for the panic hook.
+    /// The name of the actor whose turn runs on this thread, for the panic hook.
     static TURN: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
 
 /// The payload of a panic that [`ActorTable::kill`](crate::ActorTable::kill) ordered.
 struct Killed;
 
-/// Why an incarnation ended without being asked to.
+/// The reason why an incarnation ended unasked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fall {
     /// By order.

@@ -1,10 +1,9 @@
 //! Decoding a tree as Go's decoder fills a typed struct.
 //!
-//! kube-apiserver reads built-in types with `sigs.k8s.io/json` (v1.37's fork of `encoding/json`): unknown fields are
-//! dropped and, under strict validation, reported by path; a value of the wrong type fails the whole decode with a text
-//! that names Go's types; `null` leaves a field at its zero value; and what is written back omits what is empty. A
-//! [`Struct`] says what a Go struct looks like; [`Struct::decode`] does all of that at once and gives back the tree that
-//! Go would encode again.
+//! kube-apiserver reads built-in types with `sigs.k8s.io/json` (v1.37's fork of `encoding/json`): unknown fields are dropped
+//! and, under strict validation, reported by path; a value of the wrong type fails the whole decode with a text that names
+//! Go's types; `null` leaves a field at its zero value; and what is written back omits what is empty. A [`Struct`] describes
+//! a Go struct; [`Struct::decode`] does all of that at once and gives back the tree that Go would encode again.
 //!
 //! ```
 //! use kindom_api::{json, meta};
@@ -116,7 +115,7 @@ impl Field {
         Self { name, shape, omit_empty: false, patched: Patched::Replaces }
     }
 
-    /// With what a strategic merge patch does to it.
+    /// The same field, with the way in which a strategic merge patch changes it.
     #[must_use]
     pub const fn patched(self, patched: Patched) -> Self {
         Self { patched, ..self }
@@ -126,7 +125,7 @@ impl Field {
 /// The result of decoding a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// The tree without what is unknown or empty.
+    /// The tree without unknown and empty fields.
     pub value: Value,
     /// The paths of unknown fields, in the order met, at most 100: `spec.versions[0].schema.openAPIV3Schema.properties.x.foo`.
     pub unknown_fields: Vec<String>,
@@ -248,7 +247,7 @@ impl Shape {
         }
     }
 
-    /// `true` if a value decodes without an error to just what it is. It may say no where it does.
+    /// Returns true if a value certainly decodes without an error to itself. `false` proves nothing.
     fn keeps(&self, value: &Value) -> bool {
         match (self, value) {
             (_, Value::Null) => false,
@@ -310,7 +309,8 @@ impl Struct {
         }
     }
 
-    /// `true` if a map decodes to just what it is, which is asked without a copy of it. It may say no where it does.
+    /// Returns true if a map certainly decodes without an error to itself; found without copying the map. `false` proves
+    /// nothing.
     #[must_use]
     pub fn keeps(&self, map: &Map) -> bool {
         let known = |(name, value): (&str, &Value)| {
@@ -363,8 +363,9 @@ impl State {
         }
     }
 
-    /// The value that a tree decodes to, as it is written back. An `Err` ends decoding; it has no context yet. What does
-    /// not recurse is elsewhere: a schema of a registration comes by here at every level of its nesting.
+    /// The value that a tree decodes to, as Go would encode it again. An `Err` ends decoding; it has no context yet. Shapes
+    /// that do not recurse are handled elsewhere, to keep this stack frame small: a schema of a registration passes here at
+    /// every level of its nesting.
     fn any(&mut self, mut shape: &Shape, value: &Value) -> Result<Value, DecodeError> {
         loop {
             shape = match (shape, value) {

@@ -1,4 +1,4 @@
-//! Field errors: what is wrong with which field of an object (apimachinery `pkg/util/validation/field`, 1.37).
+//! Field errors: the error and the path of each wrong field (apimachinery `pkg/util/validation/field`, 1.37).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -42,7 +42,7 @@ impl<'a> Path<'a> {
         Self { parent: None, step: Step::Field(field) }
     }
 
-    /// A field of what this path names.
+    /// The path of a field of the object at this path.
     #[must_use]
     pub fn child(&'a self, field: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: Step::Field(field) }
@@ -165,13 +165,13 @@ pub struct Error {
     pub detail: String,
 }
 
-/// Bytes of the errors that an [`ErrorList`] takes: more than twice what the largest request has.
+/// The bytes of errors that an [`ErrorList`] takes: more than twice the largest request.
 const LISTED_BYTES_MAX: usize = 8 << 20;
 
-/// All that is wrong with an object, as far as there is room to say it.
+/// The errors of an object, as far as there is room for them.
 ///
-/// An error may show a large value, and many errors the same one: 100,000 equal keys of a list would be told in 50 GB.
-/// Upstream has no such bound. Errors beyond 8 MiB are dropped, and the last one says so.
+/// An error may quote a large value, and many errors the same one: the errors of 100,000 equal keys of a list would take 50
+/// GB. Upstream has no such bound. Errors beyond 8 MiB are dropped, and the last one says so.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ErrorList {
     errors: Vec<Error>,

@@ -112,7 +112,7 @@ pub struct NamespaceStatus {
 }
 
 impl Namespace {
-    /// A namespace of this name, as it would be stored but for what the store adds.
+    /// A new namespace of this name, as it is stored but for the fields that the store sets.
     pub fn new(name: impl Into<String>) -> Self {
         let mut namespace =
             Self { api_version: "v1".to_owned(), kind: "Namespace".to_owned(), ..Self::default() };

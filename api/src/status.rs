@@ -58,7 +58,7 @@ pub mod cause {
     pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
     /// The revision asked for lies ahead of the store's.
     pub const RESOURCE_VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
-    /// More is wrong than is told.
+    /// There are more errors than the answer lists.
     pub const TOO_MANY: &str = "FieldValueTooMany";
     /// Something answered that is no API server.
     pub const UNEXPECTED_SERVER_RESPONSE: &str = "UnexpectedServerResponse";
@@ -97,7 +97,7 @@ pub struct Details {
     pub uid: String,
     /// The errors, one by one.
     pub causes: Vec<Cause>,
-    /// After how many seconds to try again; 0 if nothing is said.
+    /// The seconds to wait before a retry; 0 leaves the field out.
     pub retry_after_seconds: u32,
 }
 
@@ -253,8 +253,8 @@ impl Status {
         Self::failure(410, reason::EXPIRED, message, None)
     }
 
-    /// 422: the object does not validate; one cause for each error, in order. Of more errors than make an answer of some
-    /// 16 MiB the first are told, and how many there are more.
+    /// 422: the object does not validate; one cause for each error, in order. The answer stops at some 16 MiB and then gives
+    /// the number of the errors that it leaves out.
     #[must_use]
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[field::Error]) -> Self {
         // Each stands in the message as well as in a cause.
@@ -363,7 +363,7 @@ impl Status {
         })
     }
 
-    /// 406: nothing that the client accepts is served; `accepted` lists what is (apiserver
+    /// 406: the server has none of the formats that the client accepts; `accepted` lists those it has (apiserver
     /// `pkg/endpoints/handlers/negotiation/errors.go`).
     #[must_use]
     pub fn not_acceptable(accepted: &[&str]) -> Self {
@@ -371,7 +371,7 @@ impl Status {
         Self::failure(406, reason::NOT_ACCEPTABLE, message, None)
     }
 
-    /// 415: the body is in a format that is not read; `accepted` lists what is.
+    /// 415: the server does not read the body's format; `accepted` lists those it reads.
     #[must_use]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(

@@ -19,14 +19,14 @@ use crate::error::LoadError;
 use crate::process::{Etcd, Process};
 use crate::shapes;
 
-/// What the cases share.
+/// The settings that the cases share.
 pub(crate) struct Setup {
     pub(crate) binary: PathBuf,
     pub(crate) folder: TempDir,
     pub(crate) counts: Counts,
 }
 
-/// How much is done.
+/// The amounts of work.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Counts {
     /// Requests of each of the GET's rounds.

@@ -34,7 +34,7 @@ impl Protocol {
     }
 }
 
-/// Where to connect to, and as whom.
+/// The address to connect to, and the client's identity.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     address: SocketAddr,
@@ -102,7 +102,7 @@ enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// What to ask.
+/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) method: &'static str,

@@ -11,7 +11,7 @@ use crate::client::{Ask, Connection, Endpoint, Protocol};
 use crate::error::LoadError;
 use crate::process::Process;
 
-/// What a run came to.
+/// The figures of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) requests: usize,

@@ -33,10 +33,10 @@ struct Flags {
     /// The binary; by default KINDOM_BIN, else the one beside this program.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Where the servers' folders are made; by default the system's folder for temporary files.
+    /// The folder in which the servers' folders are made; by default the system's folder for temporary files.
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// What to measure; by default everything.
+    /// The cases to measure; by default all.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Case>,
     #[command(flatten)]

@@ -105,7 +105,7 @@ impl Process {
         &self.pki
     }
 
-    /// How long ago it was executed.
+    /// The time since it was executed.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
     }

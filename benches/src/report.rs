@@ -21,13 +21,13 @@ impl Row {
         Self { what: what.into(), figure: figure.into(), ..Self::default() }
     }
 
-    /// What a bare handler takes for it.
+    /// Sets the floor: the figure of a bare handler.
     pub(crate) fn floor(mut self, floor: impl Into<String>) -> Self {
         self.floor = floor.into();
         self
     }
 
-    /// What it should be, and whether it is.
+    /// Sets the target, and `true` if it is reached.
     pub(crate) fn target(mut self, target: impl Into<String>, reached: bool) -> Self {
         self.target = target.into();
         self.reached = Some(reached);
@@ -63,7 +63,7 @@ pub(crate) fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-/// What the figures were taken on; everything else that ran makes them worse.
+/// The machine that the figures were taken on; everything else that ran makes them worse.
 pub(crate) fn machine(data: &Path) -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo

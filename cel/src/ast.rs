@@ -15,13 +15,13 @@ pub struct Ast {
 /// One expression and where it was written.
 #[derive(Debug, Clone)]
 pub struct Expr {
-    /// What it is.
+    /// The kind of the expression, with its operands.
     pub kind: Kind,
     /// In code points from the beginning of the source, as cel-go's `common.Location` offsets are: where messages point.
     pub at: u32,
 }
 
-/// What an expression is (`cel.expr.Expr`).
+/// The kinds of expressions (`cel.expr.Expr`).
 #[derive(Debug, Clone)]
 pub enum Kind {
     /// A constant.
@@ -30,7 +30,7 @@ pub enum Kind {
     Ident(Box<str>),
     /// A field of an operand.
     Select {
-        /// Whose field.
+        /// The expression that has the field.
         operand: Id,
         /// The field as it was written, not unescaped.
         field: Box<str>,
@@ -50,21 +50,21 @@ pub enum Kind {
     List {
         /// In order.
         items: Vec<Id>,
-        /// Which of them are optional, ascending.
+        /// The positions of the optional items, ascending.
         optional: Vec<u32>,
     },
     /// `{k: v, ?k: v}`
     Map(Vec<Entry>),
     /// `Name{field: v, ?field: v}`
     Struct {
-        /// Of the type.
+        /// The name of the type.
         name: Box<str>,
         /// In order.
         fields: Vec<StructField>,
     },
-    /// What the macros over lists and maps become.
+    /// The expansion of a macro over a list or map.
     Comprehension(Box<Comprehension>),
-    /// Where parsing failed; only in an AST that has issues.
+    /// The place of a syntax error; only in an AST that has issues.
     Error,
 }
 
@@ -96,7 +96,7 @@ pub struct Entry {
     pub value: Id,
     /// `?k: v`
     pub optional: bool,
-    /// Where the entry was written.
+    /// The offset of the entry, in code points.
     pub at: u32,
 }
 
@@ -109,14 +109,14 @@ pub struct StructField {
     pub value: Id,
     /// `?name: v`
     pub optional: bool,
-    /// Where the field was written.
+    /// The offset of the field, in code points.
     pub at: u32,
 }
 
 /// A fold over a list or the keys of a map (`cel.expr.Expr.Comprehension`).
 #[derive(Debug, Clone)]
 pub struct Comprehension {
-    /// What is walked.
+    /// The list or map that the comprehension iterates over.
     pub iter_range: Id,
     /// The item or key; the index or key if there are two.
     pub iter_var: Box<str>,
@@ -126,7 +126,7 @@ pub struct Comprehension {
     pub accu_var: Box<str>,
     /// The accumulator at first.
     pub accu_init: Id,
-    /// Whether to go on.
+    /// The comprehension goes on while this is true.
     pub loop_condition: Id,
     /// The accumulator after an item.
     pub loop_step: Id,

@@ -1,4 +1,5 @@
-//! What a schema declares to the checker and to the estimate of cost (`apiserver/pkg/cel/types.go`, `DeclType`).
+//! The declarations that a schema gives to the checker and to the estimate of cost (`apiserver/pkg/cel/types.go`,
+//! `DeclType`).
 //!
 //! Declarations live while a registration is checked; evaluation works on [`crate::shape`]s.
 
@@ -10,7 +11,7 @@ use crate::types::Type;
 /// The declared type of a value, with the bounds that its schema sets.
 #[derive(Debug, Clone, Default)]
 pub struct Decl {
-    /// What it holds.
+    /// The kind of the value.
     pub kind: Kind,
     /// The most code points, bytes, items or entries that it has (`DeclType.MaxElements`).
     pub max_elements: u64,
@@ -18,7 +19,7 @@ pub struct Decl {
     pub min_serialized_size: u64,
 }
 
-/// What a declared value holds.
+/// The kinds of declared values.
 #[derive(Debug, Clone)]
 pub enum Kind {
     /// A type without parts: a scalar, or [`Type::Dyn`].

@@ -2,7 +2,7 @@
 
 /// A schema as evaluation asks it. The schema crate's compiled nodes are shapes; [`Untyped`] is the shape of anything.
 pub trait Shape: std::fmt::Debug + Sync {
-    /// What values are here.
+    /// The kind of the values here.
     fn kind(&self) -> ShapeKind;
     /// The shape of a field by its real, unescaped name: a property's, else that of additional properties.
     fn field(&self, name: &str) -> Option<&dyn Shape>;
@@ -12,7 +12,7 @@ pub trait Shape: std::fmt::Debug + Sync {
     fn map_keys(&self) -> &[Box<str>];
 }
 
-/// What a value is to an expression.
+/// The kind of a value, as an expression sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShapeKind {
     /// Whatever the tree says: unknown fields that are preserved.

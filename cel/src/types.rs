@@ -29,7 +29,7 @@ pub enum Type {
     Duration,
     /// `google.protobuf.Timestamp`
     Timestamp,
-    /// Of what could not be typed.
+    /// The type of an expression that has none because of an error.
     Error,
     /// `list(T)`
     List(Arc<Type>),

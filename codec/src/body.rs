@@ -32,11 +32,11 @@ pub struct Decoded {
 /// Under [`FieldValidation::Strict`] the strict errors are not raised here: the caller adds the unknown fields (which
 /// need the schema) behind them and then raises [`strict_error`].
 ///
-/// With `default_type`, what the object does not say of its type is that of `expected`, as upstream's serializer does
-/// for types that it was compiled with (`json.go` `gvkWithDefaults`); the Python client never says it.
+/// With `default_type`, a missing kind or apiVersion is filled in from `expected`, as upstream's serializer does for types
+/// that it was compiled with (`json.go` `gvkWithDefaults`); the Python client never sends them.
 ///
 /// # Errors
-/// [`DecodeError`] for what is no JSON or YAML object, or has no kind.
+/// [`DecodeError`] for a body that is no JSON or YAML object, or has no kind.
 pub fn object(
     bytes: &[u8],
     format: Format,
@@ -95,7 +95,7 @@ fn protobuf_object(
     fields.insert("apiVersion", kind.api_version());
     fields.insert("kind", kind.kind.as_str());
     complete_type(&mut kind, &mut fields, expected);
-    // Of another kind nothing is read; that it is one is said where types are checked.
+    // A body of another kind is not decoded; the caller compares the types and refuses it.
     if let Some(message) = protobuf::message(&kind.api_version(), &kind.kind) {
         let read = envelope.object(message);
         let read = read.map_err(|error| cannot_be_handled(&kind, expected, &error.to_string()))?;
@@ -109,7 +109,7 @@ fn protobuf_object(
 /// Decodes a body that is no object of a known kind, such as DeleteOptions.
 ///
 /// # Errors
-/// [`DecodeError`] for what is no JSON or YAML.
+/// [`DecodeError`] for a body that is neither JSON nor YAML.
 pub fn any(bytes: &[u8], format: Format) -> Result<Value, DecodeError> {
     tree(bytes, format, false).map(|(value, _)| value).map_err(DecodeError)
 }
@@ -145,7 +145,7 @@ fn tree(bytes: &[u8], format: Format, strict: bool) -> Result<(Value, Vec<String
     }
 }
 
-/// Fills what an object does not say of its type, in the object too.
+/// Fills in a missing kind or apiVersion, in `kind` and in the object.
 fn complete_type(kind: &mut GroupVersionKind, fields: &mut Map, expected: &GroupVersionKind) {
     if kind.kind.is_empty() {
         kind.kind.clone_from(&expected.kind);
@@ -327,7 +327,7 @@ mod tests {
         for part in ["{}", r#"{"kind":"Widget"}"#, r#"{"apiVersion":"example.com/v1","kind":""}"#] {
             assert_eq!(decoded(part).unwrap(), whole, "{part}");
         }
-        // What it says stands.
+        // A kind or apiVersion in the object stays.
         assert_eq!(decoded(r#"{"kind":"Gadget"}"#).unwrap().1.kind, "Gadget");
         assert!(decoded("[]").is_err());
         assert!(decoded("null").is_err());

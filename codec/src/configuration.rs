@@ -9,7 +9,7 @@ use crate::{DecodeError, yaml};
 /// The body of an apply patch, decoded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
-    /// The map that it is, or the text of the 400 that it is answered with once it is known what it is applied to.
+    /// The body as a map, or the text of the 400. The caller answers it once the object to apply to is known.
     pub value: Result<Value, String>,
     /// `line 3: key "a" already set in map`, for each.
     pub duplicates: Vec<String>,
@@ -27,7 +27,7 @@ impl Configuration {
 /// (`validateAndTranscodePatch` and `applyPatchToCurrentObject` in apiserver `handlers/patch.go`).
 ///
 /// # Errors
-/// [`DecodeError`] for what is no YAML, unless it begins as JSON does: that is found later.
+/// [`DecodeError`] for a body that is no YAML. A body that begins like JSON fails later.
 pub fn configuration(bytes: &[u8]) -> Result<Configuration, DecodeError> {
     const NOT_A_MAP: &str =
         "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal";

@@ -25,7 +25,7 @@ pub struct DocumentError {
 /// ```
 ///
 /// # Errors
-/// What is neither JSON nor YAML, and a field that stands twice in a map, of which one would be lost.
+/// A text that is neither JSON nor YAML, or a field that occurs twice in a map: one of the two would be lost.
 pub fn documents(bytes: &[u8]) -> Result<Vec<Value>, DocumentError> {
     if let Ok(value) = json::parse(bytes) {
         return match duplicate_fields(bytes).as_slice() {

@@ -31,7 +31,7 @@ pub enum Format {
     Protobuf,
 }
 
-/// The reason why bytes are not what is expected, in upstream's words; the text of a 400.
+/// The error of a body that does not decode, in upstream's words; the text of a 400.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DecodeError(pub String);

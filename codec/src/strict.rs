@@ -27,7 +27,7 @@ pub fn duplicate_fields(bytes: &[u8]) -> Vec<String> {
     shown.map(|path| format!("duplicate field \"{path}\"")).collect()
 }
 
-/// Strict errors as warnings: what YAML has said of several lines in one error is a warning each.
+/// Strict errors as warnings: an error of several lines from YAML becomes one warning a line.
 #[must_use]
 pub fn strict_warnings(errors: Vec<String>) -> Vec<String> {
     let each = |error: String| match error.strip_prefix(YAML_ERRORS) {

@@ -11,13 +11,13 @@ use kindom_storage::{Compare, Key, Op, Revision, Txn, TxnOutcome};
 
 use crate::conditions;
 
-/// How many verdicts are asked for at once; they belong to as many groups.
+/// The most verdicts asked for at once, each of another group.
 const VERDICTS_AT_ONCE: usize = 16;
-/// How long one step may take before the world is read again.
+/// The longest that one step may take before the world is read again.
 const STEP: Duration = Duration::from_secs(10);
-/// How long a replica that does not lead leaves what is due to the one that does: nobody waits longer for a name.
+/// The time that a replica without the lease leaves due work to the leader; a name is late by no more than this.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long to wait after a failure before trying again.
+/// The wait after a failure before the next try.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]

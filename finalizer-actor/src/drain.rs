@@ -18,12 +18,12 @@ use kindom_storage::{
 use crate::progress::Tally;
 use crate::reconciler::STEP;
 
-/// How many objects of a page are in the store's hands at once: enough to share a durable batch.
+/// The number of objects of a page whose deletes are in flight at once: enough to share a durable batch.
 const IN_FLIGHT: usize = 64;
-/// How many changes are folded before others have their turn.
+/// The most changes folded before other tasks get a turn.
 const CHANGES_AT_ONCE: usize = 256;
 
-/// Why a drain stopped; with upstream's texts (`crd_finalizer.go`, 1.37).
+/// The reason why a drain stopped; with upstream's texts (`crd_finalizer.go`, 1.37).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DrainError {
     #[error("could not list instances: {0}")]
@@ -147,7 +147,7 @@ impl Sweep<'_> {
     }
 }
 
-/// What a sweep left.
+/// The objects that a sweep left.
 pub(crate) enum Stock {
     /// Nothing.
     Empty,
@@ -164,7 +164,7 @@ pub(crate) struct Held {
     watch: Watch,
 }
 
-/// What a change left.
+/// The objects that are left after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     Nothing,
@@ -220,7 +220,7 @@ pub(crate) async fn is_empty(storage: &dyn Storage, prefix: &str) -> Result<bool
     Ok(first_keys(storage, prefix, 1).await?.is_empty())
 }
 
-/// What follows the prefix in the first keys under it, as text.
+/// The first keys under the prefix as text, without the prefix.
 pub(crate) async fn first_keys(
     storage: &dyn Storage,
     prefix: &str,

@@ -25,7 +25,7 @@ use crate::reconciler::{ReconcileError, STEP, World};
 use crate::registration::now;
 use crate::rules::{self, Content};
 
-/// What is left in a namespace after a sweep.
+/// The objects left in a namespace after a sweep.
 #[derive(Default)]
 struct Remaining {
     held: Vec<(GroupResource, Held)>,
@@ -123,8 +123,9 @@ async fn empty(world: &World, object: &StoredObject) -> Result<Remaining, Reconc
     Ok(remaining)
 }
 
-/// What a registration that can't be read keeps in a namespace. By its name, as nothing else is known of it; and if there is
-/// something, the namespace stays, as its objects can't be drained and would come back with a namespace of the same name.
+/// Checks if a registration that can't be read has objects in a namespace. They are found by the registration's name, as
+/// nothing else is known of it. If there are any, the namespace stays: its objects can't be drained, and would be in a new
+/// namespace of the same name.
 async fn unreadable(
     world: &World,
     registered: &Registered,

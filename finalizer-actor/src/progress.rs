@@ -15,7 +15,7 @@ const NAME_CHARS_MAX: usize = 128;
 const FEW: usize = 8;
 /// Changes that were not worth a write of their own are told after this.
 pub(crate) const TOLD_AFTER: Duration = Duration::from_secs(3);
-/// What is held by finalizers: objects, and how many of them each finalizer holds.
+/// The objects held by finalizers: their number, and how many each finalizer holds.
 ///
 /// It is exact for as long as every object that is taken out was put in before, since a finalizer that found no place
 /// of its own never gets one later.
@@ -105,15 +105,15 @@ pub(crate) fn message(left: usize, names: &[String], tally: &Tally) -> String {
     message
 }
 
-/// When progress is worth a write: each changes the registration, which every write of its objects has to look at
-/// again. 100,000 objects make some forty.
+/// Decides when progress is worth a write: each write changes the registration, and every write of its objects then has to
+/// read that again. 100,000 objects make some forty.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     told: Option<usize>,
 }
 
 impl Pace {
-    /// Whether it should be told that so many are left: a quarter less than told before, or only a few.
+    /// Returns true if `left` is worth reporting: a quarter less than the last report, or only a few.
     pub(crate) fn due(&self, left: usize) -> bool {
         self.told.is_none_or(|told| left <= FEW || left.abs_diff(told).saturating_mul(4) >= told)
     }
@@ -123,7 +123,7 @@ impl Pace {
         self.told = Some(left);
     }
 
-    /// What was told is not there any more.
+    /// Forgets the last report: it is no longer stored.
     pub(crate) fn forget(&mut self) {
         self.told = None;
     }

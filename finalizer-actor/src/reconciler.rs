@@ -15,15 +15,15 @@ use crate::drain::DrainError;
 use crate::works::{Which, Work, Works};
 use crate::{namespace, registration};
 
-/// How long one step may take before the world is read again.
+/// The longest that one step may take before the world is read again.
 pub(crate) const STEP: Duration = Duration::from_secs(10);
-/// How long to wait after a failure before trying again; twice as long after each further one, up to the longest.
+/// The wait after a failure before the next try; it doubles with each further failure, up to the longest.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// So many drains sweep at once, a page each; more wait for their turn. Those that wait for finalizers do not count.
 const SWEEPS_AT_ONCE: usize = 4;
 
-/// Why a step failed. Whatever it was, the next one reads the world again.
+/// The reason why a step failed. In any case the next one reads the world again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReconcileError {
     #[error("the registry: {0}")]
@@ -66,13 +66,13 @@ pub fn start(
     )
 }
 
-/// What drains look at.
+/// The sources that drains read.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) registry: RegistryHandle,
     pub(crate) registrations: ResourceHandle,
     pub(crate) namespaces: ResourceHandle,
-    /// Whose turn it is to sweep.
+    /// Permits to sweep.
     pub(crate) sweeps: Arc<Semaphore>,
 }
 

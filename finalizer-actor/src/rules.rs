@@ -70,7 +70,7 @@ fn strings<'a>(object: &'a Value, path: &[&str]) -> Vec<&'a str> {
     object.at(path).and_then(Value::as_array).unwrap_or_default().iter().filter_map(Value::as_str).collect()
 }
 
-/// What every namespace that kindom stored begins with.
+/// The first bytes of every namespace that kindom stored.
 const STORED_HEAD: &[u8] = br#"{"apiVersion":"v1","kind":"Namespace","metadata":"#;
 
 /// Reads a namespace that another API server stored, in protobuf or JSON.
@@ -202,12 +202,12 @@ pub(crate) fn finalize(object: &mut Value) -> bool {
         && strings(object, &["metadata", "finalizers"]).is_empty()
 }
 
-/// What is left in a namespace: instances by type, and by finalizer.
+/// The content left in a namespace: instances by type, and by finalizer.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) by_type: Vec<(GroupResource, usize)>,
     pub(crate) by_finalizer: Vec<(String, usize)>,
-    /// What went wrong, by type.
+    /// The errors, by type.
     pub(crate) failures: Vec<String>,
 }
 

@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// How many works end.
+    /// The number of works that end.
     fn ends(works: &mut Works) -> usize {
         std::iter::from_fn(|| works.beside(pending::<()>()).now_or_never()).count()
     }

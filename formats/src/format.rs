@@ -338,7 +338,7 @@ fn digits(s: &str, at: usize, len: usize, before: Option<u8>) -> Option<u32> {
     (separated && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
-/// A date, `t`, and a time with its zone; seconds up to 59. What follows another `t` is not looked at.
+/// A date, `t`, and a time with its zone; seconds up to 59. Text behind another `t` is ignored.
 fn date_time(s: &str) -> bool {
     let mut parts = s.split(['t', 'T']);
     let (Some(day), Some(time)) = (parts.next(), parts.next()) else { return false };

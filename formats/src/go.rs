@@ -44,7 +44,7 @@ pub fn map(map: &Map) -> String {
     out
 }
 
-/// `%s` of such a value, which says of what is no string what it is: `[x %!s(int64=1)]`.
+/// `%s` of such a value, which prints the Go type of anything that is no string: `[x %!s(int64=1)]`.
 #[must_use]
 pub fn string(value: &Value) -> String {
     if *value == Value::Null {

@@ -1,4 +1,4 @@
-//! What strings mean to Go and to Kubernetes: regular expressions, formats, URLs, and how Go prints numbers.
+//! Strings as Go and Kubernetes read them: regular expressions, formats, URLs; and numbers as Go prints them.
 //!
 //! **Owns** the reading of texts that schemas, registrations and CEL expressions share: [`Pattern`] (Go's regular
 //! expressions), [`Format`] (OpenAPI's `format`), [`url`], [`net`], [`duration`],

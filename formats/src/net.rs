@@ -175,7 +175,7 @@ impl Network {
         parse_network(text).map_err(|why| format!("netip.ParsePrefix({}): {why}", go_quote(text)))
     }
 
-    /// Of the same length, with the bits beyond it cleared.
+    /// The network of the same length, with the bits beyond it cleared.
     #[must_use]
     pub fn masked(&self) -> Self {
         Self { address: self.address.masked(self.bits), bits: self.bits }

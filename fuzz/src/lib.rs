@@ -193,7 +193,7 @@ fn seconds() -> Option<Duration> {
     seconds.parse().ok().map(Duration::from_secs)
 }
 
-/// What a target is given.
+/// The input of a target.
 pub trait Input: std::fmt::Debug + 'static {
     /// The bytes that the bounds are over.
     fn length(&self) -> usize;

@@ -67,7 +67,7 @@ impl Mutants {
         self
     }
 
-    /// What opens and closes a level of the language, to nest.
+    /// The tokens that open and close a level of the language, for nesting.
     #[must_use]
     pub fn nests(mut self, nests: &[(&str, &str)]) -> Self {
         self.nests

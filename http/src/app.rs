@@ -14,29 +14,30 @@ use crate::snapshot::{Sender, Snapshots};
 use crate::state::State;
 use crate::tagged::Documents;
 
-/// What the server is made with.
+/// The settings and dependencies of the server.
 pub struct Config {
     /// Types and routes.
     pub registry: RegistryHandle,
     /// The type of namespaces.
     pub namespaces: ResourceHandle,
-    /// Who asks.
+    /// Identifies users.
     pub authenticator: Authenticator,
     /// The largest object, encoded, in bytes.
     pub object_bytes_max: usize,
     /// The actors, to list and to kill; none unless chaos is enabled.
     pub chaos: Option<ActorTable>,
-    /// Who answers what nobody registered; none for 404.
+    /// Answers requests for types that are not registered; without one they get 404.
     pub fallback: Option<Arc<dyn Fallback>>,
-    /// What is served at `/debug/snapshot`; none for 404.
+    /// The snapshots at `/debug/snapshot`; without them it is 404.
     pub snapshots: Option<Snapshots>,
-    /// What the store has written, for `/metrics`; none where the engine does not say.
+    /// Counts the store's writes, for `/metrics`; `None` if the engine does not count.
     pub store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
-    /// What the store's scrub has read and found, for `/metrics`; none where the engine has none.
+    /// Counts the bytes and damages that the store's scrub has found, for `/metrics`; `None` if the engine has no scrub.
     pub store_scrubs: Option<Box<dyn Fn() -> ScrubCounts + Send + Sync>>,
     /// The names of certificates and their ends, for `/metrics`.
     pub certificate_ends: Option<CertificateEnds>,
-    /// How many connections may be open; more wait to be accepted. Each takes a descriptor, and the store needs some too.
+    /// The most connections that may be open; more wait to be accepted. Each takes a descriptor, and the store needs some
+    /// too.
     pub connections_max: usize,
 }
 

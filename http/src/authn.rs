@@ -44,7 +44,7 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group that may do everything under any authorization mode.
 pub const MASTERS: &str = "system:masters";
 
-/// Who sends a request.
+/// The user who sends a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     /// Its name, as in a certificate's CN.
@@ -77,7 +77,7 @@ impl User {
     }
 }
 
-/// What a connection's client certificate says; see [`Authenticator::peer`].
+/// The identity in a connection's client certificate; see [`Authenticator::peer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerIdentity {
     /// No certificate was sent, or one that names nobody.
@@ -148,7 +148,7 @@ impl Authenticator {
         PeerIdentity::Verified { user: Arc::new(user), not_after }
     }
 
-    /// Who sends a request: the certificate's user, else the token's, else anonymous.
+    /// The user who sends a request: the certificate's user, else the token's, else anonymous.
     ///
     /// `authorization` is the value of the Authorization header; a scheme other than Bearer is no
     /// credential. A credential that fails matters only if no other one succeeds, as in upstream's

@@ -15,7 +15,7 @@ pub(crate) fn undecodable(error: DecodeError) -> WriteError {
     WriteError::BadRequest(error.0)
 }
 
-/// What a body has to be.
+/// The type that a body must have.
 pub(crate) fn expected(cx: &RuleContext<'_>, version: &str) -> GroupVersionKind {
     cx.spec.gvk(version)
 }

@@ -64,7 +64,7 @@ pub struct Resource {
 pub struct Subresource {
     /// `status`
     pub name: String,
-    /// What it reads and writes, if that is of another group and version than the resource: `autoscaling/v1 Scale`.
+    /// The type that it reads and writes, if it is of another group and version than the resource: `autoscaling/v1 Scale`.
     /// Otherwise group and version are empty.
     pub kind: GroupVersionKind,
     /// In the order of the documents.

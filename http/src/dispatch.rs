@@ -57,8 +57,8 @@ pub(crate) async fn serve(request: HttpRequest, payload: web::Payload, app: web:
     response
 }
 
-/// What the request is counted as. Names count only if there is such a type, and methods only if HTTP has them: else
-/// clients could make labels without end.
+/// The labels that metrics count the request under. Names appear only if there is such a type, and methods only if HTTP has
+/// them: otherwise clients could make endless labels.
 fn labels(state: &State, request: &HttpRequest, info: Option<RequestInfo>, code: u16) -> RequestLabels {
     let nothing = || RequestLabels {
         verb: method_label(request),

@@ -21,7 +21,7 @@ use crate::status::Failure;
 use crate::tagged::{Document, tagged};
 use crate::{RequestError, openapi, snapshot, version};
 
-/// How long a health check may take.
+/// The longest that a health check may take.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// GET (and, for chaos, POST) of a path that names no resource.
 pub(crate) async fn serve(

@@ -4,7 +4,7 @@ use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
 use kindom_codec::DecodeError;
 
-/// Why a request is refused. Each variant is one status code; what it prints is upstream's text.
+/// The reason why a request is refused. Each variant is one status code, and prints upstream's text.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RequestError {
     /// 400
@@ -28,9 +28,9 @@ pub enum RequestError {
     /// 405: the resource does not do this; the verb may be empty.
     #[error("{verb} is not supported on resources of kind {resource}")]
     MethodNotSupported {
-        /// What the path names.
+        /// The resource that the path names.
         resource: GroupResource,
-        /// What was asked of it.
+        /// The requested verb.
         verb: &'static str,
     },
     /// 406: what can be had instead.
@@ -47,7 +47,7 @@ pub enum RequestError {
     Invalid {
         /// `ListOptions.meta.k8s.io`; empty for a patched object.
         kind: GroupKind,
-        /// What is wrong.
+        /// The errors.
         errors: field::ErrorList,
     },
     /// 422 with a fixed message: a patch does not apply. The text is for the log only.

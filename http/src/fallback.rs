@@ -21,11 +21,11 @@ pub struct Delegated {
     pub headers: Vec<(String, Vec<u8>)>,
     /// As it was sent, at most 3 MiB.
     pub body: Bytes,
-    /// Who asks.
+    /// The user who sends the request.
     pub user: Arc<User>,
 }
 
-/// What a [`Fallback`] says.
+/// The answer of a [`Fallback`].
 pub struct DelegatedAnswer {
     /// 100 to 599.
     pub status: u16,

@@ -64,7 +64,7 @@ impl Filter {
         self.declared.iter().find(|field| !compiled.selectable.contains(field)).map(|f| f.name.as_str())
     }
 
-    /// What the keys of the objects start with.
+    /// The prefix of the objects' keys.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }

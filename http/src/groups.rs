@@ -16,7 +16,7 @@ use crate::status::Failure;
 pub(crate) const PRIORITY_OF_REGISTERED: i32 = 1000;
 const PRIORITY_OF_BUILT_IN: i32 = 16_700;
 
-/// What is served, as of every registration answered before; described anew when the routes have changed.
+/// The served groups, as of every registration answered before the call; made again when the routes have changed.
 pub(crate) async fn groups(app: &App) -> Result<Arc<Vec<Group>>, Failure> {
     let registry = &app.state.registry;
     let fresh = registry.fresh(Deadline::after(REQUEST_TIMEOUT)).await;

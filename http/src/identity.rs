@@ -37,7 +37,7 @@ pub(crate) fn check_type(
     Ok(())
 }
 
-/// What is wrong with the apiVersion and kind of an object of a registered type (`ValidateTypeMeta`).
+/// The errors in the apiVersion and kind of an object of a registered type (`ValidateTypeMeta`).
 #[must_use]
 pub(crate) fn wrong_type(found: &GroupVersionKind, expected: &GroupVersionKind) -> ErrorList {
     let mut errors = ErrorList::new();

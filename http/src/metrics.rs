@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 /// The names of certificates and their ends, in seconds since the Unix epoch; asked whenever metrics are.
 pub type CertificateEnds = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;
 
-/// What a request was, as far as metrics tell requests apart.
+/// The properties of a request by which metrics distinguish requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RequestLabels {
     pub(crate) verb: &'static str,

@@ -12,9 +12,9 @@ pub const YAML: &str = "application/yaml";
 /// Content type of aggregated discovery.
 pub const AGGREGATED_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What errors offer. Every type has something in protobuf: custom objects their metadata.
+/// The media types that errors offer. Every type has something in protobuf: custom objects their metadata.
 pub(crate) const SERVED: &[&str] = &[JSON, YAML, PROTOBUF];
-/// What is offered to whoever wants custom objects in protobuf.
+/// The media types offered to a client that asks for custom objects in protobuf.
 const SERVED_TEXTS: &[&str] = &[JSON, YAML];
 const SERVED_STREAMS: &[&str] =
     &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
@@ -50,7 +50,7 @@ impl MetaVersion {
     }
 }
 
-/// What an object or list is turned into for the client.
+/// The shape in which the client gets an object or list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// As it is.
@@ -63,12 +63,12 @@ pub enum Shape {
     MetadataList(MetaVersion),
 }
 
-/// What to answer with.
+/// The form of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
-    /// How it is written.
+    /// The encoding.
     pub format: Format,
-    /// What the object is turned into.
+    /// The shape of the object.
     pub shape: Shape,
     /// `true` if it is indented (`pretty=1` in the media type).
     pub pretty: bool,
@@ -137,7 +137,7 @@ impl Clause<'_> {
         self.parameters.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| *value)
     }
 
-    /// What `as`, `g` and `v` ask for: (kind, group, version), if any of them stands there.
+    /// The parameters `as`, `g` and `v`: (kind, group, version), if the clause has any of them.
     fn target(&self) -> Option<(&str, &str, &str)> {
         let [kind, group, version] = ["as", "g", "v"].map(|name| self.parameter(name));
         if kind.is_none() && group.is_none() && version.is_none() {
@@ -179,7 +179,7 @@ impl Clause<'_> {
     }
 }
 
-/// What an endpoint can turn its documents into.
+/// The shapes into which an endpoint can turn its documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     /// Custom objects and lists of them: also tables and metadata. Only metadata has protobuf.
@@ -190,7 +190,7 @@ pub enum Endpoint {
     Plain,
 }
 
-/// What to answer with, given the Accept header (empty if there is none).
+/// The form of the answer, by the Accept header (empty if there is none).
 ///
 /// # Errors
 /// [`RequestError::NotAcceptable`]
@@ -212,8 +212,8 @@ pub fn accept(header: &str, endpoint: Endpoint) -> Result<Accepted, RequestError
     })
 }
 
-/// Which of several media types the client likes best, without regard to parameters; the first if it has no wish
-/// (kube-openapi `pkg/handler`).
+/// The client's favourite among several media types, without regard to parameters; the first if it states none (kube-openapi
+/// `pkg/handler`).
 pub(crate) fn preferred<T: Copy>(header: &str, offers: &[(&'static str, T)]) -> Option<T> {
     let header = if header.is_empty() { "*/*" } else { header };
     clauses(header).iter().find_map(|clause| {
@@ -224,7 +224,7 @@ pub(crate) fn preferred<T: Copy>(header: &str, offers: &[(&'static str, T)]) -> 
     })
 }
 
-/// What to stream a watch as: JSON, or protobuf where [`accept`] takes it.
+/// The form in which to stream a watch: JSON, or protobuf where [`accept`] takes it.
 ///
 /// # Errors
 /// [`RequestError::NotAcceptable`]

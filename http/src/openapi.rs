@@ -47,7 +47,7 @@ impl Described {
         Self { spec, versions }
     }
 
-    /// What the document says of it, in each version. `registration` is its stored registration, if it has one.
+    /// The type's description in the document, for each version. `registration` is its stored registration, if it has one.
     fn docs<'a>(
         &'a self,
         registration: &'a Value,
@@ -71,7 +71,7 @@ impl Described {
         })
     }
 
-    /// What is said of it depends on this.
+    /// Hashes everything that the type's description depends on.
     fn hash_into(&self, hasher: &mut Sha512) {
         let (spec, names) = (&*self.spec, &self.spec.names);
         for version in &self.versions {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use kindom_api::Value;
 
-/// When they are looked for. Upstream says so, as mutating admission may have added them.
+/// The moment at which owner references are checked. Upstream's warnings name it, as mutating admission may have added some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// In the body of a create or an update.

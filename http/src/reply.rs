@@ -50,7 +50,7 @@ pub(crate) fn object_reply(
     }
 }
 
-/// What the tables of a request are made with.
+/// The inputs of a request's tables.
 pub(crate) struct Tables {
     meta: MetaVersion,
     include: IncludeObject,

@@ -6,7 +6,7 @@ use crate::RequestError;
 use crate::query::{ListOptions, Query, is_true};
 use kindom_api::names::{GroupResource, GroupVersionResource};
 
-/// What is asked of a resource.
+/// The action on a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// One object.
@@ -49,7 +49,8 @@ impl Verb {
         }
     }
 
-    /// Whether a namespaced resource does this without a namespace, over all namespaces; else such a path is 404.
+    /// Returns true if a namespaced resource takes this verb over all namespaces, in a path without one; else such a path is
+    /// 404.
     #[must_use]
     pub fn possibly_across_namespaces(self) -> bool {
         matches!(self, Self::List | Self::Watch)
@@ -67,7 +68,7 @@ impl Verb {
 /// | `/apis/g/v/watch/namespaces/n/widgets` | `widgets`, `n`, and the verb is watch |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceRequest {
-    /// What is asked.
+    /// The action.
     pub verb: Verb,
     /// Group, version and plural resource name.
     pub resource: GroupVersionResource,
@@ -77,11 +78,11 @@ pub struct ResourceRequest {
     pub name: String,
     /// Empty if the path has none.
     pub subresource: String,
-    /// Whether the path goes on behind the subresource.
+    /// `true` if the path goes on behind the subresource.
     pub goes_on: bool,
 }
 
-/// What a request asks for.
+/// The meaning of a request's path and method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestInfo {
     /// A resource.

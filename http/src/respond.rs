@@ -22,7 +22,7 @@ use crate::state::GZIP_BYTES_MIN;
 use crate::status::{Answer, Failure};
 use crate::warning::warning_headers;
 
-/// What an answer is, before it is written.
+/// An answer before it is encoded.
 pub(crate) struct Reply {
     pub(crate) code: u16,
     pub(crate) body: Body,
@@ -166,9 +166,9 @@ pub(crate) fn send(request: &HttpRequest, mut builder: HttpResponseBuilder, byte
     builder.body(bytes)
 }
 
-/// How much of an answer in pieces is put together before it is sent; what is shorter is sent as a whole.
+/// The bytes of an answer in pieces that are collected before any is sent; a shorter answer is sent as a whole.
 const WHOLE_BYTES_MAX: usize = 512 << 10;
-/// How much of it is compressed at a time.
+/// The bytes of it that are compressed at a time.
 const GZIP_CHUNK_BYTES: usize = 64 << 10;
 
 /// Sends an answer that comes in pieces, which is never there as a whole if it is long. Between two pieces others have

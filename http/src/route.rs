@@ -46,7 +46,7 @@ pub(crate) async fn look_up_now(
     Ok((found, Basis::AsOf(as_of)))
 }
 
-/// Whether a path is one of the type's.
+/// Checks that a path is one of the type's.
 pub(crate) fn route(found: Found, info: &ResourceRequest) -> Result<Found, Failure> {
     let namespaced = found.1.namespaced();
     let is_namespace = info.resource.group.is_empty() && info.resource.resource == "namespaces";

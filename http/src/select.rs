@@ -17,14 +17,14 @@ use crate::table::ListMeta;
 /// The number of objects that can't be read that an error names.
 const CORRUPT_MAX: usize = 100;
 
-/// What a list found.
+/// The result of a list.
 pub(crate) struct Listed {
     pub(crate) objects: Vec<Arc<StoredObject>>,
     pub(crate) meta: ListMeta,
 }
 
-/// What a list meets that can't be read: it fails then, lest somebody takes these objects for deleted (apiserver
-/// `pkg/storage/etcd3/corrupt_obj_deleter.go`, 1.37).
+/// Collects the objects that a list cannot read. The list then fails, so that no client takes these objects for deleted
+/// (apiserver `pkg/storage/etcd3/corrupt_obj_deleter.go`, 1.37).
 struct Corrupt<'a> {
     call: &'a Call<'a>,
     filter: &'a Filter,
@@ -61,7 +61,7 @@ impl<'a> Corrupt<'a> {
     }
 }
 
-/// Which state a list shows.
+/// The state that a list shows.
 enum At {
     Now(Freshness),
     Revision(Revision),

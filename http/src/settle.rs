@@ -112,7 +112,7 @@ pub(crate) fn respond(
     Ok(reply.write(call.request, accepted))
 }
 
-/// What the author of a registration should know of the short names that it asks for.
+/// Warnings for the author of a registration about short names that other types hold.
 fn short_names_elsewhere(call: &Call<'_>, written: &Written) -> Vec<String> {
     if !call.state.registry.is_registrations(&call.handle) || call.subresource().is_some() {
         return Vec::new();

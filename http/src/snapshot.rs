@@ -27,16 +27,16 @@ use crate::status::Failure;
 
 /// So many are sent at once; more are 429.
 const AT_ONCE: usize = 2;
-/// Who takes nothing for so long is given up: history is held back for it.
+/// A client that takes nothing for so long is disconnected: the snapshot keeps history from compaction.
 const STALLED: Duration = Duration::from_secs(60);
-/// Who has not got everything after so long is given up too, however steadily it reads.
+/// A client that has not got everything after so long is disconnected too, however steadily it reads.
 const LASTS_MAX: Duration = Duration::from_secs(30 * 60);
 /// The media type of a snapshot.
 const MEDIA_TYPE: &str = "application/vnd.kindom.snapshot";
 
-/// What snapshots are of, and who hears of those that are being taken.
+/// The content of snapshots, and the register of those being taken.
 pub struct Snapshots {
-    /// What the keys of a snapshot start with.
+    /// The prefixes of a snapshot's keys.
     pub prefixes: Vec<Bytes>,
     /// Whoever compacts the store asks them.
     pub holds: Holds,

@@ -14,9 +14,9 @@ use crate::fallback::Fallback;
 use crate::metrics::Metrics;
 use crate::phase::Phase;
 
-/// How long a request may take, unless its `timeout` says less (kube-apiserver's `--request-timeout`).
+/// The longest that a request may take, unless its `timeout` is shorter (kube-apiserver's `--request-timeout`).
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// How many bytes a body may at least have, after decompression (apiserver `MaxRequestBodyBytes`).
+/// The least bound on the bytes of a body, after decompression (apiserver `MaxRequestBodyBytes`).
 const BODY_BYTES_MAX: usize = 3 << 20;
 /// Answers at least this large are compressed for clients that take gzip.
 pub(crate) const GZIP_BYTES_MIN: usize = 128 << 10;
@@ -24,23 +24,23 @@ pub(crate) const GZIP_BYTES_MIN: usize = 128 << 10;
 /// While the server ends, watches end one by one, so that their clients do not all connect elsewhere at once.
 const EACH_WATCH_ENDS_AFTER: Duration = Duration::from_millis(5);
 
-/// What every request is served with; shared by the workers.
+/// The state with which every request is served; shared by the workers.
 pub(crate) struct State {
     pub(crate) registry: RegistryHandle,
     pub(crate) namespaces: ResourceHandle,
     pub(crate) authenticator: Arc<CurrentAuthenticator>,
     pub(crate) object_bytes_max: usize,
-    /// How many bytes a body may have, after decompression. Twice the largest object, as upstream's limit is twice
-    /// etcd's: a body says what is not stored, in more words.
+    /// The most bytes of a body, after decompression. Twice the largest object, as upstream's limit is twice etcd's: a body
+    /// holds fields that are not stored, and is more verbose.
     pub(crate) body_bytes_max: usize,
     pub(crate) chaos: Option<ActorTable>,
     pub(crate) fallback: Option<Arc<dyn Fallback>>,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
-    /// How far the server is on its way to its end: watches end then, which they would not do by themselves.
+    /// The phase of the server's end: watches end then, which they would not do by themselves.
     pub(crate) phase: watch::Sender<Phase>,
-    /// How many watches have been given their turn to end.
+    /// The number of watches that have been given their turn to end.
     turns_to_end: AtomicU32,
 }
 
@@ -71,8 +71,9 @@ impl State {
         }
     }
 
-    /// When a watch's turn to end has come, from now on, if all of them have `within`: each waits 5 ms longer than the
-    /// one before, but none longer than `within` (apiserver `pkg/server/genericapiserver.go`: at least 200 a second end).
+    /// The time from now at which a watch's turn to end comes, if all watches end `within` a time: each waits 5 ms longer
+    /// than the one before, but none longer than `within` (apiserver `pkg/server/genericapiserver.go`: at least 200 a second
+    /// end).
     pub(crate) fn turn_to_end(&self, within: Duration) -> Duration {
         let turn = self.turns_to_end.fetch_add(1, Ordering::Relaxed);
         (EACH_WATCH_ENDS_AFTER * turn).min(within)

@@ -9,7 +9,7 @@ use kindom_storage::StorageError;
 use crate::RequestError;
 use crate::authn::Denial;
 
-/// Why a request fails, with what a Status needs to say about it.
+/// The reason why a request fails, with the details that its Status needs.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Refused before any type was asked.
@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     Warned(Box<Failure>, Vec<String>),
 }
 
-/// What the client gets.
+/// The answer to a failed request.
 pub(crate) enum Answer {
     /// `404 page not found`, as text: nothing is served under this path.
     PageNotFound,
@@ -209,7 +209,7 @@ fn unavailable(message: String) -> Status {
     status
 }
 
-/// What upstream's `ErrorToAPIStatus` makes of an error that is none of the known ones: its text alone.
+/// The Status that upstream's `ErrorToAPIStatus` makes of an unknown error: its text alone.
 fn plain_internal(message: String) -> Status {
     Status {
         status: Outcome::Failure,

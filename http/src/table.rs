@@ -11,9 +11,9 @@ use crate::query::Query;
 pub struct ListMeta {
     /// The revision that the list shows; empty in a watch's tables without one.
     pub resource_version: String,
-    /// Where to go on; empty at the end.
+    /// The token of the next page; empty on the last page.
     pub continue_token: String,
-    /// How many items follow, where that is known.
+    /// The number of items that follow, if it is known.
     pub remaining_item_count: Option<u64>,
 }
 
@@ -123,7 +123,7 @@ impl Column {
     }
 }
 
-/// What a row of a table carries beside its cells.
+/// The object that a row of a table carries beside its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IncludeObject {
     /// Nothing.

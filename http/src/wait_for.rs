@@ -16,7 +16,7 @@ use crate::call::Call;
 use crate::phase::Phase;
 use crate::query::WaitFor;
 
-/// How many changes are looked at in one go.
+/// The most changes read in one go.
 const EVENTS_AT_ONCE: usize = 256;
 
 /// Refuses a wait for what nothing ever tells.

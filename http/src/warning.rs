@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-/// How many characters all warnings of an answer may have before each is cut (apiserver
+/// The most characters that all warnings of an answer may have before each is cut (apiserver
 /// `pkg/endpoints/filters/warning.go`).
 const WARNINGS_CHARS_MAX: usize = 4096;
-/// What they are cut to.
+/// The length that they are cut to.
 const WARNING_CHARS_CUT: usize = 256;
 
 /// The value of a Warning header (RFC 7234): `299 - "unknown field \"spec.x\""`. Line breaks, which a header cannot

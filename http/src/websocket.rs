@@ -17,14 +17,15 @@ use futures::stream::{Stream, StreamExt as _, select, unfold};
 
 use crate::head::header_of;
 
-/// What a subprotocol that carries a bearer token begins with.
+/// The prefix of a subprotocol that carries a bearer token.
 const BEARER: &str = "base64url.bearer.authorization.k8s.io.";
 /// The largest frame that a client may send. It has nothing to say.
 const FRAME_BYTES_MAX: usize = 64 << 10;
 /// The longest head of a frame.
 const HEAD_BYTES_MAX: usize = 14;
 
-/// Whether a request wants its connection to become a WebSocket (`wsstream.IsWebSocketRequest`). HTTP/2 has no upgrades.
+/// Returns true if a request wants its connection to become a WebSocket (`wsstream.IsWebSocketRequest`). HTTP/2 has no
+/// upgrades.
 pub(crate) fn is_wanted(request: &HttpRequest) -> bool {
     request.version() == Version::HTTP_11
         && header_of(request, header::UPGRADE).eq_ignore_ascii_case("websocket")
@@ -102,7 +103,7 @@ pub(crate) fn accept(
     Ok(headers)
 }
 
-/// Whether a text is a URI with a scheme or a path (`url.ParseRequestURI`).
+/// Returns true if a text is a URI with a scheme or a path (`url.ParseRequestURI`).
 fn is_origin(text: &str) -> bool {
     text.parse::<Uri>().is_ok_and(|uri| uri.scheme().is_some() || text.starts_with('/'))
 }
@@ -139,7 +140,7 @@ enum Sent {
     Close(Option<CloseCode>),
 }
 
-/// What the client sends.
+/// The frames that the client sends.
 struct Peer {
     payload: web::Payload,
     received: BytesMut,

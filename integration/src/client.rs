@@ -235,7 +235,7 @@ impl Request<'_> {
     }
 }
 
-/// What a request for a stream gave.
+/// The answer to a request for a stream.
 pub enum Opened {
     /// A 200.
     Stream(WatchStream),

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::{Client, Etcd, EtcdOptions, HarnessError, Proxy, Server, ServerOptions};
 
-/// How to start a [`Cluster`].
+/// The settings of a [`Cluster`].
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
     replicas: usize,
@@ -102,13 +102,13 @@ impl Cluster {
         &mut self.etcd
     }
 
-    /// What clients of a replica go through.
+    /// The proxies through which clients reach the replicas.
     #[must_use]
     pub fn fronts(&self) -> &[Proxy] {
         &self.fronts
     }
 
-    /// What a replica goes through to the etcd nodes, in their order.
+    /// The proxies through which a replica reaches the etcd nodes, in their order.
     #[must_use]
     pub fn links(&self, replica: usize) -> &[Proxy] {
         self.links.get(replica).map_or(&[], Vec::as_slice)

@@ -34,10 +34,10 @@ use crate::random::Random;
 /// The seed of the recording.
 pub const SEED: u64 = 6;
 
-/// How many objects the recording is about.
+/// The number of objects in the recording.
 pub const SEQUENCES: usize = 2_000;
 
-/// How many writes each of them gets.
+/// The number of writes to each of them.
 pub const WRITES: usize = 10;
 
 /// One write.
@@ -70,7 +70,7 @@ pub fn sequence(seed: u64, types: &[Type], number: usize) -> Vec<Case> {
     writes::sequence(&mut random, of, number, WRITES)
 }
 
-/// What was recorded of one object.
+/// The recording of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
     /// The hash of its requests: if it is another, the generator has changed since.
@@ -96,7 +96,7 @@ pub fn requests_hash(cases: &[Case]) -> u32 {
     hash(&text)
 }
 
-/// Where the recording is.
+/// The path of the recording.
 #[must_use]
 pub fn recording() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations/differential.txt")
@@ -141,10 +141,10 @@ struct Header {
     oracle: BTreeMap<String, String>,
 }
 
-/// What the oracle answered.
+/// The oracle's answers.
 #[derive(Debug, Clone)]
 pub struct AllTold {
-    /// What it was made of, and by which command.
+    /// The versions and commands that made the recording.
     pub oracle: BTreeMap<String, String>,
     /// The answers to each object's writes.
     pub answers: Vec<Vec<Told>>,

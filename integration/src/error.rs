@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What keeps the harness from doing its work. A test fails on any of these.
+/// A failure of the harness itself. A test fails on any of these.
 ///
 /// `Debug` is `Display`: tests unwrap these errors, and a log is only readable with its line ends.
 #[derive(thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum HarnessError {
     /// The server ended before it was ready, or was not running when it had to be.
     #[error("the server is not running: {reason}\n--- its log ends with ---\n{log}")]
     NotRunning {
-        /// What was seen.
+        /// The observation.
         reason: String,
         /// The last lines of its standard error.
         log: String,
@@ -22,7 +22,7 @@ pub enum HarnessError {
     /// A file or a process could not be handled.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done.
+        /// The action.
         what: String,
         /// The cause.
         source: std::io::Error,
@@ -40,7 +40,7 @@ pub enum HarnessError {
     Malformed {
         /// The request.
         what: String,
-        /// What is wrong with it.
+        /// The error in it.
         cause: String,
         /// Its text.
         text: String,
@@ -48,7 +48,7 @@ pub enum HarnessError {
     /// The safety net was reached.
     #[error("{what}: nothing within {limit:?}")]
     Hung {
-        /// What was being waited for.
+        /// The awaited event.
         what: String,
         /// The safety net.
         limit: Duration,

@@ -18,13 +18,13 @@ use crate::{HarnessError, tools};
 
 /// A node that has not said by then that it serves hangs.
 const READY_LIMIT: Duration = Duration::from_secs(60);
-/// How often other ports are tried before a clash is an error.
+/// The most sets of ports that are tried before a clash is an error.
 const TRIES: usize = 5;
 /// Below the ports that systems give to connections, so that no client takes the port of a node that is being restarted.
 const PORTS: std::ops::Range<u16> = 10_000..30_000;
 const LOG_LINES: usize = 30;
 
-/// How to start an [`Etcd`].
+/// The settings of an [`Etcd`].
 #[derive(Debug, Clone)]
 pub struct EtcdOptions {
     nodes: usize,
@@ -174,7 +174,7 @@ impl Etcd {
         EtcdOptions::default().start().await
     }
 
-    /// How many nodes it has, running or not.
+    /// The number of nodes, running or not.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes.len()
@@ -186,7 +186,7 @@ impl Etcd {
         self.nodes.iter().map(|n| format!("{}://{}", self.scheme, n.client)).collect()
     }
 
-    /// Where clients connect, one a node.
+    /// The addresses for clients, one a node.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes.iter().map(|n| n.client).collect()

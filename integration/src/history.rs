@@ -20,7 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What a write does to its key.
+/// The change that a write makes to its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Change {
     /// It creates or updates it.
@@ -29,7 +29,7 @@ pub enum Change {
     Delete,
 }
 
-/// What the writer was told.
+/// The answer to a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It happened, at this revision where the answer says so.
@@ -45,11 +45,11 @@ pub enum Outcome {
 pub struct Attempt {
     /// The object.
     pub key: String,
-    /// What was asked.
+    /// The change that was requested.
     pub change: Change,
     /// The write's number, stored in the object.
     pub number: u64,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -83,13 +83,13 @@ pub struct History {
     pub last: Vec<Seen>,
 }
 
-/// What a correct server cannot have shown.
+/// An observation that a correct server cannot cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// An event came out of order, or twice.
     #[error("watcher {watcher}: {event} came after revision {after}")]
     NotAfter {
-        /// Which one.
+        /// The index of the watcher.
         watcher: usize,
         /// The event.
         event: String,
@@ -99,7 +99,7 @@ pub enum Violation {
     /// One write gave two events.
     #[error("watcher {watcher}: {event} is the second event of one write")]
     Doubled {
-        /// Which one.
+        /// The index of the watcher.
         watcher: usize,
         /// The event.
         event: String,
@@ -107,7 +107,7 @@ pub enum Violation {
     /// An acknowledged write gave no event.
     #[error("watcher {watcher}: no event for the acknowledged {write}")]
     Missed {
-        /// Which one.
+        /// The index of the watcher.
         watcher: usize,
         /// The write.
         write: String,
@@ -115,7 +115,7 @@ pub enum Violation {
     /// An event has another revision than its write's answer.
     #[error("watcher {watcher}: {event}, but the write was answered with {answered}")]
     OtherRevision {
-        /// Which one.
+        /// The index of the watcher.
         watcher: usize,
         /// The event.
         event: String,
@@ -125,7 +125,7 @@ pub enum Violation {
     /// Nobody wrote this, or it was refused.
     #[error("watcher {watcher}: {event} belongs to no write that may have happened")]
     Phantom {
-        /// Which one.
+        /// The index of the watcher.
         watcher: usize,
         /// The event.
         event: String,
@@ -133,7 +133,7 @@ pub enum Violation {
     /// Two watchers of one type saw different events.
     #[error("watchers 0 and {watcher} differ at their event {position}")]
     Disagree {
-        /// Which one.
+        /// The index of the watcher.
         watcher: usize,
         /// The index of the first difference.
         position: usize,
@@ -236,7 +236,7 @@ impl History {
         Ok(())
     }
 
-    /// What is listed of a key is its last acknowledged write, or one whose outcome is unknown and that came later.
+    /// Checks that the listed object of each key is its last acknowledged write, or a later one with an unknown outcome.
     /// Needs no watcher, so that it also judges what is found after a restart.
     ///
     /// # Errors

@@ -34,13 +34,13 @@ pub use proxy::Proxy;
 pub use random::Random;
 pub use server::{Output, Server, ServerOptions, on_etcd};
 
-/// Whether the full counts were asked for (`./test --full`).
+/// Returns true if the full counts were asked for (`./test --full`).
 #[must_use]
 pub fn full() -> bool {
     std::env::var_os("KINDOM_TEST_FULL").is_some_and(|value| value == "1")
 }
 
-/// How often to do something: `short`, or `full` under `./test --full`.
+/// The number of repetitions: `short`, or `full_count` under `./test --full`.
 #[must_use]
 pub fn count(short: usize, full_count: usize) -> usize {
     if full() { full_count } else { short }

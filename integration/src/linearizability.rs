@@ -37,21 +37,21 @@ mod tests;
 /// More configurations of one key than this are not looked at.
 const STEPS_MAX: usize = 1_000_000;
 
-/// What was asked of a key. Values are the caller's, and each is written by one operation of its key.
+/// An operation on a key. The caller chooses the values, and each is written by one operation of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// A read that promises to be consistent.
     Get,
     /// A create.
     Create {
-        /// What it writes.
+        /// The new value.
         value: u64,
     },
     /// An update of what is there.
     Update {
         /// The revision that has to be there, which some answer of the history told; any without it.
         expected: Option<u64>,
-        /// What it writes.
+        /// The new value.
         value: u64,
     },
     /// A deletion.
@@ -77,14 +77,14 @@ impl Call {
     }
 }
 
-/// What was answered.
+/// The answer to an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// To a get.
     Found {
         /// The revision of what is there.
         revision: u64,
-        /// What is there.
+        /// The value found.
         value: u64,
     },
     /// Nothing is there: to a get, an update or a deletion.
@@ -107,13 +107,13 @@ pub enum Reply {
 /// One operation of one client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// Who asked. Only for reports.
+    /// The client. Only for reports.
     pub client: usize,
     /// The object.
     pub key: String,
-    /// What was asked.
+    /// The operation.
     pub call: Call,
-    /// What was answered.
+    /// The answer.
     pub reply: Reply,
     /// A moment before it was sent; see [`Clock`].
     pub called: u64,
@@ -139,7 +139,7 @@ impl Clock {
     }
 }
 
-/// What was judged.
+/// The size of the judged history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Judged {
     /// Keys.
@@ -152,7 +152,7 @@ pub struct Judged {
     pub steps: usize,
 }
 
-/// What no correct server can have answered, or what cannot be judged.
+/// A history that no correct server can have caused, or that cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// One write has two revisions, or one revision two writes.
@@ -280,7 +280,7 @@ fn check_revisions<'a>(operations: impl Iterator<Item = &'a Operation> + Clone) 
 /// Stands for every value that no answer told: one is as good as another.
 const UNSEEN: u64 = u64::MAX;
 
-/// What a key holds in the course of the search.
+/// The state of a key in the course of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct State {
     value: Option<u64>,
@@ -299,7 +299,7 @@ struct Register<'a> {
     values: BTreeMap<u64, u64>,
 }
 
-/// Where the search stands: what was picked to come here, the state, and what can be picked next.
+/// A step of the search: the operations picked so far, the state, and the operations that can be picked next.
 struct Frame {
     picked: Vec<usize>,
     state: State,
@@ -339,7 +339,7 @@ impl<'a> Register<'a> {
         Ok(Self { ends: operations.iter().map(end).collect(), operations, revisions, values })
     }
 
-    /// What was told comes in the order of the revisions, and all of it comes.
+    /// Applies a write. Writes whose revision is known happen in the order of revisions, without a gap.
     fn put(&self, state: State, value: u64) -> Option<State> {
         match self.revisions.get(&value) {
             None => Some(State { value: Some(UNSEEN), ..state }),
@@ -351,7 +351,8 @@ impl<'a> Register<'a> {
         }
     }
 
-    /// Whether what is there has this revision. A revision that nobody was told is not the one that somebody expects.
+    /// Returns true if the present value has the expected revision. A revision that no answer gave cannot be the expected
+    /// one.
     fn is_at(&self, state: State, expected: Option<u64>) -> bool {
         match (state.value, expected) {
             (None, _) => false,
@@ -388,7 +389,7 @@ impl<'a> Register<'a> {
         }
     }
 
-    /// Whether an operation that was not picked can never be picked any more, as revisions only rise.
+    /// Returns true if an operation that was not picked can never be picked any more, as revisions only rise.
     fn is_past(&self, operation: &Operation, state: State) -> bool {
         let gone = |revision: u64| revision <= state.floor && !self.is_at(state, Some(revision));
         match (operation.call, operation.reply) {

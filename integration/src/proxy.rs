@@ -32,10 +32,10 @@ use crate::HarnessError;
 
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// What the network is like now.
+/// The present state of the network.
 #[derive(Debug, Clone, Default)]
 struct Weather {
-    /// Where new connections go: to each in turn.
+    /// The targets of new connections, in turn.
     targets: Vec<SocketAddr>,
     /// Connections of an earlier age are gone.
     age: u64,
@@ -76,7 +76,7 @@ impl Proxy {
         Ok(Self { address, weather, accepting })
     }
 
-    /// Where to connect to it.
+    /// The address of the proxy.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

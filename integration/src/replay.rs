@@ -33,7 +33,7 @@ pub use compare::Bindings;
 pub use managers::out_of_order;
 pub use script::{Answer, Condition, Expectations, Request, Script, Step, Stop};
 
-/// What came back for a [`Request`].
+/// The answer to a [`Request`].
 #[derive(Debug, Clone, Default)]
 pub struct Response {
     /// The HTTP status.
@@ -58,7 +58,7 @@ impl Response {
     }
 }
 
-/// How a watch went.
+/// The course of a watch.
 #[derive(Debug, Clone)]
 pub enum Watched {
     /// Anything but a 200: an ordinary answer.
@@ -69,7 +69,7 @@ pub enum Watched {
 
 /// Sends requests to the server under test.
 pub trait Transport {
-    /// Why a request had no answer.
+    /// The reason why a request had no answer.
     type Error: Display;
 
     /// Sends one request and reads the whole answer.
@@ -84,7 +84,7 @@ pub trait Transport {
     fn pause(&mut self) -> impl Future<Output = bool>;
 }
 
-/// Why scripts or expectations could not be used.
+/// The reason why scripts or expectations could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// A file could not be read.
@@ -122,7 +122,7 @@ pub struct Topic {
     pub expected: Expectations,
 }
 
-/// What became of one step.
+/// The outcome of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// The step's name.

@@ -23,7 +23,7 @@ use crate::{Client, Etcd, HarnessError, tools};
 const READY_LIMIT: Duration = Duration::from_secs(120);
 const LOG_LINES: usize = 40;
 
-/// How to start a [`Server`].
+/// The settings of a [`Server`].
 ///
 /// With `KINDOM_TEST_STORE=etcd` in the environment it gets an etcd of its own unless it says what it runs on.
 #[derive(Clone, Default)]
@@ -43,7 +43,7 @@ enum Store {
     Own(Arc<Etcd>),
 }
 
-/// Whether servers that do not say what they run on run on etcd.
+/// Returns true if servers without a store of their own run on etcd.
 #[must_use]
 pub fn on_etcd() -> bool {
     std::env::var_os("KINDOM_TEST_STORE").is_some_and(|value| value == "etcd")
@@ -153,7 +153,7 @@ pub struct Server {
     running: Option<Running>,
 }
 
-/// Who a connection claims to be.
+/// The identity that a connection shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Identity {
     Admin,
@@ -281,7 +281,7 @@ impl Server {
         HarnessError::NotRunning { reason: reason.to_owned(), log: self.log_tail() }
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     ///
     /// # Errors
     /// [`HarnessError::NotRunning`].
@@ -638,12 +638,12 @@ impl Drop for Server {
     }
 }
 
-/// What a program did.
+/// The output of a program.
 #[derive(Debug)]
 pub struct Output {
     /// The command line.
     pub what: String,
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub stdout: String,

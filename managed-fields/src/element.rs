@@ -141,7 +141,7 @@ pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// Whether two values are the same; 1 and 1.0 are (`value.Equals`).
+/// Returns true if two values are equal; 1 and 1.0 are (`value.Equals`).
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),

@@ -9,7 +9,7 @@ use kindom_api::{Map, Value};
 
 use crate::{Set, fields_v1};
 
-/// Who an entry is of. An applier is the same in all versions.
+/// The identity of an entry. An applier is the same in all versions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id<'a> {
     pub(crate) manager: Cow<'a, str>,
@@ -56,7 +56,7 @@ impl<'a> Id<'a> {
     }
 }
 
-/// What somebody manages.
+/// The fields that one manager manages.
 #[derive(Debug, Clone)]
 pub(crate) struct Managed<'a> {
     fields: Set<'a>,

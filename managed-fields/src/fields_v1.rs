@@ -13,7 +13,7 @@ use crate::{PathElement, Set};
 /// The key under which a set says that the element that it is about is a member itself.
 pub(crate) const SELF: Key = Key::new_static(".");
 
-/// What is no set of fields.
+/// The reason why a tree is no set of fields.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FieldsError {
     #[error("a set of fields must be an object")]

@@ -15,19 +15,19 @@ use crate::unmanaged::strip;
 use crate::updater::{Conflict, UpdateError, Updater};
 use crate::{PathElement, Set, Versions};
 
-/// How many entries of updates an object keeps; more are merged, the oldest first (`capmanagers.go`).
+/// The most entries of updates that an object keeps; more are merged, the oldest first (`capmanagers.go`).
 const UPDATE_MANAGERS_MAX: usize = 10;
-/// Who has the fields of merged entries.
+/// The manager of the fields of merged entries.
 const ANCIENT: &str = "ancient-changes";
-/// Who has the fields of an object that was not tracked when it is first applied (`skipnonapplied.go`).
+/// The manager of the fields of an object that was not tracked when it is first applied (`skipnonapplied.go`).
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// The manager of `kubectl apply --server-side`, which takes over what `kubectl apply` set (`lastappliedmanager.go`).
 const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// How many bytes the annotations of an object may have (`ValidateAnnotationsSize`).
+/// The most bytes of annotations that an object may have (`ValidateAnnotationsSize`).
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
-/// What holds for a write.
+/// The settings of a write.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     /// The object's type.
@@ -40,7 +40,7 @@ pub struct Scope<'a> {
     pub now: &'a str,
 }
 
-/// Why an apply is refused.
+/// The reason why an apply is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// 400
@@ -62,7 +62,7 @@ pub enum ApplyError {
 /// A conflict about one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// Whose it is.
+    /// The text, which names the manager that has the field.
     pub message: String,
     /// Its path: `.spec.items[name="a"].x`.
     pub field: String,
@@ -319,14 +319,14 @@ fn tracked<'v>(
     Ok(managers)
 }
 
-/// What is applied to what, and by whom.
+/// The inputs of an apply: the live object, the patch, and the applier.
 struct Config<'v> {
     live: &'v Value,
     patch: &'v Value,
     applier: Id<'v>,
 }
 
-/// Why nothing was applied.
+/// The reason why nothing was applied.
 enum Refusal {
     /// Fields of others. None: only such as `kubectl apply` set.
     Conflicts(Vec<Conflicts>),
@@ -518,7 +518,7 @@ pub fn keep_times(new: &mut Value, old: &Value) {
     }
 }
 
-/// Whether two maps are the same but for one field.
+/// Returns true if two maps are equal except for one field.
 fn same_but(field: &str, a: &Map, b: &Map) -> bool {
     let rest = |map: &'_ Map| map.len() - usize::from(map.contains_key(field));
     rest(a) == rest(b) && a.iter().all(|(name, value)| name == field || b.get(name) == Some(value))
@@ -530,7 +530,7 @@ fn updater<'a>(scope: &Scope<'a>, api_version: &'a str) -> Result<Updater<'a>, S
     Ok(Updater { versions: scope.versions, api_version, ty })
 }
 
-/// What an object of a kind is before anything is said of it.
+/// A new object of a kind, with nothing but the fields that are never omitted.
 fn empty_object(scope: &Scope<'_>) -> Value {
     let nothing = || object! { "apiVersion": scope.gvk.api_version(), "kind": scope.gvk.kind.as_str() };
     scope.versions.empty().unwrap_or_else(nothing)
@@ -571,7 +571,7 @@ fn without_entries(object: &Value) -> Value {
     Value::Object(copied.collect())
 }
 
-/// What an object says that it is; none if that is nothing.
+/// The type that an object itself has; `None` if its apiVersion is no such thing.
 fn gvk_of(object: &Value) -> Option<GroupVersionKind> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let (group, version) = split_api_version(text("apiVersion"))?;

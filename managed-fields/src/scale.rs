@@ -9,7 +9,7 @@ use crate::{PathElement, Set};
 const API_VERSION: &str = "autoscaling/v1";
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
 
-/// Where the objects of an apiVersion have their replicas; none in a version without `/scale`.
+/// The path of the replicas in objects of an apiVersion; `None` for a version without `/scale`.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplicasPath<'a> {
     /// `example.com/v1`

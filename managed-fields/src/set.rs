@@ -11,7 +11,7 @@ pub struct Set<'a> {
     entries: Vec<Entry<'a>>,
 }
 
-/// What is in a set at an element: the element itself, paths through it, or both.
+/// The part of a set at an element: the element itself, paths through it, or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     pub(crate) element: PathElement<'a>,
@@ -21,9 +21,9 @@ pub(crate) struct Entry<'a> {
 /// The part of a set at and below one element.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Node<'a> {
-    /// Whether the element is in the set.
+    /// `true` if the element itself is in the set.
     pub(crate) member: bool,
-    /// What is in the set below it.
+    /// The paths below it.
     pub(crate) below: Set<'a>,
 }
 
@@ -43,19 +43,19 @@ impl<'a> Set<'a> {
         Self { entries: Vec::new() }
     }
 
-    /// Whether no field is in it.
+    /// Returns true if the set has no field.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many fields are in it.
+    /// The number of fields.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.iter().map(|entry| usize::from(entry.at.member) + entry.at.below.len()).sum()
     }
 
-    /// Whether a path is in it.
+    /// Returns true if a path is in the set.
     #[must_use]
     pub fn has(&self, path: &[PathElement<'_>]) -> bool {
         match path {
@@ -65,7 +65,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Whether all that is in it is in another one as well.
+    /// Returns true if every field of this set is in `other` as well.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         self.entries.iter().all(|entry| {
@@ -76,7 +76,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// Whether all that is in it is in another one, in the same words: numbers may be equal and yet not print alike.
+    /// Returns true if every field of this set is in `other`, in the same words: equal numbers may print differently.
     pub(crate) fn is_said_by(&self, other: &Self) -> bool {
         self.entries.iter().all(|entry| {
             let Some(there) = other.find(&entry.element).ok().and_then(|i| other.entries.get(i)) else {
@@ -92,7 +92,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// Whether a path is in both.
+    /// Returns true if both sets have a path in common.
     pub(crate) fn meets(&self, other: &Set<'_>) -> bool {
         other.entries.iter().any(|entry| {
             let there = self.at(&entry.element);
@@ -134,7 +134,7 @@ impl<'a> Set<'a> {
         self.entries.binary_search_by(|entry| entry.element.cmp(element))
     }
 
-    /// What is in it at an element.
+    /// The part of the set at an element.
     pub(crate) fn at(&self, element: &PathElement<'_>) -> Option<&Node<'a>> {
         self.find(element).ok().and_then(|i| self.entries.get(i)).map(|entry| &entry.at)
     }
@@ -143,7 +143,8 @@ impl<'a> Set<'a> {
         &self.entries
     }
 
-    /// What is in it at an element, which the caller makes a member or puts something below.
+    /// The part of the set at an element, inserted if it is new; the caller then makes the element a member or puts paths
+    /// below it.
     pub(crate) fn node_mut(&mut self, element: PathElement<'a>) -> &mut Node<'a> {
         // Mostly in order.
         let last = self.entries.last().map_or(Ordering::Less, |last| last.element.cmp(&element));
@@ -199,7 +200,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// What is in either.
+    /// The fields that are in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         if self.is_empty() {
@@ -215,7 +216,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// What is in either, without a copy where one of them is empty.
+    /// The union of both sets, without a copy if one of them is empty.
     pub(crate) fn with(self, other: Self) -> Self {
         match (self.is_empty(), other.is_empty()) {
             (true, _) => other,
@@ -224,7 +225,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// What is in both.
+    /// The fields that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         if self.is_empty() || other.is_empty() {
@@ -238,7 +239,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// What is in this one only. What is below a field of `other` stays.
+    /// The fields of this set that are not in `other`. A field below a field of `other` stays.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         if other.is_empty() {
@@ -251,7 +252,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// What is in this one, and neither in `other` nor below a field of it.
+    /// The fields of this set that are neither in `other` nor below a field of it.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         self.zip(other, |a, b| match (a, b) {

@@ -2,12 +2,12 @@
 
 use crate::{PathElement, Set};
 
-/// Whether nobody manages a top-level field; somebody may what is below it.
+/// Returns true for a top-level field that has no manager itself; fields below it may have one.
 pub(crate) fn at_top(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }
 
-/// Whether nobody manages a field of metadata; somebody may what is below it.
+/// Returns true for a field of metadata that has no manager itself; fields below it may have one.
 pub(crate) fn in_metadata(name: &str) -> bool {
     matches!(
         name,

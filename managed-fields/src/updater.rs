@@ -14,7 +14,7 @@ use crate::typed::{
     with_named_fields,
 };
 
-/// Why an object is not to be had in a version.
+/// The reason why an object cannot be converted to a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
     /// The type has no such version; what is managed in it is forgotten.
@@ -25,9 +25,9 @@ pub enum ConvertError {
     Failed(String),
 }
 
-/// What the field manager has to know of a type.
+/// The properties of a type that the field manager needs.
 pub trait Versions {
-    /// How objects of an apiVersion merge; none if the type has no such version.
+    /// The merge type of objects of an apiVersion; `None` if the type has no such version.
     fn merge_type(&self, api_version: &str) -> Option<MergeType<'_>>;
 
     /// An object in another of the type's versions.
@@ -40,8 +40,8 @@ pub trait Versions {
     /// manages (`GetResetFields`).
     fn reset_fields(&self, api_version: &str) -> &[&str];
 
-    /// What an object of the request's version is before anything is said of it, where that is more than its type: one
-    /// that Go has a struct for has the fields that are never omitted.
+    /// A new object of the request's version, if it has more than its type: one of a Go struct has the fields that are never
+    /// omitted.
     fn empty(&self) -> Option<Value> {
         None
     }
@@ -54,7 +54,7 @@ pub(crate) struct Conflict<'a> {
     pub(crate) fields: Set<'a>,
 }
 
-/// Why managers could not be updated.
+/// The reason why managers could not be updated.
 #[derive(Debug)]
 pub(crate) enum UpdateError<'a> {
     /// Fields that an apply changes are others'.
@@ -226,8 +226,8 @@ impl<'a> Updater<'a> {
         }
     }
 
-    /// What an apply makes of the live object: its own fields as configured, without those that it said before and nobody
-    /// else manages.
+    /// The live object after an apply: with the fields of the configuration, and without those that the applier managed
+    /// before and no longer configures, unless others manage them.
     pub(crate) fn merged(
         &self,
         live: &Value,

@@ -23,7 +23,7 @@ use crate::handle::Shared;
 use crate::messages::{Due, Dues, JudgeNames, ListOutdated, ListRegistered, ListTerminating, Registered};
 use crate::routes::RouteTable;
 
-/// How many commits one turn folds: each costs a parse of a registration.
+/// The most commits that one turn folds: each costs the parsing of a registration.
 const FOLD_PER_TURN_MAX: usize = 4;
 /// A turn that has so many bytes of registrations to parse folds no more.
 const FOLD_BYTES_PER_TURN_MAX: usize = 32 << 10;
@@ -45,11 +45,11 @@ struct Entry {
     built_in: bool,
     /// Its objects may be stored in other versions than the storage version, and could be in that one.
     outdated: bool,
-    /// Where it is routed: group and plural.
+    /// Its key in the routes: group and plural.
     route: Option<(String, String)>,
 }
 
-/// What is read out of a registration's tree.
+/// The parts of a registration that the registry needs.
 struct Facts {
     claimant: Claimant,
     plural: String,
@@ -284,8 +284,8 @@ fn text<'a>(of: Option<&'a Value>, field: &str) -> &'a str {
     of.and_then(|value| value.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What a registration's conditions say beside its names. Only those of the Kubernetes project's groups, and those with
-/// a conversion webhook, need a look.
+/// The state of a registration's conditions, apart from its names. Only those of the Kubernetes project's groups, and those
+/// with a conversion webhook, need a look.
 fn policy(tree: &Value) -> Settled {
     let ok = Settled {
         names_accepted: None,

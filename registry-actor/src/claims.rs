@@ -34,7 +34,7 @@ use explain::Clash;
 /// The reason of `Established` where a webhook's CA bundle keeps a registration from being served.
 pub const INVALID_CA_BUNDLE: &str = "InvalidCABundle";
 
-/// How many registrations are judged in one turn.
+/// The most registrations judged in one turn.
 const JUDGED_PER_TURN_MAX: usize = 64;
 
 /// A registration as far as names go.
@@ -42,19 +42,19 @@ const JUDGED_PER_TURN_MAX: usize = 64;
 pub struct Claimant {
     /// The API group.
     pub group: String,
-    /// When it was created: earlier ones are judged first.
+    /// The revision that created it: earlier ones are judged first.
     pub created: Revision,
     /// Since when it holds its names, as its conditions know it; as metav1.Time prints it, empty if unknown.
     pub since: String,
-    /// What it asks for.
+    /// The names that it asks for.
     pub wanted: Names,
-    /// What it holds.
+    /// The names that it holds.
     pub accepted: Names,
-    /// What its conditions say already.
+    /// The decisions that its stored conditions report.
     pub settled: Settled,
 }
 
-/// What a registration's conditions say now.
+/// The decisions that a registration's stored conditions report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
     /// `NamesAccepted`: none if there is no such condition, or it is Unknown.
@@ -71,18 +71,18 @@ pub struct Settled {
     pub up_to_date: bool,
 }
 
-/// What is decided about a registration's names.
+/// The decision about a registration's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// What it holds from now on.
+    /// The names that it holds from now on.
     pub accepted: Names,
-    /// What it does not get; none if it has all that it asks for.
+    /// The names that it does not get; `None` if it gets all that it asks for.
     pub conflict: Option<Conflict>,
     /// It gains a name, so the ledger has to be written with it.
     pub claims: bool,
 }
 
-/// Why a name was not accepted.
+/// The reason why a name was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The condition's reason.
@@ -91,7 +91,7 @@ pub struct Conflict {
     pub message: String,
 }
 
-/// What a name is to the registration that holds or wants it.
+/// The role of a name in the registration that holds or wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Role {
     Plural,
@@ -106,7 +106,7 @@ enum Role {
 pub struct ClaimTable {
     claimants: HashMap<Arc<str>, Claimant>,
     groups: HashMap<String, Group>,
-    /// What is to be judged or said, by group.
+    /// The registrations to judge or to explain, by group.
     pending: BTreeMap<String, Pending>,
     /// The group that was looked at last: they take turns.
     turn: String,
@@ -132,10 +132,10 @@ struct Group {
 
 #[derive(Debug, Default)]
 struct Space {
-    /// Who holds a name: one, but for the moment between two replicas' writes that invariant 6 excludes, and for one that
-    /// holds it in two roles.
+    /// The holders of each name: one. There may be two only between two replicas' writes, which invariant 6 excludes, or if
+    /// one registration holds the name in two roles.
     held: HashMap<String, Vec<Hold>>,
-    /// Who waits for a name, or holds it and waits for another.
+    /// The registrations that wait for a name, or hold it and wait for another.
     wanted: HashMap<String, BTreeSet<Arc<str>>>,
 }
 
@@ -145,7 +145,7 @@ struct Hold {
     role: Role,
 }
 
-/// How a verdict differs from what is stored.
+/// The difference between a verdict and the stored status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     Nothing,
@@ -173,7 +173,7 @@ impl ClaimTable {
         }
     }
 
-    /// What is known of a registration.
+    /// A registration, as far as its names go.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Claimant> {
         self.claimants.get(name)
@@ -267,7 +267,7 @@ impl ClaimTable {
         Verdict { claims: gains(held, &accepted), conflict, accepted }
     }
 
-    /// Who holds a name. Of several, another registration comes first.
+    /// The holder of a name. If there are several, another registration comes before this one.
     fn hold(&self, name: &str, claimant: &Claimant, role: Role, wanted: &str) -> Option<&Hold> {
         let holds = self.groups.get(&claimant.group)?.space(role).held.get(wanted)?;
         holds.iter().min_by_key(|hold| (*hold.by == *name, *hold))
@@ -415,7 +415,7 @@ fn waits(claimant: &Claimant) -> bool {
     !settled && !claimant.settled.deleting
 }
 
-/// What writing the verdict changes of what is stored.
+/// The change that the verdict makes to the stored status.
 fn change(claimant: &Claimant, verdict: &Verdict) -> Change {
     let (accepted, settled) = (verdict.conflict.is_none(), &claimant.settled);
     if verdict.accepted != claimant.accepted

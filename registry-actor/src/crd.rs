@@ -31,7 +31,7 @@ fn face_of(cx: &RuleContext<'_>) -> Face {
 /// The rules of registrations.
 #[derive(Debug, Clone, Default)]
 pub struct Registrations {
-    /// What is switched off.
+    /// The features that are switched off.
     pub disabled: Vec<Feature>,
 }
 
@@ -86,7 +86,7 @@ fn renames_version(
     }
 }
 
-/// What is wrong with the annotations that are kindom's own; what was there before may stay.
+/// Checks the annotations that are kindom's own; values that were there before may stay.
 fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinition>, errors: &mut ErrorList) {
     let metadata = Path::new("metadata");
     let annotations = metadata.child("annotations");
@@ -111,7 +111,7 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
     }
 }
 
-/// What every registration that kindom stored begins with.
+/// The first bytes of every registration that kindom stored.
 const STORED_HEAD: &[u8] =
     br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":"#;
 

@@ -19,8 +19,8 @@ use crate::messages::{
 use crate::routes::{RouteTable, Routes};
 use crate::short_names::{ShortNames, warning};
 
-/// What outlives the registry's incarnations. Only the running one changes it, and a successor checks all of it against
-/// the store.
+/// The state that outlives the registry's incarnations. Only the running one changes it, and a successor checks all of it
+/// against the store.
 pub(crate) struct Shared {
     pub(crate) deps: Arc<Deps>,
     pub(crate) prefix: String,
@@ -36,12 +36,11 @@ pub(crate) struct Shared {
     /// Those of built-in types.
     built_in_short_names: ShortNames,
     idle_after: Duration,
-    /// Whether this process does the work that one replica can do for all.
+    /// `true` while this process does the work that one replica can do for all.
     leads: latest::Sender<bool>,
 }
 
-/// How long a type that nobody uses or watches stays awake, at least, where nothing else is said. It may be up to twice
-/// as long.
+/// The least time that a type which nobody uses or watches stays awake, by default. It may be up to twice as long.
 const IDLE_AFTER: Duration = Duration::from_secs(300);
 
 impl Shared {
@@ -147,7 +146,7 @@ impl RegistryHandle {
         &self.shared.routes
     }
 
-    /// What the registry's types are made with.
+    /// The dependencies that every type gets.
     #[must_use]
     pub fn deps(&self) -> &Arc<Deps> {
         &self.shared.deps
@@ -200,8 +199,8 @@ impl RegistryHandle {
         handle.prefix() == self.shared.prefix
     }
 
-    /// What the author of a registration, given as it is stored, should know of the short names that it asks for: types
-    /// of other groups hold some of them. Enters no mailbox; costs what its own names cost.
+    /// Warnings for the author of a registration, given in its stored form: types of other groups hold some of its short
+    /// names. Enters no mailbox; costs what its own names cost.
     #[must_use]
     pub fn short_names_elsewhere(&self, registration: &Value) -> Vec<String> {
         let group = registration.at(&["spec", "group"]).and_then(Value::as_str).unwrap_or_default();

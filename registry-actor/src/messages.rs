@@ -23,7 +23,7 @@ pub(crate) struct ListOutdated;
 /// From the finalizer actor: every registration, served or not.
 pub(crate) struct ListRegistered;
 
-/// What is due, and whether to ask again where nothing is: one turn judges only so many.
+/// The due verdicts, and `true` if the caller should ask again even if there are none: one turn judges only so many.
 pub(crate) struct Dues {
     pub(crate) due: Vec<Due>,
     pub(crate) more: bool,
@@ -45,7 +45,7 @@ pub struct Judgement {
     pub object: Arc<StoredObject>,
     /// The same, decoded.
     pub crd: Box<CustomResourceDefinition>,
-    /// What is decided.
+    /// The decision.
     pub verdict: Verdict,
     /// Everything up to this revision was taken into account.
     pub folded: Revision,

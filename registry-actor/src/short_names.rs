@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use kindom_api::field::go_quote;
 
-/// How many holders of one name are told.
+/// The most holders of one name that a warning lists.
 const HOLDERS_TOLD_MAX: usize = 3;
 
 /// Short names and the types that hold them. A look-up costs what one name costs, however many types there are.
@@ -20,7 +20,7 @@ pub(crate) struct ShortNames {
 }
 
 impl ShortNames {
-    /// What a type holds from now on.
+    /// Replaces the short names that a type holds.
     pub(crate) fn set(&mut self, holder: &str, group: &str, names: &[String]) {
         self.remove(holder);
         for name in names {
@@ -43,7 +43,7 @@ impl ShortNames {
         }
     }
 
-    /// Whether a type holds what it is about to be said to hold.
+    /// Returns true if a type holds exactly these names, so that [`Self::set`] would change nothing.
     pub(crate) fn is_set(&self, holder: &str, names: &[String]) -> bool {
         self.held.get(holder).map_or(&[][..], Vec::as_slice) == names
     }
@@ -63,7 +63,7 @@ impl ShortNames {
     }
 }
 
-/// What a registration's author should know of a short name that these hold too; nothing if nobody does.
+/// The warning for a registration's author about a short name that these types hold too; `None` without holders.
 pub(crate) fn warning(index: usize, name: &str, holders: &[&str]) -> Option<String> {
     let told: Vec<&str> = holders.iter().take(HOLDERS_TOLD_MAX).copied().collect();
     let (last, first) = told.split_last()?;

@@ -31,8 +31,8 @@ impl Choices {
         self.list.is_empty()
     }
 
-    /// Whether a value is one of them, after Go's conversion to the choice's type: a fraction is cut off, a whole number
-    /// equals a float. Null is no choice, even where it is listed.
+    /// Returns true if a value equals one of the choices, after Go's conversion to the choice's type: a fraction is cut off,
+    /// a whole number equals a float. Null is no choice, even where it is listed.
     pub(crate) fn allow(&self, value: &Value) -> bool {
         if self.index.is_empty() {
             return self.list.iter().any(|choice| chosen(value, choice));

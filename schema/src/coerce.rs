@@ -36,11 +36,11 @@ pub(crate) fn coerce_resource(resource_fields: &mut Map) {
     let _ = resource(resource_fields, &Path::root(), &mut Told { unknown: &mut None, drops: false });
 }
 
-/// What becomes of what does not belong.
+/// The treatment of unknown fields and wrong types.
 struct Told<'t, 'u> {
     /// Gets the unknown fields of metadata.
     unknown: &'t mut Option<&'u mut Vec<String>>,
-    /// Whether what has the wrong type is dropped, and no error.
+    /// `true` if values of a wrong type are dropped without an error.
     drops: bool,
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn compile(schema: &Value) -> Result<(Node, bool), ErrorList> {
     compile_with(schema, &References::new())
 }
 
-/// Where the schemas are that others refer to, by what `$ref` says.
+/// The schemas that others refer to: their numbers by the text of `$ref`.
 pub(crate) type References = HashMap<String, NonZeroU8>;
 
 /// The same for a schema that refers to others; registered ones never do.
@@ -66,7 +66,7 @@ impl Compiler<'_> {
         node
     }
 
-    /// What a schema refers to, itself or through the one branch of its `allOf`.
+    /// The schema that this one refers to, itself or through the one branch of its `allOf`.
     fn reference(&self, map: &Map) -> Option<NonZeroU8> {
         if self.references.is_empty() {
             return None;
@@ -286,7 +286,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What the field manager takes of a type; of a word that is none what it takes of no type.
+/// The atom that the field manager sees for a type; an unknown word counts as no type.
 fn atom(text: &str) -> Atom {
     match text {
         "object" => Atom::Map,
@@ -306,7 +306,7 @@ fn unknown_type(map: &Map) -> Option<Box<str>> {
     is_unknown.then(|| text.into())
 }
 
-/// What a node and its children hold; junctors carry none of it but negations.
+/// A summary of a node and its children; of junctors it counts negations only.
 fn below(node: &Node) -> Below {
     let junctors = node.rules.as_deref().and_then(|rules| rules.junctors.as_deref());
     let negated =
@@ -328,7 +328,7 @@ fn below(node: &Node) -> Below {
         .fold(own, |all, child| all.or(child.below))
 }
 
-/// Whether a branch looks at values of fields or at items, itself or in a branch of its own.
+/// Returns true if a branch looks at values of fields or at items, itself or in a branch of its own.
 fn looks_below(branch: &Node) -> bool {
     branch.items.is_some()
         || branch.properties().next().is_some()

@@ -5,8 +5,9 @@ use kindom_api::{Map, Value};
 
 use crate::node::{Fields, Node};
 
-/// How many bytes of memory defaults may add to an object. Each item of a list gets defaults of its own: 100,000 empty ones
-/// in a request of 300 kB, and a default of 1 MB, would be 100 GB. It is several times what may be stored.
+/// The most bytes of memory that defaults may add to an object. Each item of a list gets defaults of its own: 100,000 empty
+/// ones in a request of 300 kB, and a default of 1 MB, would be 100 GB. The bound is several times the largest object that
+/// may be stored.
 const FILLED_BYTES_MAX: usize = 32 << 20;
 
 /// The defaults of a schema would make an object too large.
@@ -58,7 +59,7 @@ pub(crate) fn fill(value: &mut Value, node: &Node) -> Result<(), TooManyDefaults
 }
 
 struct Filler {
-    /// How many bytes may still be added.
+    /// The bytes that may still be added.
     room: usize,
 }
 

@@ -21,10 +21,10 @@ use kindom_api::Value;
 
 use crate::node::Node;
 
-/// How many bytes of a name its head has.
+/// The number of bytes of a name in its head.
 const HEAD: usize = size_of::<u64>();
 
-/// How many names a cursor steps over before it searches: objects have much of what their schemas name.
+/// The most names that a cursor steps over before it searches: objects have most of the fields that their schemas name.
 const STEPS_MAX: usize = 16;
 
 /// Properties, required fields and additional properties.
@@ -36,7 +36,7 @@ pub(crate) struct Fields {
     tails: Box<[u64]>,
     nodes: Box<[Node]>,
     required: Box<[u32]>,
-    /// How many properties have a default.
+    /// The number of properties with a default.
     defaults: u32,
     additional: Additional,
 }
@@ -87,7 +87,7 @@ fn tail(name: &str) -> u64 {
     name.as_bytes().last_chunk::<HEAD>().map_or(0, |last| u64::from_be_bytes(*last))
 }
 
-/// Where a name stands in the text.
+/// The range of a name in the text.
 fn place(ends: &[u32], index: usize) -> Option<Range<usize>> {
     let end = |index: usize| usize::try_from(*ends.get(index)?).ok();
     Some(index.checked_sub(1).and_then(end).unwrap_or(0)..end(index)?)
@@ -162,7 +162,7 @@ impl Fields {
         self.required.iter().map(|index| usize::try_from(*index).map_or("", |index| self.name(index)))
     }
 
-    /// How many properties have a default.
+    /// The number of properties with a default.
     pub(crate) fn defaults(&self) -> usize {
         usize::try_from(self.defaults).unwrap_or(usize::MAX)
     }
@@ -193,7 +193,7 @@ impl Fields {
             && (other.len() <= 2 * HEAD || self.text.as_bytes().get(place) == Some(other.as_bytes()))
     }
 
-    /// How a name stands to another that has the same head.
+    /// Compares a name to another one that has the same head.
     fn order(&self, index: usize, other: &str) -> Ordering {
         let place = self.place(index).unwrap_or_default();
         if place.len() <= HEAD && other.len() <= HEAD {
@@ -258,7 +258,7 @@ impl<'n> Cursor<'n> {
     }
 }
 
-/// How many of sorted heads are smaller than another.
+/// The number of sorted heads that are smaller than another.
 #[inline]
 fn before(heads: &[u64], head: u64) -> usize {
     let near = heads.iter().take(STEPS_MAX).take_while(|other| **other < head).count();

@@ -104,7 +104,7 @@ impl Schema {
         sharing::shared(schema, preserve_unknown_fields)
     }
 
-    /// How objects of the schema merge.
+    /// The merge type of the schema's objects.
     #[must_use]
     pub fn merge_type(&self) -> merge::MergeType<'_> {
         let root = self.root.as_ref().filter(|_| !self.unpublished);
@@ -209,8 +209,8 @@ impl Schema {
         }
     }
 
-    /// What is wrong with an object, as Kubernetes says it. Metadata of the object itself is not looked at; that of
-    /// embedded resources is. The order of the errors is that of the schema's fields.
+    /// The errors of an object, in Kubernetes' words and in the order of the schema's fields. The object's own metadata is
+    /// not checked; that of embedded resources is.
     #[must_use]
     pub fn validate(&self, object: &Value) -> ErrorList {
         validate::create(self, object, Others::default())
@@ -222,9 +222,8 @@ impl Schema {
         validate::create(self, object, others)
     }
 
-    /// What is wrong with an object that replaces `old`. What was wrong before and has not changed is let through
-    /// (KEP-4008), where upstream can tell which old value belongs to a new one: fields of maps and items of
-    /// `x-kubernetes-list-type: map`.
+    /// The errors of an object that replaces `old`. Errors in values that have not changed are let through (KEP-4008), where
+    /// upstream can tell which old value belongs to a new one: fields of maps and items of `x-kubernetes-list-type: map`.
     #[must_use]
     pub fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
         validate::update(self, object, old, Others::default()).0

@@ -28,7 +28,7 @@ impl Types {
     pub(crate) const BOOLEAN: Self = Self(32);
     /// A word that is no type, which no value has: v1 refuses it in a schema, v1beta1 took any.
     pub(crate) const UNKNOWN: Self = Self(64);
-    /// What `x-kubernetes-int-or-string` stands for, whatever `type` says.
+    /// The types that `x-kubernetes-int-or-string` allows, whatever `type` is.
     pub(crate) const INT_OR_STRING: Self = Self(8 | 4);
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -51,7 +51,7 @@ impl Types {
         self.0 & other.0 != 0
     }
 
-    /// Whether a schema of these types may carry a format; elsewhere it means nothing.
+    /// Returns true if a schema of these types may carry a format; on other types a format has no meaning.
     pub(crate) fn may_have(self, format: Format) -> bool {
         match format {
             Format::Int32 | Format::Int64 => self == Self::INTEGER,
@@ -82,7 +82,7 @@ pub(crate) struct Node {
     pub(crate) types: Types,
     pub(crate) format: Option<Format>,
     pub(crate) list: ListKind,
-    /// What the field manager takes of `type` and `format`.
+    /// The field manager's reading of `type` and `format`.
     pub(crate) atom: Atom,
     /// `x-kubernetes-map-type: atomic`.
     pub(crate) atomic_map: bool,
@@ -91,9 +91,9 @@ pub(crate) struct Node {
     pub(crate) nullable: bool,
     pub(crate) preserve: bool,
     pub(crate) embedded: bool,
-    /// Whether it is a property that has to be there.
+    /// `true` for a required property.
     pub(crate) required: bool,
-    /// What the walks may skip.
+    /// The parts that walks may skip.
     pub(crate) below: Below,
     /// None where the schema says nothing of fields.
     pub(crate) fields: Option<Box<Fields>>,
@@ -102,7 +102,7 @@ pub(crate) struct Node {
     pub(crate) rules: Option<Box<Rules>>,
 }
 
-/// What stands in a node or anywhere in its items, properties and additional properties.
+/// The things that stand in a node or anywhere in its items, properties and additional properties.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Below {
     /// A default.
@@ -141,8 +141,8 @@ pub(crate) enum ListKind {
     Map,
 }
 
-/// What a value may be for the field manager, to which `x-kubernetes-int-or-string` and unknown formats say other things
-/// than to the validator (kube-openapi `pkg/schemaconv`, `parseSchema` and `convertPrimitive`).
+/// The kind of value, as the field manager sees it: it reads `x-kubernetes-int-or-string` and unknown formats differently
+/// from the validator (kube-openapi `pkg/schemaconv`, `parseSchema` and `convertPrimitive`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Atom {
     /// No type: a scalar of any kind, a list or a map.
@@ -157,7 +157,7 @@ pub(crate) enum Atom {
     Formatted,
 }
 
-/// What only some nodes say.
+/// The keywords that only some nodes have.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     pub(crate) choices: Choices,

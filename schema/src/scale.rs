@@ -18,11 +18,11 @@ use kindom_api::selector::LabelSelector;
 use kindom_api::{Map, Value, object};
 use kindom_formats::go;
 
-/// What a Scale has for replicas where its object says nothing, while a write is made of it: no client's number, so
-/// what is left of it is refused (`scaleUpdatedObjectInfo.UpdatedObject`).
+/// The replicas of a Scale whose object has none, while a write is applied to the Scale: no client sends this number, so
+/// that validation refuses it if it is still there (`scaleUpdatedObjectInfo.UpdatedObject`).
 pub const NO_REPLICAS: i32 = i32::MIN;
 
-/// Where the fields of a Scale are in the objects of a version.
+/// The paths of a Scale's fields in the objects of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScalePaths {
     spec_replicas: FieldPath,
@@ -37,12 +37,12 @@ struct FieldPath {
     fields: Vec<String>,
 }
 
-/// What the Scale of an object says beside the object's metadata.
+/// The Scale of an object, without the object's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scale {
-    /// How many there are to be; none where the object does not say.
+    /// The desired number; `None` if the object has none.
     pub replicas: Option<i32>,
-    /// How many there are.
+    /// The observed number.
     pub status_replicas: i32,
     /// The label selector of what is counted; empty where the object has none.
     pub selector: String,
@@ -53,7 +53,7 @@ pub struct Scale {
 #[error("{0}")]
 pub struct AccessError(String);
 
-/// Whose selector has to be one.
+/// The objects whose label selectors have to be valid.
 #[derive(Debug, Clone, Copy)]
 pub enum Selectors<'a> {
     /// Nobody's: upstream takes any string.
@@ -133,7 +133,7 @@ impl FieldPath {
         AccessError(format!("value cannot be set because {at} is not a map[string]interface{{}}"))
     }
 
-    /// What is wrong with the number of replicas there.
+    /// Checks the number of replicas at this path.
     fn validate_replicas(&self, object: &Value, errors: &mut ErrorList) {
         let path = Path::new(&self.text);
         let count = match self.integer(object) {
@@ -208,8 +208,8 @@ impl ScalePaths {
         self.spec_replicas.set(object, replicas.into())
     }
 
-    /// What is wrong with an object's number of replicas (`ValidateScaleSpec`, S-22). That there is one is only asked
-    /// of who reads the Scale.
+    /// The errors in an object's number of replicas (`ValidateScaleSpec`, S-22). A missing number is an error only when the
+    /// Scale is read.
     #[must_use]
     pub fn validate_spec(&self, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
@@ -217,7 +217,7 @@ impl ScalePaths {
         errors
     }
 
-    /// What is wrong with the rest (`ValidateScaleStatus`, S-23, S-24).
+    /// The errors in the other fields (`ValidateScaleStatus`, S-23, S-24).
     #[must_use]
     pub fn validate_status(&self, object: &Value, selectors: Selectors<'_>) -> ErrorList {
         let mut errors = ErrorList::new();

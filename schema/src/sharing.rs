@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Schema;
 
-/// What a schema says to readers only.
+/// The keywords of a schema that only people read.
 const TO_BE_READ: [&str; 4] = ["description", "title", "example", "externalDocs"];
 
 type Key = [u8; 32];

@@ -27,9 +27,9 @@ use crate::kubeconfig::Access;
 
 /// Whoever has not answered by then will not.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// How often a request is sent that the server is too busy for (as client-go).
+/// The most times that a request is sent to a server that is too busy for it (as client-go).
 const TRIES: u32 = 10;
-/// How long a server's Retry-After may make it wait.
+/// The longest wait for which a server's Retry-After is followed, in seconds.
 const PAUSE_SECONDS_MAX: u64 = 30;
 
 /// Keeps its connections open between requests.
@@ -39,7 +39,7 @@ pub(crate) struct Client {
     inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
-/// What the server said.
+/// The server's answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,

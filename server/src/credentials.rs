@@ -38,7 +38,7 @@ const WARN_EVERY: time::Duration = time::Duration::days(1);
 /// The ends of the certificates in use, for metrics: names and seconds since the Unix epoch.
 pub(crate) type Ends = Arc<Mutex<Vec<(&'static str, i64)>>>;
 
-/// Where credentials come from.
+/// The sources of credentials.
 struct Sources {
     pki: PathBuf,
     names: Names,
@@ -299,7 +299,7 @@ impl Keeper {
     }
 }
 
-/// Why a certificate is, or will soon be, of no use.
+/// The reason why a certificate is unusable, or will soon be.
 fn unfit(file: &str, begins: i64, ends: i64, now: OffsetDateTime) -> Option<String> {
     let date = |seconds| {
         OffsetDateTime::from_unix_timestamp(seconds).map_or_else(|_| seconds.to_string(), |t| t.to_string())

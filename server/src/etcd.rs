@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use crate::BoxError;
 use crate::flags::EtcdAccess;
 
-/// What all that clients see is called by the types' specs; in etcd it starts with `--etcd-prefix`.
+/// The prefix of all objects that clients see, by the types' specs; in etcd `--etcd-prefix` stands in its place.
 const OBJECTS: &str = "/registry";
-/// What is ours alone is beside it, not under it.
+/// The prefix of keys that only kindom uses. They are beside the objects, not under their prefix.
 const OURS: &str = "/kindom";
-/// How often it is said that the cluster does not answer.
+/// The time between two messages that the cluster does not answer.
 const SAY_EVERY: Duration = Duration::from_secs(5);
 
 /// # Errors

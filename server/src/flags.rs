@@ -84,7 +84,7 @@ pub(crate) struct StorageSalvage {
     /// The folder that the damaged store is in, as serve's.
     #[arg(long, default_value = "kindom-data")]
     pub(crate) data_dir: PathBuf,
-    /// Where to make the new one; a folder without a store.
+    /// The folder of the new store; it must not hold one yet.
     #[arg(long)]
     pub(crate) to: PathBuf,
 }
@@ -122,10 +122,10 @@ pub(crate) struct SnapshotRestore {
 
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotCopy {
-    /// Where from: a folder, as serve's --data-dir, or the URLs of an etcd cluster, separated by commas.
+    /// The source: a folder, as serve's --data-dir, or the URLs of an etcd cluster, separated by commas.
     #[arg(long)]
     pub(crate) from: String,
-    /// Where to, likewise.
+    /// The target, likewise.
     #[arg(long)]
     pub(crate) to: String,
     #[command(flatten)]
@@ -174,7 +174,7 @@ pub(crate) struct Convert {
     /// A manifest, JSON or YAML; - is the standard input. May be repeated.
     #[arg(short, long, required = true)]
     pub(crate) filename: Vec<PathBuf>,
-    /// How to print.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Yaml)]
     pub(crate) output: OutputFormat,
 }
@@ -195,7 +195,7 @@ pub(crate) struct Import {
     /// Replaces what is there with other content.
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// What becomes of fields that the type does not know: an error, a warning, or nothing.
+    /// The treatment of fields that the type does not know: an error, a warning, or none.
     #[arg(long, value_enum, default_value_t = Validate::Strict)]
     pub(crate) validate: Validate,
     /// The namespace of objects that name none; by default that of the context.
@@ -221,7 +221,7 @@ pub(crate) enum Validate {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where the store, the certificates and admin.kubeconfig are.
+    /// The folder of the store, the certificates and admin.kubeconfig.
     #[arg(long, default_value = "kindom-data")]
     pub(crate) data_dir: PathBuf,
     /// The address to listen on.
@@ -241,8 +241,8 @@ pub(crate) struct Serve {
     /// Another name or address that the certificate which it makes for itself is for. May be repeated.
     #[arg(long, value_name = "NAME|IP", value_parser = subject_name)]
     pub(crate) tls_san: Vec<String>,
-    /// Where the certificates are that it makes for itself; by default pki in --data-dir. Replicas that share it trust the
-    /// same clients, and within a minute serve with the same certificate, which is for the names of all of them.
+    /// The folder of the certificates that the server makes for itself; by default pki in --data-dir. Replicas that share it
+    /// trust the same clients, and within a minute serve with the same certificate, which is for the names of all of them.
     #[arg(long)]
     pub(crate) cert_dir: Option<PathBuf>,
     /// More authorities whose client certificates are trusted, PEM.
@@ -251,7 +251,7 @@ pub(crate) struct Serve {
     /// Bearer tokens: lines of token,user,uid,"group1,group2".
     #[arg(long)]
     pub(crate) token_auth_file: Option<PathBuf>,
-    /// Who may do what: AlwaysAllow lets every authenticated user do everything.
+    /// The authorization mode: AlwaysAllow lets every authenticated user do everything.
     #[arg(long, value_enum, default_value_t = AuthorizationMode::AlwaysAllow)]
     pub(crate) authorization_mode: AuthorizationMode,
     /// The servers of an etcd cluster that is the store, instead of a folder here: URLs, separated by commas.
@@ -269,25 +269,25 @@ pub(crate) struct Serve {
     /// The largest object, encoded, in bytes.
     #[arg(long, default_value_t = 1_572_864)]
     pub(crate) max_object_bytes: usize,
-    /// How far back a watch or a continue token may start.
+    /// The age of the oldest revision from which a watch or a continue token may start.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub(crate) etcd_compaction_interval: Duration,
-    /// How often everything in the folder is read to find damage, slowly, in the background; 0s never.
+    /// The time between two passes that read everything in the folder to find damage, slowly, in the background; 0s: never.
     #[arg(long, default_value = "24h", value_parser = duration)]
     pub(crate) storage_scrub_interval: Duration,
-    /// How long a registration stays as it is before its objects are brought to a new storage version.
+    /// The time for which a registration must not change before its objects are brought to a new storage version.
     #[arg(long, default_value = "30s", value_parser = duration, hide = true)]
     pub(crate) storage_version_settle: Duration,
-    /// What is switched on or off: Name=true or Name=false, separated by commas. StorageVersionMigrator (true) brings
+    /// The features to switch on or off: Name=true or Name=false, separated by commas. StorageVersionMigrator (true) brings
     /// objects to a type's new storage version in the background. Without CustomResourceSubresources (true) new
     /// registrations lose their subresources.
     #[arg(long, value_parser = feature_gates, default_value = "")]
     pub(crate) feature_gates: FeatureGates,
-    /// How long it goes on serving once it is told to end, with /readyz failing, so that load balancers stop sending
-    /// requests to it.
+    /// The time for which the server goes on serving once it is told to end, with /readyz failing, so that load balancers
+    /// stop sending requests to it.
     #[arg(long, default_value = "0s", value_parser = duration)]
     pub(crate) shutdown_delay_duration: Duration,
-    /// How long the ends of watches may be spread over when it ends; 0 ends all at once.
+    /// The longest time over which the ends of watches are spread when the server ends; 0 ends all at once.
     #[arg(long, default_value = "0s", value_parser = duration)]
     pub(crate) shutdown_watch_termination_grace_period: Duration,
     /// Serves /debug/actors: lists the actors, and kills them.
@@ -295,10 +295,10 @@ pub(crate) struct Serve {
     pub(crate) enable_chaos: bool,
 }
 
-/// How to reach an etcd cluster, and what of it is ours.
+/// The access to an etcd cluster, and the keys in it that are ours.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct EtcdAccess {
-    /// What keys in etcd start with.
+    /// The prefix of the keys in etcd.
     #[arg(long, default_value = "/registry", value_parser = etcd_prefix)]
     pub(crate) etcd_prefix: String,
     /// The authorities that etcd's certificates come from, PEM.
@@ -313,7 +313,7 @@ pub(crate) struct EtcdAccess {
 }
 
 impl EtcdAccess {
-    /// What it says that is of no use without servers.
+    /// The given flags that are of no use without servers.
     pub(crate) fn flags(&self) -> Vec<&'static str> {
         let given = [
             ("--etcd-prefix", self.etcd_prefix != "/registry"),
@@ -331,7 +331,7 @@ pub(crate) enum AuthorizationMode {
     AlwaysAllow,
 }
 
-/// What can be switched, by Kubernetes' names.
+/// The features that can be switched, by Kubernetes' names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FeatureGates {
     pub(crate) storage_version_migrator: bool,

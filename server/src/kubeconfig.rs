@@ -73,7 +73,7 @@ fn files(file: Option<&Path>) -> Vec<PathBuf> {
 
 /// One file.
 struct Config {
-    /// What relative paths in it start from.
+    /// The folder that relative paths in it start from.
     folder: PathBuf,
     value: Value,
 }
@@ -86,7 +86,7 @@ impl Config {
         Ok(Self { folder: path.parent().unwrap_or(Path::new("")).to_owned(), value })
     }
 
-    /// What is called `name` in the list `clusters`, `contexts` or `users`.
+    /// The entry `name` of the list `clusters`, `contexts` or `users`.
     fn named(&self, list: &str, name: &str) -> Option<&Value> {
         let all = self.value.get(list)?.as_array()?;
         all.iter().find(|entry| text(entry, &["name"]) == name)?.get(list.trim_end_matches('s'))
@@ -104,7 +104,7 @@ impl Entry<'_> {
         Some(text(self.value, &[field]).to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// What stands at `<field>-data` in base64, or in the file that `field` names.
+    /// The bytes at `<field>-data` in base64, or of the file that `field` names.
     fn data(&self, field: &str) -> Result<Option<Vec<u8>>, BoxError> {
         let inline = format!("{field}-data");
         if let Some(encoded) = self.text(&inline) {

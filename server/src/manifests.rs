@@ -10,7 +10,7 @@ use kindom_codec::documents;
 
 use crate::BoxError;
 
-/// Where an object stands.
+/// The place of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     file: Rc<str>,

@@ -48,7 +48,7 @@ const AUTHORITY: &str = "ca";
 const SERVING: &str = "apiserver";
 const ADMIN: &str = "admin";
 
-/// Why there are no certificates to serve with.
+/// The reason why there are no certificates to serve with.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PkiError {
     /// A file, or the directory, cannot be read.
@@ -138,7 +138,7 @@ impl Pki {
         Ok(Self { authority, serving, admin, overdue: overdue.into_inner() })
     }
 
-    /// Why certificates that are still valid could not be made anew.
+    /// The reasons why certificates that are still valid could not be renewed.
     pub(crate) fn overdue(&self) -> &[String] {
         &self.overdue
     }
@@ -150,17 +150,17 @@ impl Pki {
         all(self) != all(other)
     }
 
-    /// When the authority ends, in seconds since the Unix epoch.
+    /// The end of the authority's certificate, in seconds since the Unix epoch.
     pub(crate) fn authority_ends(&self) -> Option<i64> {
         self.authority.x509().map(|x509| x509.validity().not_after.timestamp())
     }
 
-    /// When the administrator's certificate ends, in seconds since the Unix epoch.
+    /// The end of the administrator's certificate, in seconds since the Unix epoch.
     pub(crate) fn admin_ends(&self) -> Option<i64> {
         self.admin.x509().map(|x509| x509.validity().not_after.timestamp())
     }
 
-    /// Who vouches for the serving certificate made here.
+    /// The authorities that vouch for the serving certificate made here.
     pub(crate) fn trust(&self) -> Trust {
         Trust { authorities_pem: Some(self.authority.certificate_pem.clone()), server_name: None }
     }
@@ -170,7 +170,7 @@ impl Pki {
         self.authority.certificate.clone()
     }
 
-    /// What to serve with.
+    /// The certificate chain and the key to serve with.
     pub(crate) fn serving(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         (
             vec![self.serving.certificate.clone()],

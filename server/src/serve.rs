@@ -34,16 +34,16 @@ use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
 use crate::{etcd, history, scrub};
 
-/// What keys of our own start with that are no object's (design, "Storage").
+/// The prefix of our own keys that hold no objects (design, "Storage").
 const LEDGER: &str = "/kindom/registry/claims/";
-/// Where several replicas agree which of them leads.
+/// The key at which several replicas agree on their leader.
 const LEASE: &str = "/kindom/registry/leases/leader";
-/// How much longer than an object its stored form may be: a registration's status, say.
+/// The most bytes by which the stored form may be longer than an object: a registration's status, say.
 const VALUE_SLACK: usize = 256 << 10;
-/// How long the start may wait for the store and the registry.
+/// The longest that the start may wait for the store and the registry.
 const START: Duration = Duration::from_secs(60);
-/// How long requests under way may take to be answered when the server ends: as long as any request may take (as
-/// upstream's shutdown timeout is its request timeout).
+/// The longest that requests under way may take when the server ends: as long as any request may take (as upstream's
+/// shutdown timeout is its request timeout).
 const DRAIN: Duration = Duration::from_secs(60);
 
 /// Serves until told to end.
@@ -86,7 +86,7 @@ fn raise_descriptors() {
     }
 }
 
-/// How many descriptors connections may take: a quarter stays for the store and everything else.
+/// The most descriptors that connections may take: a quarter stays for the store and everything else.
 fn connections_max() -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let kept = (descriptors / 4).clamp(64, 4096).min(descriptors / 2);
@@ -107,7 +107,7 @@ fn embedded(options: &Serve, limits: Limits) -> Result<Embedded, BoxError> {
     Ok(Embedded::open(store, EmbeddedOptions { limits, ..EmbeddedOptions::default() })?)
 }
 
-/// Where the objects are.
+/// The kind of store to open.
 enum Store {
     Embedded(Embedded),
     Etcd(Box<EtcdOptions>),
@@ -119,9 +119,9 @@ type ScrubCounter = Box<dyn Fn() -> ScrubCounts + Send + Sync>;
 /// A store that answers.
 struct Opened {
     storage: Arc<dyn Storage>,
-    /// What it has written, if it counts that.
+    /// The counter of its writes, if it counts them.
     writes: Option<WriteCounter>,
-    /// What is to be scrubbed.
+    /// The folder to scrub.
     folder: Option<Embedded>,
     /// Ends when nothing that was read of it is true any more.
     replaced: LocalBoxFuture<'static, StorageError>,
@@ -258,7 +258,7 @@ async fn refuse_unfinished(storage: &dyn Storage) -> Result<(), BoxError> {
     }
 }
 
-/// How many threads there are of each kind.
+/// The number of threads of each kind.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

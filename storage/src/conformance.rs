@@ -50,7 +50,7 @@ impl Subject {
         Ok(Self { store: Arc::new(store), base, remote: true, _keep: Box::new(keep) })
     }
 
-    /// What has been answered is published when it returns: at once, if it is a local engine.
+    /// Waits until every answered transaction is published; in a local engine it is already.
     async fn settle(&self) {
         if self.remote {
             // A store that is closed has nothing to wait for.
@@ -296,7 +296,7 @@ async fn watch_prefix<'a>(store: &'a Subject, prefix: &str, from: Option<u64>) -
     store.watch(KeyRange::prefix(prefix.as_bytes()), from.map(Revision)).await.unwrap()
 }
 
-/// What the suite needs to open a store.
+/// A function with which the suite opens a store.
 pub trait Open: AsyncFn(Limits) -> Subject {}
 impl<F: AsyncFn(Limits) -> Subject> Open for F {}
 

@@ -29,7 +29,7 @@ impl ReadOnly {
     }
 }
 
-/// What a storage call returns: boxed, so that an engine can stand behind `dyn Storage`.
+/// The result of a storage call: boxed, so that an engine can stand behind `dyn Storage`.
 pub type StorageFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;
 
 /// A revisioned key-value store.
@@ -47,7 +47,8 @@ pub trait Storage: Send + Sync + 'static {
     /// By [`StorageError::applied`]: `No` (nothing happened, nothing will) or `Unknown`.
     fn txn(&self, txn: Txn) -> StorageFuture<'_, TxnOutcome>;
 
-    /// Why the store takes no puts now, for whoever runs it; `None` while it does, or if the engine cannot know.
+    /// The reason why the store refuses puts now, for its operator; `None` while it accepts them, or if the engine cannot
+    /// know.
     fn read_only(&self) -> Option<ReadOnly> {
         None
     }

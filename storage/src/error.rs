@@ -2,7 +2,7 @@
 
 use crate::{DamagedValue, Revision};
 
-/// Whether the write that an error belongs to may have happened.
+/// The answer to the question: may the write that an error belongs to have happened?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
     /// It certainly did not and never will; the caller may try again.
@@ -17,7 +17,7 @@ pub enum StorageError {
     /// The revision asked for lies before the oldest one whose history is kept.
     #[error("required revision {requested} has been compacted; the oldest available is {compacted}")]
     Compacted {
-        /// What was asked for.
+        /// The revision that was asked for.
         requested: Revision,
         /// History starts after this revision: reads at it still work, watches start at the next.
         compacted: Revision,
@@ -25,7 +25,7 @@ pub enum StorageError {
     /// The revision asked for has not happened yet.
     #[error("required revision {requested} is in the future; the current one is {current}")]
     Future {
-        /// What was asked for.
+        /// The revision that was asked for.
         requested: Revision,
         /// The store's revision at that moment.
         current: Revision,
@@ -55,9 +55,9 @@ pub enum StorageError {
     /// is space, or a descriptor, again; see [`crate::ReadOnly`].
     #[error("the store is read-only: {reason}")]
     ReadOnly {
-        /// What made it so, naming the file.
+        /// The cause, which names the file.
         reason: String,
-        /// Whether *this* write may have reached the disk.
+        /// [`Applied::Unknown`] if *this* write may have reached the disk.
         applied: Applied,
     },
     /// The store can't be reached, or is closing.
@@ -65,7 +65,7 @@ pub enum StorageError {
     Unavailable {
         /// Why.
         reason: String,
-        /// Whether *this* write may have happened.
+        /// [`Applied::Unknown`] if *this* write may have happened.
         applied: Applied,
     },
     /// The data on disk is damaged, or cannot be opened; the text names the file and the remedy.
@@ -85,7 +85,7 @@ impl StorageError {
         Self::Unavailable { reason: "the store is closed".to_owned(), applied: Applied::No }
     }
 
-    /// Whether the write that failed so may have happened all the same. Reads: always [`Applied::No`].
+    /// [`Applied::Unknown`] if the failed write may have happened all the same. For reads always [`Applied::No`].
     #[must_use]
     pub fn applied(&self) -> Applied {
         match self {

@@ -54,7 +54,7 @@ struct Subscription {
     backlog: Arc<Backlog>,
 }
 
-/// What [`Hub::subscribe`] gives: everything after `published` comes through `live`.
+/// The result of [`Hub::subscribe`]: everything after `published` comes through `live`.
 pub(crate) struct Subscribed {
     pub(crate) id: u64,
     pub(crate) live: UnboundedReceiver<Item>,

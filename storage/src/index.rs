@@ -25,7 +25,7 @@ use bytes::Bytes;
 
 use crate::{Compare, CompareTarget, Key, KeyRange, Op, Revision};
 
-/// What one revision left of one key. `V` says where the value is.
+/// The state of one key after one revision. `V` is the place of the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record<V> {
     pub(crate) revision: Revision,
@@ -109,7 +109,7 @@ impl<V: Clone> Index<V> {
         self.compacted
     }
 
-    /// How many keys have a record, tombstones included.
+    /// The number of keys with a record, tombstones included.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
@@ -288,8 +288,9 @@ impl<V: Clone> Index<V> {
         bounds.into_iter().flat_map(|bounds| self.keys.range(bounds))
     }
 
-    /// What happened to the range after `after`, up to and including `upto`; looks at so many revisions and
-    /// finds so many at most, and says up to which one it got. `after` must not lie before the compacted revision.
+    /// The changes of the range after `after`, up to and including `upto`. The search reads at most `scan_max` revisions and
+    /// finds at most `found_max`; it returns the revision that it has reached. `after` must not lie before the compacted
+    /// revision.
     pub(crate) fn changes(
         &self,
         range: &KeyRange,

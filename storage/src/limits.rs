@@ -12,13 +12,13 @@ pub struct Limits {
     pub value_bytes_max: usize,
     /// The largest sum of keys and values in one transaction.
     pub txn_bytes_max: usize,
-    /// How many transactions may wait for the writer.
+    /// The most transactions that may wait for the writer.
     pub queue_txns_max: usize,
-    /// How many bytes of keys and values may wait for the writer.
+    /// The most bytes of keys and values that may wait for the writer.
     pub queue_bytes_max: usize,
-    /// How many live commits may wait in the queue of one watch.
+    /// The most live commits that may wait in the queue of one watch.
     pub watch_commits_max: usize,
-    /// How many bytes of live commits may wait in the queue of one watch.
+    /// The most bytes of live commits that may wait in the queue of one watch.
     pub watch_bytes_max: usize,
 }
 

@@ -24,7 +24,7 @@ const PIECE_COMMITS: usize = 128;
 /// Gets values from where the index says they are. Cloning must be cheap; a clone can load every value that the index
 /// held when it was cloned, whatever is moved later.
 pub(crate) trait Loader: Clone + Send + Sync + 'static {
-    /// Where a value is.
+    /// The place of a value.
     type Value: Clone + Send + Sync + 'static;
 
     /// The value, or its damage, which concerns nothing else.

@@ -159,13 +159,13 @@ impl DamagedValue {
         &self.0.file
     }
 
-    /// What is wrong with it.
+    /// The kind of damage, in words.
     #[must_use]
     pub fn why(&self) -> &str {
         &self.0.why
     }
 
-    /// Where in the file the value begins, in bytes.
+    /// The offset of the value in the file, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.0.offset
@@ -213,7 +213,7 @@ impl KeyValue {
     }
 }
 
-/// What a [`Compare`] looks at: the mod revision of each key, 0 where it is absent.
+/// The number that a [`Compare`] reads of each key; 0 for an absent key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompareTarget {
     /// `mod_revision = R`; with [`Revision::ZERO`]: the key is absent.
@@ -230,7 +230,7 @@ pub enum CompareTarget {
 pub struct Compare {
     /// The keys it speaks of.
     pub range: KeyRange,
-    /// What must hold for each.
+    /// The condition for each key.
     pub target: CompareTarget,
 }
 
@@ -292,9 +292,9 @@ impl Op {
 /// key should stand in two operations; where one does, its last operation counts and the others are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Txn {
-    /// What must hold.
+    /// The conditions, all of which must hold.
     pub compares: Vec<Compare>,
-    /// What happens then.
+    /// The operations, done if they hold.
     pub ops: Vec<Op>,
 }
 
@@ -306,7 +306,7 @@ impl Txn {
     }
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TxnOutcome {
     /// Done and durable. `revision` is its own; if nothing changed (no operation, or only deletes of absent keys) it is
@@ -324,7 +324,7 @@ pub enum TxnOutcome {
     },
 }
 
-/// Which keys to read.
+/// The keys to read, and their revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeRequest {
     /// The keys.
@@ -350,13 +350,13 @@ impl RangeRequest {
 pub struct RangeResult {
     /// In key order.
     pub kvs: Vec<KeyValue>,
-    /// How many keys the range holds in all, whatever the limit.
+    /// The number of keys in the range, whatever the limit.
     pub count: usize,
     /// The store's revision when it was read (not the one asked for).
     pub revision: Revision,
 }
 
-/// What happened to a key.
+/// The change of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// It was set.
@@ -375,7 +375,7 @@ pub enum Change {
 pub struct Event {
     /// The key.
     pub key: Key,
-    /// What happened.
+    /// The change.
     pub change: Change,
     /// The value right before, where there was one. Engines whose history holds it always fill it in; where an event
     /// is the first after the compacted revision it may be missing.
@@ -392,7 +392,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// What it weighs in a queue.
+    /// The bytes that it takes of a queue's bound.
     pub(crate) fn bytes(&self) -> usize {
         let length = |value: &StoredValue| value.as_ref().map_or(0, Bytes::len);
         let prev = |event: &Event| event.prev.as_ref().map_or(0, |prev| length(&prev.value));

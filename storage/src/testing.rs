@@ -12,7 +12,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 use crate::vfs::{Vfs, VfsFile, VfsFolder};
 
-/// What is written whole or not at all.
+/// The bytes that a disk writes as a whole or not at all.
 const SECTOR: usize = 512;
 
 /// A simulated disk. Cloning gives another handle to the same disk; a store gets one from [`SimDisk::process`].
@@ -70,11 +70,11 @@ struct Faults {
 pub struct CallFault {
     /// The system's error: EMFILE, ENOSPC, EIO.
     pub error: rustix::io::Errno,
-    /// What the call does before it fails.
+    /// The part of the call that happens before it fails.
     pub done: Done,
 }
 
-/// How much of a failing call happens all the same.
+/// The part of a failing call that happens all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
     /// Nothing. A sync that fails so has lost what it should have written, as on Linux.
@@ -205,7 +205,7 @@ impl SimDisk {
         self.state.lock().faults.reserves_nothing = !reserving;
     }
 
-    /// How many files, folders and locks are open.
+    /// The number of files, folders and locks that are open.
     #[must_use]
     pub fn descriptors(&self) -> u64 {
         self.state.lock().descriptors
@@ -217,19 +217,19 @@ impl SimDisk {
         self.state.lock().used()
     }
 
-    /// How many bytes were read so far, but for those that the packer read: it starts when a store is opened.
+    /// The number of bytes read so far, without those that the packer read: it starts when a store is opened.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         self.state.lock().read_bytes
     }
 
-    /// How many calls there were so far.
+    /// The number of calls so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.state.lock().calls
     }
 
-    /// How many changes there were so far.
+    /// The number of changes so far.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.state.lock().operations
@@ -309,7 +309,7 @@ impl SimDisk {
     }
 }
 
-/// How a change of the disk fails.
+/// The way in which a change of the disk fails.
 #[derive(Clone, Copy)]
 struct Fate {
     cut: bool,
@@ -406,7 +406,7 @@ impl State {
         if full { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    /// What a power cut leaves.
+    /// Drops the changes that a power cut loses.
     fn settle(&mut self) {
         let mut random = SplitMix64::from_seed(self.random);
         for change in std::mem::take(&mut self.folder_changes) {

@@ -85,7 +85,7 @@ pub trait VfsFile: Send + Sync + fmt::Debug {
     /// The system's.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether it is empty.
+    /// Returns true if the file is empty.
     ///
     /// # Errors
     /// The system's.

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::hub::Hub;
 use crate::{Commit, Revision, StorageError};
 
-/// How far a [`Watch`] has got, readable without entering it.
+/// The progress of a [`Watch`], readable without entering it.
 ///
 /// With `S` read from [`crate::Storage::published`] *before* it, every event of the watch's range at a revision `<= S`
 /// has been delivered once the receiver has folded the commit of revision [`Progress::last_sent`]. So a reader that
@@ -46,7 +46,7 @@ pub struct Watch {
     /// yet read may be compacted away), [`StorageError::Unavailable`] when the store closes, or
     /// [`StorageError::Corrupt`] where history cannot be read; then the stream ends.
     pub commits: CommitStream,
-    /// How far it has got.
+    /// The progress of this watch.
     pub progress: Arc<Progress>,
 }
 
@@ -73,7 +73,7 @@ impl History for Held {
     }
 }
 
-/// How much waits in a live queue, counted by both of its ends.
+/// The size of the queue of live commits, counted at both of its ends.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     commits: AtomicUsize,

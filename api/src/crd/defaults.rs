@@ -1,9 +1,9 @@
-//! Defaults (`pkg/apis/apiextensions/v1/defaults.go`) and what the registry does before it stores a registration
-//! (`pkg/registry/customresourcedefinition/strategy.go`).
+//! Defaults (`pkg/apis/apiextensions/v1/defaults.go`), and the changes that upstream's registry makes before it stores a
+//! registration (`pkg/registry/customresourcedefinition/strategy.go`).
 
 use super::types::{Conversion, CrdStatus, CustomResourceDefinition, WebhookConversion};
 
-/// Fills in what the user left out. Upstream does it on every decode, also on what comes from the store.
+/// Fills in the fields that the user left out. Upstream does it on every decode, of stored registrations too.
 pub fn default_crd(crd: &mut CustomResourceDefinition) {
     let names = &mut crd.spec.names;
     if names.singular.is_empty() {
@@ -14,7 +14,7 @@ pub fn default_crd(crd: &mut CustomResourceDefinition) {
     }
     let conversion =
         crd.spec.conversion.get_or_insert_with(|| Conversion { strategy: "None".to_owned(), webhook: None });
-    // A webhook that says nothing does not survive upstream's way through its internal type.
+    // Upstream's conversion to its internal type drops a webhook without any field.
     let says_nothing =
         |w: &WebhookConversion| w.client_config.is_none() && w.conversion_review_versions.is_empty();
     if conversion.webhook.as_ref().is_some_and(says_nothing) {

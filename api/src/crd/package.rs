@@ -1,4 +1,4 @@
-//! What both versions of upstream's Go types have, which differ in their package's name alone.
+//! The shapes that are the same in both versions of upstream's Go types but for the name of their package.
 
 /// The types of a Go package, `v1` or `v1beta1`: names, schemas, subresources and the status.
 macro_rules! shapes_of_package {

@@ -1,4 +1,4 @@
-//! What upstream's Go types look like to its decoder.
+//! Upstream's Go types, as their JSON decoder sees them.
 
 use super::package::shapes_of_package;
 use super::types::CustomResourceDefinition;

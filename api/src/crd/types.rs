@@ -22,7 +22,7 @@ pub mod condition {
     /// Its objects are being rewritten in the storage version.
     pub const STORAGE_MIGRATING: &str = "StorageMigrating";
 
-    /// Those that kindom computes: what a client writes of them counts for nothing.
+    /// The conditions that kindom computes; it ignores them in a client's write.
     pub const COMPUTED: [&str; 6] =
         [ESTABLISHED, NAMES_ACCEPTED, NON_STRUCTURAL_SCHEMA, TERMINATING, API_APPROVED, STORAGE_MIGRATING];
 }

@@ -36,11 +36,11 @@ pub(super) fn take(object: &mut Value) -> Map {
     hidden
 }
 
-/// Takes the hidden annotations out of what a client wrote, and gives those that are stored: nobody who never saw them
-/// loses them.
+/// Takes the hidden annotations out of a client's object and returns the stored ones, so that a client that never saw them
+/// does not remove them.
 ///
 /// # Errors
-/// Those that the client wrote, unless they are what is stored.
+/// Hidden annotations in the client's object that differ from the stored ones.
 pub(super) fn merge(object: &mut Value, old: Option<&Value>) -> Result<Map, ErrorList> {
     let stored = old.and_then(|old| old.at(&["metadata", "annotations"])).and_then(Value::as_object);
     let stored: Map = stored

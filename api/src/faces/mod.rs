@@ -1,16 +1,16 @@
-//! The three faces of one registration (T-03): ways in which clients see and write what is stored once.
+//! The three faces of one registration (T-03): three APIs for one stored object.
 //!
-//! **Stored** is the JSON of an `apiextensions.k8s.io/v1` CustomResourceDefinition. What v1 has no field for is kept in
-//! annotations under [`ANNOTATION_PREFIX`], which no face shows and no client may write: the face that the registration
-//! came in by, and what only the first proposal for subresources could say.
+//! **Stored** is the JSON of an `apiextensions.k8s.io/v1` CustomResourceDefinition. Annotations under [`ANNOTATION_PREFIX`],
+//! which no face shows and no client may write, hold what v1 has no field for: the face that the registration was created
+//! through, and the subresources that only the first proposal can express.
 //!
-//! **Flow.** What a client sends goes through [`Face::decode`], is brought into the stored form by [`Face::read`], and
-//! is validated there (`kindom_schema::crd`); what a client gets went through [`Face::show`].
+//! **Flow.** [`Face::decode`] decodes a client's object, [`Face::read`] brings it into the stored form, where
+//! `kindom_schema::crd` validates it; [`Face::show`] turns a stored object into the answer.
 //!
-//! **Guarantees.** `read(show(stored), old = stored)` is `stored` again, on every face; what a face does not show
-//! survives a write through it; what a face cannot say is refused rather than lost. On `apiextensions.k8s.io` today's
-//! Kubernetes decides (`pkg/apis/apiextensions`, conversions as of 1.37), on `apiextension.k8s.io` the proposal
-//! "Moving ThirdPartyResources to beta" does.
+//! **Guarantees.** `read(show(stored), old = stored)` is `stored` again, on every face; a write through a face keeps the
+//! fields that the face does not show; a write that the stored form cannot hold is refused, so that nothing is lost. On
+//! `apiextensions.k8s.io` today's Kubernetes decides (`pkg/apis/apiextensions`, conversions as of 1.37), on
+//! `apiextension.k8s.io` the proposal "Moving ThirdPartyResources to beta" does.
 //!
 //! ```
 //! use kindom_api::faces::Face;
@@ -134,8 +134,8 @@ impl Face {
         }
     }
 
-    /// Brings an object from the wire into this face's shape, as a typed decoder does: unknown fields are dropped, and
-    /// named if asked for; the face's defaults are filled in. Gives back what the client is to be warned of.
+    /// Brings an object from the wire into this face's shape, as a typed decoder does: drops unknown fields (and lists them
+    /// in `unknown`, if given) and fills in the face's defaults. Returns the warnings for the client.
     ///
     /// # Errors
     /// The text of a 400: a value of a wrong JSON type.
@@ -181,11 +181,11 @@ impl Face {
     /// Turns an object that [`Face::decode`] returned into the form to store: `old` is what is stored now, `None` on a
     /// create; `subresource` is the one that the client writes through.
     ///
-    /// A write to the object leaves the status as `old` has it, and one to `status` the spec; the rules that hold for
-    /// each on any face (who may set what) are the caller's, and so is validation.
+    /// A write to the object keeps the status of `old`, and one to `status` keeps its spec. The caller validates, and checks
+    /// the rules that every face shares (who may set which field).
     ///
     /// # Errors
-    /// What the face says, but the stored form cannot hold or must not lose; a 422.
+    /// A field that the stored form cannot hold, or must not lose; a 422.
     pub fn read(
         self,
         mut object: Value,
@@ -221,13 +221,12 @@ pub fn registered_through(stored: &Value) -> Face {
     Face::ALL.into_iter().find(|face| said == Some(face.api_version())).unwrap_or(Face::V1)
 }
 
-/// A registration as any API server may have stored it, in the stored form: kube-apiserver encodes what it stores as
-/// v1beta1 to this day (apiextensions `pkg/cmd/server/options`, `LegacyCodec`), and decodes either version. Unknown fields
-/// are dropped, as it does. What v1beta1 says twice counts as its conversion counts it: what stands beside the versions
-/// wins.
+/// A registration as any API server may have stored it, in the stored form: kube-apiserver still stores registrations as
+/// v1beta1 (apiextensions `pkg/cmd/server/options`, `LegacyCodec`), and decodes either version. Unknown fields are dropped,
+/// as it does. If a field stands both in the versions and beside them, the latter wins, as in upstream's conversion.
 ///
 /// # Errors
-/// Why upstream could not decode it either.
+/// The reason why upstream could not decode it either.
 pub fn stored_form(tree: &Value) -> Result<Value, String> {
     let said = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (said("apiVersion"), said("kind"));

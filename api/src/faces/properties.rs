@@ -142,7 +142,7 @@ fn stored() -> impl Strategy<Value = Value> {
             "status": object! { "acceptedNames": accepted, "conditions": conditions },
         };
         Face::V1.decode(&mut crd, None).unwrap();
-        // As every write leaves it: what is kept for versions that there are not, or that say otherwise, is gone.
+        // As every write leaves a registration: without annotations for versions that do not exist or that contradict them.
         Face::V1.read(crd.clone(), Some(&crd), None).unwrap()
     })
 }

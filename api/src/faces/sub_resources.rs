@@ -148,7 +148,7 @@ impl SubResources {
             let lacks = |scale: &Value| scale.as_object().is_some_and(lacks_status_path);
             if let Some(mut scale) = subresources.get("scale").filter(|s| lacks(s)).cloned() {
                 subresources.remove("scale");
-                // What is empty without it goes, unless it was empty before.
+                // A map that is empty without the field is removed, unless it was empty before.
                 let was_there = old.iter().any(|v| self::name(v) == name && v.get(TODAY).is_some());
                 if subresources.is_empty() && !was_there {
                     version.remove(TODAY);
@@ -164,8 +164,8 @@ impl SubResources {
     }
 }
 
-/// Turns `subResources` into `subresources`; says whether there was one. Both may be there: a patch by the older name
-/// leaves today's as it was shown, and is what the client means.
+/// Turns `subResources` into `subresources`; returns true if there was one. If both are there, `subResources` wins: a patch
+/// by the older name leaves the newer one as the client was shown it.
 fn translate(parent: &mut Map, shown: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let Some(mut proposed) = parent.remove(PROPOSED) else { return false };
     let at = path.child(PROPOSED);

@@ -1,4 +1,4 @@
-//! What each face makes of documents, and what it gives back.
+//! Documents on each face: what is stored for them, and what the face shows again.
 
 use super::{Face, registered_through, renames_version};
 use crate::json::parse;
@@ -69,7 +69,7 @@ mod third_party {
             let text = OXEN.replace(r#""names":{"plural":"oxen","kind":"Ox"}"#, spec);
             assert_eq!(stored(FACE, &text, None, None), usual, "{spec}");
         }
-        // As patches of what is shown leave them: a part, and the whole by who takes something away.
+        // Patches of the shown object: of a part of it, and of the whole to remove a field.
         let shown = r#""names":{"plural":"oxen","kind":"Ox","shortNames":["o"]}"#;
         for (names, want) in [
             (r#"{"shortNames":["p"]}"#, Some(r#"["p"]"#)),
@@ -403,7 +403,7 @@ mod v1beta1 {
     #[test]
     fn a_patch_by_the_older_name_counts() {
         let old = stored(FACE, PROPOSED, None, None);
-        // What a merge patch leaves: today's name as it was shown, and the older one as it is meant.
+        // The result of a merge patch: the newer name as it was shown, and the older one as the client wants it.
         let patched = |sub_resources: &str| {
             let shown = FACE.show(old.clone()).to_string();
             shown.replacen(r#""spec":{"#, &format!(r#""spec":{{"subResources":{sub_resources},"#), 1)

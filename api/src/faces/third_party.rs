@@ -1,7 +1,7 @@
 //! The proposal's ThirdPartyResource: a group, one version, names and a scope (T-16 to T-41).
 //!
-//! Its version is the storage version. It has no schema: what comes in by it preserves every field. Registrations that
-//! came in by another face keep what this one does not show.
+//! Its version is the storage version. It has no schema: a registration created through it preserves unknown fields. A
+//! registration created through another face keeps the fields that this one does not show.
 
 use super::{Face, as_map, map_at, map_in, normal, take};
 use crate::crd::condition;
@@ -88,8 +88,8 @@ const CONDITION_FIELDS: [&str; 5] = ["type", "status", "lastTransitionTime", "re
 /// The condition of the proposal's API, and the one that its text names (T-34, T-41).
 const NAME_CONFLICTS: [&str; 2] = ["NameConflict", "KindNameConflict"];
 
-/// Conditions that others than kindom write, and that are shown as they are. Of those that kindom computes, this face
-/// shows Terminating alone; the names of its own stand for another.
+/// Returns true for a condition that others than kindom write; this face shows those as they are. Of the conditions that
+/// kindom computes it shows Terminating only, and its own names stand for another of them.
 fn is_foreign(kind: &str) -> bool {
     !condition::COMPUTED.contains(&kind) && !NAME_CONFLICTS.contains(&kind)
 }
@@ -126,8 +126,8 @@ pub(super) fn decode(object: &Value) -> Result<(Value, Vec<String>, Vec<String>)
     Ok((value, decoded.unknown_fields, Vec::new()))
 }
 
-/// Lays what a field says over what its other spelling says: a patch may have used either. Who says all that is
-/// required says it all; `kubectl apply` does so, and what it takes away is only missing then.
+/// Moves the field `from` into its other spelling `to`: a patch may have used either. A map with all required fields
+/// replaces the other one; `kubectl apply` sends such a map, in which a removed field is only absent.
 fn lay_over(map: &mut Map, from: &str, to: &str) {
     let Some(Value::Object(said)) = map.remove(from) else { return };
     let known = map_in(map, to);
@@ -298,7 +298,7 @@ fn read_spec(object: &Value, old: &Value) -> Result<Value, ErrorList> {
     Ok(stored)
 }
 
-/// Sets the fields that both faces have to what one of them says, absence included.
+/// Copies these fields, which both faces have, to `target`; a field that is absent is removed.
 fn set_fields(target: &mut Map, said: Option<&Value>, fields: &[&str]) {
     for field in fields {
         match said.and_then(|s| s.get(field)) {
@@ -339,7 +339,7 @@ fn read_status(object: &Value, old: &Value) -> Result<Value, ErrorList> {
     for (i, condition) in conditions(object).iter().enumerate() {
         let status = text(Some(condition), "status");
         let is_status = matches!(status, "True" | "False" | "Unknown");
-        // What another face let in may stay as it is.
+        // A condition that was accepted through another face may stay as it is.
         if !is_status && !known(text(Some(condition), "type"), status) {
             let at = path.index(i);
             errors.push(Error::not_supported(&at.child("status"), status, &["False", "True", "Unknown"]));

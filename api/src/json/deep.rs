@@ -13,7 +13,7 @@ thread_local! {
     static DROPPING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Drops what a map or list held.
+/// Drops the contents of a map or list without recursion.
 fn drop_contents<T>(contents: Vec<T>, value: fn(T) -> Value) {
     if contents.is_empty() {
         return;

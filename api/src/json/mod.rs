@@ -24,8 +24,8 @@ pub struct TooDeep(pub usize);
 
 /// A JSON value.
 ///
-/// Dropping, cloning, comparing, printing and measuring take no more stack for a deep tree than for a flat one. Other
-/// walks are recursive: who makes a tree deeper than what was parsed checks [`Value::nests_within`] first.
+/// Dropping, cloning, comparing, printing and measuring take no more stack for a deep tree than for a flat one. Other walks
+/// are recursive: code that makes a tree deeper than the parsed one checks [`Value::nests_within`] first.
 #[derive(Default)]
 pub enum Value {
     /// `null`
@@ -350,7 +350,7 @@ impl Map {
         self.find(key).is_ok()
     }
 
-    /// Sets a key; gives back what it held.
+    /// Sets a key; returns its previous value.
     pub fn insert(&mut self, key: impl Into<Key>, value: impl Into<Value>) -> Option<Value> {
         let (key, value) = (key.into(), value.into());
         match self.find(&key) {
@@ -382,7 +382,7 @@ impl Map {
         self.0.reserve_exact(additional);
     }
 
-    /// Removes a key; gives back what it held.
+    /// Removes a key; returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.find(key).ok().map(|i| self.0.remove(i).1)
     }

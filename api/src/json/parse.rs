@@ -8,15 +8,15 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{Key, Map, Value};
 
-/// The deepest that maps and lists may nest in what a client sends and in what is stored. Go allows 10,000; the walks over a
-/// tree are recursive here, and real objects and schemas stay far below this.
+/// The deepest that maps and lists may nest in requests and in stored values. Go allows 10,000; here the walks over a tree
+/// are recursive, and real objects and schemas stay far below this.
 pub const MAX_DEPTH: usize = 256;
 
-/// The deepest that they may nest in what this server wrote: an object within a list, a table or an event; one that an older
-/// build stored with managedFields deeper than [`MAX_DEPTH`].
+/// The deepest that they may nest in values that this server wrote: an object within a list, a table or an event; an object
+/// that an older build stored with managedFields deeper than [`MAX_DEPTH`].
 pub const OWN_DEPTH_MAX: usize = MAX_DEPTH + 32;
 
-/// The most duplicates that are named; more say nothing new (`sigs.k8s.io/json` stops there too).
+/// The most duplicates that are named (`sigs.k8s.io/json` stops there too).
 const DUPLICATES_MAX: usize = 100;
 
 /// The reason why bytes are not a JSON value.
@@ -32,7 +32,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, ParseError> {
     parse_telling(bytes).map(|(value, _)| value)
 }
 
-/// Parses what this server wrote: as [`parse`], but up to [`OWN_DEPTH_MAX`] levels.
+/// Parses a value that this server wrote: as [`parse`], but up to [`OWN_DEPTH_MAX`] levels.
 ///
 /// # Errors
 /// As for [`parse`].
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn only_a_float_zero_has_a_sign() {
         check("[-0,-0.0,0,0.0,-0e1]", "[0,-0,0,0,-0]");
-        // What looks like one in a string or a key is none, and a number may be too small for another.
+        // A negative zero within a string or key is text, and a number may be so small that it reads as zero.
         check(
             r#"{"-0":"-0.0","a\\\"-0":-0,"b":["\\",-0.00E+5,"\"",-0 ,-1e-400,-1,-0.5,-1E9],"c":-0}"#,
             r#"{"-0":"-0.0","a\\\"-0":0,"b":["\\",-0,"\"",0,-0,-1,-0.5,-1000000000],"c":0}"#,

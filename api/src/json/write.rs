@@ -41,7 +41,7 @@ pub(super) fn compact(root: &Value, depth_max: usize, out: &mut Vec<u8>) -> Resu
     if shallow(root, 0, depth_max, out) { Ok(()) } else { Err(TooDeep(depth_max)) }
 }
 
-/// Appends what stands at this depth; `false` if it nests too deep.
+/// Appends the value at this depth; `false` if it nests too deep.
 fn shallow(value: &Value, depth: usize, depth_max: usize, out: &mut Vec<u8>) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) if depth >= RECURSED_LEVELS_MAX.min(depth_max) => {

@@ -1,5 +1,5 @@
-//! What names may look like. Each check gives upstream's texts of all that is wrong; none means valid
-//! (apimachinery `pkg/util/validation` and `pkg/api/validate/content`, 1.37).
+//! The rules for names. Each check returns upstream's texts of all errors; an empty list means valid (apimachinery
+//! `pkg/util/validation` and `pkg/api/validate/content`, 1.37).
 
 const SUBDOMAIN_FMT: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";

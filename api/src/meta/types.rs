@@ -82,7 +82,7 @@ pub struct ObjectMeta {
     /// The store's revision of the last change.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// Counts changes of what is desired.
+    /// A count of the changes of the desired state.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
     /// RFC 3339, UTC, whole seconds.
@@ -255,11 +255,11 @@ fn has_float(value: &Value) -> bool {
     }
 }
 
-/// As [`coerce_metadata`], of an object that somebody stored: what has the wrong type is dropped (`DropMalformedFields`
-/// there). Nothing is told.
+/// As [`coerce_metadata`], for an object that another program stored: fields of the wrong type are dropped without an error
+/// (`DropMalformedFields` there).
 ///
 /// # Errors
-/// Where the metadata is no map.
+/// If the metadata is no map.
 pub fn repair_metadata(object: &mut Value) -> Result<(), String> {
     if coerce_metadata(object).is_ok() {
         return Ok(());
@@ -272,7 +272,7 @@ pub fn repair_metadata(object: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Drops what does not decode, field by field. What is no map stays as it is.
+/// Drops the fields of the metadata that do not decode. Metadata that is no map stays as it is.
 pub fn drop_malformed(metadata: &mut Value) {
     let Value::Object(fields) = metadata else { return };
     let mut kept = Map::new();

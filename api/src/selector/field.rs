@@ -30,7 +30,7 @@ impl FieldSelector {
     /// Parses the text of a `fieldSelector` parameter. In a value, `\,`, `\=` and `\\` stand for the character.
     ///
     /// # Errors
-    /// Upstream's text for what is wrong with it.
+    /// Upstream's text of the error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut terms = split_terms(text);
         terms.sort_unstable();
@@ -65,7 +65,7 @@ impl FieldSelector {
         &self.requirements
     }
 
-    /// The value that a field must have for a match, if some requirement says so.
+    /// The value that a field must have for a match, if a requirement demands one.
     #[must_use]
     pub fn exact_match(&self, field: &str) -> Option<&str> {
         self.requirements.iter().find(|r| r.equal && r.field == field).map(|r| r.value.as_str())

@@ -60,7 +60,7 @@ impl LabelSelector {
     /// Parses the text of a `labelSelector` parameter.
     ///
     /// # Errors
-    /// Upstream's text for what is wrong with it.
+    /// Upstream's text of the error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = Parser { tokens: scan(text), position: 0 }.parse()?;
         requirements.sort_by(|a, b| a.key.cmp(&b.key));

@@ -21,7 +21,7 @@ impl Runs {
         median(self.0.iter().map(Run::cpu_us))
     }
 
-    /// How many times as dear as another, within each round: what disturbs one disturbs both.
+    /// The cost as a multiple of another's, compared within each round: a disturbance hits both.
     fn times(&self, other: &Self) -> f64 {
         median(self.0.iter().zip(&other.0).map(|(a, b)| a.cpu_us() / b.cpu_us()))
     }

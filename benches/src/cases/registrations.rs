@@ -17,7 +17,7 @@ use crate::shapes::{self, GROUP, collection};
 const CLIENTS: usize = 16;
 const SERVED_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long it took from the first POST.
+/// The times since the first POST.
 struct Times {
     answered: Duration,
     established: Duration,
@@ -55,7 +55,7 @@ pub(crate) async fn served(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result
     kindom.end().await
 }
 
-/// What registered types hold, unused, and then after each was listed once.
+/// The memory that registered types take, unused, and then after each was listed once.
 pub(crate) async fn memory(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(), LoadError> {
     let types = setup.counts.types;
     let kindom = setup.kindom(&setup.data("memory")).await?;

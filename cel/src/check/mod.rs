@@ -1,4 +1,4 @@
-//! From [`Ast`] to types (cel-go `checker/checker.go`), and what is wrong with an expression whose types are right
+//! From [`Ast`] to types (cel-go `checker/checker.go`), and the checks of an expression whose types are right
 //! (`cel/validator.go`).
 
 mod names;
@@ -18,11 +18,11 @@ pub struct Checked {
     pub ast: Ast,
     /// The type of each expression, by id.
     pub types: Vec<Type>,
-    /// What each name or call refers to, by id.
+    /// The reference of each name and call, by id.
     pub references: Vec<Reference>,
 }
 
-/// What a name or a call refers to.
+/// The declaration that a name or a call refers to.
 #[derive(Debug, Default)]
 pub enum Reference {
     /// Nothing: the expression is neither.
@@ -79,13 +79,13 @@ pub fn check(ast: Ast, variables: &[(&str, Type)]) -> Result<Checked, Vec<Issue>
     checker.check(ast.root);
     let Checker { mut types, references, bindings, issues, renamed, too_large, .. } = checker;
     if too_large || bindings.exhausted() {
-        // What else was found is of no use.
+        // The other issues are of no use then.
         return Err(vec![Issue { at: None, message: "types of the expression are too large".to_owned() }]);
     }
     if !issues.is_empty() {
         return Err(issues);
     }
-    // What is still open may be anything.
+    // A type that is still open is `dyn`.
     for ty in &mut types {
         if let Some(closed) = bindings.close(ty) {
             *ty = closed;
@@ -116,7 +116,7 @@ struct Checker<'e> {
     issues: Vec<Issue>,
     /// Expressions that are other ones, now that names are known.
     renamed: Vec<(Id, Kind)>,
-    /// Whether a type is larger than any may be. cel-go has no such limit, and takes as long as it takes.
+    /// `true` if a type has grown larger than any may be. cel-go has no such limit, and takes as long as it takes.
     too_large: bool,
 }
 
@@ -207,7 +207,7 @@ impl<'e> Checker<'e> {
             self.renamed.push((id, Kind::Ident(name.into())));
             return true;
         };
-        // A dot is what tells it from a variable of a comprehension.
+        // The written name distinguishes it from a variable of a comprehension: only that has no dot.
         if **written != *name && self.local(name).is_none() {
             self.renamed.push((id, Kind::Ident(name.into())));
         }
@@ -266,7 +266,7 @@ impl<'e> Checker<'e> {
         self.set(id, ty);
     }
 
-    /// Whether a name may be the first of several that are one name.
+    /// Returns true if `root` may be the first part of a longer dotted name.
     fn qualifies(&self, root: &str) -> bool {
         let root = root.strip_prefix('.').unwrap_or(root);
         let begins = |name: &str| name.strip_prefix(root).is_some_and(|rest| rest.starts_with('.'));
@@ -396,7 +396,7 @@ impl<'e> Checker<'e> {
         }
     }
 
-    /// `&&` and `||` say of each operand whether it is one.
+    /// Checks that each operand of `&&` and `||` is a bool.
     fn logic(&mut self, id: Id, function: &'static Function, overload: &'static Overload, args: &[Id]) {
         let mut ty = Type::Bool;
         for arg in args {
@@ -410,7 +410,7 @@ impl<'e> Checker<'e> {
         self.refer(id, Reference::Call(function, vec![overload]));
     }
 
-    /// The type of a value that is written as an optional one: what it holds.
+    /// The type of the value in an optional entry.
     fn unwrapped(&mut self, id: Id) -> Type {
         match self.ty(id) {
             Type::Optional(of) => (*of).clone(),

@@ -11,7 +11,7 @@ use crate::types::Type;
 /// The only constant that is a name.
 pub(super) const NULL_VALUE: &str = "google.protobuf.NullValue.NULL_VALUE";
 
-/// What names of types begin with that are several.
+/// The first parts of the type names that have several.
 pub(super) const NAMESPACES: [&str; 2] = ["google", "net"];
 
 /// The type of a name.
@@ -38,7 +38,7 @@ pub(super) fn type_named(name: &str) -> Option<Type> {
     })
 }
 
-/// Whether an opaque type is one of messages to cel-go, though none that has fields.
+/// Returns true if cel-go takes an opaque type for a message type, although it has no fields.
 pub(super) fn is_message(name: &str) -> bool {
     name.starts_with("kubernetes.")
 }
@@ -53,7 +53,7 @@ pub(super) fn field(object: &Arc<Object>, name: &str) -> Option<Type> {
     found.map(crate::decl::Decl::to_type)
 }
 
-/// Whether there are functions whose names begin with this one and a dot.
+/// Returns true if there are functions whose names begin with this namespace and a dot.
 pub(super) fn has_functions(namespace: &str) -> bool {
     static NAMESPACES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
         let names = Functions::all().iter().map(|function| function.name);

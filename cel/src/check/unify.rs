@@ -1,4 +1,4 @@
-//! Which types fit which (cel-go `checker/types.go`), and what that makes of types that are yet to be found.
+//! The rules by which types fit each other (cel-go `checker/types.go`), and the bindings of type variables that follow.
 
 use std::cell::Cell;
 
@@ -7,17 +7,18 @@ use crate::types::Type;
 
 /// The most parts that a type may have. `[1].map(x, {x: x})` doubles them, and so may the next call.
 const PARTS_MAX: usize = 1_000;
-/// The most steps that finding types may take, as what a type is made of may be yet to be found, more than once.
+/// The most steps that finding types may take. A type may contain open types, each of them more than once, so that the work
+/// can grow exponentially.
 const STEPS_MAX: u32 = 5_000_000;
 
-/// What the types that were to be found are.
+/// The types found for the type variables.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
-    /// How many steps it took to find them.
+    /// The number of steps that finding them has taken.
     steps: Cell<u32>,
     /// By the number of [`Type::Var`].
     found: Vec<Option<Type>>,
-    /// What was overwritten, for going back.
+    /// The overwritten bindings, for undoing an attempt.
     trail: Vec<(u32, Option<Type>)>,
 }
 
@@ -29,12 +30,12 @@ impl Bindings {
         Type::Var(var)
     }
 
-    /// Whether finding types has come to its end before they were found.
+    /// Returns true if the steps are used up: the types are unknown.
     pub(super) fn exhausted(&self) -> bool {
         self.steps.get() >= STEPS_MAX
     }
 
-    /// Whether there may be one more step.
+    /// Counts a step; returns true if there may be one more.
     fn step(&self) -> bool {
         self.steps.set(self.steps.get().saturating_add(1));
         !self.exhausted()
@@ -55,7 +56,7 @@ impl Bindings {
         }
     }
 
-    /// Keeps what a test finds if it holds, else goes back.
+    /// Keeps the bindings that a test makes if it returns true, and undoes them otherwise.
     fn attempt(&mut self, test: impl FnOnce(&mut Self) -> bool) -> bool {
         let before = self.trail.len();
         let holds = test(self);
@@ -70,7 +71,7 @@ impl Bindings {
         holds
     }
 
-    /// Whether a value of one type may stand where the other is asked for.
+    /// Returns true if a value of the type `one` may stand where `other` is expected.
     pub(super) fn assignable(&mut self, one: &Type, other: &Type) -> bool {
         self.attempt(|bindings| bindings.fits(one, other))
     }
@@ -124,7 +125,7 @@ impl Bindings {
         }
     }
 
-    /// Whether a type may stand for an open one, and whether that one was found already
+    /// Returns, for a type that is to stand for an open one, if it may, and if the open one was already found
     /// (`isValidTypeSubstitution`).
     fn substitutes(&mut self, ty: &Type, open: &Type) -> (bool, bool) {
         if same(ty, open) {
@@ -150,7 +151,7 @@ impl Bindings {
         (true, false)
     }
 
-    /// Whether an open type is part of another (`notReferencedIn`, negated).
+    /// Returns true if an open type is part of another (`notReferencedIn`, negated).
     fn occurs(&self, open: &Type, within: &Type) -> bool {
         if !self.step() {
             return true;
@@ -166,7 +167,7 @@ impl Bindings {
         }
     }
 
-    /// A type with what was found of it in place (`substitute`).
+    /// The type with the found bindings put in (`substitute`).
     pub(super) fn resolve(&self, ty: &Type) -> Type {
         match has_open(ty) {
             true => self.rebuild(ty, false),
@@ -174,7 +175,7 @@ impl Bindings {
         }
     }
 
-    /// A type with what was not found open to anything, unless it is so already.
+    /// The type with `dyn` for everything that is still open; `None` if nothing is open.
     pub(super) fn close(&self, ty: &Type) -> Option<Type> {
         has_open(ty).then(|| self.rebuild(ty, true))
     }
@@ -244,7 +245,7 @@ impl Instance {
     }
 }
 
-/// Whether a type has more parts than any may have.
+/// Returns true if a type has more parts than any may have.
 pub(super) fn is_too_large(ty: &Type) -> bool {
     fn exceeds(ty: &Type, left: &mut usize) -> bool {
         let Some(less) = left.checked_sub(1) else { return true };
@@ -279,7 +280,7 @@ fn is_nullable(ty: &Type) -> bool {
     )
 }
 
-/// Whether two types are one (`IsExactType`).
+/// Returns true if both types are the same (`IsExactType`).
 pub(super) fn same(one: &Type, other: &Type) -> bool {
     match (one, other) {
         (Type::List(one), Type::List(other))

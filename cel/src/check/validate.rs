@@ -1,5 +1,5 @@
-//! What is wrong with an expression whose types are right: literals that can never be what they are used as, and lists
-//! and maps of mixed types (cel-go `cel/validator.go`, as `environment/base.go` adds them).
+//! Checks of an expression whose types are right: literals that can never be what they are used as, and lists and maps of
+//! mixed types (cel-go `cel/validator.go`, as `environment/base.go` adds them).
 
 use kindom_formats::pattern;
 
@@ -71,7 +71,7 @@ impl Validator<'_> {
         }
     }
 
-    /// Constant formats fit their arguments; told after all else, the outer calls first.
+    /// Checks that constant formats fit their arguments. Reported last, outer calls first.
     fn formats(&mut self, root: Id) {
         let checked = self.checked;
         let mut open = vec![root];
@@ -141,7 +141,7 @@ impl Validator<'_> {
             declared.singleton.or_else(|| overloads.iter().find_map(|overload| overload.run))
         };
         let wrong = match (function, literal) {
-            // What is neither is null, which is of every type that can be.
+            // The remaining literal is null, which fits every nullable type.
             ("duration" | "timestamp", literal) => {
                 run(declared).is_some_and(|run| value(literal).is_none_or(|value| run(&[value]).is_err()))
             }

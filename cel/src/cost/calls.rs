@@ -1,4 +1,4 @@
-//! What calls cost, function by function.
+//! The cost of calls, function by function.
 
 use crate::ast::{Id, Kind, Literal};
 use crate::types::Type;
@@ -19,7 +19,7 @@ fn cost(cost: Range) -> Option<Call> {
 }
 
 impl<'a> Estimator<'a> {
-    /// What a call of an overload costs, its arguments included and its target not. The extension libraries' estimates come
+    /// The cost of a call of an overload, with its arguments and without its target. The extension libraries' estimates come
     /// first, then Kubernetes', then the language's own.
     pub(super) fn overload(
         &mut self,
@@ -291,7 +291,7 @@ impl<'a> Estimator<'a> {
         operand.size.or_else(|| self.size_at(operand.path)).unwrap_or(Range::UNKNOWN)
     }
 
-    /// The type and the size of what a list holds, or whatever else has a type parameter.
+    /// The type and the size of the items of a list, or of another type's parameter.
     fn items_of(&self, list: &Operand<'a>) -> Option<(&'a Type, Range)> {
         let ty = match list.ty {
             Type::List(of) | Type::Optional(of) | Type::Type(of) => &**of,
@@ -306,7 +306,7 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// What Kubernetes' own types cost to compare.
+/// The cost of comparing two values of Kubernetes' own types.
 fn equality(left: &Operand<'_>, right: &Operand<'_>) -> Option<Call> {
     match (left.ty, right.ty) {
         (Type::Opaque(one), Type::Opaque(other)) if one == other => match *one {
@@ -322,7 +322,7 @@ fn equality(left: &Operand<'_>, right: &Operand<'_>) -> Option<Call> {
     }
 }
 
-/// How long a text becomes when parts of it are replaced.
+/// The length of a text after a replacement of parts of it.
 fn replaced(text: Range, old: Range, new: Range) -> Range {
     let (mut count, mut retained) = (Range::default(), Range::default());
     if old.min == 0 {

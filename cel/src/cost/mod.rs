@@ -1,8 +1,8 @@
-//! What an expression may cost (cel-go `checker/cost.go`, `apiserver/pkg/cel/library/cost.go`).
+//! The most that an expression can cost (cel-go `checker/cost.go`, `apiserver/pkg/cel/library/cost.go`).
 //!
 //! The estimate decides which rules a registration may have, so it is upstream's number, oddities included. In one place it
-//! is that of Kubernetes 1.34, which is lower: `matches(text, regex)` costs 1 there, and only `text.matches(regex)` costs
-//! what the lengths say.
+//! is that of Kubernetes 1.34, which is lower: `matches(text, regex)` costs 1 there, and only `text.matches(regex)` costs by
+//! the lengths.
 
 mod calls;
 mod path;
@@ -17,7 +17,7 @@ use crate::types::Type;
 
 use path::{Arrays, Path};
 
-/// The bounds of what a variable holds.
+/// The bounds of the values of variables.
 pub trait Bounds {
     /// The most elements of the value that these steps lead to: fields by the names that expressions use, `@items`,
     /// `@keys` and `@values`. The variable itself is no step. None if there is no such value.
@@ -61,9 +61,9 @@ const SELECT: Range = Range::fixed(1);
 const LIST: Range = Range::fixed(10);
 const MAP: Range = Range::fixed(30);
 const STRUCT: Range = Range::fixed(40);
-/// What a byte of a string costs to look at.
+/// The cost of reading a byte of a string.
 const PER_BYTE: f64 = 0.1;
-/// What a character of a regular expression costs for each unit that its text costs.
+/// The cost of a character of a regular expression, for each unit of cost of the matched text.
 const PER_REGEX_CHAR: f64 = 0.25;
 
 struct Estimator<'a> {
@@ -77,7 +77,7 @@ struct Estimator<'a> {
     locals: Vec<Local<'a>>,
 }
 
-/// The sizes of what a list or map holds.
+/// The sizes of the keys and values in a list or map.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     is_list: bool,
@@ -107,7 +107,7 @@ struct Operand<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Call {
     cost: Range,
-    /// Of the result.
+    /// The size of the result.
     size: Option<Range>,
 }
 
@@ -261,7 +261,7 @@ impl<'a> Estimator<'a> {
         sum
     }
 
-    /// Whether a fold over nothing is there only to give a value a name.
+    /// Returns true if a fold over an empty list only gives a value a name (`cel.bind`).
     fn is_bind(&self, fold: &Comprehension) -> bool {
         let ast = &self.checked.ast;
         matches!(&ast.get(fold.iter_range).kind, Kind::List { items, .. } if items.is_empty())
@@ -407,7 +407,7 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// Which part of its range a variable of a comprehension is.
+/// The part of its range that a variable of a comprehension holds.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Key,

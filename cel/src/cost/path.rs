@@ -4,7 +4,7 @@
 //! first, where both share an array with room to spare; sizes are looked up later, at the overwritten way. Which rules a
 //! registration may have depends on the estimate, so the arrays are shared here in the same way: with room that doubles.
 
-/// A way. What it holds may still change: see the module.
+/// A path to a value. Its target may still change: see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Path {
     array: u32,

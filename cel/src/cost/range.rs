@@ -12,7 +12,7 @@ pub struct Range {
 impl Range {
     /// Nothing is known.
     pub const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
-    /// What a union begins with.
+    /// The start of a union: nothing is in it.
     pub(super) const EMPTY: Self = Self { min: u64::MAX, max: 0 };
 
     /// Exactly so much.

@@ -8,12 +8,12 @@ use crate::eval::{By, Node, Place, Program, Qualifier, Run};
 use crate::shape::{Shape, ShapeKind};
 use crate::value::{EvalError, Hint, List, Map, Value, field, member, member_by, whole};
 
-/// How far names lead along fields of the tree.
+/// The part of a chain of qualifiers that fields of the tree resolve.
 struct Along<'a> {
     value: Result<Value<'a>, EvalError>,
-    /// What the steps cost.
+    /// The cost of the steps taken.
     charged: u64,
-    /// What comes after them, if there is a value to go on from.
+    /// The remaining qualifiers; of use only if there is a value to go on from.
     rest: &'a [Qualifier],
 }
 
@@ -57,7 +57,7 @@ fn along<'a>(
 }
 
 impl<'a> Frame<'a> {
-    /// The map of the tree that a variable holds, if that is what it holds.
+    /// The map of the tree that a variable holds; `None` if it holds anything else.
     fn at_root(&self, root: Place) -> Option<(&'a kindom_api::Map, &'a dyn Shape)> {
         let value = match self.program().node(root) {
             Node::Variable(variable) => self.variable(*variable)?,
@@ -128,7 +128,7 @@ impl<'a> Frame<'a> {
                 self.charge(1)?;
                 match found? {
                     Some(found) => value = found,
-                    // What is not there was an error already.
+                    // A missing value was reported as an error before.
                     None => return Err(EvalError::NoSuchOverload),
                 }
             }
@@ -169,7 +169,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What upstream says of a value that nothing is found by.
+/// Upstream's error for a value that cannot be a qualifier.
 pub(super) fn invalid_qualifier(value: &Value<'_>) -> String {
     format!("invalid qualifier type: {}", go_type(value))
 }

@@ -13,7 +13,7 @@ impl<'a> Frame<'a> {
         let range = self.exec(fold.range)?;
         let init = match program.node(fold.init) {
             Node::Constant(constant) => Local::Set(Ok(program.constant(*constant))),
-            // What nobody asks for is not evaluated.
+            // The accumulator's start is evaluated only if it is read.
             _ => Local::Lazy(fold.init),
         };
         self.set_local(fold.accumulator, init);

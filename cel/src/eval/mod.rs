@@ -1,12 +1,12 @@
 //! From [`Checked`](crate::check::Checked) to a value, counting what it costs.
 //!
-//! A [`Program`] is planned once: names become places, functions are found, constants are folded as cel-go's
-//! `OptOptimize` folds them (which makes a difference to what is counted). It is run as often as there are values: nothing
-//! is looked up by name then but fields of objects.
+//! A [`Program`] is planned once: names become places, functions are found, constants are folded as cel-go's `OptOptimize`
+//! folds them (which makes a difference to what is counted). It runs once per value; then only fields of objects are looked
+//! up by name.
 //!
-//! **Costs** are those of cel-go's `interpreter.CostTracker`, to the unit: errors that are absorbed cost as much as upstream,
-//! and so does what `has` is asked of. **Work** that upstream does not count (comparing lists of lists, joining lists) is
-//! bounded too, far above what an honest expression does.
+//! **Costs** are those of cel-go's `interpreter.CostTracker`, to the unit: absorbed errors, and the operands of `has`, cost
+//! as much as upstream. **Work** that upstream does not count (comparing lists of lists, joining lists) is bounded too, far
+//! above what an honest expression does.
 
 mod attribute;
 mod fold;
@@ -25,7 +25,7 @@ use crate::value::{EvalError, PATTERNS_MAX, Value};
 /// The most that one evaluation may cost (`celconfig.PerCallLimit`).
 pub const COST_MAX: u64 = 1_000_000;
 
-/// How many items and entries one evaluation may compare and copy without their being counted as cost.
+/// The most items and entries that one evaluation may compare and copy without counting them as cost.
 const WORK_MAX: u64 = 10_000_000;
 
 /// An expression, ready to be evaluated.
@@ -41,7 +41,7 @@ pub struct Program {
     folds: Box<[Fold]>,
     patterns: Box<[Arc<Pattern>]>,
     sets: Box<[set::Set]>,
-    /// How many variables comprehensions have.
+    /// The number of variables that comprehensions need.
     locals: u32,
 }
 
@@ -64,7 +64,7 @@ enum Node {
     Variable(u32),
     /// A variable of a comprehension.
     Local(u32),
-    /// What is found by going along qualifiers.
+    /// The value behind a chain of qualifiers.
     Attribute {
         root: Place,
         qualifiers: Run,
@@ -79,7 +79,7 @@ enum Node {
         b: Place,
         not: bool,
     },
-    /// Whether a value is not false, errors included.
+    /// `@not_strictly_false`: true for any value but false, errors included.
     NotStrictlyFalse(Place),
     Call {
         function: &'static Function,
@@ -115,7 +115,7 @@ enum Node {
     Map(Run),
     /// Of [`Program::folds`].
     Fold(u32),
-    /// An item of a list or a value of a map that is left out if it is none.
+    /// An item of a list or a value of a map that is left out if it is an empty optional.
     OptionalPart(Place),
 }
 
@@ -127,14 +127,14 @@ struct Qualifier {
     optional: bool,
 }
 
-/// What a qualifier goes by.
+/// The key of a qualifier.
 #[derive(Debug, Clone, Copy)]
 enum By {
     /// A name that needs no unescaping, of [`Program::names`].
     Name(u32),
     /// Any other constant, of [`Program::constants`].
     Constant(u32),
-    /// What is evaluated.
+    /// An expression that gives the key.
     Value(Place),
 }
 
@@ -142,7 +142,7 @@ enum By {
 #[derive(Debug)]
 struct Fold {
     range: Place,
-    /// Where the accumulator, the first and the second variable are.
+    /// The slots of the accumulator, the first and the second variable.
     accumulator: u32,
     first: u32,
     second: Option<u32>,
@@ -152,7 +152,7 @@ struct Fold {
     result: Place,
 }
 
-/// Whether a comprehension goes on to an item.
+/// The condition on which a comprehension goes on to the next item.
 #[derive(Debug, Clone, Copy)]
 enum Condition {
     Always,
@@ -161,15 +161,15 @@ enum Condition {
     Value(Place),
 }
 
-/// What a variable of the environment holds. An absent one is an error that says so.
+/// The value of a variable of the environment. An absent one is an error that says so.
 pub type Variable<'a> = Result<Value<'a>, EvalError>;
 
-/// What became of an evaluation.
+/// The result of an evaluation.
 #[derive(Debug)]
 pub struct Outcome<'a> {
-    /// The value, or why there is none.
+    /// The value, or the reason why there is none.
     pub result: Result<Value<'a>, EvalError>,
-    /// What was spent, also on a failure.
+    /// The cost so far, also on a failure.
     pub cost: u64,
 }
 

@@ -199,7 +199,8 @@ impl<'c> Planner<'c> {
     }
 
     fn name(&mut self, name: &'c str) -> Result<By, String> {
-        // Two underscores may be part of an escape, which is nobody's or another name in objects, and nothing in maps.
+        // Two underscores may be part of an escape, which stands for another name (or for none) in objects, and has no
+        // meaning in maps.
         if name.contains("__") {
             return self.key_of(Value::string(name));
         }
@@ -283,7 +284,7 @@ impl<'c> Planner<'c> {
                 };
                 let expression = expression.as_str().to_owned();
                 pattern::check(&expression)?;
-                // What keeps the expression compiled for functions that ask for it by its text.
+                // Keeps the expression compiled for functions that look it up by its text.
                 self.made.patterns.push(Pattern::shared(&expression));
                 let pattern = index(self.made.patterns.len() - 1)?;
                 if name == "matches" {

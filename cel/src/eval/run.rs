@@ -1,4 +1,5 @@
-//! The evaluation of nodes (cel-go `interpreter/interpretable.go`), and what is counted (`interpreter/runtimecost.go`).
+//! The evaluation of nodes (cel-go `interpreter/interpretable.go`), and the counting of costs
+//! (`interpreter/runtimecost.go`).
 
 use kindom_formats::Pattern;
 use kindom_formats::pattern::Budget;
@@ -67,12 +68,12 @@ impl<'a> Frame<'a> {
         self.variables.get(variable as usize)?.as_ref().ok()
     }
 
-    /// What is left for regular expressions.
+    /// The rest of the budget for regular expressions.
     pub(super) fn patterns(&self) -> usize {
         self.work.patterns.left()
     }
 
-    /// What has been spent.
+    /// The cost so far.
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }
@@ -88,8 +89,8 @@ impl<'a> Frame<'a> {
         if self.cost > self.limit { Err(EvalError::CostExceeded) } else { Ok(()) }
     }
 
-    /// The value of a node. Nodes nest deeply: each kind has a function of its own, which stays one when it is compiled, so that
-    /// the stack of one does not hold what another needs.
+    /// The value of a node. Nodes nest deeply, so each kind has a function of its own that the compiler does not inline: a
+    /// stack frame then holds no other kind's variables.
     pub(super) fn exec(&mut self, place: Place) -> Evaluated<'a> {
         match self.program.node(place) {
             Node::Constant(constant) => Ok(self.program.constant(*constant)),
@@ -140,8 +141,8 @@ impl<'a> Frame<'a> {
     #[inline(never)]
     fn whole(&mut self, root: Place, qualifiers: Run, test_only: bool) -> Evaluated<'a> {
         let value = self.attribute(root, qualifiers, test_only);
-        // What is asked for without being taken costs nothing itself, nor does what a condition chose; both together
-        // upstream counts twice.
+        // An operand that `has` only tests costs nothing itself, nor does the result of a condition; upstream counts both
+        // together twice.
         match (test_only, matches!(self.program.node(root), Node::Conditional(..))) {
             (false, false) => self.charge(1)?,
             (true, true) => self.cost = self.cost.saturating_sub(1),
@@ -240,7 +241,7 @@ impl<'a> Frame<'a> {
             (_, Err(EvalError::CostExceeded)) => return Err(EvalError::CostExceeded),
             (Ok(a), Ok(b)) => (a, b),
             (Err(error), other) | (other, Err(error)) => {
-                // The first error is what is told, and an error counts as a scalar.
+                // The first error is the result, and an error counts as a scalar.
                 let other = other.unwrap_or(Value::Null);
                 self.charge(other.cost_size().min(1).div_ceil(10))?;
                 return Err(error);
@@ -263,7 +264,7 @@ impl<'a> Frame<'a> {
         self.charge(cost)?;
         match same {
             Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
-            // What cannot be compared is not equal, which is no error where that is asked.
+            // Values that cannot be compared are not equal, and `!=` does not fail on them.
             Err(_) if not => Ok(Value::Bool(true)),
             same => same.map(|same| Value::Bool(same != not)),
         }
@@ -464,7 +465,7 @@ impl<'a> Frame<'a> {
         self.apply(function, overload, &[own, Value::list(vec![item])])
     }
 
-    /// Takes an accumulator away; what comes of it is put in its place.
+    /// Takes an accumulator out of its variable; the caller puts the new value there.
     fn take(&mut self, local: u32) -> Option<Value<'a>> {
         match self.locals.get_mut(local as usize).map(std::mem::take) {
             Some(Local::Set(Ok(value))) => Some(value),
@@ -558,7 +559,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What it costs to compare two texts: by the code points of the shorter one, of which there are no more than bytes.
+/// The cost of comparing two texts: a tenth of the code points of the shorter one, rounded up. The number of bytes bounds
+/// that of code points.
 fn shorter(a: &str, b: &str) -> u64 {
     match a.len().min(b.len()) {
         0 => 0,
@@ -591,7 +593,7 @@ fn in_place(mut values: Vec<Value<'_>>) -> Result<Evaluated<'_>, Vec<Value<'_>>>
     values.into_iter().next().map(Ok).ok_or_else(Vec::new)
 }
 
-/// What a call costs.
+/// The cost of a call.
 fn cost(function: &Function, overload: Option<&Overload>, args: &[Value<'_>], result: &Value<'_>) -> u64 {
     match overload.map_or(function.cost, |overload| overload.cost) {
         Cost::Fixed(cost) => cost,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::value::{List, Value, whole, whole_unsigned};
 
-/// How many members are compared one by one.
+/// Up to this many members a lookup compares one by one.
 const FEW: usize = 8;
 
 /// The members of a constant list, by type: a number is a member of each type that it is the same number in.
@@ -80,7 +80,7 @@ impl Set {
     }
 }
 
-/// Both zeros are one, and NaN is none.
+/// Both zeros are equal, and NaN is equal to nothing.
 fn double(x: f64) -> Option<Member> {
     (!x.is_nan()).then(|| Member::Double((x + 0.0).to_bits()))
 }

@@ -1,4 +1,4 @@
-//! What functions take out of their arguments and make of their results.
+//! Reading arguments of functions and making their results.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub(super) fn count(n: usize) -> i64 {
 /// The longest string that a function makes.
 pub(super) const RESULT_BYTES_MAX: usize = 16 << 20;
 
-/// What one evaluation may cost (`celconfig.PerCallLimit`).
+/// The most that one evaluation may cost (`celconfig.PerCallLimit`).
 const CALL_COST_MAX: usize = 1_000_000;
 
 /// Stops before work that costs more than an evaluation may anyway: so many steps with each of so many.
@@ -90,7 +90,7 @@ pub(super) fn quadratic(a: usize, b: usize) -> Result<(), EvalError> {
     if a.saturating_mul(b) > CALL_COST_MAX { Err(EvalError::CostExceeded) } else { Ok(()) }
 }
 
-/// Counts all that is in a value, which a function is about to walk. What is in it several times counts as often.
+/// Counts every part of a value that a function is about to walk. A part that occurs several times counts each time.
 pub(super) fn weigh(value: &Value<'_>, work: &mut Work) -> Result<(), EvalError> {
     match value {
         Value::String(text) => work.spend(1 + text.as_str().len() / BYTES_PER_STEP),
@@ -125,10 +125,10 @@ fn weigh_tree(value: &Json, work: &mut Work) -> Result<(), EvalError> {
     }
 }
 
-/// How many bytes are copied in a step of work.
+/// The number of bytes copied in a step of work.
 pub(super) const BYTES_PER_STEP: usize = 16;
 
-/// Whether two values are the same; what cannot be compared is not.
+/// Returns true if two values are the same; values that cannot be compared are not.
 pub(super) fn same(a: &Value<'_>, b: &Value<'_>, work: &mut Work) -> Result<bool, EvalError> {
     match a.equals_within(b, work) {
         Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),

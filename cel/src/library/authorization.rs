@@ -1,7 +1,7 @@
 //! The functions on an authorizer (`apiserver/pkg/cel/library/authz.go`, 1.37).
 //!
-//! Rules of registrations have no authorizer to call them on. They are declared all the same, since an expression that
-//! names one by mistake is told what overloads it has.
+//! Rules of registrations have no authorizer to call them on. They are declared all the same: the error for an expression
+//! that names one by mistake lists its overloads.
 
 use super::cost::{size_at, tenth};
 use super::{Cost, Function, Functions, Overload};

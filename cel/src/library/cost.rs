@@ -1,9 +1,9 @@
-//! What calls of the libraries cost (`apiserver/pkg/cel/library/cost.go`, `CallCost`, 1.37).
+//! The cost of calls of the libraries (`apiserver/pkg/cel/library/cost.go`, `CallCost`, 1.37).
 
 use crate::value::{EvalError, Value};
 
-/// `actualSize` of an argument: code points, bytes, items or entries, what a library's value says, else 1. The language's own
-/// functions look into an optional value, those of libraries do not.
+/// `actualSize` of an argument: code points, bytes, items or entries, the size that a library's value has, else 1. The
+/// language's own functions look into an optional value, those of libraries do not.
 pub(super) fn size_at(args: &[Value<'_>], at: usize) -> u64 {
     match args.get(at) {
         None | Some(Value::Optional(_)) => 1,

@@ -99,7 +99,7 @@ fn sort_by_keys() -> Function {
     )
 }
 
-/// `trackAllocatingListCall`: the call, the list and what is done for it.
+/// `trackAllocatingListCall`: the cost of the call, of the new list, and of the work on it.
 fn allocated(work: u64) -> u64 {
     work.saturating_add(1 + 10)
 }
@@ -110,7 +110,7 @@ fn cost_of_flatten(args: &[Value<'_>], _: &Value<'_>) -> u64 {
     allocated(size_at(args, 0).saturating_mul(u64::try_from(depth).unwrap_or(1)))
 }
 
-/// Of all with all, two for each, and a tenth more for strings and bytes.
+/// The cost of comparing all items with each other, two for each pair, and a tenth more for strings and bytes.
 fn cost_of_comparisons(args: &[Value<'_>], at: usize) -> u64 {
     let size = size_at(args, at);
     let pairs = size.saturating_mul(size);
@@ -207,7 +207,7 @@ fn distinct<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalEr
     Ok(Value::list(kept))
 }
 
-/// The list in the order of its keys, which are all of one type. What is equal stays in order, which upstream promises for up
+/// The list in the order of its keys, which are all of one type. Equal items stay in order, which upstream promises for up
 /// to twelve items only.
 fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Result<Value<'a>, EvalError> {
     if list.len() != keys.len() {
@@ -237,7 +237,7 @@ fn before(a: &Pair<'_>, b: &Pair<'_>) -> bool {
     a.0.compare(&b.0) == Ok(Ordering::Less)
 }
 
-/// How many items Go sorts by insertion.
+/// Up to this many items Go sorts by insertion.
 const FEW: usize = 12;
 
 /// NaN comes neither before nor after anything, so this is no order that the standard library would sort by.

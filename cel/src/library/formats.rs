@@ -20,11 +20,11 @@ struct Named {
     key: &'static str,
     /// The function that gives it.
     function: &'static str,
-    /// By which it is told from others.
+    /// The name, which identifies the format.
     name: &'static str,
-    /// What is wrong with a text.
+    /// Returns the errors of a text.
     validate: fn(&str) -> Vec<String>,
-    /// How long a regular expression for it is, roughly.
+    /// The length of a regular expression for it, roughly.
     expression: u64,
     run: Run,
 }
@@ -126,7 +126,7 @@ fn named<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     Ok(place.map_or(Value::Optional(None), |place| Value::optional(made(Chosen(place)))))
 }
 
-/// What is wrong, if anything is.
+/// The errors of a text, as an optional list; `optional.none()` if there are none.
 fn validate<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     let format = opaque::<Chosen>(args, 0)?.named();
     let wrong = (format.validate)(text(args, 1)?);

@@ -88,7 +88,7 @@ pub(super) fn declare(functions: &mut Functions) {
     }
 }
 
-/// Whether a value can be ordered with others of its type (`traits.Comparer`).
+/// Returns true if a value can be ordered with others of its type (`traits.Comparer`).
 pub(super) fn is_ordered(value: &Value<'_>) -> bool {
     use Value as V;
     matches!(
@@ -141,7 +141,7 @@ fn sum<'a>(args: &[Value<'a>], work: &mut Work, mut sum: Value<'a>) -> Result<Va
     Ok(sum)
 }
 
-/// The first item to which no later one is preferred; `than` is how what it replaces compares to it.
+/// The first item to which no later one is preferred; `than` is how a replaced item compares to its replacement.
 fn most<'a>(args: &[Value<'a>], work: &mut Work, name: &str, than: Ordering) -> Result<Value<'a>, EvalError> {
     let mut most: Option<Value<'a>> = None;
     for item in walked(args, work)?.iter() {
@@ -190,7 +190,7 @@ fn first_of(
     Ok(None)
 }
 
-/// Whether a list has a value, or what is no list is that value.
+/// Returns true if a list contains a value; a target that is no list counts as a list of itself.
 fn includes<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let (Some(target), Some(wanted)) = (args.first(), args.get(1)) else {
         return Err(EvalError::NoSuchOverload);

@@ -1,7 +1,7 @@
 //! The functions that expressions may call: those of the language, and the libraries of Kubernetes 1.37.
 //!
-//! A library is a file with one function that declares what it has. An overload stands in one place with its types, its
-//! meaning and its cost at run time; estimates are made in [`crate::cost`].
+//! A library is a file with one function that declares the library's functions. An overload stands in one place with its
+//! types, its meaning and its cost at run time; estimates are made in [`crate::cost`].
 
 mod arguments;
 mod authorization;
@@ -33,13 +33,14 @@ pub struct Function {
     pub name: &'static str,
     /// In the order of declaration, which messages and the choice of overload follow.
     pub overloads: Vec<Overload>,
-    /// One meaning for all overloads, which tells values apart itself (`decls.SingletonFunctionBinding`).
+    /// One implementation for all overloads, which looks at the types of its arguments itself
+    /// (`decls.SingletonFunctionBinding`).
     pub singleton: Option<Run>,
-    /// Whether an overload is called whatever its arguments are, when the checker knows that it is the one
+    /// `true` if an overload is called with arguments of any types once the checker has chosen it as the only one
     /// (`decls.DisableTypeGuards`).
     pub unguarded: bool,
-    /// What a call costs, beyond its arguments, if its overload is known only when it runs: what
-    /// `library.CostEstimator.CallCost` says for a function whatever its overload, else 1.
+    /// The cost of a call, without its arguments, if its overload is known only at run time: the cost that
+    /// `library.CostEstimator.CallCost` gives for the function with any overload, else 1.
     pub cost: Cost,
 }
 
@@ -48,18 +49,19 @@ pub struct Function {
 pub struct Overload {
     /// As cel-go names it: `string_to_int64`.
     pub id: &'static str,
-    /// Whether it is called on a target, `target.function(…)`, which is the first of `params`.
+    /// `true` if it is called on a target, `target.function(…)`, which is the first of `params`.
     pub member: bool,
     /// The types of its arguments.
     pub params: Vec<Type>,
     /// The type of its result.
     pub result: Type,
-    /// What a call means, unless the function is a singleton or evaluation knows it by its name. The target is the first
-    /// argument. Arguments are values, never errors, and of the types that `params` tell, unless the function is unguarded.
+    /// The implementation of a call; `None` if the function is a singleton or evaluation knows it by its name. The target is
+    /// the first argument. Arguments are values, never errors, and of the types that `params` tell, unless the function is
+    /// unguarded.
     pub run: Option<Run>,
     /// Instead of `run`, where a call may do more work than it costs.
     pub(crate) counted: Option<Counted>,
-    /// What a call costs, beyond its arguments, once it is done: by a library's own tracker
+    /// The cost of a call, without its arguments, once it has returned: by a library's own tracker
     /// (`interpreter.OverloadCostTracker`), else by `library.CostEstimator.CallCost`, else by cel-go's
     /// `interpreter.CostTracker.costCall`.
     pub cost: Cost,
@@ -71,7 +73,7 @@ pub type Run = for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, EvalError>;
 /// The meaning of a function that counts its work, and stops when there is too much.
 pub(crate) type Counted = for<'a> fn(&[Value<'a>], &mut Work) -> Result<Value<'a>, EvalError>;
 
-/// What a call costs.
+/// The cost of a call.
 #[derive(Debug, Clone, Copy)]
 pub enum Cost {
     /// Always as much.

@@ -206,7 +206,7 @@ fn parse_ip(text: &str) -> Result<Address, String> {
     Ok(address)
 }
 
-/// `parseCIDR`. What it says of a text that is none is said twice.
+/// `parseCIDR`. Its error for a text that is no CIDR repeats the prefix, as upstream's does.
 fn parse_cidr(text: &str) -> Result<Network, String> {
     const FAILED: &str = "network address parse error during conversion from string";
     let network = Network::parse(text).map_err(|why| format!("{FAILED}: {FAILED}: {why}"))?;
@@ -245,7 +245,7 @@ fn is_cidr<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
 }
 
 fn contains_ip_string<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
-    // Upstream says of a text that is no address only that there is no overload for it.
+    // For a text that is no address upstream only reports that there is no overload.
     let address = parse_ip(text(args, 1)?).map_err(|_| EvalError::NoSuchOverload)?;
     Ok(Value::Bool(network(args, 0)?.contains(&address)))
 }
@@ -255,7 +255,7 @@ fn contains_cidr_string<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> 
     Ok(Value::Bool(includes(network(args, 0)?, &other)))
 }
 
-/// Whether the one has all addresses of the other.
+/// Returns true if `network` contains all addresses of `other`.
 fn includes(network: &Network, other: &Network) -> bool {
     network.overlaps(other) && network.bits <= other.bits
 }

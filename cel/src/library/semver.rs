@@ -60,7 +60,7 @@ struct Version {
     build: String,
 }
 
-/// Of a pre-release. Numbers come before words.
+/// An identifier of a pre-release. Numbers come before words.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Identifier {
     Number(u64),

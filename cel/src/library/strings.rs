@@ -83,7 +83,7 @@ fn out_of_range(index: i64) -> EvalError {
     EvalError::message(format!("index out of range: {index}"))
 }
 
-/// Where a code point begins; the end for the one after the last.
+/// The byte offset of a code point; the end of the text for the one behind the last.
 fn offset(text: &str, point: usize) -> Option<usize> {
     if text.is_ascii() {
         return (point <= text.len()).then_some(point);

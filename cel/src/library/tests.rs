@@ -87,7 +87,7 @@ fn any_value() -> impl Strategy<Value = Value<'static>> {
     })
 }
 
-/// What some overload that takes one text makes of it.
+/// A value of type `result` that some overload with one text as its argument makes.
 fn made_of(text: &Value<'static>, result: &Type) -> Option<Value<'static>> {
     let args = [text.clone()];
     let name = match result {
@@ -215,7 +215,7 @@ fn what_would_not_end_upstream_ends() {
 
 #[test]
 fn functions_are_those_of_upstreams_environment() {
-    // Those that only planning calls repeat others.
+    // Functions that only planning calls are aliases of others.
     let functions = Functions::all().iter().filter(|function| !function.name.starts_with('@'));
     let overloads: Vec<_> =
         functions.flat_map(|function| &function.overloads).map(|overload| overload.id).collect();

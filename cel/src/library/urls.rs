@@ -68,7 +68,7 @@ fn parts<'v>(args: &'v [Value<'_>]) -> Result<&'v Url, EvalError> {
     Ok(&opaque::<Parsed>(args, 0)?.0)
 }
 
-/// What a request could ask for, read once more as what may have a fragment.
+/// Parses a text that must be a valid request target; the second parse finds its fragment.
 fn of_string<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     let text = text(args, 0)?;
     let parsed = url::parse_request(text).and_then(|_| url::parse(text));

@@ -1,4 +1,4 @@
-//! What pieces of syntax mean as expressions (cel-go `parser/parser.go`, the `Visit…` functions, and `helper.go`).
+//! Expressions made of pieces of syntax (cel-go `parser/parser.go`, the `Visit…` functions, and `helper.go`).
 
 use crate::ast::{Ast, Entry, Expr, Id, Kind, Literal, StructField, operators};
 use crate::parse::lex::kind;
@@ -8,12 +8,12 @@ use crate::parse::{Issue, literal, macros};
 /// a source at the limit of its size has fewer. cel-go has no such limit, and runs out of memory instead.
 const EXPRESSIONS_MAX: usize = 250_000;
 
-/// Puts expressions into an arena, expanding macros, and notes what is wrong with them.
+/// Puts expressions into an arena, expanding macros, and notes the errors in them.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     exprs: Vec<Expr>,
     pub(super) issues: Vec<Issue>,
-    /// Whether macros have copied more than there is room for.
+    /// `true` if macros have copied more expressions than there is room for.
     pub(super) overgrown: bool,
 }
 
@@ -37,13 +37,13 @@ impl Builder {
         &self.exprs[id as usize]
     }
 
-    /// Whether there is room for a copy of this many more.
+    /// Returns true if there is room for another copy.
     pub(super) fn room(&mut self) -> bool {
         self.overgrown |= self.exprs.len() >= EXPRESSIONS_MAX;
         !self.overgrown
     }
 
-    /// Notes an issue, and stands an expression in for what has it.
+    /// Notes an issue, and returns an expression that stands in for the wrong one.
     pub(super) fn issue(&mut self, at: u32, message: impl Into<String>) -> Id {
         self.issues.push(Issue { at: Some(at), message: message.into() });
         self.add(at, Kind::Error)
@@ -67,7 +67,7 @@ impl Builder {
         }
     }
 
-    /// A constant of one token, unless the token is none.
+    /// A constant of one token; `None` if the token is no constant.
     pub(super) fn constant(&mut self, token: u8, at: u32, text: &str) -> Option<Id> {
         Some(match token {
             kind::INT => self.literal(at, literal::int(text, false)),
@@ -115,7 +115,7 @@ impl Builder {
 
     /// `operand.field`, `operand.?field`; `at` is the dot, `field_at` the field.
     pub(super) fn select(&mut self, at: u32, operand: Id, optional: bool, field_at: u32, field: &str) -> Id {
-        // An escaped name is what stands between its backquotes.
+        // The name in an escaped field is the text between its backquotes.
         let field = field.strip_prefix('`').and_then(|field| field.strip_suffix('`')).unwrap_or(field);
         if optional {
             let field = self.add(field_at, Kind::Literal(Literal::String(field.into())));

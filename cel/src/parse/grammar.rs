@@ -1,18 +1,18 @@
 //! The grammar of cel-go's `CEL.g4`, by recursive descent.
 //!
-//! It reads what is right. What is wrong is for [`crate::parse::recover`], which finds the words for it.
+//! It reads correct texts only. For a wrong one [`crate::parse::recover`] finds the words.
 
 use crate::ast::{Ast, Entry, Id, StructField, operators};
 use crate::parse::build::{Builder, operator};
 use crate::parse::lex::{Lexer, Token, kind};
 use crate::parse::{DEPTH_MAX, Issue, literal};
 
-/// Why there is no expression.
+/// The reason why there is no expression.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The text is not of the grammar, or too deep for it.
     Syntax,
-    /// It is, but what it says is wrong.
+    /// It is one, but with errors.
     Issues(Vec<Issue>),
 }
 
@@ -57,7 +57,7 @@ struct Node {
     height: u32,
 }
 
-/// How often each rule is within itself, as the listener of cel-go counts: where an operator's right side begins, too.
+/// The depth of each rule within itself, counted as cel-go's listener counts: the right side of an operator counts, too.
 #[derive(Debug, Clone, Copy, Default)]
 struct Depth {
     expr: u32,

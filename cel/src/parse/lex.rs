@@ -1,6 +1,6 @@
 //! From text to tokens, as the lexer that ANTLR makes of cel-go's `CEL.g4` cuts it.
 
-/// What a token is, by its number in the grammar, which orders what messages list as expected.
+/// The kinds of tokens, by their numbers in the grammar. Messages list expected tokens in this order.
 pub(super) mod kind {
     #![allow(missing_docs, reason = "each is the token of its name")]
     pub(in super::super) const EOF: u8 = 0;
@@ -70,7 +70,7 @@ pub(super) struct Lexer<'s> {
     bytes: &'s [u8],
     /// In bytes.
     pos: usize,
-    /// How many bytes before `pos` continue a code point.
+    /// The number of bytes before `pos` that continue a code point.
     continued: usize,
 }
 
@@ -98,7 +98,7 @@ impl<'s> Lexer<'s> {
                 Ok(Token { kind, start: narrow(start), end: narrow(end), at })
             }
             Err(failed) => {
-                // The code point that fits nothing is dropped with what came before it.
+                // The code point that fits no token is dropped together with the part of a token before it.
                 let end = self
                     .source
                     .get(failed..)

@@ -1,4 +1,4 @@
-//! What literals mean (cel-go `parser/unescape.go`, `VisitInt` and the others).
+//! The values of literals (cel-go `parser/unescape.go`, `VisitInt` and the others).
 
 use crate::ast::Literal;
 
@@ -29,7 +29,7 @@ pub(super) fn uint(text: &str) -> Result<Literal, &'static str> {
 /// A number with a fraction or an exponent.
 pub(super) fn double(text: &str, negative: bool) -> Result<Literal, &'static str> {
     match text.parse::<f64>() {
-        // Go's ParseFloat refuses what is out of range, where Rust's says infinity.
+        // Go's ParseFloat refuses a number out of range, for which Rust's returns infinity.
         Ok(value) if value.is_finite() => Ok(Literal::Double(if negative { -value } else { value })),
         _ => Err("invalid double literal"),
     }
@@ -86,7 +86,7 @@ enum Body<'s> {
     Escaped(String),
 }
 
-/// What stands between the quotes. The lexer has seen that they match.
+/// The text between the quotes. The lexer has checked that they match.
 fn unquote(text: &str) -> Body<'_> {
     let unprefixed = text.strip_prefix(['r', 'R']);
     let raw = unprefixed.is_some();

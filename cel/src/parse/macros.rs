@@ -13,10 +13,10 @@ const OVERWRITES: &str = "iteration variable overwrites accumulator variable";
 /// The variable of a loop that never runs, whose result is what matters.
 const UNUSED: &str = "#unused";
 
-/// An expansion, or what is wrong with an argument.
+/// An expansion, or the error in an argument.
 type Expanded = Result<Id, Issue>;
 
-/// What a call without a target becomes, if it is a macro.
+/// The expansion of a call without a target, if it is a macro.
 pub(super) fn global(build: &mut Builder, at: u32, name: &str, args: &[Id]) -> Option<Id> {
     match (name, args) {
         ("has", [arg]) => {
@@ -27,7 +27,7 @@ pub(super) fn global(build: &mut Builder, at: u32, name: &str, args: &[Id]) -> O
     }
 }
 
-/// What a call on a target becomes, if it is a macro.
+/// The expansion of a call on a target, if it is a macro.
 pub(super) fn member(build: &mut Builder, at: u32, target: Id, name: &str, args: &[Id]) -> Option<Id> {
     let mut make = Make { build, at };
     let expanded = match (name, args) {
@@ -319,7 +319,7 @@ impl Make<'_> {
         Ok(self.bind(INPUT, target, kept, sorted))
     }
 
-    /// The same expression again. What it is made of is bounded, as macros that copy can nest.
+    /// Copies an expression. Its size is bounded, as macros that copy can nest.
     fn copy(&mut self, id: Id) -> Id {
         if !self.build.room() {
             return id;

@@ -1,7 +1,7 @@
 //! From text to [`Ast`], macros expanded (cel-go `parser`).
 //!
-//! One pass of recursive descent reads what is right. Only a text that is not of the grammar is read again, more slowly,
-//! by [`recover`], which goes on after a mistake as ANTLR does and has its words.
+//! One pass of recursive descent reads correct texts. Only a text that is not of the grammar is read again, more slowly, by
+//! [`recover`], which goes on after a mistake as ANTLR does and reports it in ANTLR's words.
 
 mod build;
 mod grammar;
@@ -25,26 +25,25 @@ const LISTED_MAX: usize = 100;
 /// The longest line, in bytes, that is shown (`common.maxSnippetLength`).
 const SNIPPET_MAX: usize = 16_384;
 
-/// Where an expression stands in for one that is missing, and where the text would end if there were one: cel-go shows
-/// column 0.
+/// The offset of an expression that stands in for a missing one, at which the text would end: cel-go shows column 0.
 const NO_PLACE: u32 = u32::MAX;
 
-/// What is wrong with an expression, and where.
+/// An error in an expression, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// In code points from the beginning of the source, or `u32::MAX` where what is wrong is missing; nowhere if it is the
-    /// whole.
+    /// The offset in code points from the beginning of the source; `u32::MAX` if a part is missing, `None` if the issue is
+    /// about the whole.
     pub at: Option<u32>,
     /// cel-go's text.
     pub message: String,
 }
 
-/// What is wrong with an expression, shown as cel-go shows it, with the lines of the source that it points into.
+/// The errors in an expression, printed as cel-go prints them, with the lines of the source that they point into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issues {
     source: String,
     issues: Vec<Issue>,
-    /// How many more there are.
+    /// The number of errors left out.
     more: usize,
 }
 
@@ -69,7 +68,7 @@ pub fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
 }
 
 impl Issues {
-    /// Those of a source, of which the first hundred that were found are listed.
+    /// The issues of a source, of which the first hundred found are listed.
     #[must_use]
     pub fn new(source: &str, mut issues: Vec<Issue>) -> Self {
         let more = issues.len().saturating_sub(LISTED_MAX);
@@ -123,7 +122,7 @@ fn write_issue(f: &mut fmt::Formatter<'_>, source: &str, issue: &Issue) -> fmt::
         return Ok(());
     }
     write!(f, "\n | {}\n | ", snippet.replace('\t', " "))?;
-    // A mark is as wide as what it stands under.
+    // A mark is as wide as the character above it.
     let mut chars = snippet.chars();
     for c in chars.by_ref().take(column) {
         f.write_str(if c.is_ascii() { "." } else { "．" })?;

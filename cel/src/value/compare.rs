@@ -72,7 +72,7 @@ fn numbers(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, EvalError> 
 /// Steps that one evaluation on its own may take for regular expressions, which upstream does not count.
 pub(crate) const PATTERNS_MAX: usize = 10_000_000;
 
-/// How much may be compared yet, and how much compiled and matched of expressions.
+/// The budget for comparing values, and for compiling and matching regular expressions.
 #[derive(Debug)]
 pub(crate) struct Work {
     left: u64,
@@ -96,12 +96,12 @@ impl Work {
     }
 }
 
-/// What cannot be compared counts as equal in lists and maps that an expression made.
+/// In lists and maps that an expression made, values that cannot be compared count as equal.
 fn forgiving(same: Result<bool, EvalError>) -> Result<bool, EvalError> {
     if let Err(EvalError::CostExceeded) = same { same } else { Ok(same.unwrap_or(true)) }
 }
 
-/// `true` if two trees are the same, where no schema says what they are: integers and floats differ.
+/// Returns true if two trees without a schema are equal: integers and floats differ.
 fn same_json(a: &Json, b: &Json, work: &mut Work) -> Result<bool, EvalError> {
     work.spend(1)?;
     match (a, b) {
@@ -196,7 +196,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A scalar of the tree as a key of Go's maps: numbers differ by type. Lists and maps are none.
+/// A scalar of the tree as a key of Go's maps: numbers differ by type. Lists and maps cannot be keys.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Scalar<'k> {
     Null,
@@ -344,7 +344,7 @@ impl<'a> List<'a> {
         let mut failed = None;
         for item in self.iter() {
             let same = match (&item, self) {
-                // Which of the two is asked makes a difference only for what cannot be compared.
+                // The order of the two matters only for values that cannot be compared.
                 (Ok(item), Self::Tree(..)) => item.is(value, work),
                 (Ok(item), _) => match value.is(item, work) {
                     Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
@@ -465,7 +465,7 @@ fn equals_tree<'a>(
             _ => other.get(name),
         });
         let Some(of) = tree::value_shape(shape, name) else {
-            // What the schema does not know is compared as it is, and only if both have it.
+            // Fields that the schema does not have are compared as plain JSON, and only if both objects have them.
             if beside.is_none() {
                 return Err(EvalError::NoSuchOverload);
             }

@@ -11,7 +11,7 @@ const INDEXED_FROM: usize = 9;
 #[derive(Debug, Clone, Default)]
 pub struct Entries<'a> {
     items: Vec<(Value<'a>, Value<'a>)>,
-    /// Of the keys that can be hashed, once there are many.
+    /// The index of the keys that can be hashed; used once there are many.
     index: HashMap<Key, usize>,
 }
 
@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// Whether two keys are the same to a Go map of `ref.Val`.
+/// Returns true if a Go map of `ref.Val` takes two keys for the same.
 fn same(a: &Value<'_>, b: &Value<'_>) -> bool {
     match (a, b) {
         (Value::Null, Value::Null) => true,
@@ -55,13 +55,13 @@ fn same(a: &Value<'_>, b: &Value<'_>) -> bool {
 }
 
 impl<'a> Entries<'a> {
-    /// How many there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()

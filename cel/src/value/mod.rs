@@ -1,4 +1,4 @@
-//! What expressions evaluate to.
+//! The values of expressions.
 
 mod compare;
 mod entries;
@@ -94,7 +94,7 @@ pub struct Timestamp {
     pub seconds: i64,
     /// Less than a second's.
     pub nanos: u32,
-    /// Of the zone that it was written in, in seconds east of UTC.
+    /// The offset of the zone that it was written in, in seconds east of UTC.
     pub offset: i32,
 }
 
@@ -133,7 +133,7 @@ pub trait Opaque: std::fmt::Debug + Send + Sync + std::any::Any {
     /// `true` if another value is the same; none where upstream says `no such overload`, as it does for every value of
     /// another type: `1 == dyn(ip('::1'))` is false, `ip('::1') == dyn(1)` is an error.
     fn equals(&self, other: &dyn Opaque) -> Option<bool>;
-    /// What it counts as for the cost of a call.
+    /// The size that a call's cost counts.
     fn size(&self) -> u64 {
         1
     }
@@ -141,21 +141,21 @@ pub trait Opaque: std::fmt::Debug + Send + Sync + std::any::Any {
     fn as_any(&self) -> &dyn std::any::Any;
 }
 
-/// Why an expression has no value. Errors are values to `&&`, `||` and the macros made of them.
+/// The reason why an expression has no value. Errors are values to `&&`, `||` and the macros made of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EvalError {
     /// `no such key: x`
     NoSuchKey(Box<str>),
     /// `no such overload`
     NoSuchOverload,
-    /// What a function says: `division by zero`.
+    /// The error of a function: `division by zero`.
     Message(String),
     /// The budget is used up: nothing absorbs it.
     CostExceeded,
 }
 
 impl EvalError {
-    /// What a function says.
+    /// The error of a function.
     pub fn message(text: impl Into<String>) -> Self {
         Self::Message(text.into())
     }
@@ -222,7 +222,7 @@ impl<'a> Value<'a> {
         if let Self::String(text) = self { Some(text.as_str()) } else { None }
     }
 
-    /// Its type at run time, without what a list or map holds (`ref.Type`). Objects are maps.
+    /// The type at run time, without the types of items or entries (`ref.Type`). Objects are maps.
     #[must_use]
     pub fn to_type(&self) -> Type {
         match self {
@@ -264,7 +264,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How many code points, bytes, items or entries it has, if it has any (`traits.Sizer`).
+    /// The number of code points, bytes, items or entries; `None` for a value without a size (`traits.Sizer`).
     #[must_use]
     pub fn size(&self) -> Option<usize> {
         match self {
@@ -276,7 +276,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What it counts as for the cost of a call (`interpreter.actualSize`).
+    /// The size that a call's cost counts (`interpreter.actualSize`).
     #[must_use]
     pub fn cost_size(&self) -> u64 {
         match self {
@@ -306,7 +306,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// How many code points a text has. Nearly all texts are ASCII, where it is their length.
+/// The number of code points of a text. Nearly all texts are ASCII, where it is their length.
 fn code_points(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }

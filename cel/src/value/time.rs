@@ -38,7 +38,7 @@ impl Timestamp {
         }
     }
 
-    /// What is a span later (`addTimeDurationChecked`).
+    /// The time one span later (`addTimeDurationChecked`).
     ///
     /// # Errors
     /// `timestamp overflow`
@@ -198,7 +198,7 @@ pub fn date_time(text: &str) -> Option<Timestamp> {
     instant(text, true).or_else(|| instant(text, false))
 }
 
-/// Why Go's `time.Parse` refuses a text, by a layout of these parts alone.
+/// Go's reason for refusing a text (`time.Parse`), for a layout of these parts alone.
 #[must_use]
 pub(crate) fn why_refused(text: &str, layout: &str) -> String {
     let refused = |why: String| format!("parsing time {text:?}{why}");
@@ -284,7 +284,7 @@ pub fn seconds(span: Duration) -> f64 {
     (span.0 / NANOS) as f64 + (span.0 % NANOS) as f64 / 1e9
 }
 
-/// How far east of UTC a zone is at an instant, in seconds: a name of the time zone database, or `+02:00`.
+/// The offset of a zone at an instant, in seconds east of UTC: the zone is a name of the time zone database, or `+02:00`.
 ///
 /// # Errors
 /// Go's texts.

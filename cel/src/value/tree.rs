@@ -11,10 +11,11 @@ use crate::shape::{Shape, ShapeKind};
 use crate::value::{Duration, EvalError, List, Map, Value, time};
 
 impl<'a> Value<'a> {
-    /// What is in the tree, as its shape says.
+    /// The value of a part of the tree, by its shape.
     ///
     /// # Errors
-    /// Upstream's text for what does not fit its shape; such objects are refused before their expressions are evaluated.
+    /// Upstream's text for data that does not fit its shape; validation refuses such objects before it evaluates
+    /// their expressions.
     #[allow(clippy::cast_precision_loss, reason = "as Go's conversion does")]
     pub fn of(json: &'a Json, shape: &'a dyn Shape) -> Result<Self, EvalError> {
         Ok(match (shape.kind(), json) {
@@ -65,7 +66,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// What upstream says of data that its schema does not describe.
+/// Upstream's error for data that its schema does not describe.
 fn unfit(kind: ShapeKind, json: &Json) -> EvalError {
     let go = match json {
         Json::Null => "<nil>",
@@ -131,7 +132,7 @@ fn base64(text: &str) -> Result<Vec<u8>, usize> {
 }
 
 impl<'a> List<'a> {
-    /// How many items it has.
+    /// The number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -140,7 +141,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether it has none.
+    /// Returns true if there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -176,7 +177,7 @@ pub(crate) fn item_shape(list: &dyn Shape) -> &dyn Shape {
     list.items().unwrap_or(list)
 }
 
-/// The shape of a map's value; none for what a schema does not know.
+/// The shape of a map's value; `None` if the schema does not have the field.
 pub(super) fn value_shape<'a>(map: &'a dyn Shape, key: &str) -> Option<&'a dyn Shape> {
     match map.kind() {
         ShapeKind::Dyn => Some(map),
@@ -185,7 +186,7 @@ pub(super) fn value_shape<'a>(map: &'a dyn Shape, key: &str) -> Option<&'a dyn S
 }
 
 impl<'a> Map<'a> {
-    /// How many entries it has, in an object also those that no schema knows.
+    /// The number of entries; in an object this includes fields that the schema does not have.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -194,7 +195,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether it has none.
+    /// Returns true if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -220,8 +221,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The entry at a place, in an order that stays: its key and its value. Of an object, the escaped name; none where no
-    /// schema knows the field.
+    /// The entry at a place, in an order that stays: its key and its value. In an object the key is the escaped name; `None`
+    /// if the schema does not have the field.
     pub fn entry(&self, place: usize) -> Option<(Value<'a>, Result<Value<'a>, EvalError>)> {
         match self {
             Self::Owned(entries) => entries.at(place).map(|(key, value)| (key.clone(), Ok(value.clone()))),
@@ -246,7 +247,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// What is at a field by its real name, and its shape. In an object with declared fields null is absent.
+/// A field's value by its real name, and its shape. In an object with declared fields, null counts as absent.
 pub(crate) fn member<'a>(
     map: &'a kindom_api::Map,
     shape: &'a dyn Shape,
@@ -261,7 +262,7 @@ pub(crate) fn member<'a>(
     shape.field(name).map(|of| (json, of))
 }
 
-/// Where a field was found the last time, which in a list of objects is nearly always where it is in the next one.
+/// The position at which a field was last found; in a list of objects the next one nearly always has it there too.
 #[derive(Debug, Default)]
 pub(crate) struct Hint<'a> {
     place: usize,
@@ -293,7 +294,7 @@ pub(crate) fn member_by<'a>(
     }
 }
 
-/// Whether two shapes are one.
+/// Returns true if both shapes are the same one.
 #[allow(
     ambiguous_wide_pointer_comparisons,
     reason = "equal shapes that are taken for two are only looked at twice"
@@ -361,7 +362,7 @@ pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(dotted.replace('/', "__slash__").replace('\0', "__underscores__")))
 }
 
-/// The field of a name in an expression; none if it is nobody's (`Unescape`).
+/// The real name of a field from its name in an expression; `None` if no field has such a name (`Unescape`).
 #[must_use]
 pub fn unescape(name: &str) -> Option<Cow<'_, str>> {
     if !name.contains("__") {

@@ -5,13 +5,13 @@
 //! object by the field numbers of its type's `generated.proto` (apimachinery `pkg/runtime/serializer/protobuf`, 1.37). Other
 //! API servers store their objects so too.
 //!
-//! `catalogue.rs` is the table. `go run ./protobuf` in `integration/oracle` writes it by reflection over upstream's Go types,
-//! and beside it the samples that hold both directions to the byte. A [`Message`] lists its fields: number, Go's name (for
-//! errors), JSON's name, what it holds, how often, and whether JSON leaves it out while it is empty. Upstream's encoder
-//! writes every field that is no pointer, list or map, even if it is empty; so does this one.
+//! `catalogue.rs` is the table. `go run ./protobuf` in `integration/oracle` writes it by reflection over upstream's Go
+//! types, and beside it the samples that hold both directions to the byte. A [`Message`] lists its fields: number, Go's name
+//! (for errors), JSON's name, the type of its value, the number of its values, and if JSON leaves it out while it is empty.
+//! Upstream's encoder writes every field that is no pointer, list or map, even if it is empty; so does this one.
 //!
-//! Fields that the table does not list are skipped, as upstream skips them; [`decode_telling`] names them, for whoever must
-//! not lose any.
+//! Fields that the table does not list are skipped, as upstream skips them; [`decode_telling`] names them, for callers that
+//! must not lose any.
 //!
 //! Worked example: `0a 01 61` is field 1 (`0a` = 1 << 3 | 2: bytes follow) of one byte, `a`; in an ObjectMeta that is
 //! `{"name":"a"}`.
@@ -48,7 +48,7 @@ impl fmt::Debug for Message {
     }
 }
 
-/// A field: its number, its name in Go and in JSON, and what it holds.
+/// A field: its number, its name in Go and in JSON, its type, the number of its values, and the rule for empty ones.
 #[derive(Debug)]
 struct Field(u32, &'static str, &'static str, Kind, Many, Presence);
 

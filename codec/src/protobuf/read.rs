@@ -1,8 +1,8 @@
 //! From protobuf to the tree.
 //!
-//! Input is hostile: depth is bounded as JSON's is, nothing is allocated for a length that no bytes stand behind, and
-//! what comes in pieces is put together once. A message that occurs several times is merged as if its bytes stood one
-//! behind the other, which is what protobuf promises; a map is sorted when all its entries are there.
+//! Input is hostile: depth is bounded as JSON's is, no memory is allocated for a length before its bytes are there, and a
+//! value in pieces is joined once. A message that occurs several times is merged as if its bytes stood one behind the other,
+//! which is what protobuf promises; a map is sorted when all its entries are there.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -33,7 +33,7 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads what a body says of itself (`Serializer.Decode`).
+    /// Reads a body's envelope: its type and the place of its object (`Serializer.Decode`).
     ///
     /// # Errors
     /// [`ProtobufError`]
@@ -171,7 +171,7 @@ fn message_of(
         };
         let kept = match (many, presence) {
             (Many::One, Presence::Omit) => !is_zero(&value),
-            // A pointer to what is null in JSON is left out of it.
+            // JSON leaves out a pointer to a value that is null in JSON.
             _ => !value.is_null() || *presence == Presence::Keep,
         };
         if kept {
@@ -185,7 +185,7 @@ fn deeper(depth: usize) -> Result<usize, ProtobufError> {
     if depth >= MAX_DEPTH { Err(ProtobufError::Malformed("exceeded max depth")) } else { Ok(depth + 1) }
 }
 
-/// Adds one occurrence of a field to what was met of it, or gives back the first.
+/// Adds one occurrence of a field to the earlier ones in `slot`, or returns it if it is the first.
 fn meet<'a>(
     field: &Field,
     raw: Raw<'a>,

@@ -270,7 +270,7 @@ proptest! {
         let _ = decode(&[MAGIC, &[0x12, 100], &bytes].concat(), message);
     }
 
-    /// Samples with bytes changed: what is read of them is written, and read again as the same.
+    /// Samples with bytes changed: an object that decodes is written and decoded again to itself.
     #[test]
     fn damaged_samples_are_errors_or_objects(
         at in any::<prop::sample::Index>(),

@@ -11,14 +11,14 @@ use super::{
 use kindom_api::Value;
 use kindom_api::meta::time;
 
-/// Writes an object as a body, by its own apiVersion and kind; none if that kind is not one of the table. What the type
-/// does not list is left out.
+/// Writes an object as a body, by its own apiVersion and kind; `None` if the table does not have that kind. Fields that the
+/// type does not list are left out.
 #[must_use]
 pub fn encode(object: &Value) -> Option<Vec<u8>> {
     Some(encode_as(object, message_of(object)?))
 }
 
-/// Writes an object of this type as a body. What the type does not list is left out.
+/// Writes an object of this type as a body. Fields that the type does not list are left out.
 #[must_use]
 pub fn encode_as(object: &Value, message: &Message) -> Vec<u8> {
     let mut out = Backwards::default();

@@ -1,6 +1,6 @@
-//! YAML to tree, as `sigs.k8s.io/yaml` reads it: the parser knows YAML 1.2, what a plain scalar means is YAML 1.1 as in
-//! `yaml.v2` (`y`, `no` and `on` are booleans, `0777` is octal, dates are strings), and the result is what would come
-//! back after going through JSON (`1.0` is the integer 1).
+//! YAML to tree, as `sigs.k8s.io/yaml` reads it: the parser knows YAML 1.2, plain scalars have the meaning of YAML 1.1 as in
+//! `yaml.v2` (`y`, `no` and `on` are booleans, `0777` is octal, dates are strings), and the result is as if it had gone
+//! through JSON (`1.0` is the integer 1).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -32,7 +32,7 @@ pub(crate) fn parse(text: &str) -> Result<Document, String> {
     documents(text).next().unwrap_or_else(|| Ok(Document { value: Value::Null, duplicates: Vec::new() }))
 }
 
-/// Reads all documents, up to the first that is none.
+/// Reads all documents, up to the first one with an error.
 pub(crate) fn documents(text: &str) -> impl Iterator<Item = Result<Document, String>> {
     let mut parser = Some(Parser::new_from_str(text));
     let mut refused = refused(text);
@@ -154,7 +154,7 @@ fn go_error(text: &str, line: usize, info: &str) -> String {
     format!("yaml: line {line}: {info}")
 }
 
-/// A finished node, and what a copy of it costs.
+/// A finished node, and the cost of a copy of it.
 #[derive(Clone)]
 struct Node {
     value: Value,
@@ -177,7 +177,7 @@ enum Kind {
 }
 
 enum Key {
-    /// The name in JSON; of what is no string, also that.
+    /// The name in JSON; for a key that is no string, also its value.
     Field(json::Key, Option<Value>),
     Merge,
 }
@@ -399,7 +399,7 @@ pub(crate) fn is_plain_string(text: &str) -> bool {
     matches!(resolve(text), Ok(Value::String(_))) && text != "<<"
 }
 
-/// As Go's `strconv.ParseInt(text, 0, 64)`, and `ParseUint` for what is larger.
+/// Parses an integer as Go's `strconv.ParseInt(text, 0, 64)` does, and a larger one as `ParseUint`.
 fn integer(text: &str) -> Option<Value> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

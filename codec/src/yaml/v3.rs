@@ -27,10 +27,10 @@ fn deeper(indent: Option<usize>, in_item: bool) -> usize {
     }
 }
 
-/// Prints a value behind what stands on the line: nothing (`indent` is none), a key or a dash.
+/// Prints a value behind the start of its line, which is empty (`indent` is `None`), a key or a dash.
 fn block(value: &Value, indent: Option<usize>, in_item: bool, out: &mut String) {
     let own = deeper(indent, in_item);
-    // What follows a dash begins on its line, what follows a key on the next one.
+    // A collection behind a dash begins on the dash's line, one behind a key on the next line.
     let start = |out: &mut String, first: bool| match (first, indent) {
         (true, None) => {}
         (true, Some(_)) if in_item => {}
@@ -92,7 +92,7 @@ fn text(value: &str, indent: Option<usize>, out: &mut String) {
     out.push('\n');
 }
 
-/// In single quotes. What follows a line separator is indented.
+/// Prints a text in single quotes. A line behind a line separator is indented.
 fn single(value: &str, indent: usize, out: &mut String) {
     out.push('\'');
     let mut breaks = false;
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn yaml_is_gos() {
-        // What gnostic-models 0.7.0 has for each in `NamedAny` and `Any`.
+        // The forms that gnostic-models 0.7.0 has for each in `NamedAny` and `Any`.
         for (json, want) in [
             (r#"[{"group":"g","kind":"K","version":"v1"}]"#, "- group: g\n  kind: K\n  version: v1\n"),
             (r#"{"group":"g","kind":"K"}"#, "group: g\nkind: K\n"),

@@ -51,14 +51,14 @@ pub fn start(
     )
 }
 
-/// What passes look at.
+/// The sources that passes read.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) registry: RegistryHandle,
     pub(crate) registrations: ResourceHandle,
     /// So long a registration has to stay as it is before its type is looked at.
     pub(crate) settle: Duration,
-    /// Whose turn it is to read.
+    /// Permits to read a type.
     pub(crate) passes: Arc<Semaphore>,
 }
 

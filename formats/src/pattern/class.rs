@@ -79,7 +79,7 @@ static FOLDS: LazyLock<Folds> = LazyLock::new(|| {
     folds
 });
 
-/// A character with those that differ in case only, sorted; empty if there are none.
+/// A character and the characters that differ from it in case only, sorted; empty if there are none.
 pub(super) fn orbit(code: u32) -> &'static [u32] {
     if code < 0x80 && !char::from_u32(code).is_some_and(|c| c.is_ascii_alphabetic()) {
         return &[];

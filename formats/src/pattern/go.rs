@@ -1,8 +1,8 @@
 //! Go's syntax of regular expressions (`regexp/syntax/parse.go` of Go 1.26 with `syntax.Perl`).
 //!
-//! It differs from that of the `regex` crate in what `\d \w \s \b` mean (ASCII in Go), in classes (no set operations), in
-//! what is literal (`{` that begins no repetition, `\_`, `\Q…\E`), in flags, in octal escapes, in limits and in the text of
-//! errors.
+//! It differs from the syntax of the `regex` crate in the meaning of `\d \w \s \b` (ASCII in Go), in classes (no set
+//! operations), in literals (`{` that begins no repetition, `\_`, `\Q…\E`), in flags, in octal escapes, in limits and in the
+//! text of errors.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) fn error(what: &str, expression: &str) -> String {
     format!("error parsing regexp: {what}: `{expression}`")
 }
 
-/// The tree of an expression and its root, or what Go says of it.
+/// The tree of an expression and its root, or Go's error.
 pub(super) fn parse(text: &str) -> Result<(Tree, Id), String> {
     let mut parser = Parser { text, at: 0, tree: Tree::new(), no_posix_end: false };
     parser.expression()?;
@@ -168,7 +168,7 @@ impl<'t> Parser<'t> {
     /// a number that is too large.
     fn counts(&mut self) -> Option<(i32, i32)> {
         let inside = self.rest().strip_prefix('{')?;
-        // No longer than it may be: a text of `{` only is looked at once for each.
+        // Take no more than the longest repetition: a text of `{` only would be scanned once for each.
         let end = inside.bytes().position(|b| !matches!(b, b'0'..=b'9' | b','))?;
         let inside = inside.get(..end).filter(|_| inside.as_bytes().get(end) == Some(&b'}'))?;
         let (min, max) = match inside.split_once(',') {
@@ -315,7 +315,7 @@ impl<'t> Parser<'t> {
         Some(self.group_of(class, negative))
     }
 
-    /// A class of ASCII, or what is not in it.
+    /// The characters of a class of ASCII, or all others.
     fn group_of(&self, class: &str, negative: bool) -> Vec<Range> {
         let own = POSIX.iter().find(|(name, _)| *name == class).map_or(&[][..], |(_, ranges)| ranges);
         let mut ranges = Vec::with_capacity(own.len());
@@ -381,7 +381,7 @@ impl<'t> Parser<'t> {
                     ranges.push(range);
                 }
             }
-            // What repeats itself takes no more room than once.
+            // Merge repeated ranges, so that they take the room of one.
             if ranges.len() >= clean_at {
                 class::clean(&mut ranges);
                 clean_at = CLEAN_AT + ranges.len() * 2;
@@ -467,7 +467,7 @@ impl<'t> Parser<'t> {
         code.ok_or_else(|| error("invalid escape sequence", self.since(from)))
     }
 
-    /// Two digits, or as many as stand in braces. What is wrong is read, as the error shows it.
+    /// Two digits, or as many as stand in braces. Wrong digits are consumed too, as the error quotes them.
     fn hex(&mut self) -> Option<u32> {
         let first = self.next()?;
         if first != '{' {

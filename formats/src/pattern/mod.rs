@@ -56,8 +56,8 @@ pub fn check(text: &str) -> Result<(), String> {
     go::parse(text).map(drop)
 }
 
-/// The steps that may still be spent on compiling and matching, each some 20 nanoseconds. Whoever matches what a stranger
-/// sent has one for all of a request.
+/// The steps that may still be spent on compiling and matching, each some 20 nanoseconds. All matches of one request share a
+/// budget.
 #[derive(Debug, Clone)]
 pub struct Budget(usize);
 
@@ -92,7 +92,7 @@ pub struct TooLong;
 /// The reason why it is unknown if a value matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure<'p> {
-    /// Go's text: it is none, or it is too large for both engines.
+    /// Go's error text: the expression is invalid, or too large for both engines.
     Invalid(&'p str),
     /// The budget is used up.
     TooLong,
@@ -419,7 +419,7 @@ fn measure(tree: &Tree, root: Id, length: usize) -> Measures {
 #[derive(Default)]
 struct Known {
     patterns: HashMap<Box<str>, Weak<Pattern>>,
-    /// At how many entries to look for dead ones: twice what was alive the last time.
+    /// The number of entries at which to look for dead ones: twice the number that was alive the last time.
     sweep_at: usize,
 }
 
@@ -547,7 +547,7 @@ mod tests {
         let pattern = Pattern::shared("^once$");
         assert!(pattern.effort() > 0);
         assert_eq!((pattern.matches("once"), pattern.effort()), (Ok(true), 0));
-        // What the crate would compile for seconds or not at all is left to the other engine.
+        // Expressions that the crate would compile for seconds, or not at all, go to the other engine.
         for text in [r"\pL{300}", r"((\pL{10}){10}){10}|x", &r"\pL{1,1000}".repeat(50)] {
             let pattern = Pattern::shared(text);
             assert!((1..2_000).contains(&pattern.effort()), "{text}: {}", pattern.effort());
@@ -577,7 +577,7 @@ mod tests {
         let linear = Pattern::shared("a|b");
         let found = linear.find_all_within(&many, usize::MAX, &mut Budget::new(1_000_000));
         assert_eq!(found.map(|found| found.len()), Ok(50_000));
-        // What is not compiled yet may not be compiled either.
+        // An expression that is not compiled yet is not compiled under an exhausted budget either.
         let unused = Pattern::shared("^unused[a-z]{1,63}$");
         assert_eq!(unused.matches_within("", &mut Budget::new(10)), Err(Failure::TooLong));
         assert!(unused.compiled.get().is_none());

@@ -38,13 +38,13 @@ enum Inst {
 /// A piece that is still to be written; the next one stands last.
 enum Task {
     Node(Id),
-    /// A choice between what follows and what comes behind; `true`: prefers the latter.
+    /// A choice between the next instruction and the one behind; `true` prefers the latter.
     Split(bool),
     /// The choices up to here, so many, end here.
     Join(usize),
     /// A choice between going back and going on.
     Loop(Pc, bool),
-    /// As `Loop`, back to what is written next.
+    /// As `Loop`, back to the instruction that is written next.
     Begin(Id, bool),
     /// Leaves an alternative.
     Leave,
@@ -105,7 +105,7 @@ pub(super) fn compile(tree: &Tree, root: Id) -> Option<Program> {
                         }
                     }
                     (Op::Capture, Some(sub)) => tasks.push(Task::Node(sub)),
-                    // As Go writes it since 1.16, so that what is empty is found as often as it should be.
+                    // As Go compiles it since 1.16, so that empty matches are found as often as Go finds them.
                     (Op::Star, Some(sub)) => {
                         tasks.extend([Task::Join(1), Task::Begin(sub, lazy), Task::Split(lazy)]);
                     }
@@ -216,7 +216,7 @@ impl Program {
             + self.classes.iter().map(|class| 24 + class.len() * size_of::<Range>()).sum::<usize>()
     }
 
-    /// The leftmost match at or behind `from`; its end is of no meaning if only `any` is asked for.
+    /// The leftmost match at or behind `from`; if `any` is set, its end has no meaning.
     pub(super) fn find(
         &self,
         text: &str,
@@ -252,7 +252,7 @@ impl Program {
                         if any {
                             return Ok(found);
                         }
-                        // What follows has less preference.
+                        // The remaining threads have a lower preference.
                         break;
                     }
                     (Some(Inst::Rune(rune)), Some(code)) => *rune == code,

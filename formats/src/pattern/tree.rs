@@ -47,13 +47,13 @@ pub(super) enum Op {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) op: Op,
-    /// Of a literal: whether case does not matter.
+    /// In a literal: `true` if case does not matter.
     pub(super) fold: bool,
-    /// Of a repetition: whether fewer are preferred.
+    /// In a repetition: `true` if fewer are preferred.
     pub(super) lazy: bool,
-    /// Of a parenthesis: whether it captures.
+    /// In a parenthesis: `true` if it captures.
     captures: bool,
-    /// Of a parenthesis: the flags to go back to.
+    /// In a parenthesis: the flags that hold again behind it.
     flags: Flags,
     pub(super) min: i32,
     /// Less than 0: any number.
@@ -272,7 +272,7 @@ impl Tree {
         self.push(id)
     }
 
-    /// A node that only its kind tells.
+    /// Pushes a node that has nothing but its kind.
     pub(super) fn simple(&mut self, op: Op) -> Result<(), Limit> {
         let id = self.add(op, With::None);
         self.push(id)
@@ -293,7 +293,7 @@ impl Tree {
         self.push(id)
     }
 
-    /// Go makes a node for a class before it reads it, and gives it back if it is none.
+    /// Adds and frees a node for text that looked like a class and is none: Go makes the node before it reads the class.
     pub(super) fn no_class(&mut self) {
         let id = self.add(Op::Class, With::None);
         self.reuse(id);
@@ -315,7 +315,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes what is on the stack above the topmost parenthesis or bar.
+    /// Takes the nodes above the topmost parenthesis or bar of the stack.
     fn above(&mut self) -> Vec<Id> {
         let pseudo = self.stack.iter().rposition(|id| self.op(*id) >= Op::LeftParen);
         self.stack.split_off(pseudo.map_or(0, |at| at + 1))

@@ -10,7 +10,7 @@ use super::{AUTHENTICATED, User};
 /// what lies below it.
 const OPEN_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// What a request wants to do, as `RequestInfo` has it.
+/// The requested action, as `RequestInfo` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attributes<'a> {
     /// A path that belongs to no resource; discovery, for one.
@@ -46,7 +46,7 @@ pub struct Denial {
     pub resource: GroupResource,
     /// The object's name; empty for a path or a collection.
     pub name: String,
-    /// Who cannot do what, in upstream's words (`responsewriters.ForbiddenStatusError`).
+    /// The text that names the user and the forbidden action, in upstream's words (`responsewriters.ForbiddenStatusError`).
     pub message: String,
 }
 

@@ -30,7 +30,7 @@ pub struct Peer {
     certificates: Vec<CertificateDer<'static>>,
     /// The identity, and the number of the authenticator that found it.
     judged: RefCell<(u64, PeerIdentity)>,
-    /// When its own certificate ends, in seconds since the Unix epoch.
+    /// The end of its own certificate, in seconds since the Unix epoch.
     ends: Option<i64>,
     /// The server's own address, as this client reached it.
     reached: Option<SocketAddr>,
@@ -43,7 +43,7 @@ impl Peer {
         Self { reached, ..self }
     }
 
-    /// When the certificate that the client sent ends, in seconds since the Unix epoch; whether it holds or not.
+    /// The end of the client's certificate, in seconds since the Unix epoch; also if the certificate is invalid.
     #[must_use]
     pub fn certificate_ends(&self) -> Option<i64> {
         self.ends

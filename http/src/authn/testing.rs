@@ -20,7 +20,7 @@ pub(super) struct Issued {
 pub(super) struct ClientCert<'a> {
     pub(super) name: &'a str,
     pub(super) groups: &'a [&'a str],
-    /// When it holds, in days from now.
+    /// The days from now on which it is valid.
     pub(super) days: Range<i64>,
     pub(super) for_servers: bool,
     pub(super) no_usage: bool,

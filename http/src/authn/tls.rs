@@ -14,7 +14,7 @@ use rustls::{
 };
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// Why TLS cannot be served.
+/// The reason why TLS cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// No authority to verify client certificates with.

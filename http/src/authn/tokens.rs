@@ -13,7 +13,7 @@ const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 #[derive(Default, Clone, PartialEq, Eq)]
 pub struct Tokens(Arc<HashMap<String, Arc<User>>>);
 
-/// Why a token file cannot be used.
+/// The reason why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// It cannot be read.
@@ -29,9 +29,9 @@ pub enum TokenError {
     Line {
         /// The file.
         file: String,
-        /// Where the record starts, from 1.
+        /// The line at which the record starts, from 1.
         line: usize,
-        /// What is wrong; never contains a token.
+        /// The error; never contains a token.
         reason: &'static str,
     },
 }

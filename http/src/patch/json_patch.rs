@@ -10,7 +10,7 @@ use kindom_codec::STRICT_ERRORS_MAX;
 use kindom_codec::go_json::go_type;
 
 const OPERATIONS_MAX: usize = 10_000;
-/// What all copies of a patch may add (`AccumulatedCopySizeLimit` as apiserver sets it).
+/// The most bytes that all copies of a patch may add (`AccumulatedCopySizeLimit` as apiserver sets it).
 const COPY_BYTES_MAX: usize = 3 << 20;
 /// The most entries of lists and maps that a patch may shift or measure in all. Without a bound 10,000 insertions at the front
 /// of a list of half a million items take most of a minute.
@@ -247,7 +247,7 @@ fn parent_mut<'a>(doc: &'a mut Value, path: &str) -> Result<(&'a mut Value, Stri
     if matches!(at, Value::Object(_) | Value::Array(_)) { Ok((at, last)) } else { Err(missing()) }
 }
 
-/// What stands at a path; none for a field that is not there, an error for an item or a parent that is not.
+/// The value at a path; `None` for a field that is absent, an error for an absent item or parent.
 fn get<'a>(doc: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let (walk, last) = split(path)?;
     let step = |at: &'a Value, segment: &str| match at {

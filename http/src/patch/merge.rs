@@ -2,7 +2,7 @@
 
 use kindom_api::json::{Key, Map, Value};
 
-/// What a patch makes of a document. One that is no map takes its place.
+/// Applies a patch to a document. A patch that is no map replaces the document.
 pub(super) fn apply(doc: Value, patch: Value) -> Value {
     match (doc, patch) {
         (Value::Object(doc), Value::Object(patch)) => Value::Object(maps(doc, patch)),

@@ -416,7 +416,7 @@ mod tests {
             }
         }
 
-        /// What a merge makes nests no deeper than the deeper of the two.
+        /// The result of a merge nests no deeper than the deeper of its two inputs.
         #[test]
         fn a_merge_deepens_nothing(
             patch in prop::collection::vec("[ab]", 0..60),

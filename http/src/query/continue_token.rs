@@ -20,7 +20,7 @@ pub const EXPIRED_WITH_TOKEN: &str = "The provided continue parameter is too old
 /// The message of the 410 for a revision that is gone, where there is nothing to go on with.
 pub const EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 
-/// Where a list goes on.
+/// The place at which a list goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContinueToken {
     /// The revision of the list's first page; none to go on with the newest state (an inconsistent list).

@@ -9,7 +9,7 @@ use crate::RequestError;
 use kindom_codec::SCHEME;
 use kindom_codec::go_json::go_type;
 
-/// What happens to what the object owns.
+/// The treatment of the objects that the object owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PropagationPolicy {
     /// It stays, and loses its owner reference.
@@ -20,7 +20,7 @@ pub enum PropagationPolicy {
     Foreground,
 }
 
-/// What must hold for the delete to happen; else 409.
+/// The conditions of a delete; if one does not hold, the answer is 409.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Preconditions {
     /// The object's uid.
@@ -32,11 +32,11 @@ pub struct Preconditions {
 /// The options of a delete.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeleteOptions {
-    /// How long the object may take to go.
+    /// The seconds that the object may take to end.
     pub grace_period_seconds: Option<i64>,
-    /// What must hold.
+    /// The conditions.
     pub preconditions: Preconditions,
-    /// What happens to what it owns; `orphanDependents` is read into it.
+    /// The treatment of the objects that it owns; `orphanDependents` is turned into it.
     pub propagation_policy: Option<PropagationPolicy>,
     /// `true` if nothing is to be deleted.
     pub dry_run: bool,

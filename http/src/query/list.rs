@@ -6,7 +6,7 @@ use kindom_api::selector::{FieldSelector, LabelSelector};
 use super::{Query, number_error};
 use crate::RequestError;
 
-/// How a list's `resourceVersion` is meant.
+/// The meaning of a list's `resourceVersion`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionMatch {
     /// The state at this very revision.
@@ -15,8 +15,8 @@ pub enum VersionMatch {
     NotOlderThan,
 }
 
-/// What a list, a watch or a deletecollection asks for. [`Self::parse`] gives it as it stands in the query, and
-/// [`Self::validate`] must follow (upstream answers a malformed query 400 and an invalid combination 422).
+/// The options of a list, a watch or a deletecollection. [`Self::parse`] reads them from the query, and [`Self::validate`]
+/// must follow (upstream answers a malformed query 400 and an invalid combination 422).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListOptions {
     /// By labels.
@@ -31,11 +31,11 @@ pub struct ListOptions {
     pub resource_version: String,
     /// As sent; empty if not given. See [`Self::version_match`].
     pub resource_version_match: String,
-    /// How long a watch may last.
+    /// The longest that a watch may last, in seconds.
     pub timeout_seconds: Option<i64>,
-    /// How many items a page may have; 0 for all. A negative number means all, too.
+    /// The most items on a page; 0 or a negative number for all.
     pub limit: i64,
-    /// Where to go on; empty for the first page.
+    /// The token of the next page; empty for the first page.
     pub continue_token: String,
     /// `true` if a watch begins with the present state; none if nothing is said.
     pub send_initial_events: Option<bool>,
@@ -132,7 +132,7 @@ impl ListOptions {
         errors
     }
 
-    /// How the resourceVersion is meant; none if nothing is said.
+    /// The meaning of the resourceVersion; `None` if the query does not give it.
     #[must_use]
     pub fn version_match(&self) -> Option<VersionMatch> {
         match self.resource_version_match.as_str() {

@@ -47,13 +47,13 @@ impl WaitFor {
 pub struct WriteOptions {
     /// `true` if nothing is to be stored.
     pub dry_run: bool,
-    /// Who writes; empty if not given.
+    /// The writer; empty if not given.
     pub field_manager: String,
-    /// What to do about unknown fields.
+    /// The treatment of unknown fields.
     pub field_validation: FieldValidation,
     /// `true` if an apply takes over fields of others; only an apply may say it.
     pub force: Option<bool>,
-    /// What the answer waits for; only a registration has it. Not Kubernetes': there, it is ignored.
+    /// The state that the answer waits for; only for registrations. An extension of kindom: Kubernetes ignores it.
     pub wait_for: Option<WaitFor>,
 }
 
@@ -91,7 +91,7 @@ impl WriteOptions {
         Ok(Self { force, ..Self::parse(query, "PatchOptions", errors)? })
     }
 
-    /// Who writes: who the client says it is, or else what its user agent begins with (`managerOrUserAgent` in
+    /// The writer: the name that the client gives, or else the beginning of its user agent (`managerOrUserAgent` in
     /// apiserver `handlers/create.go`).
     #[must_use]
     pub fn manager(&self, user_agent: &[u8]) -> String {
@@ -132,7 +132,7 @@ impl WriteOptions {
         Ok(Self { dry_run: !dry_run.is_empty(), field_manager, field_validation, force: None, wait_for })
     }
 
-    /// What the answer waits for: nothing will come of a dry run.
+    /// The state that the answer waits for; `None` for a dry run, which never reaches it.
     #[must_use]
     pub fn waits_for(&self) -> Option<WaitFor> {
         self.wait_for.filter(|_| !self.dry_run)

@@ -33,15 +33,15 @@ use super::{HEAD, IDLE};
 use crate::authn::Peer;
 use crate::phase::Phase;
 
-/// How much of a body a client may send ahead of its being read, of one stream and of the connection (as actix-http's).
+/// The bytes of a body that a client may send before they are read, for one stream and for the connection (as actix-http's).
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
-/// What h2 takes of a request's headers; beyond that it answers 431 itself, without a Status.
+/// The largest headers that h2 accepts; beyond that it answers 431 itself, without a Status.
 const HEAD_LIST_BYTES_MAX: u32 = 2 << 20;
-/// How much of an answer is handed to the connection at once.
+/// The most bytes of an answer that are handed to the connection at once.
 const CHUNK_BYTES: usize = 16_384;
-/// When the server ends and every request is answered, the time that a client has to take the next byte, or to confirm
-/// the GOAWAY (as Go's `net/http`).
+/// The time that a client has to take the next byte, or to confirm the GOAWAY, when the server ends and every request is
+/// answered (as Go's `net/http`).
 const UNANSWERED: Duration = Duration::from_secs(1);
 
 /// Serves a connection until the client closes it, or the server ends and every request of it is answered.
@@ -208,7 +208,7 @@ impl KeepAlive {
 /// Gives up a client that neither takes what is left of its answers nor confirms the GOAWAY.
 struct Drain {
     timer: Option<Pin<Box<Sleep>>>,
-    /// How many bytes had been written when the timer was set.
+    /// The bytes that had been written when the timer was set.
     written: u64,
 }
 

@@ -34,7 +34,7 @@ use crate::dispatch::serve as handle;
 use crate::phase::{Connections, Phase};
 use crate::state::State;
 
-/// Why the server did not start.
+/// The reason why the server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The address can't be listened on.
@@ -60,7 +60,7 @@ const DISCONNECT: Duration = Duration::from_secs(1);
 
 /// A running server.
 pub struct Running {
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
     stop: StopHandle,
     credentials: Credentials,

@@ -39,7 +39,7 @@ impl Configured {
         }
     }
 
-    /// What the client is to be warned of, if the object that was made is one that it may make.
+    /// Checks that the client may make the object; returns the warnings for the client.
     pub(crate) fn check(
         &self,
         namespace: Option<&str>,
@@ -71,7 +71,7 @@ pub(crate) async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<Http
     finish(call, accepted, &sent.query, written, warnings).await
 }
 
-/// What stands twice in the configuration: warnings, or a 400.
+/// Reports keys that occur twice in the configuration: as warnings, or as a 400.
 fn strict(configuration: &Configuration, validation: FieldValidation) -> Result<Vec<String>, WriteError> {
     match validation {
         FieldValidation::Strict if !configuration.duplicates.is_empty() => {

@@ -21,7 +21,7 @@ use crate::select::select;
 use crate::settle::{deletion, failed, respond, settled, target};
 use crate::status::Failure;
 
-/// How many objects of a collection are deleted at once.
+/// The most objects of a collection that are deleted at once.
 const DELETE_AT_ONCE: usize = 64;
 
 /// The options of a delete: from the body if there is one, else from the query.

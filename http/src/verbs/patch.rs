@@ -33,8 +33,8 @@ pub(crate) fn parse_patch(
     }
 }
 
-/// What is not even JSON is told at once; all else that is wrong with a patch only where there is an object to be
-/// patched, as upstream decodes patches to apply them.
+/// Reports a body that is not even JSON at once. Any other error of a patch is reported only if there is an object to patch,
+/// as upstream decodes patches when it applies them.
 pub(crate) fn told_later<P>(
     bytes: &[u8],
     decoded: Result<P, RequestError>,
@@ -107,8 +107,8 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
     finish(call, accepted, &query, written, warnings).await
 }
 
-/// What a JSON patch or merge patch makes of an object. What the client is to be warned of goes to `warnings`, also where
-/// the object is refused.
+/// Applies a JSON patch or merge patch to an object. Warnings for the client go to `warnings`, also if the object is
+/// refused.
 fn patched(
     cx: &RuleContext<'_>,
     patch: &Patch,
@@ -156,7 +156,7 @@ fn patched(
     Ok(object)
 }
 
-/// What a strategic merge patch makes of an object of a built-in type; warnings as in [`patched`].
+/// Applies a strategic merge patch to an object of a built-in type; warnings as in [`patched`].
 fn strategically_patched(
     cx: &RuleContext<'_>,
     patch: &StrategicPatch,

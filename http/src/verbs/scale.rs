@@ -51,7 +51,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     reply(call, &call.spec, &object, accepted, Asked::Get, Vec::new())
 }
 
-/// What the answer is of.
+/// The request that is answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     /// A reader wants to know that there is a number of replicas.
@@ -138,7 +138,7 @@ fn of_body(bytes: &[u8], format: Format, validation: FieldValidation) -> Result<
     Ok(Sent { scale, warnings: codec::strict_warnings(strict) })
 }
 
-/// What a patch made of a Scale, as one again.
+/// Decodes a patched Scale.
 fn of_patched(patch: &Patch, patched: &Value, validation: FieldValidation) -> Result<Sent, RequestError> {
     let undecodable = |why: String| patch::undecodable(patched, &why);
     let typed = scale::decode(patched).map_err(|error| undecodable(error.to_string()));

@@ -32,13 +32,13 @@ use crate::table::{self, Column, IncludeObject, ListMeta};
 use crate::verbs::get::revision_of;
 use crate::websocket;
 
-/// How many events are put into one chunk at most.
+/// The most events in one chunk.
 const EVENTS_PER_CHUNK: usize = 128;
-/// How often a client that wants bookmarks gets one (cacher `defaultBookmarkFrequency`).
+/// The time between two bookmarks for a client that wants them (cacher `defaultBookmarkFrequency`).
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long before its end a watch sends a last bookmark.
+/// The time before its end at which a watch sends a last bookmark.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// How long a watch lasts if it does not say: this, up to twice as long, spread at random (`--min-request-timeout`).
+/// The time that a watch lasts by default: this, up to twice as long, spread at random (`--min-request-timeout`).
 const LASTS_AT_LEAST: Duration = Duration::from_secs(1800);
 /// The annotation of the bookmark that ends the initial events (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -185,7 +185,7 @@ fn failed_stream(
     }
 }
 
-/// When the first bookmark is due: none is sent for its own sake by a watch that is about to end.
+/// The time until the first bookmark: the interval, or less if the watch ends sooner.
 fn first_bookmark(every: Duration, lasts: Duration) -> Duration {
     match lasts.checked_sub(BOOKMARK_BEFORE_END) {
         None | Some(Duration::ZERO) => every,
@@ -198,7 +198,7 @@ fn jittered(state: &State, duration: Duration) -> Duration {
     duration + Duration::from_millis(state.entropy.below(spread.max(1)))
 }
 
-/// What the objects of events look like.
+/// The form of an event's object.
 enum Form {
     Whole,
     Metadata(MetaVersion),
@@ -219,13 +219,14 @@ struct WatchStream {
     version: String,
     filter: Filter,
     form: Form,
-    /// What is still to be sent of the initial state; none once its end was said.
+    /// The rest of the initial state; `None` once its end was sent.
     initial: Option<VecDeque<Arc<StoredObject>>>,
     explicit_initial_events: bool,
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
-    /// When the server ends, the stream is closed in order, and the client goes on elsewhere from its last revision.
+    /// The phase of the server: when it ends, the stream is closed in order, and the client goes on elsewhere from its last
+    /// revision.
     phase: watch::Receiver<Phase>,
     /// `true` once `ends` is the server's end.
     ends_with_server: bool,
@@ -312,7 +313,7 @@ impl WatchStream {
         }
     }
 
-    /// What the initial state still has, or its end.
+    /// The next chunk of the initial state, or its end.
     fn initial_chunk(&mut self) -> Option<Bytes> {
         let mut objects = self.initial.take()?;
         let spec = self.specs.borrow().clone()?;

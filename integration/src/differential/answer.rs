@@ -25,8 +25,8 @@ impl Answers {
         self.last.as_deref().unwrap_or("1")
     }
 
-    /// Whether all times that the server set were the same second. The order of managedFields depends on that, and on
-    /// the order whether a write changes anything: so only such answers are compared.
+    /// Returns true if all times that the server set were the same second. The order of managedFields depends on that, and
+    /// the order decides if a write changes anything: so only such answers are compared.
     #[must_use]
     pub fn in_one_second(&self) -> bool {
         self.times.len() <= 1

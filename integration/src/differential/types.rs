@@ -12,11 +12,11 @@ use crate::random::Random;
 /// The group of all types.
 pub(super) const GROUP: &str = "differential.example.com";
 
-/// How the schema of v2 differs from that of v1.
+/// The difference between the schemas of v2 and v1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Second {
     Same,
-    /// What is granular in one is atomic in the other.
+    /// A part that is granular in one version is atomic in the other.
     Flipped,
     /// The last field of the spec is missing.
     Narrow,
@@ -29,7 +29,7 @@ pub struct Type {
     pub(super) spec: Vec<(String, Shape)>,
     pub(super) status: Vec<(String, Shape)>,
     second: Second,
-    /// Whether `.spec.replicas` is scaled.
+    /// `true` if `/scale` scales `.spec.replicas`.
     pub(super) scale: bool,
 }
 
@@ -74,7 +74,7 @@ impl Type {
                 "versions": [version("v1", Map(self.spec.clone())), version("v2", Map(second))]}})
     }
 
-    /// Where its objects of a version are.
+    /// The path of its objects in a version.
     #[must_use]
     pub fn path(&self, version: &str) -> String {
         format!("/apis/{GROUP}/{version}/namespaces/default/{}", self.plural())

@@ -9,7 +9,7 @@ use super::shape::{put, some};
 use super::types::{GROUP, Type};
 use crate::random::Random;
 
-/// What stands in a body for the last resourceVersion that an answer gave; `1` if none did.
+/// A placeholder in bodies for the last resourceVersion that an answer gave; `1` if none did.
 pub const REVISION: &str = "${rv}";
 
 const APPLIERS: [&str; 4] = ["a", "b", "kubectl", "u"];
@@ -30,7 +30,7 @@ struct Writer<'a> {
     random: &'a mut Random,
     of: &'a Type,
     number: usize,
-    /// What each manager applied last, by manager and subresource.
+    /// The last configuration of each manager, by manager and subresource.
     applied: BTreeMap<String, Map<String, Value>>,
     cases: Vec<Case>,
 }

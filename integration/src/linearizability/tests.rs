@@ -284,7 +284,7 @@ fn a_history_that_nobody_can_judge_is_no_good_history() {
     assert!(refused(&same).contains("the same value"));
 }
 
-/// Whether any order explains a history of few operations: every one is tried, with nothing of the search's.
+/// Returns true if any order explains a history of few operations: tries every one, without the search's code.
 fn explained(history: &[Operation], picked: &mut Vec<usize>) -> bool {
     let known = |i: usize| history[i].reply != Reply::Unknown;
     let all = (0..history.len()).filter(|i| known(*i)).all(|i| picked.contains(&i));
@@ -307,8 +307,8 @@ fn explained(history: &[Operation], picked: &mut Vec<usize>) -> bool {
     false
 }
 
-/// Whether a register that counts its own revisions could have answered so, in this order: those it told are
-/// the same up to their numbers, which rise.
+/// Returns true if a register that counts its own revisions could have answered so, in this order: the answered revisions
+/// are the same up to their numbers, which rise.
 fn replayed(history: &[Operation], order: &[usize]) -> bool {
     let (mut now, mut highest) = (None::<(Option<u64>, u64)>, 0);
     let revision_of = |value: u64| history.iter().filter_map(told).find(|t| t.0 == value).map(|t| t.1);

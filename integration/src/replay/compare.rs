@@ -61,7 +61,7 @@ const HEADERS: [&str; 6] = ["Allow", "Content-Type", "ETag", "Location", "Retry-
 pub(super) struct Comparison<'a> {
     pub(super) step: &'a Step,
     pub(super) vars: &'a Vars,
-    /// Whether managedFields are left out.
+    /// `true` if managedFields are left out.
     pub(super) managed_fields: bool,
     pub(super) bindings: &'a mut Bindings,
 }
@@ -250,9 +250,8 @@ fn is_age(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether both are the condition `NamesAccepted`, False, and our message goes on after theirs: it names the holder too
-/// (T-18), which upstream's does not. The beginning is upstream's to the byte, and what follows must be such an
-/// explanation.
+/// Returns true if both are the condition `NamesAccepted`, False, and our message goes on after theirs: ours also names the
+/// holder (T-18). The beginning is upstream's to the byte, and the rest must be such an explanation.
 fn explained_conflict(theirs: &Map<String, Value>, ours: &Map<String, Value>) -> bool {
     let is_conflict = |condition: &Map<String, Value>| {
         let says = |field: &str, text: &str| condition.get(field).and_then(Value::as_str) == Some(text);
@@ -319,7 +318,7 @@ fn unordered(
     }
 }
 
-/// Whether a recorded text, with its symbols, is this text.
+/// Returns true if a recorded text, with its symbols, matches this text.
 ///
 /// A symbol takes as many characters as its kind allows and the rest then fits; few texts hold more than three.
 fn match_text(expected: &str, text: &str, bindings: &mut Bindings) -> bool {

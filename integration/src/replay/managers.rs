@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// What ends the times that a script may give an entry; a later one is the server's own.
+/// The year before which scripts set the times of entries; a later time is the server's own.
 const SCRIPTED: &str = "2020";
 
 /// Brings the managedFields of every object in a value into the order that the recorder gives them, and tells of those
@@ -37,7 +37,7 @@ pub fn out_of_order(value: &Value) -> Vec<String> {
     faults
 }
 
-/// What the server writes for itself is managed by a name of its own, which is not the recorded one's.
+/// Renames the manager of the server's own writes to the recorded server's name.
 fn rename_server(entry: &mut Value) {
     if let Some(manager) = entry.get_mut("manager").filter(|manager| *manager == "kindom") {
         *manager = "kube-apiserver".into();

@@ -21,7 +21,7 @@ pub struct Script {
     /// Bodies that steps start from.
     #[serde(default)]
     pub fixtures: BTreeMap<String, Value>,
-    /// Whether managedFields are left out of the comparison.
+    /// `true` if managedFields are left out of the comparison.
     #[serde(default = "yes")]
     pub mask_managed_fields: bool,
     /// The requests, in order.
@@ -58,7 +58,7 @@ pub struct Step {
     pub(super) record: Record,
 }
 
-/// What is compared of an answer.
+/// The parts of an answer that are compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Record {
@@ -79,7 +79,7 @@ struct Repeat {
     suffix: String,
 }
 
-/// What a polled answer must satisfy.
+/// The condition that a polled answer must satisfy.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Condition {
@@ -90,7 +90,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether an answer satisfies it. A member that is not there equals null.
+    /// Returns true if an answer satisfies the condition. An absent member equals null.
     #[must_use]
     pub fn holds(&self, status: u16, body: Option<&Value>) -> bool {
         if let Some(wanted) = self.status {
@@ -107,7 +107,7 @@ impl Condition {
     }
 }
 
-/// How much of a stream is read.
+/// The part of a stream that is read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stop {
@@ -116,8 +116,8 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Whether these events are all that the step wants. Never, if it wants what the server sends until it ends the
-    /// stream.
+    /// Returns true if these events are all that the step wants. Never, if it wants everything that the server sends until
+    /// it ends the stream.
     #[must_use]
     pub fn reached(&self, events: &[Value]) -> bool {
         match self.until.as_str() {
@@ -159,7 +159,7 @@ pub struct Expectations {
     pub steps: Vec<Answer>,
 }
 
-/// What the real server answered, masked.
+/// The real server's answer, masked.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Answer {

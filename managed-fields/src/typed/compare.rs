@@ -30,7 +30,7 @@ impl Difference<'_> {
     }
 }
 
-/// What differs at and below a place.
+/// The differences at and below a place.
 #[derive(Default)]
 struct Parts<'a> {
     removed: Node<'a>,
@@ -57,7 +57,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What has to change in `lhs` to make it `rhs`; both are valid, but for what stands twice.
+/// The changes that turn `lhs` into `rhs`; both are valid, except that items may occur twice.
 pub(crate) fn compare<'a>(
     lhs: &'a Value,
     rhs: &'a Value,

@@ -35,7 +35,7 @@ pub(crate) fn created(object: &Value, ty: MergeType<'_>, reset: &[&str]) -> Opti
     Some(Value::Object(Map::from_entries(out)))
 }
 
-/// What is at and below a value that is a member itself, as everything in a new object is.
+/// The fields at and below a value that is a member itself, as everything in a new object is.
 fn contents(value: &Value, ty: MergeType<'_>) -> Option<Map> {
     match (atom(ty, Some(value)).0?, value) {
         (Atom::Scalar(scalar), value) => scalar_error(scalar, value).is_none().then(Map::new),
@@ -58,7 +58,7 @@ fn fields(map: &Map, ty: MapType<'_>, member: bool, keep: impl Fn(&str) -> bool)
     Some(with_self(out, member))
 }
 
-/// Where something is below it, a member says that it is one itself.
+/// Adds the member itself (`.`) to the fields below it; without fields below, the entry alone means that.
 fn with_self(mut out: Vec<(Key, Value)>, member: bool) -> Map {
     if member && !out.is_empty() {
         out.insert(0, (fields_v1::SELF, Map::new().into()));

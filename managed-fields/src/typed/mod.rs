@@ -24,14 +24,14 @@ pub(crate) use remove::{remove, with_named_fields};
 pub(crate) use to_set::to_set;
 pub(crate) use validate::{Duplicates, validate, validate_object};
 
-/// What is wrong with a value, and where.
+/// The error of a value, and its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TypeError {
     path: String,
     message: String,
 }
 
-/// What is wrong with a value, as upstream prints it (`ValidationErrors`).
+/// The errors of a value; printed as upstream prints them (`ValidationErrors`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TypeErrors(Vec<TypeError>);
 
@@ -40,7 +40,7 @@ impl TypeErrors {
         self.0.push(TypeError { path: String::new(), message: message.into() });
     }
 
-    /// What was added since there were so many gets the step before its path.
+    /// Puts a step in front of the paths of the errors from the `before`-th on.
     fn prefix(&mut self, before: usize, step: &impl fmt::Display) {
         if let Some(added) = self.0.get_mut(before..).filter(|added| !added.is_empty()) {
             let step = step.to_string();
@@ -81,7 +81,7 @@ impl fmt::Display for TypeErrors {
     }
 }
 
-/// What a value is handled as.
+/// The kind as which a value is handled.
 #[derive(Clone, Copy)]
 enum Atom<'t> {
     Map(MapType<'t>),
@@ -89,8 +89,8 @@ enum Atom<'t> {
     List(ListType<'t>),
 }
 
-/// What a value at a type is handled as: as what it is if the type may be that, else as the first of what it may be
-/// (`deduceAtom`, `handleAtom`). The number tells whether two values are handled alike.
+/// The kind as which a value of a type is handled: its own kind if the type allows that, else the first kind that the type
+/// allows (`deduceAtom`, `handleAtom`). The number is equal for values that are handled alike.
 fn atom<'t>(ty: MergeType<'t>, value: Option<&Value>) -> (Option<Atom<'t>>, u8) {
     let (map, scalar, list) = (ty.map(), ty.scalar(), ty.list());
     let only = [map.is_some(), scalar.is_some(), list.is_some()].iter().filter(|kind| **kind).count() == 1;

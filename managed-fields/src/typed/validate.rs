@@ -9,21 +9,23 @@ use kindom_schema::merge::{ListRelation, ListType, MapType, MergeType, Scalar};
 use super::{Atom, TypeErrors, atom, items};
 use crate::PathElement;
 
-/// Whether items of sets and keyed lists may stand twice.
+/// The treatment of items that occur twice in sets and keyed lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Duplicates {
     Allowed,
     Refused,
 }
 
-/// Whether a value is of a type. Of several fields that no type declares in a map, only the first one by name is told.
+/// Checks that a value is of a type. If a map has several fields that no type declares, only the first one by name is
+/// reported.
 pub(crate) fn validate(value: &Value, ty: MergeType<'_>, duplicates: Duplicates) -> Result<(), TypeErrors> {
     let mut walk = Walk { duplicates, errors: TypeErrors::default() };
     walk.value(value, ty, None);
     walk.errors.into_result(())
 }
 
-/// Whether an object is of its type. The entries that it has are not looked at, nor is what is as in `valid`.
+/// Checks that an object is of its type. The list of its managedFields is not checked, nor are values that are equal in
+/// `valid`.
 pub(crate) fn validate_object(
     object: &Value,
     ty: MergeType<'_>,
@@ -50,7 +52,7 @@ pub(crate) fn validate_object(
     walk.errors.into_result(())
 }
 
-/// What is wrong with a scalar (`validateScalar`).
+/// The error of a scalar (`validateScalar`).
 pub(super) fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
     let is_number = matches!(value, Value::Int(_) | Value::Float(_));
     match (scalar, value) {

@@ -7,12 +7,12 @@ use kindom_api::field::go_quote;
 
 use super::{Claimant, Conflict, Hold, Role};
 
-/// How many conflicts are explained; upstream's text has all of one role.
+/// The most conflicts that are explained; upstream's text has all of one role.
 const EXPLAINED_MAX: usize = 8;
 
 /// A name that is not accepted, and who holds it.
 pub(super) struct Clash<'a> {
-    /// What the name would be to whoever wants it.
+    /// The role in which the registration wants the name.
     pub(super) role: Role,
     pub(super) name: &'a str,
     pub(super) hold: &'a Hold,
@@ -39,7 +39,7 @@ impl Role {
         }
     }
 
-    /// Whether an established registration can give up a name of this role (apiextensions
+    /// Returns true if an established registration can give up a name of this role (apiextensions
     /// `ValidateCustomResourceDefinitionUpdate`).
     fn can_change(self) -> bool {
         !matches!(self, Self::Plural | Self::Kind)
@@ -94,7 +94,7 @@ pub(super) fn conflict<'a>(
     Some(Conflict { reason: Cow::Borrowed(role.reason()), message })
 }
 
-/// What whoever reads it can do.
+/// Advice for the reader: the ways to resolve the conflict.
 fn remedy<'a>(clashes: &[Clash<'_>], name: &str, claimant: impl Fn(&str) -> Option<&'a Claimant>) -> String {
     let mut register = None;
     let mut choose: Vec<String> = Vec::new();

@@ -47,7 +47,7 @@ fn due(table: &mut ClaimTable) -> Vec<(String, Verdict)> {
     }
 }
 
-/// What writing a verdict makes of a claimant, as the conflict actor does; `at` is the time.
+/// The claimant after the conflict actor has written a verdict; `at` is the time.
 fn written(claimant: &Claimant, verdict: &Verdict, at: u64) -> Claimant {
     let mut now = claimant.clone();
     let accepted = verdict.conflict.is_none();

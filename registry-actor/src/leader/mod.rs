@@ -15,11 +15,11 @@ use std::time::Duration;
 
 pub use handle::LeaderHandle;
 
-/// How often the holder renews the lease.
+/// The time between two renewals by the holder of the lease.
 const RENEWS: Duration = Duration::from_secs(3);
-/// How often the others look at it.
+/// The time between two reads by the other replicas.
 const LOOKS: Duration = Duration::from_secs(2);
 /// A lease that stood unchanged for so long is free; a holder that could not renew it for so long does not lead.
 const EXPIRES: Duration = Duration::from_secs(10);
-/// How long one call of the store may take.
+/// The longest that one call of the store may take.
 const STEP: Duration = Duration::from_secs(3);

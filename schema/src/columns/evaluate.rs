@@ -6,7 +6,7 @@ use kindom_api::Value;
 
 use super::path::{Path, Slice, Step};
 
-/// How many values one path may pass through: `..` repeated multiplies them.
+/// The most values that one path may pass through: `..` repeated multiplies them.
 const VISITS_MAX: usize = 100_000;
 
 /// The path cannot be followed: an index out of range, a comparison of different types, too many values.

@@ -46,7 +46,7 @@ pub struct Columns {
     rest: Rest,
 }
 
-/// Where all cells but the first, which is the name, come from.
+/// The source of all cells but the first, which is the name.
 #[derive(Debug)]
 enum Rest {
     /// One path for each column.
@@ -120,7 +120,7 @@ impl Columns {
         Self { definitions: definitions.collect(), rest: Rest::Computed(cells) }
     }
 
-    /// What the columns are, the name first.
+    /// The columns, the name first.
     #[must_use]
     pub fn definitions(&self) -> &[TableColumn] {
         &self.definitions
@@ -165,10 +165,10 @@ fn name_column() -> TableColumn {
 /// Bytes of text in the cells of one object: thousands of columns may show the same large value.
 const ROW_BYTES_MAX: usize = 3 << 20;
 
-/// How many values the paths of one object may pass through.
+/// The most values that the paths of one object may pass through together.
 const ROW_VISITS_MAX: usize = 2_000_000;
 
-/// Whether a column's path is well formed.
+/// Checks that a column's path is well formed.
 ///
 /// # Errors
 /// Upstream's text (`client-go/util/jsonpath`): `unclosed action`, `invalid array index x`.

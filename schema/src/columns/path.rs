@@ -34,7 +34,7 @@ pub(super) enum Step {
 pub(super) struct Slice {
     pub(super) from: Option<i64>,
     pub(super) to: Option<i64>,
-    /// Whether `to` was made from `from`.
+    /// `true` if `to` was derived from `from`: the slice is a single index.
     pub(super) single: bool,
     pub(super) step: Option<i64>,
 }

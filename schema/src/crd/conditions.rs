@@ -7,7 +7,7 @@ use kindom_api::meta::Condition;
 
 use super::{ApiApproval, api_approval_state, conversion, structural};
 
-/// Whether the conversion webhook's CA bundle is of no use. Such a registration does not become Established: the
+/// Returns true if the conversion webhook's CA bundle is unusable. Such a registration does not become Established: the
 /// condition's reason is then `InvalidCABundle` (`pkg/controller/establish`).
 #[must_use]
 pub fn has_invalid_ca_bundle(crd: &CustomResourceDefinition) -> bool {

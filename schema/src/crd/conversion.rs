@@ -24,8 +24,8 @@ pub(super) fn has_invalid_ca_bundle(crd: &CustomResourceDefinition) -> bool {
     !bundle.is_empty() && bundle_error(bundle).is_some()
 }
 
-/// Why a CA bundle in base64 is of no use; none if it is empty or good. For the Established condition, whose reason is
-/// then `InvalidCABundle`.
+/// The reason why a CA bundle in base64 is unusable; `None` if it is empty or good. The Established condition then has the
+/// reason `InvalidCABundle`.
 #[must_use]
 pub(super) fn bundle_error(bundle: &str) -> Option<&'static str> {
     let text: String = bundle.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();

@@ -9,10 +9,10 @@ use kindom_api::{Map, Value, json, object};
 use super::validate_create;
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-/// What kubectl notes of the document that it applied, which was another.
+/// The annotation in which kubectl keeps the document that it applied; dropped, as a converted document is another one.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Why a document cannot be converted.
+/// The reason why a document cannot be converted.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ConvertError {
     /// It is none of the registrations that there have been.
@@ -36,7 +36,7 @@ pub enum ConvertError {
 pub struct Converted {
     /// The v1 manifest.
     pub manifest: Value,
-    /// What its author should know: fields that were not known and are gone, older spellings.
+    /// Warnings for the author: unknown fields that were dropped, older spellings.
     pub warnings: Vec<String>,
 }
 

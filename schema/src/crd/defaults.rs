@@ -16,15 +16,15 @@ pub(super) const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 /// The fields of a resource in which its type and metadata stand.
 const IN_META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// How many values the schemas may hold together that are compiled to check the defaults in them. A schema is compiled for
-/// each default in it, at every depth, and with it the resource around its metadata: without a bound a registration of
-/// 1 MB whose defaults stand in one another takes a minute. It is a second, and many times what people's schemas take.
+/// The most values that the schemas which are compiled to check defaults may hold together. Each default, at every depth,
+/// compiles its own schema and with it the resource around its metadata: without a bound a registration of 1 MB whose
+/// defaults stand in one another takes a minute. This bound is a second, and many times the need of real schemas.
 const COMPILED_MAX: usize = 1_000_000;
 
 /// As many values as take as long to compile with their rules as without them, for one.
 const WITH_RULES: usize = 8;
 
-/// What all defaults of a registration may take together yet.
+/// The rest of the budgets for all defaults of a registration.
 struct Left {
     /// Of compiling schemas.
     compiled: Budget,
@@ -212,7 +212,7 @@ fn check(schema: &Value, path: &Path<'_>, is_root: bool, around: &Around<'_>, fo
     }
 }
 
-/// Why a resource that has nothing but this default of its type or metadata would be none.
+/// The error of a resource that has nothing but this default of its type or metadata.
 fn no_metadata(around: &Around<'_>, default: &Value, left: &mut Budget) -> Result<Option<String>, TooLong> {
     let mut object = default.clone();
     for step in around.steps.iter().rev() {
@@ -261,7 +261,8 @@ fn around(schema: &Value, is_root: bool) -> Value {
     object! { "type": "object", "properties": object! { "default": schema } }
 }
 
-/// What the rules of a wrapped default find: as if it replaced itself, and then as if it were new, as rules may ask which it is.
+/// The errors that the rules find in a wrapped default: first as an update that changes nothing, and then as a new object,
+/// as rules may ask which of the two it is.
 fn rules(schema: &Value, object: &Value, is_root: bool, left: &mut Left, at: &str) -> ErrorList {
     let Ok(compiled) = Schema::compile(Some(&around(schema, is_root)), false) else {
         return ErrorList::new();
@@ -285,7 +286,7 @@ fn wrap(default: &Value) -> Value {
     object! { "default": default.clone() }
 }
 
-/// What the validation of objects says and that of defaults does not: upstream has not spelled out
+/// Returns true for an error that only the validation of objects has, not that of defaults: upstream has not spelled out
 /// `x-kubernetes-int-or-string` there yet.
 fn is_not_upstreams(error: &Error) -> bool {
     error.detail.contains(" in body must be of type integer,string: ")

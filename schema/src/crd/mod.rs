@@ -57,10 +57,10 @@ use view::View;
 const NO_DEFAULTS_IN_V1BETA1: &str =
     "(cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)";
 
-/// Which rules hold. An update may keep what older servers let through, but not bring in more of it.
+/// The rules that hold. An update may keep violations that older servers accepted, but not add to them.
 #[derive(Debug)]
 struct Options {
-    /// Why a schema may have no defaults, if it may not.
+    /// The reason why a schema may have no defaults; `None` if it may.
     defaults_forbidden: Option<&'static str>,
     require_recognized_review_version: bool,
     require_immutable_names: bool,
@@ -275,7 +275,7 @@ pub fn validate_status_update(new: &CustomResourceDefinition, old: &CustomResour
     errors
 }
 
-/// What is wrong with `status.storedVersions`: the storage version must be there, and all must be among the versions.
+/// The errors of `status.storedVersions`: the storage version must be there, and all must be among the versions.
 #[must_use]
 pub fn validate_stored_versions(crd: &CustomResourceDefinition) -> ErrorList {
     let mut errors = ErrorList::new();
@@ -321,8 +321,8 @@ fn stored_versions(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
     }
 }
 
-/// What the annotation on registrations in the Kubernetes project's groups says (KEP-1111,
-/// apiextensions-apiserver `pkg/apihelpers`).
+/// The approval state of a registration in one of the Kubernetes project's groups (KEP-1111, apiextensions-apiserver
+/// `pkg/apihelpers`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ApiApproval {
     /// The group needs no approval.
@@ -337,7 +337,7 @@ enum ApiApproval {
     Bypassed(String),
 }
 
-/// What the `api-approved.kubernetes.io` annotation says, and upstream's text for it.
+/// The state of the `api-approved.kubernetes.io` annotation, with upstream's text for it.
 fn api_approval_state(crd: &CustomResourceDefinition) -> ApiApproval {
     let protected = ["k8s.io", "kubernetes.io"].into_iter().any(|domain| {
         crd.spec.group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

@@ -19,18 +19,18 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What the levels above say about this one.
+/// The part of the validation state that a level gets from the levels above.
 #[derive(Clone, Default)]
 pub(super) struct Context {
     pub(super) is_root: bool,
-    /// Why no default may stand here, if it may not.
+    /// The reason why no default may stand here; `None` if one may.
     defaults_forbidden: Option<String>,
     inside_metadata: bool,
     /// The path of what keeps the values in it from being recognized after a change.
     uncorrelatable: Option<String>,
 }
 
-/// What is wrong: with schemas, and with the expressions in them, which upstream tells last.
+/// The errors found: in schemas, and in their expressions, which upstream reports last.
 pub(super) struct Found<'a> {
     pub(super) errors: &'a mut ErrorList,
     pub(super) rules: rules::Found,

@@ -3,7 +3,7 @@
 const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";
 
-/// Why a CA bundle holds no certificate (client-go `transport.rootCertPool`); none if it holds one.
+/// The reason why a CA bundle holds no certificate (client-go `transport.rootCertPool`); `None` if it holds one.
 pub(super) fn ca_bundle_error(bundle: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(bundle);
     let mut rest: &str = &text;
@@ -64,8 +64,8 @@ pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Whether bytes have the outline of `Certificate ::= SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE,
-/// signatureValue BIT STRING }` and nothing after it.
+/// Returns true if bytes have the outline of `Certificate ::= SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm
+/// SEQUENCE, signatureValue BIT STRING }` and nothing behind it.
 fn is_certificate(der: &[u8]) -> bool {
     const SEQUENCE: u8 = 0x30;
     const BIT_STRING: u8 = 0x03;

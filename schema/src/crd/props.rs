@@ -5,7 +5,7 @@
 
 use kindom_api::{Map, Value};
 
-/// What stands under `items`.
+/// The value of `items`.
 #[derive(Clone, Copy)]
 pub(crate) enum Items<'a> {
     Absent,
@@ -15,7 +15,7 @@ pub(crate) enum Items<'a> {
     Many(&'a [Value]),
 }
 
-/// What stands under `additionalProperties`.
+/// The value of `additionalProperties`.
 #[derive(Clone, Copy)]
 pub(crate) enum OrBool<'a> {
     Allows(bool),
@@ -80,7 +80,7 @@ pub(crate) fn optional_text<'a>(schema: &'a Value, keyword: &str) -> Option<&'a 
     schema.get(keyword).and_then(Value::as_str)
 }
 
-/// Whether the predicate holds for a schema anywhere in this one.
+/// Returns true if the predicate holds for this schema or any schema in it.
 pub(crate) fn any_schema(schema: &Value, holds: &mut dyn FnMut(&Value) -> bool) -> bool {
     if holds(schema) {
         return true;

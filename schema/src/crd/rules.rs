@@ -18,14 +18,14 @@ use crate::rules::declare::Declared;
 const RULE_COST_MAX: u64 = 10_000_000;
 /// `StaticEstimatedCRDCostLimit`: the most that all may cost together.
 const SCHEMA_COST_MAX: u64 = 100_000_000;
-/// What makes an expression one of those that count.
+/// The cost from which an expression is listed among the most expensive ones.
 const EXPENSIVE_MIN: u64 = SCHEMA_COST_MAX / 100;
-/// How many of the most expensive are told.
+/// The most expensive expressions that an error lists.
 const EXPENSIVE_MAX: usize = 4;
-/// How many expressions are given advice on what would fit: finding it takes many estimates.
+/// The most expressions that get advice on the bounds that would make them fit: each takes many estimates.
 const ADVICE_MAX: usize = 16;
 
-/// What the expressions of one schema are found to be.
+/// The result of checking the expressions of one schema.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) errors: ErrorList,
@@ -47,12 +47,12 @@ pub(super) struct Scope<'a> {
     around: Option<(&'a Scope<'a>, Step<'a>)>,
     schema: &'a Value,
     path: &'a Path<'a>,
-    /// Whether it or one around it has rules.
+    /// `true` if it, or a schema around it, has rules.
     has_rules: bool,
     declared: OnceCell<Option<Declared>>,
 }
 
-/// How one schema hangs on another.
+/// The step from a schema to a schema within it.
 #[derive(Clone, Copy)]
 pub(super) enum Step<'a> {
     Property(&'a str),
@@ -71,7 +71,7 @@ impl<'a> Scope<'a> {
         Self { around: Some((self, step)), schema, path, has_rules, declared: OnceCell::new() }
     }
 
-    /// What expressions see here. None if nothing, here or in what it is part of.
+    /// The declaration that expressions see here; `None` if they see nothing, here or in a schema around it.
     pub(super) fn declared(&self) -> Option<&Declared> {
         let declare = || match self.around.filter(|(around, _)| around.has_rules) {
             None => {

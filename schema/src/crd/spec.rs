@@ -18,7 +18,7 @@ const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string
 const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-/// What a schema of a version with a status may hold at its root, so that nothing is lost when the status is taken
+/// The keywords that the root schema of a version with a status may have, so that nothing is lost when the status is taken
 /// out of it; upstream's Go names.
 const ROOT_FIELDS: [&str; 22] = [
     "Description",
@@ -93,7 +93,7 @@ pub(super) fn validate(view: &View<'_>, options: &Options, path: &Path<'_>, erro
     conversion::validate(spec, options.options, path, errors);
 }
 
-/// What must stay once a registration is used, or always.
+/// Refuses changes of the fields that are immutable once a registration is used, or always.
 pub(super) fn immutable(
     new: &View<'_>,
     old: &View<'_>,

@@ -19,7 +19,7 @@ pub(super) fn validate(schema: &Value, path: &Path<'_>) -> ErrorList {
     errors
 }
 
-/// Why a schema cannot even be read as a structural one (`NewStructural`).
+/// The reason why a schema cannot even be read as a structural one (`NewStructural`).
 pub(super) fn unsupported(schema: &Value) -> Result<(), String> {
     for (keyword, name) in [
         ("id", "id"),
@@ -179,7 +179,7 @@ fn has_nested_additional(schema: &Value) -> bool {
     additional_properties(schema).is_some_and(|a| !matches!(a, OrBool::Allows(false)))
 }
 
-/// Which `type`s under a junctor are fine because they spell out `x-kubernetes-int-or-string`.
+/// The `type`s under a junctor that are allowed because they spell out `x-kubernetes-int-or-string`.
 #[derive(Clone, Copy, Default)]
 struct Skip {
     any_of: bool,
@@ -224,7 +224,7 @@ fn value_validation(schema: &Value, skip: Skip, path: &Path<'_>, errors: &mut Er
     }
 }
 
-/// What stands under a junctor may only validate values.
+/// Checks a schema under a junctor, which may only validate values.
 fn nested(schema: &Value, skip: Skip, path: &Path<'_>, errors: &mut ErrorList) {
     value_validation(schema, skip, path, errors);
     if let Some(item) = item(schema) {

@@ -25,7 +25,7 @@ pub(super) struct VersionView<'a> {
     pub(super) selectable_fields: &'a [SelectableField],
 }
 
-/// What all versions have, if they have the same.
+/// The part of the versions that `part` selects, if all have the same.
 fn shared<'a, T: PartialEq + Copy>(versions: &'a [Version], part: impl Fn(&'a Version) -> T) -> Option<T> {
     let first = part(versions.first()?);
     versions.iter().all(|v| part(v) == first).then_some(first)

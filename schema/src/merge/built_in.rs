@@ -14,8 +14,8 @@ use crate::openapi::{BuiltInType, models};
 
 const OBJECT_META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// How objects of a built-in type merge: registrations in their three faces, namespaces, and `Scale`. `group` is empty
-/// for the core group. None if there is no such type.
+/// The merge type of a built-in type: registrations in their three faces, namespaces, and `Scale`. `group` is empty for the
+/// core group. `None` if there is no such type.
 #[must_use]
 pub fn built_in(group: &str, version: &str, kind: &str) -> Option<MergeType<'static>> {
     let is = |known: &BuiltInType| (known.group, known.version, known.kind) == (group, version, kind);

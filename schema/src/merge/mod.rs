@@ -34,7 +34,7 @@ use crate::node::{Additional, Atom, Fields, ListKind, Node};
 
 pub use built_in::built_in;
 
-/// What a value may be at some place, and how it merges there (structured-merge-diff's `TypeRef`, resolved).
+/// The type of a value at some place, and its way of merging (structured-merge-diff's `TypeRef`, resolved).
 #[derive(Debug, Clone, Copy)]
 pub struct MergeType<'a>(Type<'a>);
 
@@ -55,14 +55,14 @@ enum Type<'a> {
 #[derive(Debug, Clone, Copy)]
 struct View<'a> {
     node: &'a Node,
-    /// Whether unknown fields are kept: here, above, or everywhere.
+    /// `true` if unknown fields are kept: here, above, or everywhere.
     open: bool,
-    /// Whether they are kept everywhere: also in metadata, which says nothing of them itself.
+    /// `true` if they are kept everywhere: in metadata, too, whose own schema does not demand it.
     open_everywhere: bool,
-    /// Whether this is the object, or an embedded one, so that it has `apiVersion`, `kind` and `metadata` whatever the
-    /// schema says of them.
+    /// `true` for the object or an embedded one: it has `apiVersion`, `kind` and `metadata` even if the schema does not list
+    /// them.
     resource: bool,
-    /// Whether it stands here by its name, being a built-in schema.
+    /// `true` if a name refers to it here: it is a built-in schema.
     named: bool,
 }
 
@@ -106,7 +106,7 @@ impl<'a> MergeType<'a> {
         }))
     }
 
-    /// What a scalar may be here; none if it may not be one.
+    /// The kind of scalar that may stand here; `None` if no scalar may.
     #[must_use]
     pub fn scalar(self) -> Option<Scalar> {
         match self.0 {
@@ -148,7 +148,7 @@ impl<'a> MergeType<'a> {
         }
     }
 
-    /// Whether it is the type of whatever no schema describes, or a scalar of any kind that a schema describes
+    /// Returns true for the type of a value that no schema describes, or for a scalar of any kind that a schema describes
     /// (`isUntypedDeducedRef` in structured-merge-diff's `typed/reconcile_schema.go`).
     fn is_deduced(self) -> bool {
         match self.0 {
@@ -169,7 +169,7 @@ pub struct ListType<'a>(
 );
 
 impl<'a> ListType<'a> {
-    /// How its items stand to each other.
+    /// The relation of the list's items.
     #[must_use]
     pub fn relation(self) -> ListRelation<'a> {
         let Some(View { node, .. }) = self.0 else { return ListRelation::Atomic };
@@ -215,7 +215,7 @@ enum Map<'a> {
 }
 
 impl<'a> MapType<'a> {
-    /// Whether it has one owner, not one for each of its fields.
+    /// Returns true if the map has one owner, not one for each of its fields.
     #[must_use]
     pub fn is_atomic(self) -> bool {
         match self.0 {
@@ -262,8 +262,8 @@ impl<'a> MapType<'a> {
         }
     }
 
-    /// Whether nothing is known of it but that its fields may be anything, so that what is owned of it says whether it
-    /// was one value (`isUntypedDeducedMap` in structured-merge-diff's `typed/reconcile_schema.go`).
+    /// Returns true if nothing is known of the map but that its fields may be anything; the owned fields then tell if it was
+    /// one value (`isUntypedDeducedMap` in structured-merge-diff's `typed/reconcile_schema.go`).
     #[must_use]
     pub fn is_deduced(self) -> bool {
         let has_fields = matches!(self.0, Map::Node(view) if view.has_fields());
@@ -272,7 +272,7 @@ impl<'a> MapType<'a> {
 }
 
 impl<'a> View<'a> {
-    /// What stands at a node below this one.
+    /// The type of a node below this one.
     fn child(self, node: &'a Node) -> Type<'a> {
         let named = node.reference.and_then(built_in::named);
         let (node, open) = match named {

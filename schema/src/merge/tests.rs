@@ -65,7 +65,7 @@ fn check_with(schema: &str, preserve: bool, want: &str) {
     assert_eq!(shape(schema.merge_type(), 3).replace(TYPE_META, "@"), want);
 }
 
-/// What merges of a field of the schema.
+/// Compares the merge type of a field of the schema.
 fn check(schema: &str, want: &str) {
     let schema = format!(r#"{{"type":"object","properties":{{"x":{schema}}}}}"#);
     check_with(&schema, false, &format!("{{@ x:{want}}}"));

@@ -9,7 +9,7 @@ use super::{Form, GroupVersionDoc, SCALE, gvk, published, registered_prefix, sha
 
 const BUILT_IN: &str = include_str!("built_in.json");
 
-/// What the names of the schemas of built-in types start with; none where upstream has no name of its own.
+/// The prefix of the names of built-in types' schemas; `None` where upstream has no name of its own.
 pub(super) fn prefix(gv: &GroupVersionDoc<'_>) -> Option<String> {
     let package = match gv.group {
         "" => "io.k8s.api.core",

@@ -21,7 +21,7 @@ use super::{
     Form, GroupVersionDoc, Names, SCALE, TypeDoc, built_in, operations, protobuf, published, shared,
 };
 
-/// How a document is written.
+/// The format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// OpenAPI 3.0 as JSON.
@@ -43,11 +43,11 @@ impl Format {
 pub struct Document {
     format: Format,
     shared: Value,
-    /// What the program itself describes, which no registered type may describe anew.
+    /// The schemas that the program itself describes, which no registered type may define again.
     own: BTreeSet<String>,
     /// The member of the document that is open.
     section: Section,
-    /// Whether it has an entry.
+    /// `true` if the open section has an entry.
     has_entries: bool,
     has_scale: bool,
 }
@@ -140,7 +140,7 @@ impl Document {
         out
     }
 
-    /// What all types refer to comes before the first of them.
+    /// Writes the schemas that all types refer to, before the first type.
     fn shared_schemas(&mut self, out: &mut Vec<u8>) {
         if self.section != Section::Paths {
             return;

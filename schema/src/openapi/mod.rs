@@ -44,21 +44,21 @@ pub struct TypeDoc<'a> {
     pub kind: &'a str,
     /// `WidgetList`.
     pub list_kind: &'a str,
-    /// Whether objects live in namespaces.
+    /// `true` if objects of the type are namespaced.
     pub namespaced: bool,
-    /// What [`structural_schema`] gives; without one, any object is published.
+    /// The result of [`structural_schema`]; without one, any object is published.
     pub schema: Option<&'a Value>,
-    /// Whether the registration keeps unknown fields everywhere, as v1beta1 allowed.
+    /// `true` if the registration keeps unknown fields everywhere, as v1beta1 allowed.
     pub preserve_unknown_fields: bool,
-    /// Whether it has a status subresource.
+    /// `true` if it has a status subresource.
     pub status: bool,
-    /// Whether it has a scale subresource.
+    /// `true` if it has a scale subresource.
     pub scale: bool,
     /// The JSON paths of `selectableFields`: `.spec.size`.
     pub selectable_fields: Vec<&'a str>,
-    /// Whether the type is built in: its fields are known without a schema.
+    /// `true` if the type is built in: its fields are known without a schema.
     pub built_in: bool,
-    /// Whether strategic merge patches are taken, as built-in types do.
+    /// `true` if it takes strategic merge patches, as built-in types do.
     pub strategic_merge_patch: bool,
 }
 
@@ -73,7 +73,7 @@ pub fn structural_schema<'a>(registration: &'a Value, version: &str) -> Option<&
     (!may_be_any || is_published(schema)).then_some(schema)
 }
 
-/// Whether a stored registration keeps unknown fields everywhere.
+/// Returns true if a stored registration keeps unknown fields everywhere.
 #[must_use]
 pub fn preserves_unknown_fields(registration: &Value) -> bool {
     registration.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true)
@@ -104,7 +104,7 @@ impl Form {
         object! { "$ref": format!("{}{schema}", self.schemas()) }
     }
 
-    /// Where schemas are in a document.
+    /// The JSON pointer to the schemas of a document.
     fn schemas(self) -> &'static str {
         match self {
             Self::V2 => "#/definitions/",
@@ -129,7 +129,7 @@ impl Names {
     }
 }
 
-/// What the names of schemas start with where upstream has no Go type: the group backwards.
+/// The prefix of the names of schemas where upstream has no Go type: the group backwards.
 fn registered_prefix(gv: &GroupVersionDoc<'_>) -> String {
     let reversed: Vec<&str> = gv.group.rsplit('.').collect();
     format!("{}.{}.", reversed.join("."), gv.version)

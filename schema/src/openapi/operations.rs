@@ -9,7 +9,7 @@ const PATCH_TYPES: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
-/// What lists, and deletions of collections, take.
+/// The parameters of lists, and of deletions of collections.
 const LIST: &[&str] = &[
     "allowWatchBookmarks",
     "continue",
@@ -319,7 +319,7 @@ fn identifier(text: &str, capitalize_first: bool) -> String {
     out
 }
 
-/// What stands before a noun, with its spaces. A plural has none.
+/// The article of a noun, with its spaces; one space for a plural.
 fn article(noun: &str) -> &'static str {
     if noun.ends_with('s') && !noun.ends_with("ss") {
         " "

@@ -141,8 +141,8 @@ fn node(schema: &Map, spine: bool) -> Map {
     out
 }
 
-/// What v2 can say of a subschema, and the kubectl of its time understands: no junctors, no null, no defaults, no fields
-/// where there may be others (`openapi/v2/conversion.go`, `handler/default_pruning.go` of kube-openapi).
+/// The part of a subschema that v2 can express and that the kubectl of its time understands: no junctors, no null, no
+/// defaults, no fields where there may be others (`openapi/v2/conversion.go`, `handler/default_pruning.go` of kube-openapi).
 fn node_v2(schema: &Map) -> Map {
     let child = |schema: &Value| schema.as_object().map(node_v2).unwrap_or_default();
     let nullable = |schema: &Value| schema.as_object().is_some_and(|s| says(s, "nullable"));
@@ -203,7 +203,7 @@ fn embed(schema: &mut Map, form: Form) {
     }
 }
 
-/// What is published of a keyword; `None` where it says nothing, or is none of a structural schema's.
+/// The published value of a keyword; `None` where it has no effect, or is no keyword of a structural schema.
 fn keyword_value(keyword: &str, value: &Value, spine: bool) -> Option<Value> {
     match keyword {
         "properties" => {

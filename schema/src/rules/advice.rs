@@ -12,7 +12,7 @@ use super::declare::REQUEST_BYTES_MAX;
 use crate::crd::props::{OrBool, additional_properties, entries, flag, has, item, list, text, type_of};
 use kindom_cel::value::escape;
 
-/// How many missing bounds are tried, and how large an expression it is done for: it is help, and must stay cheap.
+/// The most missing bounds to try, and the largest expression to try them for: advice must stay cheap.
 const CANDIDATES_MAX: usize = 8;
 const EXPRESSIONS_MAX: usize = 2_000;
 
@@ -48,7 +48,7 @@ pub(crate) struct Costing {
     expression: Checked,
     declaration: Decl,
     levels: Vec<Level>,
-    /// What is not bounded and might be, once it was looked for.
+    /// The missing bounds, once they were searched.
     missing: Vec<Missing>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn attach(root: &mut Node, schema: &Value) {
     }
 }
 
-/// Whether there are rules in a schema or in any that values are found by.
+/// Returns true if a schema has rules, or any schema has that its values lead to.
 pub(crate) fn has_rules(schema: &Value) -> bool {
     if !list(schema, KEYWORD).is_empty() {
         return true;

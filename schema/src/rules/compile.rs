@@ -25,7 +25,8 @@ pub(crate) struct Expression {
 }
 
 impl Compiled {
-    /// Whether the rule is about a change. A variable of a macro counts if it has the name, as upstream looks no further.
+    /// Returns true if the rule uses `oldSelf`. A variable of a macro counts if it has the name, as upstream looks no
+    /// further.
     pub(crate) fn uses_old_self(&self) -> bool {
         let Ok(Some(Expression { checked, .. })) = &self.rule else { return false };
         checked.ast.exprs.iter().zip(&checked.references).any(|(expr, to)| {

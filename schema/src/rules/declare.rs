@@ -19,7 +19,7 @@ pub(crate) const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;
 /// Bytes of the longest name of an object.
 const NAME_MAX: u64 = 253;
 
-/// How long the name of a type gets.
+/// The longest that the name of a type gets, in bytes.
 const NAME_BYTES_MAX: usize = 2_048;
 
 const STRING_MIN: u64 = 2;
@@ -28,19 +28,19 @@ const DATE_SIZE: u64 = 12;
 const DATE_TIME_MIN: u64 = 21;
 const DATE_TIME_MAX: u64 = 32;
 
-/// What messages call the type of `self`; upstream adds digits of chance, so that nobody relies on it.
+/// The name of the type of `self` in messages; upstream adds random digits, so that nobody relies on it.
 pub(crate) const SELF_TYPE: &str = "selfType";
 
-/// What expressions at some place see of it.
+/// The declaration that expressions see at some place.
 #[derive(Debug, Clone)]
 pub(crate) struct Declared {
     pub(crate) decl: Decl,
-    /// What the types of its objects begin with: [`SELF_TYPE`], and the steps from where it was declared.
+    /// The prefix of the names of its object types: [`SELF_TYPE`], and the steps from the place of declaration.
     pub(crate) name: String,
 }
 
 impl Declared {
-    /// What a schema declares, if expressions can see it at all. `is_root`: it is that of a resource, embedded or not.
+    /// The declaration of a schema, if expressions can see it at all. `is_root`: it is that of a resource, embedded or not.
     pub(crate) fn new(schema: &Value, is_root: bool) -> Option<Self> {
         let mut name = Name { text: SELF_TYPE.to_owned(), cut: 0 };
         Some(Self { decl: below(schema, is_root, &mut name)?, name: name.text })

@@ -18,28 +18,28 @@ use kindom_cel::eval::Program;
 #[derive(Debug)]
 pub(crate) struct Expressions {
     pub(crate) rules: Box<[Rule]>,
-    /// Whether any of the rules themselves is about a change: only then do expressions know the old value.
+    /// `true` if any of the rules uses `oldSelf`: only then do expressions get the old value.
     pub(crate) use_old_self: bool,
 }
 
 /// A rule, ready to run.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// What it says, or why it does not compile; registrations with such a rule are refused, but an older server may have
-    /// let one through.
+    /// The compiled rule, or the reason why it does not compile; registrations with such a rule are refused, but an older
+    /// server may have accepted one.
     pub(crate) program: Result<Program, Box<str>>,
     /// Its `message`, else its text, without the space around.
     pub(crate) text: Box<str>,
-    /// Whether `text` is its `message`.
+    /// `true` if `text` is its `message`.
     pub(crate) has_message: bool,
     pub(crate) reason: Reason,
     pub(crate) uses_old_self: bool,
-    /// Whether it runs where there is no old value as well.
+    /// `true` if it also runs where there is no old value.
     pub(crate) optional_old_self: bool,
     pub(crate) more: Option<Box<More>>,
 }
 
-/// What few rules have.
+/// Settings that few rules have.
 #[derive(Debug)]
 pub(crate) struct More {
     /// `messageExpression`, and its text; none if it does not compile.

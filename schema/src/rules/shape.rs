@@ -92,7 +92,7 @@ fn describes_itself(node: &Node) -> bool {
             .all(|name| is(metadata.and_then(|m| m.property(name)), Types::STRING))
 }
 
-/// What no schema has to describe.
+/// The shapes of fields that need no schema.
 #[derive(Debug)]
 enum Implied {
     String,

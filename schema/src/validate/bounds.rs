@@ -14,7 +14,7 @@ const STEPS_MAX: usize = if cfg!(test) { 1_000_000 } else { 50_000_000 };
 /// choices of an `enum`, and 1 MB of object can be wrong in 10^10 ways.
 const TOLD_BYTES_MAX: usize = 3 << 20;
 
-/// What is left of the steps.
+/// The steps that are left.
 #[derive(Debug)]
 pub(crate) struct Steps(Budget);
 
@@ -37,7 +37,7 @@ impl Steps {
         self.0.left() == 0
     }
 
-    /// What an object is told whose walk was not finished.
+    /// The error of an object whose walk was not finished.
     pub(super) fn error() -> Error {
         Error::omitted(format!(
             "validation was given up after {STEPS_MAX} steps: the schema has too many branches for an object of this size"
@@ -45,7 +45,7 @@ impl Steps {
     }
 }
 
-/// How much work it is to compare or to hash a value: one for each value in it, and for each 32 bytes of text.
+/// The work of comparing or hashing a value: one for each value in it, and for each 32 bytes of text.
 pub(crate) fn weight(value: &Value) -> usize {
     match value {
         Value::String(text) => 1 + text.len() / 32,
@@ -65,7 +65,7 @@ pub(crate) struct Told {
     omitted: usize,
 }
 
-/// What was told at some time.
+/// A position in the list of errors.
 pub(super) struct Mark {
     errors: usize,
     bytes: usize,
@@ -88,7 +88,7 @@ impl Told {
         errors.into_iter().for_each(|error| self.push(|| error));
     }
 
-    /// How many there are, told or not.
+    /// The number of errors, listed or not.
     pub(super) fn count(&self) -> usize {
         self.errors.len() + self.omitted
     }

@@ -36,7 +36,7 @@ impl<'a> Old<'a> {
         Some(Self { value, spine: self.spine.items.as_deref()? })
     }
 
-    /// Whether a new value is the old one. Fields that the spine does not describe never are.
+    /// Returns true if a new value equals the old one. Fields that the spine does not describe never do.
     pub(super) fn unchanged(self, new: &Value) -> bool {
         match (self.value, new) {
             (Value::Object(old), Value::Object(map)) => {

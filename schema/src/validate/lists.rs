@@ -22,7 +22,7 @@ pub(super) fn check(root: &Node, object: &Value, errors: &mut Told) -> bool {
     errors.count() > count
 }
 
-/// Whether two items are the same.
+/// Returns true if two items are equal.
 pub(super) fn has_duplicates(items: &[Value]) -> bool {
     !second_ones(items, Some).is_empty()
 }

@@ -25,8 +25,8 @@ pub(crate) use rules::{BUDGET, PATTERNS_MAX, run as run_rules};
 
 pub(crate) use bounds::{Steps, weight};
 
-/// What is wrong with an object beyond its schema. Rules are not asked either where some of it is of a kind that keeps
-/// them from it.
+/// The errors of an object beyond its schema. Rules do not run either if some of these errors are of a kind that keeps them
+/// from it.
 #[derive(Debug, Default)]
 pub struct Others {
     /// Errors of the object's own metadata, which come before the schema's.
@@ -65,7 +65,7 @@ pub(crate) fn without_rules(root: &Node, object: &Value, steps: &mut Steps) -> E
     errors
 }
 
-/// What is wrong with the embedded resources of an object.
+/// The errors in the embedded resources of an object.
 pub(crate) fn embedded_errors(root: &Node, object: &Value) -> ErrorList {
     let mut errors = Told::default();
     embedded::check(root, object, &mut errors);

@@ -9,7 +9,7 @@ use crate::node::{Node, Types};
 use kindom_formats::Format;
 use kindom_formats::go;
 
-/// How far a float may be from a whole number, relative to it, to count as one.
+/// The largest relative distance from a whole number at which a float counts as one.
 const EPSILON: f64 = 1e-9;
 /// Beyond this floats are not exact.
 const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;

@@ -21,7 +21,7 @@ use crate::rules::{Expressions, Reason, Rule};
 pub(crate) const BUDGET: i64 = 10_000_000;
 /// `PerCallLimit`: what one expression may cost.
 const CALL_COST_MAX: u64 = 1_000_000;
-/// How many expressions are run for one object: as many as the budget has room for if each costs something. Some cost
+/// The most expressions that run for one object: as many as the budget has room for if each costs something. Some cost
 /// nothing.
 const RUNS_MAX: usize = 10_000_000;
 /// Steps that the regular expressions of all rules may take for one object, or for all defaults of a registration: a second.
@@ -33,15 +33,15 @@ const MESSAGE_MAX: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What rules find in an object.
+/// The findings of the rules in an object.
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) errors: ErrorList,
     /// Errors in what has not changed: they are let through, and told (KEP-4008).
     pub(crate) ratcheted: ErrorList,
-    /// What is left of the budget; less than nothing if it was used up, and the rest was not looked at.
+    /// The rest of the budget; below zero if it was used up and the remaining rules did not run.
     pub(crate) budget: i64,
-    /// What is left of the one for regular expressions.
+    /// The rest of the budget for regular expressions.
     pub(crate) patterns: Budget,
 }
 
@@ -78,7 +78,7 @@ struct Walk {
 /// A value, and what is known of it.
 struct Place<'a> {
     value: &'a Value,
-    /// What it replaces, if that is known.
+    /// The value that it replaces, if that is known.
     old: Option<&'a Value>,
     correlation: Correlation<'a>,
     at: &'a Path<'a>,
@@ -104,7 +104,8 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Whose being unchanged lets a failure through: the value's own, else that of the nearest around it that is known.
+/// The pair whose being unchanged lets a failure through: the value's own, else that of the nearest value around it with a
+/// known old one.
 #[derive(Clone, Copy)]
 struct Correlation<'a> {
     current: Option<&'a Pair<'a>>,
@@ -116,7 +117,7 @@ impl<'a> Correlation<'a> {
         self.current.or(self.nearest).is_some_and(Pair::unchanged)
     }
 
-    /// What a part of the value has to be compared with.
+    /// The pair of a part of the value.
     fn part(self, find: impl FnOnce(Old<'a>) -> Option<Old<'a>>, new: &'a Value) -> Option<Pair<'a>> {
         Some(Pair::new(find(self.current?.old)?, new))
     }
@@ -292,10 +293,10 @@ impl Walk {
         Ok(())
     }
 
-    /// What a `messageExpression` says; nothing if the rule's own message has to do. Its old value is never optional.
+    /// The text of a `messageExpression`; `None` if the rule's own message is used. Its old value is never optional.
     ///
     /// # Errors
-    /// The text for which everything ends: too much was spent.
+    /// The text of the error that ends everything: the budget is used up.
     fn message(
         &mut self,
         program: &Program,
@@ -362,7 +363,7 @@ impl Walk {
     }
 }
 
-/// What the variables of an expression hold.
+/// The values of an expression's variables.
 struct Values<'a> {
     new: Variable<'a>,
     old: Option<Variable<'a>>,

@@ -26,11 +26,11 @@ use crate::kubeconfig::Access;
 use crate::manifests::{Place, complete_items, items, read, text};
 use object::{clean, differences, follow_owners, owners, uid, waves};
 
-/// How many creates are under way at a time.
+/// The most creates under way at a time.
 const IN_FLIGHT: usize = 16;
-/// How often an object is tried again that somebody else has changed meanwhile.
+/// The most tries of an object that another client changes meanwhile.
 const TRIES: usize = 5;
-/// What stands in a path as it is.
+/// The characters that need no escape in a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// A registration is waited for, so that its objects may follow in the same run.
 const WAIT_FOR_TYPE: &str = "&waitFor=Established&timeout=10s";
@@ -71,17 +71,17 @@ struct Type {
     plural: String,
     namespaced: bool,
     has_status: bool,
-    /// Whether its objects are registrations of types.
+    /// `true` if its objects are registrations of types.
     registers: bool,
 }
 
-/// What became of an object.
+/// The outcome of importing an object.
 struct Outcome {
     /// That of the object that is there now, if there is one.
     uid: Option<String>,
-    /// What was done, or why nothing was.
+    /// The action taken, or the reason why none was.
     done: Result<&'static str, String>,
-    /// What the server wants to be known.
+    /// The server's warnings.
     warnings: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ impl Outcome {
 /// An object that is to be created.
 struct Wanted {
     kind: Type,
-    /// Where its type's objects are: `/apis/g/v1/namespaces/a/oxen`.
+    /// The path of the objects of its type: `/apis/g/v1/namespaces/a/oxen`.
     collection: String,
     name: String,
     body: Value,
@@ -159,7 +159,7 @@ impl Importer<'_> {
         }
     }
 
-    /// What discovery says of a type, or why it says nothing.
+    /// The type as discovery lists it, or the reason why it does not.
     async fn kind(&mut self, (api_version, kind): (&str, &str)) -> Result<Result<Type, String>, BoxError> {
         let key = (api_version.to_owned(), kind.to_owned());
         if let Some(known) = self.types.get(&key) {
@@ -204,7 +204,8 @@ impl Importer<'_> {
         Ok(Outcome::refused("others change it all the time".to_owned()))
     }
 
-    /// What becomes of an object that is there; nothing if it has to be tried again.
+    /// Compares an object with the one on the server, and updates that if they differ; `None` if the object has to be tried
+    /// again.
     async fn compare(&self, wanted: &Wanted) -> Result<Option<Outcome>, BoxError> {
         let path = format!("{}/{}", wanted.collection, escaped(&wanted.name));
         let there = self.client.send(Method::GET, &path, None).await?;
@@ -256,7 +257,7 @@ impl Importer<'_> {
         })
     }
 
-    /// What to create for an object, and where.
+    /// The object to create, and its path.
     fn wanted(
         &self,
         object: &Value,
@@ -358,7 +359,7 @@ fn find_type(list: &Value, api_version: &str, kind: &str) -> Option<Type> {
     })
 }
 
-/// What will not be as it was.
+/// Warnings about properties that the imported objects cannot keep.
 fn warnings(objects: &[(Place, Value)], imported: &BTreeSet<&str>) -> Vec<String> {
     let mut told = BTreeSet::new();
     let mut all = Vec::new();

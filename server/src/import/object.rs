@@ -6,7 +6,7 @@ use kindom_api::Value;
 
 use crate::manifests::text;
 
-/// What a server sets, and an export holds of the server that it came from.
+/// The fields that a server sets; an export holds those of its own server.
 const SET_BY_SERVERS: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -18,7 +18,7 @@ const SET_BY_SERVERS: [&str; 8] = [
     "uid",
 ];
 
-/// How many differing fields are named.
+/// The most differing fields that are named.
 const DIFFERENCES_MAX: usize = 3;
 
 /// The object without what a server sets, and without its status if that is written elsewhere.

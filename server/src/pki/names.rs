@@ -63,7 +63,7 @@ pub(crate) fn host_name() -> Option<String> {
     Some(name.ok()?.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Where clients on this machine find a server bound to `address`.
+/// The URL at which clients on this machine reach a server bound to `address`.
 pub(crate) fn server_url(address: SocketAddr) -> String {
     let reachable = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

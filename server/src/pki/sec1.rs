@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(from_pem(&to_pem(&other)).unwrap().serialized_der(), other.serialized_der());
     }
 
-    /// What `openssl ecparam -name prime256v1 -genkey -noout` writes.
+    /// A key that `openssl ecparam -name prime256v1 -genkey -noout` wrote.
     #[test]
     fn a_key_that_openssl_wrote_is_read() {
         let text = "-----BEGIN EC PRIVATE KEY-----\n\

@@ -43,7 +43,7 @@ fn contents(dir: &TempDir) -> Vec<String> {
     FILES.map(|file| fs::read_to_string(dir.path().join("pki").join(file)).unwrap()).into()
 }
 
-/// Which of the files differ.
+/// The files that differ.
 fn changed(before: &[String], dir: &TempDir) -> Vec<&'static str> {
     let after = contents(dir);
     FILES

@@ -22,7 +22,8 @@ use crate::BoxError;
 const MARK: &str = "/kindom/registry/restoring";
 /// So many transactions are under way. Each has one key: objects of a type have revisions of their own.
 const IN_FLIGHT: usize = 64;
-/// How often a transaction is tried whose outcome nobody knows, or that came at a bad time; and how long between tries.
+/// The most tries of a transaction with an unknown outcome, or one that the store could not take; and the wait between two
+/// tries.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 /// So many keys of an unfinished attempt are removed at once.

@@ -31,7 +31,7 @@ use place::Target;
 pub(crate) use place::{Place, store_of};
 use progress::{Progress, Unit};
 
-/// What the keys of a snapshot start with: objects, and who holds which name. Leases and markers belong to a store.
+/// The prefixes of a snapshot's keys: objects, and the holders of names. Leases and markers belong to a store.
 const PREFIXES: [&str; 2] = ["/kindom/registry/claims/", "/registry/"];
 
 /// [`PREFIXES`], for whoever takes a cut.
@@ -248,7 +248,7 @@ async fn copy(from: &Place, to: &Place) -> Result<String, BoxError> {
     Ok(told)
 }
 
-/// What a store holds now, and at which revision.
+/// The digest of a store's present content, and its revision.
 async fn content_of(store: &Arc<dyn Storage>) -> Result<(Revision, Content), BoxError> {
     let mut cut = Cut::begin(Arc::clone(store), prefixes(), None).await?;
     let mut progress = Progress::new("comparing", Unit::Keys, Some(cut.count().await?));

@@ -19,10 +19,10 @@ pub(super) const PAGE: usize = 64;
 /// Or keys and values of about so many bytes.
 pub(super) const PAGE_BYTES: u64 = 1 << 20;
 
-/// How long a cluster may take to answer for the first time.
+/// The longest that a cluster may take to answer for the first time.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// Where a store is.
+/// The place of a store.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Place {
     /// A folder as `serve --data-dir` has it.
@@ -40,7 +40,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where the store is in a `--data-dir`.
+/// The store's folder in a `--data-dir`.
 pub(crate) fn store_of(data_dir: &Path) -> PathBuf {
     data_dir.join("store")
 }

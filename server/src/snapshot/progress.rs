@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often the line is written anew.
+/// The time between two updates of the line.
 const EVERY: Duration = Duration::from_millis(100);
-/// How many signs the bar is wide; [`line`] fills it up to that.
+/// The width of the bar in characters; [`line`] fills it up to that.
 const BAR: u64 = 30;
 
-/// What is counted.
+/// The unit of the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Bytes,

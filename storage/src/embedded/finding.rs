@@ -32,7 +32,7 @@ pub struct DamagedOf {
     pub key: Key,
     /// The revision that wrote it.
     pub revision: Revision,
-    /// Whether it is missed.
+    /// The importance of the value: current, past, or of no further use.
     pub standing: Standing,
 }
 
@@ -41,7 +41,7 @@ pub struct DamagedOf {
 pub struct Finding {
     /// The name of the file in the folder.
     pub file: String,
-    /// Where in the file, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: u64,
     /// The value that is damaged; none if it is something else.
     pub of: Option<DamagedOf>,

@@ -45,7 +45,7 @@ pub(super) fn txn_bytes_max(ops: &[Op]) -> usize {
     13 + ops.iter().map(op).sum::<usize>()
 }
 
-/// Where a frame put a value: its offset in the file, and its bytes.
+/// The place of a value in a frame: its offset in the file, and its length in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Placed {
     pub(super) offset: u64,
@@ -61,9 +61,9 @@ pub(super) struct FrameBuilder {
     batch: u64,
     first: Revision,
     records: u32,
-    /// Where the operation count of the open transaction is, and the count.
+    /// The offset of the operation count of the open transaction, and the count.
     open: Option<(usize, u32)>,
-    /// Where the values are, which the frame's CRC leaves out.
+    /// The ranges of the values, which the frame's CRC leaves out.
     values: Vec<Range<usize>>,
 }
 

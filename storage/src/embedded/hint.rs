@@ -68,7 +68,7 @@ pub(super) fn read_alone(vfs: &dyn Vfs, dir: &Path, id: SegmentId) -> Option<(Hi
     (known && fits && whole).then_some((Hint { covers, compacted, body }, salt))
 }
 
-/// What a hint says of one operation.
+/// An operation, as a hint records it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry<'a> {
     pub(super) key: &'a [u8],
@@ -120,7 +120,7 @@ struct HintBuilder {
     compacted: Revision,
 }
 
-/// Where the key is, and the rest of an [`Entry`]: position, revision, create revision, place.
+/// The range of the key, and the rest of an [`Entry`]: position, revision, create revision, place.
 type Collected = (Range<usize>, u32, Revision, Revision, Option<Placed>);
 
 impl HintBuilder {

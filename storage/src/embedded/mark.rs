@@ -17,7 +17,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"kindomHW");
 const SLOTS: [u64; 2] = [0, 4096];
 const SLOT_BYTES: usize = 44;
 
-/// What was durable.
+/// The state that was durable when the mark was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Mark {
     pub(super) batch: u64,

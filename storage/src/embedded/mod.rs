@@ -68,7 +68,7 @@ use crate::{
 /// The name of the packer's thread.
 pub(crate) const PACKER: &str = "kindom-store-pack";
 
-/// How an [`Embedded`] store works; the defaults are for production.
+/// The settings of an [`Embedded`] store; the defaults are for production.
 #[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
     /// The bounds on sizes and queues.
@@ -79,7 +79,7 @@ pub struct EmbeddedOptions {
     pub batch_txns_max: usize,
     /// At most so many bytes of keys and values go into one batch, but at least one transaction.
     pub batch_bytes_max: usize,
-    /// How soon after a write the high-water mark says so.
+    /// The longest that the high-water mark lags behind a write.
     pub mark_every: Duration,
     /// A planted bug, for tests that must find it: answer, then sync.
     #[cfg(feature = "testing")]
@@ -121,7 +121,7 @@ impl EmbeddedOptions {
     }
 }
 
-/// What an [`Embedded`] store has written since it was opened.
+/// The number of writes of an [`Embedded`] store since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteCounts {
     /// Durable batches: each is one write and one fsync.
@@ -150,7 +150,7 @@ struct Inner {
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Core {
     local: Arc<Local<Segments>>,
     queue: Queue,
@@ -174,7 +174,7 @@ impl Core {
         self.failed.get().map(String::as_str)
     }
 
-    /// Why puts are refused for now. Lock-free while they are not.
+    /// The reason why puts are refused for now. Lock-free while they are not.
     fn short(&self) -> Option<String> {
         if self.is_short.load(Ordering::Acquire) { self.short.lock().clone() } else { None }
     }
@@ -293,7 +293,7 @@ impl Embedded {
         &self.inner.core
     }
 
-    /// What was written since it was opened: how well transactions share the cost of being durable.
+    /// The writes since the store was opened: they show how well transactions share the cost of being durable.
     #[must_use]
     pub fn write_counts(&self) -> WriteCounts {
         let core = self.core();

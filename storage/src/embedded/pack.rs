@@ -48,7 +48,7 @@ use crate::{Key, Revision};
 const FRAME_BYTES: usize = 1 << 20;
 /// So many records change their place while the index is locked once.
 const RELOCATE: usize = 1024;
-/// What failed is tried again after this time.
+/// The wait before a failed pack is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// A segment that could not be packed is left alone for so many passes.
 const STUCK_PASSES: u32 = 64;
@@ -115,7 +115,7 @@ pub(super) struct Packing {
     spare: Option<(Arc<dyn VfsFile>, u64)>,
     /// A name that must go before anything else is packed.
     undo: Option<PathBuf>,
-    /// What was replaced and could not be removed.
+    /// Replaced files that could not be removed.
     garbage: Vec<PathBuf>,
     /// Segments that cannot be packed, and for how many more passes they are left alone.
     stuck: BTreeMap<SegmentId, u32>,
@@ -134,7 +134,7 @@ impl Drop for Running {
     }
 }
 
-/// Why a run was not packed.
+/// The reason why a run was not packed.
 enum NotPacked {
     /// A segment cannot be read well enough.
     Stuck(SegmentId, io::Error),
@@ -478,7 +478,7 @@ impl Packing {
     }
 }
 
-/// How much of a segment was copied batch by batch.
+/// The part of a segment that was copied batch by batch.
 #[derive(Clone, Copy)]
 struct Copied {
     /// Batches before this offset. A value is told by it, and not by its revision: a restored pack is in the order of its

@@ -36,8 +36,8 @@ impl Request {
     }
 }
 
-/// When several write at once, a batch waits for as long as they keep coming: until nothing was queued for `PAUSE`, but
-/// no longer than `LINGER`. Whoever just missed a batch waits for two syncs, and every sync costs CPU.
+/// When several callers write at once, a batch waits for as long as they keep coming: until nothing was queued for `PAUSE`,
+/// but no longer than `LINGER`. A caller that just misses a batch waits for two syncs, and every sync costs CPU.
 const PAUSE: Duration = Duration::from_micros(200);
 const LINGER: Duration = Duration::from_millis(1);
 

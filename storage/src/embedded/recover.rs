@@ -30,7 +30,7 @@ pub(super) struct Recovered {
     pub(super) index: Index<Location>,
     pub(super) segments: Segments,
     pub(super) active: Arc<Segment>,
-    /// Where the next batch goes, and the last one's number.
+    /// The offset of the next batch, and the last batch's number.
     pub(super) position: u64,
     pub(super) batch: u64,
     pub(super) mark: MarkFile,
@@ -214,7 +214,7 @@ impl Eq for Next<'_> {}
 /// The files that count, the oldest batch first.
 struct Files {
     segments: Vec<(Arc<Segment>, Option<hint::Hint>)>,
-    /// What they replace, and hints that are of no use.
+    /// The files that packs replace, and hints that are of no use.
     leftovers: Vec<PathBuf>,
     next_id: u32,
 }
@@ -280,8 +280,8 @@ impl Files {
 }
 
 impl Files {
-    /// How many of the oldest segments are read from their hints: as long as each says all of its segment, and one
-    /// more that may say part of it. What follows is read from the log, in order.
+    /// The number of the oldest segments that are read from their hints: as long as each hint covers its whole segment, and
+    /// one more that may cover only a part. The segments behind are read from the log, in order.
     fn hinted(&self) -> usize {
         let mut hinted = 0;
         for (at, (_, hint)) in self.segments.iter().enumerate() {
@@ -424,7 +424,7 @@ struct Load {
     segments: Segments,
     batch: u64,
     revision: Revision,
-    /// Where the last frame that was read starts, in the segment read last; none if its hint said all.
+    /// The offset of the last frame that was read, in the segment read last; `None` if its hint covered everything.
     last_frame: Option<u64>,
     /// A frame follows of which only the values are damaged, and nothing proves that it was durable once.
     torn: bool,

@@ -46,7 +46,7 @@ impl EmbeddedRestore {
         Self::begin_on(Arc::new(Disk), dir, options)
     }
 
-    /// What a restore of this folder has left that did not come to its end.
+    /// The temporary folder that an unfinished restore of this folder has left.
     pub fn unfinished(dir: impl AsRef<Path>) -> Option<PathBuf> {
         Some(beside(dir.as_ref())).filter(|temporary| temporary.exists())
     }

@@ -19,7 +19,7 @@ pub struct ScrubCounts {
     pub passes: u64,
     /// Bytes of batches.
     pub bytes: u64,
-    /// What the last pass that has ended found damaged, and what the one under way has found so far, if that is more.
+    /// The number of damages found by the last complete pass, or by the pass under way if that is more.
     pub damaged: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Scrub {
 pub struct Scrubbed {
     /// So many bytes.
     pub bytes: u64,
-    /// What is damaged.
+    /// The damages found.
     pub findings: Vec<Finding>,
 }
 

@@ -35,7 +35,7 @@ impl fmt::Display for SegmentId {
     }
 }
 
-/// Where a value is.
+/// The place of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(super) segment: SegmentId,
@@ -50,7 +50,7 @@ impl Location {
     }
 }
 
-/// Which batches and revisions a complete segment covers, and where its frames end.
+/// The last batch and revision that a complete segment covers, and the end of its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) last_batch: u64,
@@ -68,7 +68,7 @@ pub(super) struct SegmentHeader {
     pub(super) extent: Option<Extent>,
     /// The compacted revision when it was written.
     pub(super) compacted: Revision,
-    /// What the CRCs of its frames start from.
+    /// The start value of the CRCs of its frames.
     pub(super) salt: u64,
     /// Of a pack: it holds no put whose key was deleted at or before this revision; see `pack`. It has a CRC of its
     /// own, because older builds do not write it.
@@ -157,7 +157,7 @@ pub(super) struct Segment {
     pub(super) file: Arc<dyn VfsFile>,
     /// Set once nothing is appended any more.
     pub(super) sealed: OnceLock<Extent>,
-    /// What its puts weigh, those of them that the index still refers to, and its deletes; see [`weight`].
+    /// The weights of its puts, of those puts that the index still refers to, and of its deletes; see [`weight`].
     pub(super) puts: AtomicU64,
     pub(super) live: AtomicU64,
     pub(super) deletes: AtomicU64,
@@ -252,7 +252,7 @@ pub(super) struct Frame {
     pub(super) batch: u64,
     pub(super) first: Revision,
     pub(super) records: Vec<Record>,
-    /// Where the next one starts.
+    /// The offset of the next one.
     pub(super) end: u64,
 }
 
@@ -298,7 +298,7 @@ fn frame_at(file: &dyn VfsFile, salt: u64, offset: u64, file_bytes: u64) -> io::
     Ok(records.map(frame))
 }
 
-/// What lies from an offset to the end of a file that should hold nothing more.
+/// The bytes from an offset to the end of a file that should hold nothing more.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     /// Zeros, or nothing.
@@ -429,7 +429,7 @@ pub(super) fn new_salt() -> u64 {
     std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0)
 }
 
-/// Why a file has not got its name, and what to do before anything else is done.
+/// The reason why a file has not got its name, and the step that must be done before anything else.
 #[derive(Debug)]
 pub(super) struct NotNamed {
     pub(super) error: StorageError,

@@ -39,7 +39,7 @@ use crate::local::event_of;
 use crate::vfs::{Vfs, VfsFolder};
 use crate::{Applied, Key, Revision, StorageError, TxnOutcome};
 
-/// How many compacted revisions are freed between two batches: about a millisecond's work.
+/// The number of compacted revisions freed between two batches: about a millisecond's work.
 const PRUNE_REVISIONS: usize = 2048;
 /// The room that deletes and compactions have on a full disk; less in small segments.
 pub(super) const RESERVE_BYTES: u64 = 4 << 20;
@@ -67,7 +67,7 @@ pub(super) struct Writer {
     /// The last batch written.
     pub(super) batch: u64,
     pub(super) frame: FrameBuilder,
-    /// When to try again what failed for want of space or descriptors.
+    /// The time of the next try after a lack of space or descriptors.
     pub(super) try_again: Option<Instant>,
     /// So many bytes had no room.
     pub(super) lacking: u64,
@@ -139,7 +139,7 @@ impl Writer {
         done
     }
 
-    /// When a store that is short tries again.
+    /// The time at which a store that is short tries again.
     fn short_until(&self) -> Option<Instant> {
         self.try_again.filter(|_| self.core.short().is_some())
     }
@@ -494,7 +494,7 @@ impl Writer {
     }
 }
 
-/// Why a batch is not durable.
+/// The reason why a batch is not durable.
 struct NotWritten {
     error: StorageError,
     /// Nothing of it is in the file, nor will be.

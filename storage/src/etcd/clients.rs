@@ -13,11 +13,11 @@ use super::status::Trouble;
 use super::wire::Rpc;
 use crate::StorageError;
 
-/// How long one try of a read may take: as long as an election of etcd usually does.
+/// The longest that one try of a read may take: as long as an election of etcd usually does.
 const READ_TRY: Duration = Duration::from_secs(2);
-/// How long a read is tried again on one endpoint after the other.
+/// The time for which a read is tried again, on one endpoint after the other.
 pub(super) const READ: Duration = Duration::from_secs(10);
-/// How long a transaction may take. etcd itself gives up after 7 s; nothing follows from when we do.
+/// The longest that a transaction may take. etcd itself gives up after 7 s; our giving up proves nothing about the outcome.
 const WRITE: Duration = Duration::from_secs(5);
 const CONNECT: Duration = Duration::from_secs(2);
 /// etcd ends connections that ping more often than every 5 s (`--grpc-keepalive-min-time`).
@@ -25,13 +25,13 @@ const PING_EVERY: Duration = Duration::from_secs(6);
 const PING_PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// What may come in before the reader has asked for more, so that a large reply is not held up by round trips.
+/// The bytes that may arrive before the reader asks for more, so that round trips do not hold up a large reply.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
 const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
-/// How servers with https URLs are trusted, and trust us. All in PEM.
+/// The certificates by which servers with https URLs are trusted, and trust us. All in PEM.
 #[derive(Debug, Clone, Default)]
 pub struct EtcdTls {
     /// The authorities that the server's certificate must come from.
@@ -69,7 +69,7 @@ impl Clients {
         Ok(Self { members, current: AtomicUsize::new(0), left: Notify::new() })
     }
 
-    /// How many there are; at least one.
+    /// The number of endpoints; at least one.
     pub(super) fn len(&self) -> usize {
         self.members.len()
     }

@@ -19,7 +19,7 @@ use crate::{Revision, StorageError};
 /// Beside all prefixes, so that all that use the cluster share it.
 const KEY: Bytes = Bytes::from_static(b"compact_rev_key");
 
-/// What one replica knows of the rounds.
+/// The state of the rounds that one replica knows.
 #[derive(Debug, Default)]
 struct Rounds {
     version: i64,
@@ -64,7 +64,7 @@ impl Core {
     }
 }
 
-/// Whose a round is.
+/// The owner of a round.
 #[derive(Debug, PartialEq, Eq)]
 enum Round {
     /// To be compacted by us; 0 in the first round.

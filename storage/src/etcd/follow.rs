@@ -14,14 +14,14 @@ use super::status::Trouble;
 use super::wire::{self, WatchCreateRequest, WatchRequests, WatchResponse, WatchResponses, number, revision};
 use crate::{Change, Commit, Event, Key, KeyValue, Revision, StorageError};
 
-/// How long a server may take to begin a watch.
+/// The longest that a server may take to begin a watch.
 const BEGIN: Duration = Duration::from_secs(3);
 /// A server that has said nothing for so long, while somebody waits for it, is left.
 const SILENCE: Duration = Duration::from_millis(1500);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Why a watch ended.
+/// The reason why a watch ended.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// The revision that it began at lies before this one, to which the server has compacted.
@@ -183,7 +183,7 @@ impl Core {
         }
     }
 
-    /// What happened after the last published revision was compacted before it was seen.
+    /// Restarts behind a gap: events after the last published revision were compacted before the watch saw them.
     fn gap(&self, compacted: Revision) {
         self.has_compacted(compacted);
         let requested = self.hub.published().next();

@@ -109,7 +109,7 @@ impl Core {
         }
     }
 
-    /// Whether an event at or after the revision is known to be on its way.
+    /// Returns true if an event at or after the revision is certain to arrive without a marker.
     fn comes_by_itself(&self, wanted: Revision) -> bool {
         self.space.covers_all() || wanted.0 <= self.inside.load(Ordering::Acquire)
     }

@@ -78,13 +78,13 @@ use crate::{
 
 /// So many calls may be under way.
 const CALLS_MAX: u32 = 16 << 10;
-/// How long closing waits for transactions that are under way.
+/// The longest that closing waits for transactions under way.
 const LAST_CALLS: Duration = Duration::from_secs(6);
-/// How long the start waits until it tries again.
+/// The longest that the start waits for an answer before it tries again.
 const START: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Which cluster an [`Etcd`] store is in, and what of it is ours.
+/// The etcd cluster of an [`Etcd`] store, and the keys in it that are ours.
 #[derive(Debug, Clone)]
 pub struct EtcdOptions {
     /// `http://host:port` or `https://host:port`; at least one.
@@ -169,14 +169,14 @@ impl Drop for Worker {
 /// etcd's gRPC proxy does not say which cluster it is (`server/proxy/grpcproxy/watch_broadcast.go`, 3.6).
 const UNTOLD: u64 = 0;
 
-/// What a cluster says of itself.
+/// A cluster's own account of its id and revision.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     cluster: u64,
     revision: Revision,
 }
 
-/// What all tasks share.
+/// The state that all tasks share.
 struct Core {
     runtime: Handle,
     clients: Clients,
@@ -191,12 +191,12 @@ struct Core {
     compacted: AtomicU64,
     /// The id of the cluster.
     cluster: OnceLock<u64>,
-    /// Why nothing that was published is true any more.
+    /// The reason why the published state is no longer true: the cluster was replaced.
     replaced: watch::Sender<Option<StorageError>>,
     calls: Arc<Semaphore>,
     heads: Shared<Revision>,
     markers: Shared<Revision>,
-    /// Whether the server at the other end of the watch can be asked how far it has got.
+    /// `true` if the server at the other end of the watch answers requests for its progress.
     trusted: AtomicBool,
     /// Asks it.
     progress: Notify,
@@ -299,7 +299,7 @@ impl Etcd {
     }
 }
 
-/// What must go on as long as the store does a bug must not end for good.
+/// Runs a task that must go on as long as the store does: starts it again after a panic.
 async fn again_after_panics(pause: Duration, start: impl Fn() -> JoinHandle<()>) {
     while let Err(ended) = start().await {
         if !ended.is_panic() {

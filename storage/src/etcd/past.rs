@@ -13,7 +13,7 @@ use crate::{Applied, Commit, CommitStream, KeyRange, Revision, StorageError, Wat
 
 /// So many read what the ring no longer holds at once.
 pub(super) const AT_ONCE: usize = 4;
-/// How long the server may be silent while it reads history.
+/// The longest that the server may be silent while it reads history.
 const SILENCE: Duration = Duration::from_secs(10);
 /// On how many endpoints history is asked for.
 const TRIES: usize = 3;

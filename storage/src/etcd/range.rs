@@ -12,9 +12,9 @@ use bytes::Bytes;
 /// The first page: 32 of the largest objects are 48 MiB.
 const PAGE_MIN: usize = 32;
 const PAGE_MAX: usize = 10_000;
-/// What a page should weigh.
+/// The weight of a page that reads aim for, in bytes.
 const PAGE_BYTES: usize = 4 << 20;
-/// How often a read of the current state starts again because compaction overtook it.
+/// The number of times that a read of the current state starts when compaction overtakes it.
 const TRIES: usize = 4;
 
 impl Core {

@@ -16,7 +16,7 @@ pub(super) struct Ring {
     bytes_max: usize,
 }
 
-/// What a [`Ring`] knows of the time after some revision.
+/// The commits that a [`Ring`] has of the time after some revision.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Recent {
     /// In order.
@@ -55,7 +55,7 @@ impl Ring {
         }
     }
 
-    /// Whether no commit is here.
+    /// Returns true if the ring has no commits.
     pub(super) fn is_empty(&self) -> bool {
         self.commits.is_empty()
     }
@@ -71,7 +71,7 @@ impl Ring {
     }
 }
 
-/// What of a commit concerns a range.
+/// The events of a commit that are in a range.
 pub(super) fn of_range(commit: &Arc<Commit>, range: &KeyRange) -> Option<Arc<Commit>> {
     let concerned = commit.events.iter().filter(|event| range.contains(event.key.as_bytes()));
     match concerned.clone().count() {

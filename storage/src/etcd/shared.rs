@@ -11,7 +11,8 @@ use crate::StorageError;
 
 type Reply<T> = oneshot::Sender<Result<T, StorageError>>;
 
-/// Who comes while a call is under way waits for the next one: the one under way may have been answered from before.
+/// One call at a time, which all callers share. A caller that comes while a call is under way waits for the next one: the
+/// one under way may have been answered from a state before the caller came.
 #[derive(Debug)]
 pub(super) struct Shared<T> {
     state: Arc<Mutex<State<T>>>,
@@ -28,7 +29,7 @@ impl<T: Clone + Send + 'static> Shared<T> {
         Self { state: Arc::new(Mutex::new(State { running: false, waiting: Vec::new() })) }
     }
 
-    /// What a call gives that starts after now.
+    /// The result of a call that starts after this moment.
     ///
     /// # Cancel safety
     /// Dropping it has no effect on others.

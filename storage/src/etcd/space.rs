@@ -12,9 +12,9 @@ use crate::{Key, KeyRange, StorageError};
 /// Keys that start with `name` are stored with `stored` in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Area {
-    /// What its keys start with for callers.
+    /// The prefix of its keys, as callers know it.
     pub name: Vec<u8>,
-    /// What they start with in etcd.
+    /// The prefix of its keys in etcd.
     pub stored: Vec<u8>,
 }
 
@@ -93,17 +93,17 @@ impl Space {
         &self.marker
     }
 
-    /// What the one watch watches.
+    /// The range of the one watch.
     pub(super) fn cover(&self) -> &KeyRange {
         &self.cover
     }
 
-    /// Whether every revision changes something that is watched.
+    /// Returns true if every revision changes something in the watched range.
     pub(super) fn covers_all(&self) -> bool {
         self.cover.start.as_bytes().is_empty() && self.cover.end.is_none()
     }
 
-    /// What a key is called in etcd.
+    /// The name of a key in etcd.
     pub(super) fn stored(&self, key: &Key) -> Result<Key, StorageError> {
         let found = self.areas.iter().find_map(|area| {
             let rest = key.as_bytes().strip_prefix(&area.name[..])?;
@@ -112,7 +112,7 @@ impl Space {
         found.filter(|stored| *stored != self.marker).ok_or_else(|| outside(key))
     }
 
-    /// What a stored key is called by callers; none if it is nobody's.
+    /// The callers' name of a stored key; `None` if it is none of ours.
     pub(super) fn name(&self, stored: &[u8]) -> Option<Key> {
         if stored == self.marker.as_bytes() {
             return None;

@@ -6,7 +6,7 @@ use tonic::{Code, ConnectError, Status};
 
 use crate::{Applied, StorageError};
 
-/// Why a call failed, by what follows from it. The texts are those of `api/v3rpc/rpctypes/error.go` (3.4 to 3.6).
+/// The reason why a call failed, by its consequence. The texts are those of `api/v3rpc/rpctypes/error.go` (3.4 to 3.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// History starts after the revision asked for.
@@ -35,7 +35,7 @@ impl Trouble {
         Self::Lost("etcd did not answer in time".to_owned())
     }
 
-    /// Whether a read may succeed elsewhere or later.
+    /// Returns true if a read may succeed elsewhere or later.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self, Self::NotDone(_) | Self::Lost(_) | Self::Busy | Self::Untrusted(_))
     }

@@ -11,13 +11,13 @@ const OPS_MAX: usize = 128;
 #[derive(Debug, Clone)]
 pub(super) struct Prepared {
     pub(super) request: TxnRequest,
-    /// Whether it changes something for certain, if it happens.
+    /// `true` if it certainly changes something when it is committed.
     pub(super) puts: bool,
     /// For each compare, in order.
     probes: Vec<Probe>,
 }
 
-/// What must be known to judge a compare: the reads in the else branch that tell it.
+/// The reads in the else branch by which a compare is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Probe {
     /// It never holds.

@@ -31,7 +31,7 @@ pub(super) struct KeyValue {
     pub(super) key: Vec<u8>,
     pub(super) create_revision: Revision,
     pub(super) mod_revision: Revision,
-    /// How often it was set since it was created; 0: it was removed.
+    /// The number of times that it was set since it was created; 0: it was removed.
     pub(super) version: i64,
     pub(super) value: Vec<u8>,
 }
@@ -75,7 +75,7 @@ impl From<messages::RangeResponse> for RangeResponse {
     }
 }
 
-/// What a transaction does or reads.
+/// An operation of a transaction.
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
     Range(RangeRequest),
@@ -98,7 +98,7 @@ impl From<Operation> for messages::RequestOp {
     }
 }
 
-/// What a compare looks at; both are 0 for a key that is absent.
+/// The number that a compare reads; both are 0 for a key that is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     ModRevision(i64),
@@ -139,7 +139,7 @@ pub(super) struct TxnResponse {
     pub(super) cluster: u64,
     pub(super) revision: Revision,
     pub(super) succeeded: bool,
-    /// Where it failed: what the failure branch read.
+    /// The responses of the failure branch; empty after a success.
     pub(super) read: Vec<RangeResponse>,
 }
 
@@ -286,7 +286,7 @@ impl WatchResponses {
     }
 }
 
-/// Which cluster answered: another one after a backup was restored, too.
+/// The id of the cluster that answered; a restored backup has another one, too.
 fn cluster(header: Option<&ResponseHeader>) -> u64 {
     header.map_or(0, |header| header.cluster_id)
 }

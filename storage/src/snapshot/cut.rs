@@ -28,9 +28,9 @@ const PIECE_BYTES: usize = 256 << 10;
 pub struct Cut {
     storage: Arc<dyn Storage>,
     header: Header,
-    /// What is not yet looked up.
+    /// The ranges that are not yet listed.
     ranges: VecDeque<KeyRange>,
-    /// What is looked up and not yet read.
+    /// The keys that are listed and not yet read.
     keys: VecDeque<Key>,
     page: usize,
     _hold: Option<Hold>,
@@ -57,13 +57,13 @@ impl Cut {
         Ok(Self { storage, header, ranges, keys: VecDeque::new(), page: 1, _hold: hold })
     }
 
-    /// What it is of.
+    /// The header: the store, the revision and the prefixes.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// How many keys it has.
+    /// The number of keys.
     ///
     /// # Errors
     /// See [`Cut`].
@@ -150,7 +150,8 @@ fn encode(
 pub fn stream(cut: Cut) -> impl Stream<Item = Result<Bytes, StorageError>> + Send {
     enum State {
         Begin(Cut),
-        /// What was read and is not yet sent stands in the list. The cut holds its history until all is sent.
+        /// Reads pages; the list holds the objects that are read and not yet sent. The cut keeps its history from compaction
+        /// until all are sent.
         Pages(Cut, Encoder, VecDeque<KeyValue>),
         Ended,
     }

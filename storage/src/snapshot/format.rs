@@ -27,12 +27,12 @@ const PREFIXES_MAX: usize = 64;
 /// So many damages are told one by one.
 const TOLD_MAX: usize = 20;
 
-/// What a snapshot is of.
+/// The source of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The revision at which everything was read.
     pub revision: Revision,
-    /// What all of its keys start with, in order.
+    /// The prefixes of its keys, in order.
     pub prefixes: Vec<Bytes>,
 }
 
@@ -104,13 +104,13 @@ fn length(bytes: usize) -> [u8; 4] {
     u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-/// What is wrong with a snapshot, and where.
+/// The damage of a snapshot, and its place.
 #[derive(Debug, thiserror::Error)]
 #[error("at byte {offset}: {what}")]
 pub struct Damage {
-    /// Where the record that is wrong begins.
+    /// The offset of the damaged record.
     pub offset: u64,
-    /// What is wrong with it.
+    /// The damage.
     pub what: String,
 }
 
@@ -120,7 +120,7 @@ pub struct Reader<R> {
     header: Header,
     offset: u64,
     keys: u64,
-    /// How many keys were damaged, which the end counts too.
+    /// The number of damaged keys so far; the end record has it, too.
     damaged: u64,
     hash: Sha256,
     last: Option<Key>,
@@ -163,12 +163,12 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// What it is of.
+    /// The header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// How many bytes were read.
+    /// The number of bytes read.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -289,7 +289,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What was read of a record.
+/// A record, as far as it was read.
 #[derive(Default)]
 struct Record {
     offset: u64,
@@ -302,16 +302,16 @@ impl Record {
     }
 }
 
-/// What a snapshot was found to be.
+/// The result of checking a snapshot.
 #[derive(Debug)]
 pub struct Verdict {
-    /// What it is of; none if not even that can be read.
+    /// The header; `None` if not even that can be read.
     pub header: Option<Header>,
     /// The keys that are whole.
     pub content: super::Content,
-    /// What is wrong, in order, the first twenty; empty if nothing is.
+    /// The first twenty damages, in order; empty if the snapshot is whole.
     pub damages: Vec<Damage>,
-    /// How many more damages there are.
+    /// The number of further damages.
     pub more: u64,
 }
 

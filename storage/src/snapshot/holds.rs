@@ -19,7 +19,7 @@ impl Holds {
         Hold { holds: self.clone(), revision }
     }
 
-    /// How far history may be compacted if somebody wants it compacted to `wanted`: reads at every held revision still
+    /// The revision up to which history may be compacted when somebody asks for `wanted`: reads at every held revision still
     /// work then.
     #[must_use]
     pub fn allow(&self, wanted: Revision) -> Revision {

@@ -25,8 +25,8 @@ pub use cut::{Cut, stream};
 pub use format::{Damage, Encoder, Header, Reader, Verdict, verify};
 pub use holds::{Hold, Holds};
 
-/// What a set of keys with values comes to: equal for two stores if and only if they hold the same, whatever their
-/// revisions. Keys must come in order.
+/// A digest of keys with values: equal for two stores if and only if they hold the same, whatever their revisions. Keys must
+/// come in order.
 #[derive(Clone, Default)]
 pub struct Content {
     keys: u64,
@@ -50,7 +50,7 @@ impl Content {
         Ok(())
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     #[must_use]
     pub fn keys(&self) -> u64 {
         self.keys

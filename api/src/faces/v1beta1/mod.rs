@@ -1,5 +1,5 @@
-//! `apiextensions.k8s.io/v1beta1` (`pkg/apis/apiextensions/v1beta1` and `v1/conversion.go`, 1.37): what all versions have
-//! in common stands once, beside them.
+//! `apiextensions.k8s.io/v1beta1` (`pkg/apis/apiextensions/v1beta1` and `v1/conversion.go`, 1.37): fields that all versions
+//! share stand once, beside the versions.
 
 mod shapes;
 
@@ -181,7 +181,7 @@ pub(super) fn read(
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let spec = map_at(&mut object, "spec");
-        // Only who uses the older name needs to know what was shown.
+        // Only a write that uses the older name depends on what the client was shown.
         let is_proposed = !sub_resources::warnings(spec).is_empty();
         let shown = old.filter(|_| is_proposed).map(|old| show(old.clone(), sub_resources));
         let shown = shown.as_ref().and_then(|shown| shown.get("spec"));
@@ -237,7 +237,7 @@ fn exclusive(spec: &Map, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Bytes of what all versions have, once each has its own: 1 MB for 50,000 versions would be 50 GB.
+/// The most bytes of shared fields, counted once per version: 1 MB for 50,000 versions would be 50 GB.
 const SPREAD_BYTES_MAX: usize = 32 << 20;
 
 fn too_much_shared(spec: &Map, path: &Path<'_>) -> Option<Error> {
@@ -250,7 +250,7 @@ fn too_much_shared(spec: &Map, path: &Path<'_>) -> Option<Error> {
     })
 }
 
-/// Into v1's shape: what stands once goes into each version.
+/// Turns the spec into v1's shape: copies the shared fields into each version.
 fn spread(spec: &mut Map) {
     spec.remove("version");
     let shared: Vec<(&str, Value)> =

@@ -1,5 +1,5 @@
-//! What v1beta1's Go types look like to its decoder (`pkg/apis/apiextensions/v1beta1/types.go`, 1.37), and the field of
-//! the proposal for subresources.
+//! v1beta1's Go types, as their decoder sees them (`pkg/apis/apiextensions/v1beta1/types.go`, 1.37), and the field of the
+//! proposal for subresources.
 
 use crate::crd::shapes_of_package;
 use crate::meta::OBJECT_META;

@@ -10,7 +10,7 @@ use super::decimal::{DIGITS_MAX, Decimal, ten_to};
 
 /// An amount, as a 64-bit number at a scale while it fits, else as a decimal.
 ///
-/// Which of the two it is shows: only the former `isInteger()`, so `1.5Gi` is none.
+/// Expressions can see the difference: only the former is `isInteger()`, so `1.5Gi` is not.
 #[derive(Debug)]
 pub(super) struct Amount {
     number: Number,
@@ -29,7 +29,7 @@ enum Number {
     Decimal(Decimal),
 }
 
-/// How it was written (`resource.Format`).
+/// The notation of the source text (`resource.Format`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Notation {
     DecimalExponent,
@@ -37,7 +37,7 @@ enum Notation {
     DecimalSi,
 }
 
-/// Why a text is no amount.
+/// The reasons why a text is no amount.
 pub(super) const FORMAT_WRONG: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const NUMERIC: &str = "unable to parse numeric part of quantity";
@@ -126,7 +126,7 @@ impl Amount {
         Self::new(Number::Int { value, scale: 0 }, Notation::DecimalExponent)
     }
 
-    /// `resource.ParseQuantity`, but for numbers of more than [`DIGITS_MAX`] digits, which are none here.
+    /// `resource.ParseQuantity`, but here numbers of more than [`DIGITS_MAX`] digits are errors.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() {
             return Err(FORMAT_WRONG);
@@ -158,7 +158,7 @@ impl Amount {
         Ok(Self::of_decimal(decimal, base, exponent, notation))
     }
 
-    /// The part of `ParseQuantity` for what does not fit into 64 bits.
+    /// The part of `ParseQuantity` for numbers that do not fit into 64 bits.
     fn of_decimal(mut amount: Decimal, base: u32, exponent: i32, mut notation: Notation) -> Self {
         if base == 10 {
             amount.scale = amount.scale.wrapping_sub(exponent);

@@ -28,7 +28,7 @@ impl Decimal {
         Self { coefficient: value.into(), zeros: 0, scale }
     }
 
-    /// Of a text as `inf.Dec.SetString` takes it: `-12.50`. None if it has no digit.
+    /// Parses a text that `inf.Dec.SetString` takes: `-12.50`. `None` if it has no digit.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let digits = format!("{whole}{fraction}");

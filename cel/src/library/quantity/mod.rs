@@ -54,7 +54,7 @@ pub(super) fn declare(functions: &mut Functions) {
 /// A quantity.
 struct Quantity {
     amount: Amount,
-    /// Whether `add` or `sub` made it. Upstream these return a pointer, and a pointer on the right of `==` is not equal to
+    /// `true` if `add` or `sub` made it. Upstream these return a pointer, and a pointer on the right of `==` is not equal to
     /// anything: `quantity('2') == quantity('1').add(1)` is an error, the other way round it is true.
     computed: bool,
 }

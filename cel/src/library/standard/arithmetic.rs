@@ -15,7 +15,8 @@ fn unsigned_overflow() -> EvalError {
     EvalError::message("unsigned integer overflow")
 }
 
-/// What an operator says of a first operand that it is not for, and of a second one that does not suit.
+/// The error of an operator: for a first operand of a type that it does not take, or for a second one that does not fit the
+/// first.
 pub(crate) fn refuse(operator: &str, operand: &Value<'_>, for_operand: bool) -> EvalError {
     let receiver = matches!(operand, Value::String(_) | Value::Duration(_) | Value::Timestamp(_));
     if for_operand || receiver {

@@ -1,4 +1,4 @@
-//! Membership, sizes, and the functions on strings; with what they cost (cel-go `interpreter/runtimecost.go`).
+//! Membership, sizes, and the functions on strings; with their costs (cel-go `interpreter/runtimecost.go`).
 
 use kindom_formats::Pattern;
 

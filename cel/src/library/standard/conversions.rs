@@ -79,7 +79,7 @@ pub(super) fn string_to_double<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::Double(x))
 }
 
-/// Whether each underscore stands between digits, or after `0x`.
+/// Returns true if each underscore stands between digits, or behind `0x`.
 fn separates_digits(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let hexadecimal = unsigned.starts_with("0x") || unsigned.starts_with("0X");

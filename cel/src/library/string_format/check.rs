@@ -18,7 +18,7 @@ impl Typed<'_> {
         usize::try_from(id).ok().and_then(|at| self.checked.types.get(at)).unwrap_or(UNKNOWN)
     }
 
-    /// The argument, or what is in it, that `%s` does not print.
+    /// The argument, or the part of it, that `%s` cannot print.
     fn unprintable(&self, id: Id) -> Option<Id> {
         if !prints(Clause::String, self.kind(id)) {
             return Some(id);
@@ -33,7 +33,7 @@ impl Typed<'_> {
     }
 }
 
-/// Whether a clause may print values of a type.
+/// Returns true if a clause may print values of a type.
 fn prints(clause: Clause, kind: &Type) -> bool {
     use Type as T;
     if matches!(kind, T::Dyn) {
@@ -91,8 +91,7 @@ impl Arguments for Typed<'_> {
     }
 }
 
-/// What is wrong with a call of `format` on a constant with a list that is written out, and where
-/// (`stringFormatValidator`).
+/// The error, and its place, in a call of `format` on a constant with a list that is written out (`stringFormatValidator`).
 pub(crate) fn check(checked: &Checked, id: Id) -> Option<(Id, String)> {
     let expr = checked.ast.get(id);
     let Kind::Call { target: Some(target), function, args } = &expr.kind else { return None };

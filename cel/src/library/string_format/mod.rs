@@ -30,7 +30,7 @@ enum Clause {
 }
 
 impl Clause {
-    /// What is said of an argument of a type that it does not print.
+    /// The error for an argument of a type that the clause does not print.
     fn refuses(self, kind: &str) -> String {
         let why = match self {
             Self::String => {
@@ -48,18 +48,18 @@ impl Clause {
     }
 }
 
-/// What arguments are printed, or only checked.
+/// The arguments to print, or only to check.
 trait Arguments {
-    /// What is wrong with one.
+    /// The error of one argument.
     type Error;
 
-    /// How many there are.
+    /// The number of arguments.
     fn len(&self) -> usize;
-    /// Whether it is an error at once to ask for more than there are.
+    /// `true` if a text that ends in a `%` without an argument left is reported as a missing argument first.
     const STRICT: bool;
     /// Prints one.
     fn print(&mut self, at: usize, clause: Clause, out: &mut String) -> Result<(), Self::Error>;
-    /// What is wrong with the format.
+    /// The error for a wrong format.
     fn fail(&self, why: String) -> Self::Error;
 }
 
@@ -97,7 +97,7 @@ fn walk<A: Arguments>(format: &str, args: &mut A) -> Result<String, A::Error> {
     Ok(out)
 }
 
-/// What stands after a `%`, which is not the end, and what follows.
+/// Parses the clause behind a `%`, which is not the end, and returns the rest of the text.
 fn clause(text: &str) -> Result<(Clause, &str), String> {
     let mut rest = text;
     let mut precision = None;
@@ -237,7 +237,7 @@ fn double(value: &Value<'_>, clause: Clause) -> Result<f64, EvalError> {
     }
 }
 
-/// What is no number.
+/// The text of a float that is no finite number.
 fn special(x: f64) -> Option<&'static str> {
     match x {
         _ if x.is_nan() => Some("NaN"),
@@ -358,7 +358,7 @@ fn of_list(list: &List<'_>, work: &mut Work) -> Result<String, EvalError> {
     Ok(format!("[{}]", items?.join(", ")))
 }
 
-/// Sorted by what is printed for the keys.
+/// Prints a map, sorted by its printed keys.
 fn of_map(map: &Map<'_>, work: &mut Work) -> Result<String, EvalError> {
     let mut entries = Vec::with_capacity(map.len());
     for (key, value) in map.iter() {

@@ -1,7 +1,7 @@
-//! What is wrong with a text that is not of the grammar, in the words of ANTLR's parsers, which go on after a mistake
-//! (ANTLR 4.13 `DefaultErrorStrategy`) within the limits that cel-go sets (`parser/parser.go`).
+//! The errors of a text that is not of the grammar, in the words of ANTLR's parsers, which go on after a mistake (ANTLR 4.13
+//! `DefaultErrorStrategy`) within the limits that cel-go sets (`parser/parser.go`).
 //!
-//! It is slower than [`crate::parse::grammar`] by far, and only for texts that this one does not read.
+//! It is slower than [`crate::parse::grammar`] by far, and reads only texts that the grammar refuses.
 
 mod predict;
 mod program;
@@ -12,11 +12,11 @@ use crate::parse::{DEPTH_MAX, Issue, NO_PLACE};
 use predict::Predictor;
 use program::{Alt, EPSILON, Label, Op, Place, Program, RULES, Rule, Sync, bit};
 
-/// How many mistakes are reported (`errorReportingLimit`).
+/// The most syntax errors that are reported (`errorReportingLimit`).
 const REPORTS_MAX: usize = 100;
-/// How often the parser tries to go on (`errorRecoveryLimit`).
+/// The most attempts to recover (`errorRecoveryLimit`).
 const ATTEMPTS_MAX: u32 = 30;
-/// How many tokens it skips at a time (`errorRecoveryTokenLookaheadLimit`).
+/// The most tokens that one recovery skips (`errorRecoveryTokenLookaheadLimit`).
 const SKIPPED_MAX: u32 = 256;
 
 /// As messages show tokens, by their number.
@@ -77,7 +77,7 @@ pub(super) fn issues(source: &str) -> Vec<Issue> {
 /// Parsing ends, with one more thing to say or none.
 struct Halt(Option<String>);
 
-/// What the parser found of a rule.
+/// The part of the text that the parser matched to a rule.
 #[derive(Debug)]
 struct Tree {
     rule: Rule,
@@ -100,7 +100,7 @@ enum Part {
 struct Frame {
     rule: Rule,
     tree: usize,
-    /// Where it was called.
+    /// The place of the call; `None` for the first rule.
     caller: Option<Place>,
     label: Label,
     strength: u8,
@@ -117,7 +117,7 @@ enum Mistake {
 struct Parser<'s> {
     source: &'s str,
     lexer: Lexer<'s>,
-    /// Those that were looked at.
+    /// The tokens read so far.
     tokens: Vec<Token>,
     dropped: Vec<Unrecognized>,
     pos: usize,
@@ -126,7 +126,7 @@ struct Parser<'s> {
     frames: Vec<Frame>,
     trees: Vec<Tree>,
     depth: [u32; RULES],
-    /// Where the parser is, to the rules of recovery.
+    /// The parser's place, as the rules of recovery see it.
     state: Place,
     issues: Vec<Issue>,
     reports: usize,
@@ -161,7 +161,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The token this many ahead, or the end. Looking at it may find what is no token.
+    /// The token this many ahead, or the end. Reading it may meet characters that are no token, and report them.
     fn token(&mut self, ahead: usize) -> Step<Token> {
         loop {
             if let Some(token) = self.tokens.get(self.pos + ahead) {
@@ -238,7 +238,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// What was parsed becomes the beginning of a new alternative.
+    /// Makes the tree parsed so far the first part of a new alternative.
     fn wrap(&mut self, alt: Alt) {
         let next = self.trees.len();
         let Some(frame) = self.frames.last_mut() else { return };
@@ -273,7 +273,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Does what a place says. The next place, or none at the end.
+    /// Runs the operation at a place. Returns the next place, or `None` at the end.
     fn step(&mut self, place: Place) -> Step<Result<Option<Place>, Mistake>> {
         let program = self.program;
         Ok(Ok(match program.op(place) {
@@ -339,7 +339,7 @@ impl<'s> Parser<'s> {
             return Ok(Ok(0));
         }
         let strength = self.frames.last().map_or(0, |frame| frame.strength);
-        // What is looked at may be no token, which ends parsing if there was too much of it.
+        // Reading ahead may meet characters that are no token, and ends parsing if there were too many.
         let mut halt = None;
         let mut predictor = std::mem::replace(&mut self.predictor, Predictor::new(self.program));
         let prediction = predictor.predict(place, strength, |ahead| match self.token(ahead) {
@@ -430,7 +430,7 @@ impl<'s> Parser<'s> {
         self.report(token.at, message)
     }
 
-    /// Whether a choice may be made, once what does not fit is gone.
+    /// Skips tokens that do not fit; returns true if a choice may be made then.
     fn sync(&mut self, sync: Sync) -> Step<bool> {
         if self.recovering {
             return Ok(true);
@@ -493,7 +493,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// What may follow the rules being followed.
+    /// The tokens that may follow any of the rules being parsed.
     fn recovery_set(&self) -> u64 {
         let callers = self.frames.iter().filter_map(|frame| frame.caller);
         callers.fold(0, |set, caller| set | self.program.next(caller + 1)) & !EPSILON
@@ -503,7 +503,7 @@ impl<'s> Parser<'s> {
         self.expected_after(self.state)
     }
 
-    /// What may come at a place, given the rules being followed.
+    /// The tokens that may come at a place, given the rules being parsed.
     fn expected_after(&self, place: Place) -> u64 {
         let mut expected = self.program.next(place);
         for frame in self.frames.iter().rev() {
@@ -527,7 +527,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The text from one token to another, but for what is no token.
+    /// The text from one token to another, without characters that are no token.
     fn between(&self, first: Token, last: Token) -> String {
         let (mut from, end) = (first.start as usize, last.end as usize);
         let mut text = String::new();

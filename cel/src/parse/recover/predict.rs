@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::parse::lex::kind;
 use crate::parse::recover::program::{Op, Place, Program, Rule, bit};
 
-/// Where callers go on, innermost first, by its number in [`Predictor::contexts`]; 0 is of a caller that is not known.
+/// The places at which callers go on, innermost first, by its number in [`Predictor::contexts`]; 0 stands for an unknown
+/// caller.
 type Context = u32;
 
 /// One way that the text may be read.
@@ -19,20 +20,20 @@ struct Way {
     context: Context,
 }
 
-/// What else is known of a way.
+/// Further properties of a way.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
-    /// Whether it left the rule of the choice.
+    /// `true` if it left the rule of the choice.
     left: bool,
-    /// Whether it came back from where an operator of any strength may follow.
+    /// `true` if it came back from a place behind which an operator of any strength may follow.
     outermost: bool,
-    /// How strong its operator is, if it is one of the choice.
+    /// The strength of its operator, if that is one of the choice.
     strength: Option<u8>,
 }
 
 type Ways = BTreeMap<Way, Known>;
 
-/// What is left to read in, and what follows from it.
+/// A state of the automaton: the ways that are still possible, and the states that follow.
 #[derive(Debug)]
 struct State {
     ways: Ways,
@@ -41,7 +42,7 @@ struct State {
     edges: HashMap<u8, Option<usize>>,
 }
 
-/// Remembers what it found.
+/// Predicts the alternative of a choice, and caches the automaton that it builds.
 #[derive(Debug)]
 pub(super) struct Predictor {
     program: &'static Program,
@@ -188,7 +189,7 @@ struct Closure<'p> {
     busy: HashSet<Way>,
     /// The rule of the choice, if it is one between operators.
     of: Option<Rule>,
-    /// Whether the end of the text was taken, which may be taken again.
+    /// `true` if the end of the text was taken, which may be taken again.
     eof: bool,
 }
 
@@ -272,7 +273,7 @@ impl Closure<'_> {
     }
 }
 
-/// The alternative of all ways, or the first where they cannot be told apart any more
+/// The alternative of all ways, or the first one if no further token can distinguish them
 /// (`hasSLLConflictTerminatingPrediction`).
 fn decided(ways: &Ways) -> Option<u16> {
     let first = ways.keys().next()?.alt;

@@ -1,6 +1,6 @@
 //! The grammar of cel-go's `CEL.g4` as a program, with the choices where the parser that ANTLR makes of it has them.
 //!
-//! A place in the program is a state of ANTLR's automaton: what may come next is what leads on from there.
+//! A place in the program is a state of ANTLR's automaton: the tokens that may come next are those that lead on from there.
 
 use std::sync::LazyLock;
 
@@ -31,10 +31,10 @@ pub(super) enum Rule {
     Literal,
 }
 
-/// How many rules there are.
+/// The number of rules.
 pub(super) const RULES: usize = 17;
 
-/// Which of a rule's alternatives was taken.
+/// The alternative of a rule that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alt {
     /// None yet, or the rule has one only.
@@ -55,7 +55,7 @@ pub(super) enum Alt {
     ConstantLiteral,
 }
 
-/// What a part of a rule is to it.
+/// The name of a part within its rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
     Unnamed,
@@ -80,7 +80,7 @@ pub(super) enum Label {
     Tok,
 }
 
-/// What a place does, before the next place.
+/// The action of a place, before the next place.
 #[derive(Debug, Clone)]
 pub(super) enum Op {
     /// Takes a token.
@@ -95,7 +95,7 @@ pub(super) enum Op {
     Test(u64, [Place; 2]),
     /// Goes to one of several places, looking as far ahead as need be.
     Predict {
-        /// Whether it is whether an operator follows.
+        /// `true` if the choice is between an operator and the end of the loop.
         precedence: bool,
         to: Vec<Place>,
     },
@@ -103,19 +103,19 @@ pub(super) enum Op {
     Strength(u8),
     /// Names the alternative.
     Alt(Alt),
-    /// Makes what was parsed the beginning of a new one, of this alternative.
+    /// Makes the tree parsed so far the beginning of a new one, of this alternative.
     Push(Alt),
     Jump(Place),
     /// The end of the rule.
     Return,
 }
 
-/// What a choice is in.
+/// The kind of loop or option that a choice is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sync {
     /// A block or the beginning of a loop.
     Block,
-    /// What is after a loop's item.
+    /// The choice behind an item of a loop.
     Again,
 }
 
@@ -125,11 +125,11 @@ pub(super) struct Program {
     pub(super) ops: Vec<Op>,
     /// The rule of each place.
     pub(super) rules: Vec<Rule>,
-    /// Where each rule begins.
+    /// The first place of each rule.
     starts: [Place; RULES],
     /// By rule: where calls of it go on, and with which strength they were made.
     pub(super) follow: Vec<Vec<(Place, u8)>>,
-    /// What may come next within the rule, by place.
+    /// The tokens that may come next within the rule, by place.
     next: Vec<u64>,
 }
 
@@ -189,7 +189,7 @@ impl Program {
         self.next.get(usize::from(place)).copied().unwrap_or(EPSILON)
     }
 
-    /// Where a place leads without a token. Calls lead to the rule.
+    /// The places that a place leads to without a token. Calls lead to the rule.
     pub(super) fn leads(&self, place: Place) -> Vec<Place> {
         match self.op(place) {
             Op::Token(..) | Op::OneOf(..) | Op::Return => Vec::new(),
@@ -365,7 +365,7 @@ impl Writer {
         });
     }
 
-    /// An operator of some strength and what is on its right.
+    /// An operator of some strength and its right operand.
     fn binary(&mut self, strength: u8, ops: u64, rule: Rule) {
         self.put(Op::Push(Alt::Plain));
         self.put(Op::Strength(strength));

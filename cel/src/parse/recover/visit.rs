@@ -1,5 +1,5 @@
-//! What else is wrong with a text whose syntax is: cel-go makes an expression of what it parsed all the same, and reports
-//! what it finds (`parser/parser.go`, the `Visit…` functions).
+//! Further errors of a text with a wrong syntax: cel-go makes an expression of the parsed parts all the same, and reports
+//! the errors in it (`parser/parser.go`, the `Visit…` functions).
 
 use crate::ast::{Entry, Id, Kind, Literal, StructField, operators};
 use crate::parse::build::{Builder, operator};
@@ -35,7 +35,7 @@ impl<'t> Visitor<'t> {
         self.trees.get(index?)
     }
 
-    /// What a tree is to begin with: one of those that say nothing but what they hold is that.
+    /// The innermost tree at which the visit begins: a tree without an operator of its own stands for the one that it holds.
     fn unnest(&self, mut index: Option<usize>) -> Option<&'t Tree> {
         loop {
             let tree = self.tree(index)?;
@@ -315,7 +315,7 @@ impl Tree {
         self.tokens(label).next()
     }
 
-    /// Where a token stands.
+    /// The offset of a token.
     fn at(&self, label: Label) -> u32 {
         self.token(label).map_or(self.start.at, |part| part.token().at)
     }

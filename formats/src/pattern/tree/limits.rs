@@ -154,7 +154,7 @@ impl Tree {
 
     /// `true` if nothing is repeated more than [`REPEAT_MAX`] times, repetitions multiplied.
     pub(super) fn may_repeat(&self, id: Id) -> bool {
-        // On a stack of its own: it is asked before the height is known.
+        // Uses a stack of its own instead of recursion: the height is not checked yet.
         let mut open = vec![(id, REPEAT_MAX)];
         while let Some((id, mut most)) = open.pop() {
             let node = self.node(id);

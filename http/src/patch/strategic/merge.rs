@@ -15,10 +15,10 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 pub(super) const SET_ORDER: &str = "$setElementOrder";
 const RETAIN_KEYS: &str = "$retainKeys";
 
-/// What a patch is told that upstream panics at.
+/// The error for a patch at which upstream panics.
 pub(super) const INCOMPARABLE: &str = "lists, maps and null cannot be keys or items of a list that is merged";
 
-/// Why a patch cannot be applied; which status code it is (`interpretStrategicMergePatchError`).
+/// The reason why a patch cannot be applied; it decides the status code (`interpretStrategicMergePatchError`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Error {
     /// 400: a directive that is malformed.
@@ -224,8 +224,8 @@ fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a patch adds where there is nothing yet: without nulls in maps, and without what directives stand in. None if it
-/// is itself a map with a directive.
+/// The part of a patch that is added where there is nothing yet: without nulls in maps, and without directives. `None` if
+/// the patch is itself a map with a directive.
 fn take(value: &mut Value) -> Option<Value> {
     discard_nulls(value);
     match value {
@@ -271,14 +271,14 @@ fn is_incomparable(value: &Value) -> bool {
     matches!(value, Value::Array(_) | Value::Object(_))
 }
 
-/// What the items of lists are.
+/// The kind of the items of lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Items {
     Maps,
     Scalars,
 }
 
-/// What the items of these lists are, which must all be of one type (`sliceElementType`).
+/// The kind of the items of these lists, which must all be of one type (`sliceElementType`).
 pub(super) fn items_of(lists: [&[Value]; 2]) -> Result<Items, Error> {
     let mut all = lists.into_iter().flatten();
     let first =
@@ -296,7 +296,7 @@ pub(super) fn items_of(lists: [&[Value]; 2]) -> Result<Items, Error> {
     Ok(if let Value::Object(_) = first { Items::Maps } else { Items::Scalars })
 }
 
-/// What Go compares items and keys by: equal values of one type have equal text.
+/// The text by which Go compares items and keys: equal values of one type have equal text.
 pub(super) fn identity(value: &Value) -> Result<String, Error> {
     if is_incomparable(value) { Err(Error::incomparable()) } else { Ok(value.to_string()) }
 }

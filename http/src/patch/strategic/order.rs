@@ -132,7 +132,7 @@ pub(super) fn partition(
     Ok((inside, outside))
 }
 
-/// Where the items of a list stand in it, by what they are compared by.
+/// The positions of a list's items, by the text that identifies them.
 struct Order<'a> {
     places: HashMap<String, usize>,
     key: Option<&'a str>,

@@ -337,7 +337,7 @@ proptest! {
     }
 }
 
-/// What upstream's own code says of random patches (`integration/oracle/strategic`).
+/// The results that upstream's own code gave for random patches (`integration/oracle/strategic`).
 #[test]
 fn random_patches_come_out_as_recorded() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))

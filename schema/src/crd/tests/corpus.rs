@@ -30,7 +30,8 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 
 type Causes = BTreeSet<(String, String, String)>;
 
-/// What 1.37 refuses for the cost of a rule and 1.34 accepts; the more lenient holds here (`kindom_cel::cost`).
+/// Returns true for a registration that 1.37 refuses for the cost of a rule and 1.34 accepts; kindom is as lenient as 1.34
+/// (`kindom_cel::cost`).
 fn is_too_expensive_only_now(key: &str, causes: &Causes) -> bool {
     key.ends_with(" infrastructures.config.openshift.io")
         && causes.iter().any(|(_, _, message)| message.contains("estimated rule cost exceeds budget"))

@@ -202,7 +202,7 @@ fn older() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What is stored for a document that comes in by a face, if it gets that far.
+/// The stored form of a document that comes in by a face; `None` if the face refuses it.
 fn stored(face: Face, document: &Value, old: Option<&Value>, subresource: Option<&str>) -> Option<Value> {
     let mut object = document.clone();
     let mut unknown = Vec::new();
@@ -277,7 +277,7 @@ proptest! {
     }
 }
 
-/// Where upstream's validation runs into a nil pointer and answers 500.
+/// Upstream's validation dereferences a nil pointer here and answers 500.
 #[test]
 fn paths_into_what_has_no_schema_are_refused() {
     let tree = br#"{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Cluster",

@@ -19,7 +19,7 @@ use crate::crd::{validate_create, validate_update};
 const RECORDED: &str = include_str!("recorded_v1beta1.jsonl");
 const FACE: Face = Face::V1beta1;
 
-/// What all versions share, and what upstream reports of it at the top.
+/// The fields that all versions share, and that upstream reports at the top.
 const SHARED: [&str; 5] =
     ["validation", "preserveUnknownFields", "subresources", "additionalPrinterColumns", "selectableFields"];
 
@@ -50,7 +50,7 @@ fn lines(errors: &ErrorList) -> BTreeSet<String> {
     errors.iter().map(|e| format!("{} {e}", e.kind.reason())).collect()
 }
 
-/// What we make of it, and whether the face itself refused it.
+/// Our answer, and `true` if the face itself refused the object.
 fn ours(case: &Value) -> (Answer, bool) {
     let mut answer = Answer::default();
     let mut object = case.get("new").unwrap().clone();

@@ -46,7 +46,7 @@ fn unadvised(message: &str) -> String {
     message.find(END).and_then(|at| message.get(..at + END.len())).unwrap_or(message).to_owned()
 }
 
-/// What is wrong with a schema that replaces another one, or none.
+/// The errors of a schema that replaces `old`, or of a new one.
 fn errors(schema: &Value, old: Option<&Value>) -> Vec<String> {
     let read = |schema: &Value| {
         let (mut crd, _) = decode_crd(&registration(schema)).unwrap();
@@ -109,7 +109,7 @@ fn refusals(kind: &str) -> usize {
     compared
 }
 
-/// What a rule is found to be, by its field.
+/// The compiled rules, by field.
 type Rules = Vec<(String, Rule)>;
 
 #[derive(Debug, Default, PartialEq)]
