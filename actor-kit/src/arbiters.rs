@@ -86,8 +86,7 @@ impl ArbiterHandle {
     }
 }
 
-/// Runs `future` in an actix system on this thread, until it is done; what it spawned and left
-/// behind is dropped.
+/// Runs `future` in an actix system on this thread, until it is done; tasks that it spawned and that still run are dropped.
 ///
 /// # Errors
 /// The operating system refused an event loop.

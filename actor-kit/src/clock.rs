@@ -42,7 +42,7 @@ impl Clock {
         u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Wall time in whole seconds since the Unix epoch: what a `metav1.Time` holds.
+    /// Wall time in whole seconds since the Unix epoch, as a `metav1.Time` holds it.
     #[must_use]
     pub fn unix_seconds(&self) -> i64 {
         i64::try_from(self.wall_ms() / 1000).unwrap_or(i64::MAX)

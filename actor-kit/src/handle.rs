@@ -106,8 +106,8 @@ impl<A: Actor<Context = Context<A>>> Shared<A> {
         M::Result: Send,
     {
         match &*self.phase.read() {
-            // A closed mailbox swallows the message, so that one is looked at first. It can still
-            // close in between; the caller then hears `Lost`, which is true enough.
+            // A closed mailbox swallows the message, so check it first. It can still close in between; the caller then gets
+            // `Lost`, which is true as well.
             Phase::Running { incarnation, address } if *incarnation > after && address.connected() => {
                 Ok((address.send(msg), *incarnation))
             }

@@ -1,7 +1,8 @@
 //! The latest of a value that many wait on.
 //!
-//! As tokio's `watch`, with one difference: that one spreads its waiters over eight lists by a random number that can't
-//! be seeded, so who is woken first changes from run to run. Here it is who waited first, and a simulation repeats.
+//! As tokio's `watch`, with one difference: that one spreads its waiters over eight lists by a random number that can't be
+//! seeded, so the order of wake-ups changes from run to run. Here the first one to wait is woken first, and a simulation
+//! repeats.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -112,7 +113,7 @@ impl<T> Receiver<T> {
     /// Waits until the value was set since it was last seen. Cancel-safe.
     ///
     /// # Errors
-    /// [`Closed`], once what was set last is seen.
+    /// [`Closed`], once the last value has been seen.
     pub async fn changed(&mut self) -> Result<(), Closed> {
         loop {
             // Listening before looking, so that no change falls in between.

@@ -1,5 +1,5 @@
-//! What actix lacks for kindom: supervision that recreates an actor, asks with a bound and a
-//! deadline, and time and randomness as parameters.
+//! The parts that kindom needs and actix lacks: supervision that recreates an actor, asks with a bound and a deadline, and
+//! time and randomness as parameters.
 //!
 //! **Owns:** the life of every actor ([`Supervisor`]), the list of them ([`ActorTable`]), the way
 //! to talk to one ([`Handle`], [`Wake`]), and the threads they live on ([`Arbiters`]). An actor that

@@ -42,8 +42,8 @@ impl<A: Actor<Context = Context<A>>> Supervised<A> {
 
     /// Stops the actor for good and waits until it is gone and its name is free.
     ///
-    /// What is in its mailbox is handled first; futures that it interleaves are dropped, detached
-    /// ones go on. A start under way is abandoned. Not to be awaited by the actor itself.
+    /// The actor handles the messages in its mailbox first; futures that it interleaves are dropped, detached ones go on. A
+    /// start under way is abandoned. The actor itself must not await this.
     ///
     /// Dropping the future does not take the order back.
     pub async fn stop(&self) {
@@ -139,7 +139,7 @@ where
         let mut context = Box::new(context.into_future(actor));
         let mut address = Some(context.address());
         let end = poll_fn(|cx| self.take_turn(&mut context, &mut address, incarnation, cx)).await;
-        // Before the mailbox closes, so that whoever then hears `Lost` finds no dead address.
+        // Before the mailbox closes, so that a caller that then gets `Lost` finds no dead address.
         shared.withdraw(matches!(end, End::Stopped));
         // A context that is dropped alive polls its actor once more, `stopping` and `stopped`
         // included, and a second panic there would end the process. A terminated one does not.
@@ -174,8 +174,8 @@ where
             Ok(Poll::Pending) => {}
         }
         if stop {
-            // The turn above emptied the mailbox; this one runs the hooks. What falls or refuses
-            // to go in it is gone all the same.
+            // The turn above emptied the mailbox; this one runs the hooks. A hook that panics or refuses to stop changes
+            // nothing: the actor is gone all the same.
             context.ctx().stop();
             let _ = turn(&entry.name, || context.poll_unpin(cx));
             return Poll::Ready(End::Stopped);

@@ -38,8 +38,8 @@ impl Reconciler {
         self.entry.info()
     }
 
-    /// Stops the loop for good and waits until it is gone and its name is free. Its future is dropped where it waits;
-    /// what it spawned goes on. Not to be awaited by the loop itself.
+    /// Stops the loop for good and waits until it is gone and its name is free. Its future is dropped where it waits; tasks
+    /// that it spawned go on. The loop itself must not await this.
     ///
     /// Dropping the future does not take the order back.
     pub async fn stop(&self) {
@@ -74,8 +74,8 @@ where
 {
     async fn live(&self, _: &Incarnation) -> End {
         let entry = &self.entry;
-        // Listening comes first: the loop's first look covers all wake-ups before this line, and `changes` tells it of
-        // all later ones.
+        // Listening comes first: the loop's first look covers all wake-ups before this line, and `changes` reports all later
+        // ones.
         let changes = self.changes.renewed();
         let mut body: Pin<Box<L>> = match turn(&entry.name, || Box::pin((self.factory)(changes))) {
             Ok(body) => body,

@@ -94,9 +94,8 @@ impl Supervisor {
     /// Starts an actor on `arbiter` and supervises it until it is stopped. Returns at once; asks wait
     /// for the first incarnation.
     ///
-    /// `factory` runs on the arbiter, once for every incarnation, and loads the actor's state from
-    /// storage. What it returns must not depend on an earlier incarnation. An error, or a panic, in
-    /// it counts as a failure of the actor.
+    /// `factory` runs on the arbiter, once for every incarnation, and loads the actor's state from storage. Its result must
+    /// not depend on an earlier incarnation. An error, or a panic, in it counts as a failure of the actor.
     ///
     /// An actor that ends its own context (`ctx.stop()`) counts as stopped. One that needs a successor
     /// calls [`Incarnation::reload`].
@@ -124,10 +123,9 @@ impl Supervisor {
 
     /// Starts a loop on `arbiter` and supervises it until it is stopped. Returns at once.
     ///
-    /// `factory` runs on the arbiter, once for every incarnation, and makes the loop's future. The loop begins with a
-    /// look at the world, and looks again whenever the [`Woken`] that it is given says so. That one listens before the
-    /// factory runs, so no wake-up gets lost: the first look covers every earlier one. `changes` only names what to
-    /// listen to.
+    /// `factory` runs on the arbiter, once for every incarnation, and makes the loop's future. The loop begins with a look
+    /// at the world, and looks again whenever its [`Woken`] wakes it. That listens before the factory runs, so no wake-up
+    /// gets lost: the first look covers every earlier one. `changes` only names the source to listen to.
     ///
     /// A loop that returns, with the reason, counts as a failure as one that panics does, and is started again.
     /// `policy.mailbox` is not used: a loop has none.

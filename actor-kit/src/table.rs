@@ -104,15 +104,13 @@ impl ActorTable {
         Some(self.entry(name)?.info())
     }
 
-    /// Makes the actor panic: at the end of the turn it is in, at once if it is idle, and in the
-    /// middle of its load if it is starting. What it had in memory is gone and the callers that wait
-    /// for it learn that their message is lost.
+    /// Makes the actor panic: at the end of the turn it is in, at once if it is idle, and in the middle of its load if it is
+    /// starting. Its memory is gone, and callers that wait for it learn that their message is lost.
     ///
-    /// A later incarnation than the one [`get`](Self::get) shows now follows, without back-off: an
-    /// order says nothing about the actor's health. An actor that is backing off has nothing to
-    /// kill; its next incarnation comes anyway.
+    /// A later incarnation than the one [`get`](Self::get) shows now follows, without back-off: a kill on request is no sign
+    /// of a sick actor. An actor that is backing off has nothing to kill; its next incarnation comes anyway.
     ///
-    /// Returns whether there is such an actor.
+    /// Returns true if there is such an actor.
     pub fn kill(&self, name: &str) -> bool {
         let Some(entry) = self.entry(name) else {
             return false;
@@ -164,7 +162,7 @@ pub(crate) struct Entry {
     changed: Notify,
     mailbox_max: usize,
     in_flight: AtomicUsize,
-    /// Of those in flight, the messages whose caller has gone; see [`InFlight`].
+    /// The number of messages in flight whose caller has gone; see [`InFlight`].
     abandoned: AtomicUsize,
 }
 

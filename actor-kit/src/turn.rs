@@ -40,7 +40,7 @@ impl Fall {
         Self::Failed(cut(&format!("reload: {why}")))
     }
 
-    /// The text of a fall that counts against the restart budget. An order says nothing about the actor's health.
+    /// The text of a fall that counts against the restart budget. A kill on request does not count.
     pub(crate) fn failure(&self) -> Option<&str> {
         match self {
             Self::Killed => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::latest;
 use futures::{Stream, stream};
 
-/// Wakes whoever holds a [`Woken`] of it. Cheap to clone, usable from any thread.
+/// Wakes every holder of a [`Woken`] of it. Cheap to clone, usable from any thread.
 ///
 /// Wake-ups carry nothing and coalesce: any number of them before the sleeper looks are one. That
 /// is the only way to talk upward in the order of dependencies, where an ask could deadlock.
@@ -30,8 +30,8 @@ impl Wake {
         self.0.send_replace(());
     }
 
-    /// Listens from now on. A successor that listens anew starts with a look of its own, so what was
-    /// missed in between does no harm.
+    /// Listens from now on. A successor that listens again first looks at the world, so a wake-up missed in between does no
+    /// harm.
     #[must_use]
     pub fn listen(&self) -> Woken {
         Woken { seen: self.0.subscribe(), wake: self.clone() }

@@ -1,4 +1,4 @@
-//! What a verdict on names means for a registration's status. Pure.
+//! The changes of a registration's status that a verdict on names makes. Pure.
 //!
 //! Sources: apiextensions `pkg/controller/status/naming_controller.go`, `pkg/controller/establish`,
 //! `pkg/controller/apiapproval`, `pkg/controller/nonstructuralschema` (1.37).
@@ -44,7 +44,7 @@ pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: 
             ("False", INVALID_CA_BUNDLE, "The conversion webhook CABundle is invalid")
         }
         None => ("True", "InitialNamesAccepted", "the initial names have been accepted"),
-        // What was said before, as of a webhook, is kept.
+        // An existing condition stays as it is, one of a webhook for instance.
         Some(_) if crd.condition(condition::ESTABLISHED).is_some() => return,
         Some(_) => ("False", "NotAccepted", "not all names are accepted"),
     };

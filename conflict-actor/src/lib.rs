@@ -3,10 +3,10 @@
 //! **Owns** `status.acceptedNames`, and the conditions `NamesAccepted` and `Established`, of every registration; and the
 //! claim ledger.
 //!
-//! **Messages:** none; the registry wakes it, and it asks the registry what is due.
+//! **Messages:** none; the registry wakes it, and it asks the registry for due verdicts.
 //!
 //! # Invariants
-//! - A reconciler: it takes no input, and whatever it was told before a fall does not matter.
+//! - A reconciler: it takes no input, so it loses nothing when it falls.
 //! - A claim is accepted in one transaction with the group's ledger key, guarded by the registration's revision and by
 //!   "no claim of this group was accepted after what the verdict took into account". So two writers, on one replica or
 //!   several, never accept the same name (design, "A registration").

@@ -93,7 +93,7 @@ impl Judge {
         }
     }
 
-    /// Of what is due, what the replica that leads does not do in time.
+    /// The due verdicts that the leading replica does not write in time.
     async fn left_undone(&self, due: Vec<Judgement>) -> Result<Vec<Judgement>, ReconcileError> {
         if due.is_empty() {
             return Ok(due);
@@ -107,7 +107,7 @@ impl Judge {
         Ok(due)
     }
 
-    /// Writes one verdict; gives back a revision after which it, or what came in between, is folded.
+    /// Writes one verdict; returns a revision after which it, or the change that came in between, is folded.
     async fn write(&self, judgement: Judgement) -> Result<Revision, ReconcileError> {
         let Judgement { name, object, mut crd, verdict, folded } = judgement;
         let seconds = self.registry.deps().clock.unix_seconds();
@@ -130,8 +130,8 @@ impl Judge {
         }
         match self.registrations.commit(txn, Deadline::after(STEP)).await? {
             TxnOutcome::Committed { revision } => Ok(revision),
-            // Somebody was faster. What they wrote is a registration of this group, which the registry will fold; only
-            // then is asking again of use.
+            // Another writer was faster. It wrote a registration of this group, which the registry will fold; asking again
+            // is useful only after that.
             TxnOutcome::Failed { .. } => Ok(folded.next()),
         }
     }

@@ -1,11 +1,11 @@
-//! Emptying a prefix page by page, and waiting for what finalizers hold.
+//! Emptying a prefix page by page, and waiting for objects that finalizers hold.
 //!
 //! # A worked example
-//! 100,000 objects, of which 1,000 have finalizers. The sweep reads a page, deletes 990 of its objects and marks 10 as
-//! being deleted, and so on to the last page. Then stock is taken at one revision `R`: 1,000 objects, counted by
-//! finalizer, none kept. From `R + 1` on the changes of the prefix say what each event takes off the count, as it
-//! carries what was stored before; when nothing is left, the prefix is looked at once more by whoever concludes. So
-//! there is one page of objects in memory at any time, and the removal of a finalizer costs no pass.
+//! 100,000 objects, of which 1,000 have finalizers. The sweep reads a page, deletes 990 of its objects and marks 10 as being
+//! deleted, and so on to the last page. Then stock is taken at one revision `R`: 1,000 objects, counted by finalizer, none
+//! kept. From `R + 1` on each event of the prefix changes the count, as it carries the previous value; when nothing is left,
+//! the caller reads the prefix once more before it concludes. So there is one page of objects in memory at any time, and the
+//! removal of a finalizer costs no pass.
 
 use futures::stream::{self, StreamExt as _};
 use kindom_actor_kit::Deadline;
@@ -42,9 +42,9 @@ pub(crate) struct Drain<'a> {
 }
 
 impl<'a> Drain<'a> {
-    /// The objects whose key starts with `within` (a namespace and `/`, or nothing). They go only while the type's
-    /// registration is the one that is known here and if `guards` hold: a replica that was left behind must not empty
-    /// what came after.
+    /// The objects whose key starts with `within` (a namespace and `/`, or nothing). They are deleted only while the type's
+    /// registration is the one known here and if `guards` hold: a replica that lags behind must not empty a later type of
+    /// the same name.
     pub(crate) fn new(handle: &'a ResourceHandle, within: &str, guards: Vec<Compare>) -> Self {
         Self { handle, prefix: format!("{}{within}", handle.prefix()), guards }
     }
@@ -57,7 +57,7 @@ impl<'a> Drain<'a> {
         &*self.handle.deps().storage
     }
 
-    /// Deletes what has no finalizers and marks the rest.
+    /// Deletes objects without finalizers and marks the rest.
     pub(crate) fn sweep(&self) -> Sweep<'_> {
         Sweep { drain: self, pages: Pages::new(&self.prefix), left: 0 }
     }
@@ -70,7 +70,7 @@ impl<'a> Drain<'a> {
             let object = StoredObject::of(name, kv.value, kv.mod_revision);
             return self.handle.delete_stored(&object, &self.guards, Deadline::after(STEP)).await;
         }
-        // A key that is no text is nobody's object, and would hold the prefix for ever.
+        // A key that is no text is no object, and would keep the prefix from ever being empty.
         let mut compares = vec![Compare::mod_is(&kv.key, kv.mod_revision)];
         let spec = self.handle.spec().ok_or(WriteError::Gone)?;
         compares.extend(spec.registration.as_ref().map(|r| Compare::mod_is(&r.key, r.object.revision())));
@@ -82,7 +82,7 @@ impl<'a> Drain<'a> {
         }
     }
 
-    /// Counts what is left, as of one revision, and follows it from there.
+    /// Counts the remaining objects, as of one revision, and follows them from there.
     pub(crate) async fn take_stock(&self) -> Result<Stock, DrainError> {
         let mut pages = Pages::as_of_first(&self.prefix);
         let mut tally = Tally::default();
@@ -139,7 +139,7 @@ impl Sweep<'_> {
             match outcome {
                 Ok(Drained::Gone) => {}
                 Ok(Drained::LookAgain | Drained::Held(_)) => self.left += 1,
-                // What fails holds nothing else of the page up.
+                // A failed delete does not hold up the rest of the page.
                 Err(error) => failed = failed.and(Err(DrainError::Delete(error))),
             }
         }
@@ -169,12 +169,12 @@ pub(crate) struct Held {
 pub(crate) enum Left {
     Nothing,
     Something,
-    /// It can't be said without looking again.
+    /// Unknown until the prefix is read again.
     Unsettled,
 }
 
 impl Held {
-    /// Waits for changes and counts them. The store bounds what waits; who is behind that looks again.
+    /// Waits for changes and counts them. The store bounds the queue; a drain that falls behind it reads the prefix again.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
@@ -198,7 +198,7 @@ impl Held {
         Ok(if self.tally.objects == 0 { Left::Nothing } else { Left::Something })
     }
 
-    /// `true` if all of it was what is expected of objects that are held: marked, and held by fewer and fewer.
+    /// Returns true if the whole commit was as expected of held objects: marked, and held by fewer and fewer finalizers.
     fn fold(&mut self, commit: &Commit) -> bool {
         commit.events.iter().all(|event| {
             let before = event.prev.as_ref().and_then(|kv| held_by(&self.prefix, &event.key, &kv.value));

@@ -1,20 +1,21 @@
-//! Empties what is being deleted: the objects of a registration, the content of a namespace. And brings the objects of a
-//! type to its storage version (`storage_version`).
+//! Empties types and namespaces that are being deleted, and brings the objects of a type to its storage version
+//! (`storage_version`).
 //!
 //! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, the rules of
 //! namespaces as objects, and the removal of both; and takes versions out of `status.storedVersions`.
 //!
-//! **Messages:** none; its two loops are woken by the registry, by namespaces, and by what they drain or rewrite.
+//! **Messages:** none; its two loops are woken by the registry, by namespaces, and by the objects that they drain or
+//! rewrite.
 //!
 //! # Invariants
-//! - A reconciler: it takes no input, and whatever it was told before a fall does not matter.
-//! - A registration goes in one transaction with "it has not changed" and "no key is left under its prefix".
-//! - A namespace goes after its content: what is created in it is guarded by its revision, so nothing lands once it is
-//!   marked.
+//! - A reconciler: it takes no input, so it loses nothing when it falls.
+//! - A registration is removed in one transaction with "it has not changed" and "no key is left under its prefix".
+//! - A namespace is removed after its content: every create in it is guarded by its revision, so none succeeds once it
+//!   is marked.
 //! - A drain holds one page of objects in memory and wakes no type that is asleep; the removal of a finalizer costs no
 //!   pass over the rest.
 //! - Every deletion of a drain happens only under the registration, and in the namespace, that it was meant for.
-//! - Progress is told some tens of times, however many objects there are (`progress.rs`).
+//! - Progress is written some tens of times, however many objects there are (`progress.rs`).
 
 mod drain;
 mod namespace;

@@ -1,8 +1,8 @@
 //! The end of a namespace: everything in it, of every registered type, then itself.
 //!
-//! What another API server keeps in it of types that are not registered here (`/registry/pods/…`) is neither looked for nor
-//! removed nor waited for: only that server knows how its keys are laid out, and nobody could delete through this one what
-//! it would wait for.
+//! The drain neither looks for, removes nor waits for another API server's objects of types that are not registered here
+//! (`/registry/pods/…`): only that server knows the layout of its keys, and clients of this one could not delete the objects
+//! that the drain would wait for.
 //!
 //! Source: `pkg/controller/namespace/deletion/namespaced_resources_deleter.go` and its conditions (1.37).
 
@@ -114,7 +114,7 @@ async fn empty(world: &World, object: &StoredObject) -> Result<Remaining, Reconc
             Ok(Stock::Empty) => {}
             Ok(Stock::Held(held)) => remaining.held.push((spec.group_resource(), held)),
             Ok(Stock::Unsettled) => remaining.unsettled = true,
-            // What fails holds no other type up.
+            // A failure does not hold up other types.
             Err(error) => remaining.failed.push((spec.group_resource(), error)),
         }
         // So many types are no work for one turn.
@@ -161,7 +161,7 @@ async fn empty_of(
     Ok(drain.take_stock().await?)
 }
 
-/// Waits until a type has nothing left, or something else than a release happens; tells in the conditions how far it is.
+/// Waits until a type has nothing left, or any other change than a release happens; writes its progress into the conditions.
 async fn hold(world: &World, seen: &StoredObject, mut remaining: Remaining) -> Result<(), ReconcileError> {
     let mut pace = Pace::default();
     pace.told(remaining.objects());
@@ -195,8 +195,8 @@ async fn hold(world: &World, seen: &StoredObject, mut remaining: Remaining) -> R
     }
 }
 
-/// Says in the conditions what was found; removes the namespace if it is empty. Gives back the revision that it has
-/// then; none if somebody was faster.
+/// Writes the findings into the conditions; removes the namespace if it is empty. Returns its new revision; `None` if
+/// another writer was faster.
 async fn conclude(
     world: &World,
     object: &StoredObject,
@@ -225,7 +225,7 @@ async fn conclude(
         return unchanged;
     }
     if let (Op::Put(..), Some(fields)) = (&op, object.would_lose()) {
-        // It goes as others' do, but nothing can be told in it.
+        // It is deleted as others are, but its conditions cannot be written.
         tracing::warn!(namespace = object.name(), fields, "a namespace with unknown fields is left as it is");
         return unchanged;
     }

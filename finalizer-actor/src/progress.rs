@@ -1,19 +1,19 @@
-//! How far a drain has got, and when and how that is told. Pure.
+//! The progress of a drain: its text, and the moments at which it is written. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// So many different finalizers are counted by name; what else there is counts as "others".
 const FINALIZERS_MAX: usize = 64;
-/// So many of them are told, those that hold most first.
+/// The most finalizers that are listed, those that hold most first.
 const FINALIZERS_TOLD: usize = 8;
-/// So many names of objects are told.
+/// The most names of objects that are listed.
 pub(crate) const NAMES_TOLD: usize = 3;
 /// A name longer than this, in characters, is cut.
 const NAME_CHARS_MAX: usize = 128;
-/// So few objects are told one by one.
+/// With at most this many objects left, every change is worth a write.
 const FEW: usize = 8;
-/// Changes that were not worth a write of their own are told after this.
+/// The longest that a change which was not worth a write of its own waits for one.
 pub(crate) const TOLD_AFTER: Duration = Duration::from_secs(3);
 /// The objects held by finalizers: their number, and how many each finalizer holds.
 ///
@@ -87,8 +87,8 @@ fn cut(name: &str) -> String {
     head
 }
 
-/// The condition's message: upstream's text (`crd_finalizer.go`, 1.37) and what it can't say. `names` are some of what
-/// remains.
+/// The condition's message: upstream's text (`crd_finalizer.go`, 1.37) and the details that it lacks. `names` are some of
+/// the remaining objects.
 pub(crate) fn message(left: usize, names: &[String], tally: &Tally) -> String {
     let verb = if left == 1 { "remains" } else { "remain" };
     let mut message = format!("CustomResource deletion is in progress: {} {verb}", objects(left));
@@ -118,7 +118,7 @@ impl Pace {
         self.told.is_none_or(|told| left <= FEW || left.abs_diff(told).saturating_mul(4) >= told)
     }
 
-    /// It was told.
+    /// Notes that `left` was written.
     pub(crate) fn told(&mut self, left: usize) {
         self.told = Some(left);
     }

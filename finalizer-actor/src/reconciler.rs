@@ -1,4 +1,5 @@
-//! The loop: woken by the registry and by namespaces, it reads what is being deleted and drains each beside the others.
+//! The loop: woken by the registry and by namespaces, it reads the list of everything being deleted and drains all of it
+//! concurrently.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,8 @@ pub(crate) const STEP: Duration = Duration::from_secs(10);
 /// The wait after a failure before the next try; it doubles with each further failure, up to the longest.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// So many drains sweep at once, a page each; more wait for their turn. Those that wait for finalizers do not count.
+/// The number of drains that sweep at once, a page each; more wait for their turn. Those that wait for finalizers do not
+/// count.
 const SWEEPS_AT_ONCE: usize = 4;
 
 /// The reason why a step failed. In any case the next one reads the world again.
@@ -142,7 +144,7 @@ impl World {
             *namespaces = Some(self.namespaces.watch(revision)?);
         }
         if let Some(cursor) = namespaces {
-            // Of what the snapshot shows already nothing needs to be told.
+            // Changes that the snapshot already shows need no wake-up.
             let _ = cursor.advance();
         }
         self.registry.fresh(deadline).await?;

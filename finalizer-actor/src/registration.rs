@@ -16,7 +16,7 @@ use crate::drain::{Drain, DrainError, Held, Left, Stock, first_keys};
 use crate::progress::{NAMES_TOLD, Pace, TOLD_AFTER, Tally, message};
 use crate::reconciler::{ReconcileError, STEP, World};
 
-/// So many attempts may fail before the condition says so: one failure is most often somebody's fall.
+/// The number of failed attempts that the condition does not mention: one failure is mostly the fall of an actor.
 const FAILURES_UNTOLD: u32 = 3;
 
 /// Built in elsewhere, and stored where a registered type of the name would be (`OverlappingBuiltInResources`).
@@ -65,7 +65,7 @@ async fn attempt(
     let built_in = registered.built_in || BUILT_IN_ELSEWHERE.contains(&&*registered.name);
     let Some(handle) = registered.handle.as_ref().filter(|_| !built_in) else {
         if !built_in {
-            // Damaged: where its objects are can't be said, so it stays, lest a later registration finds them.
+            // Damaged: the place of its objects is unknown, so it stays; otherwise a later registration would find them.
             tracing::error!(
                 registration = registered.name,
                 "a registration that can't be read is not removed"
@@ -100,7 +100,7 @@ async fn attempt(
     }
 }
 
-/// One sweep, and what it left.
+/// Sweeps once; returns what is left.
 async fn empty(
     world: &World,
     registered: &Registered,
@@ -111,7 +111,7 @@ async fn empty(
     let mut sweep = drain.sweep();
     let mut first = true;
     while let Some(left) = sweep.page().await? {
-        // What one page empties needs no report.
+        // A drain of a single page needs no report.
         if !(first && sweep.is_last()) && left > 0 && pace.due(left) {
             let message = message(left, &[], &Tally::default());
             tell(world, registered, ("True", "InstanceDeletionInProgress", &message)).await?;
@@ -122,7 +122,7 @@ async fn empty(
     Ok(drain.take_stock().await?)
 }
 
-/// Waits until nothing is held any more, or something else than a release happens; tells how far it is.
+/// Waits until nothing is held any more, or any other change than a release happens; writes its progress.
 async fn hold(
     world: &World,
     registered: &Registered,
@@ -130,7 +130,7 @@ async fn hold(
     mut held: Held,
     pace: &mut Pace,
 ) -> Result<(), ReconcileError> {
-    // What holds it is not said yet.
+    // The condition does not list the finalizers yet.
     pace.forget();
     let mut untold: Option<Deadline> = None;
     loop {
@@ -218,7 +218,7 @@ async fn remove(
     }
 }
 
-/// Says this in the condition, unless it is said already. A lost race is no error: what won it is looked at again.
+/// Writes the condition, unless it is written already. A lost race is no error: the loop reads the winner's state again.
 async fn tell(
     world: &World,
     registered: &Registered,

@@ -18,7 +18,7 @@ use kindom_schema::columns::Columns;
 
 /// The namespaces that exist from the start.
 pub const STANDARD_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-/// Those that may not be deleted.
+/// The namespaces that may not be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// `v1` Namespace as a built-in type.
@@ -60,8 +60,8 @@ pub fn standard_namespace(name: &str) -> Value {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Namespaces;
 
-/// A stored or decoded namespace. What does not decode was never stored by kindom; as an empty one it fails validation
-/// instead of the server.
+/// A stored or decoded namespace. kindom never stored an object that does not decode; here it becomes an empty one, which
+/// fails validation, so that the server does not fail.
 fn typed(object: &Value) -> Namespace {
     rules::decode_namespace(object).map(|(namespace, _)| namespace).unwrap_or_default()
 }

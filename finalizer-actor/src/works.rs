@@ -10,7 +10,7 @@ use kindom_storage::Revision;
 
 /// Something that has to be done for an object until it is done.
 pub(crate) trait Work {
-    /// For which object: what it is, its name, and its uid, as another of the name may follow.
+    /// The object of the work: its kind, its name, and its uid, as another object may get the name.
     fn which(&self) -> Which;
 
     /// The object's revision as it was seen.
@@ -22,7 +22,7 @@ pub(crate) trait Work {
 
 pub(crate) type Which = (&'static str, String, String);
 
-/// The works under way, and those that came to their end.
+/// The works under way, and those that have ended.
 #[derive(Default)]
 pub(crate) struct Works {
     running: FuturesUnordered<BoxFuture<'static, (Which, Revision)>>,
@@ -44,12 +44,12 @@ impl Works {
             }
             known.insert(which, if idle { None } else { before.flatten() });
         }
-        // What is gone needs no memory, but a work that still runs does.
+        // An object that is gone needs no entry, but a work that still runs does.
         self.known.retain(|_, at| at.is_none());
         self.known.extend(known);
     }
 
-    /// Does `other` while the works go on; or returns early, with none, when a work came to its end.
+    /// Runs `other` while the works go on; returns early, with `None`, when a work ends.
     pub(crate) async fn beside<T>(&mut self, other: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;

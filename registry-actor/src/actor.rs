@@ -1,4 +1,4 @@
-//! The registry's actor: folds registrations into claims and routes, and answers what is due.
+//! The registry's actor: folds registrations into claims and routes, and answers which verdicts are due.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl RegistryActor {
         let mut handles = self.shared.handles.lock();
         let mut known = handles.get(name).cloned();
         if let Some(other) = known.take_if(|known| is_another(known, object)) {
-            // The registration was deleted and made anew while nobody looked.
+            // The registration was deleted and created again unobserved.
             other.retire_at(facts.claimant.created);
             handles.remove(name);
         }
@@ -243,7 +243,7 @@ fn is_outdated(tree: &Value) -> bool {
         && tree.at(&["spec", "conversion", "strategy"]).and_then(Value::as_str) != Some("Webhook")
 }
 
-/// Reads what the registry needs; none if the tree is no registration.
+/// Reads the parts that the registry needs; `None` if the tree is no registration.
 fn facts(tree: &Value, created: Revision) -> Option<Facts> {
     let group = tree.at(&["spec", "group"])?.as_str()?.to_owned();
     let wanted = Names::from_value(Some(tree.at(&["spec", "names"])?));
@@ -253,7 +253,7 @@ fn facts(tree: &Value, created: Revision) -> Option<Facts> {
     let is = |condition: Option<&Value>, status: &str| text(condition, "status") == status;
     let (names, established) = (condition("NamesAccepted"), condition("Established"));
     let names_accepted = ["False", "True"].iter().position(|status| is(names, status)).map(|at| at == 1);
-    // The condition that tells best since when it holds what it holds: it is True only from then on.
+    // The condition that shows best since when it holds its names: it is True only from then on.
     let telling = [names, established].into_iter().find(|c| is(*c, "True")).unwrap_or(names);
     let since = match text(telling, "lastTransitionTime") {
         "" => text(tree.get("metadata"), "creationTimestamp"),

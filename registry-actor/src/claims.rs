@@ -1,16 +1,16 @@
-//! Who holds which name. Pure: a fold of registrations, and verdicts over it.
+//! The holders of names. Pure: a fold of registrations, and verdicts over it.
 //!
 //! Within a group there are two value spaces: plural, singular and short names share one, kind and list kind the other
-//! (T-12, T-13). A registration holds the names in its `status.acceptedNames`; what it asks for stands in `spec.names`.
-//! A newcomer never takes what another holds (T-20).
+//! (T-12, T-13). A registration holds the names in its `status.acceptedNames`; `spec.names` has those that it asks for. A
+//! newcomer never takes a name that another holds (T-20).
 //!
 //! Worked example. `foos` holds foos, foo, f (resources) and Foo, FooList (kinds). `fees` asks for fees, fee, [f, fe]
 //! and Fee, FeeList: plural, singular and kinds are free and accepted; the short names are accepted all or none, so none
 //! are, and the verdict is ShortNamesConflict `"f" is already in use by foos …`. When `foos` goes, `fees` is judged again
 //! and gets the rest.
 //!
-//! What is judged when: a registration waits for each name that it asks for, and is judged again when it changes itself,
-//! or when who holds one of those names does (or that holder's own state, which the message tells). So a change costs as
+//! Order of judging: a registration waits for each name that it asks for, and is judged again when it changes itself, or
+//! when the holder of one of those names changes (or the holder's own state, which the message shows). So a change costs as
 //! much as it affects, however many registrations wait for other names.
 //!
 //! Source: apiextensions `pkg/controller/status/naming_controller.go` (1.37), its quirks included: a name that a
@@ -63,11 +63,11 @@ pub struct Settled {
     pub conflict: Option<Conflict>,
     /// `Established` is True.
     pub established: bool,
-    /// It is being deleted: it keeps what it holds and gets no more.
+    /// It is being deleted: it keeps its names and gets no more.
     pub deleting: bool,
     /// Something other than names keeps it from being established, and its conditions say so.
     pub blocked: bool,
-    /// The conditions that depend on the registration alone say what they should.
+    /// The conditions that depend on the registration alone are up to date.
     pub up_to_date: bool,
 }
 
@@ -87,7 +87,8 @@ pub struct Verdict {
 pub struct Conflict {
     /// The condition's reason.
     pub reason: Cow<'static, str>,
-    /// The condition's message: upstream's, and then who holds the name, since when, and what would resolve it.
+    /// The condition's message: upstream's, and then the holder of the name, the time since then, and the ways to resolve
+    /// the conflict.
     pub message: String,
 }
 
@@ -112,10 +113,10 @@ pub struct ClaimTable {
     turn: String,
 }
 
-/// The registrations of a group whose verdict may differ from what is stored, oldest first.
+/// The registrations of a group whose verdict may differ from the stored status, oldest first.
 #[derive(Debug, Default)]
 struct Pending {
-    /// To be judged, or judged to change what is stored.
+    /// Not judged yet, or judged with a verdict that changes the stored status.
     dirty: BTreeSet<(Revision, Arc<str>)>,
     /// Judged: only the message of a conflict is another.
     reworded: BTreeSet<(Revision, Arc<str>)>,
@@ -149,13 +150,13 @@ struct Hold {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     Nothing,
-    /// Only in what the conflict's message tells.
+    /// Only the text of the conflict's message.
     Message,
     Decision,
 }
 
 impl ClaimTable {
-    /// Folds a registration in; it replaces what was known of it.
+    /// Folds a registration in; it replaces the claimant of that name.
     pub fn put(&mut self, name: &str, claimant: Claimant) {
         let before = self.claimants.remove_entry(name);
         let (id, before) = match before {
@@ -179,11 +180,12 @@ impl ClaimTable {
         self.claimants.get(name)
     }
 
-    /// The verdicts that change something, at most `max`. Of a group it is one, the oldest registration's, as the others
-    /// are judged anew once it is written; verdicts that change nothing but a message come after those, several at once,
-    /// as none depends on another. Groups take turns.
+    /// The verdicts that change something, at most `max`. Each group gives one, its oldest registration's, as the others are
+    /// judged again once that is written; verdicts that change nothing but a message come after those, several at once, as
+    /// none depends on another. Groups take turns.
     ///
-    /// Also whether there may be more. It judges only so many in one call, so there may be some where it found none.
+    /// Also returns true if there may be more. It judges only so many in one call, so there may be some even if it found
+    /// none.
     pub fn due(&mut self, max: usize) -> (Vec<(String, Verdict)>, bool) {
         let (mut due, mut judged) = (Vec::new(), 0);
         for _ in 0..self.pending.len() {
@@ -238,8 +240,7 @@ impl ClaimTable {
         }
     }
 
-    /// Judges a registration against what it and the others hold. Whoever judges it, and when, the same table gives the
-    /// same verdict.
+    /// Judges a registration against the names that it and the others hold. The same table always gives the same verdict.
     #[must_use]
     pub fn judge(&self, name: &str, claimant: &Claimant) -> Verdict {
         let (wanted, held) = (&claimant.wanted, &claimant.accepted);
@@ -273,8 +274,8 @@ impl ClaimTable {
         holds.iter().min_by_key(|hold| (*hold.by == *name, *hold))
     }
 
-    /// Replaces what is known of a registration, which is not among the claimants just now; marks whoever may be judged
-    /// otherwise than before.
+    /// Updates the indexes for a changed registration, which is not among the claimants just now; marks every registration
+    /// whose verdict may change.
     fn fold(&mut self, id: &Arc<str>, before: Option<&Claimant>, now: Option<&Claimant>) {
         if let (Some(old), Some(new)) = (before, now)
             && old.group != new.group
@@ -285,7 +286,7 @@ impl ClaimTable {
         let Some(Claimant { group, .. }) = now.or(before) else { return };
         let held = |claimant: Option<&Claimant>| claimant.map(|c| roles(&c.accepted)).unwrap_or_default();
         let (lost, gained) = (held(before), held(now));
-        // What a message tells of a holder beside its name.
+        // The parts of a holder, beside its name, that a message shows.
         let told = |c: &Claimant| (c.since.clone(), c.settled.deleting);
         let retold = before.map(told) != now.map(told);
 
@@ -384,7 +385,7 @@ impl Space {
     }
 }
 
-/// Names with the role that each has; what is empty is no name.
+/// The names with the role of each; an empty text is no name.
 fn roles(names: &Names) -> BTreeSet<(Role, String)> {
     let short = names.short_names.iter().map(|name| (Role::ShortName, name));
     let single = [
@@ -406,7 +407,8 @@ fn gains(held: &Names, accepted: &Names) -> bool {
         || accepted.short_names.iter().any(|name| !short.contains(name))
 }
 
-/// `true` if what others do can change its verdict: not if it has what it asks for and says so, nor if it is going.
+/// Returns true if other registrations can change its verdict: not if it has all names and its status shows that, nor if it
+/// is being deleted.
 fn waits(claimant: &Claimant) -> bool {
     let settled = claimant.wanted == claimant.accepted
         && claimant.settled.names_accepted == Some(true)

@@ -19,7 +19,7 @@ use kindom_schema::crd as rules;
 use crate::features::{Feature, drop_disabled};
 use crate::types::face;
 
-/// The annotation of a registration that says what its DELETE does. Without it the type's objects go first.
+/// The annotation of a registration that decides about its DELETE. Without it the server deletes the type's objects first.
 const DELETION_POLICY: &str = "kindom.dev/deletion-policy";
 /// The one policy: the DELETE is refused while there are objects.
 const REFUSE_WHILE_INSTANCES: &str = "RefuseWhileInstances";
@@ -35,8 +35,8 @@ pub struct Registrations {
     pub disabled: Vec<Feature>,
 }
 
-/// A stored or decoded registration. What does not decode was never stored by kindom; as an empty one it fails
-/// validation instead of the server.
+/// A stored or decoded registration. kindom never stored an object that does not decode; here it becomes an empty one, which
+/// fails validation, so that the server does not fail.
 fn typed(object: &Value) -> CustomResourceDefinition {
     decode_crd(object).map(|(crd, _)| crd).unwrap_or_default()
 }
@@ -51,8 +51,8 @@ fn keep_cleanup(new: &mut CustomResourceDefinition, old: &CustomResourceDefiniti
     }
 }
 
-/// Puts the conditions that kindom computes back to what is stored, each where it stands: who changes nothing writes
-/// nothing.
+/// Puts the conditions that kindom computes back to what is stored, each at its place, so that a write which changes nothing
+/// else changes nothing.
 fn set_back_computed(conditions: &mut Vec<Condition>, old: &CustomResourceDefinition) {
     let is_computed = |c: &Condition| condition::COMPUTED.contains(&c.kind.as_str());
     let mut stored: Vec<Option<&Condition>> =
@@ -159,7 +159,7 @@ impl Strategy for Registrations {
 
     fn complete_applied(&self, cx: &RuleContext<'_>, object: &mut Value) -> Result<(), String> {
         if has_too_many_parts(object) {
-            // Validation says so.
+            // Validation reports it.
             return Ok(());
         }
         self.decode(cx, object, None).map(drop)
@@ -196,8 +196,8 @@ impl Strategy for Registrations {
         let (mut new, old) = (typed(object), typed(old));
         if cx.subresource == Some("status") {
             prepare_for_status_update(&mut new, &old);
-            // Names are claimed and freed through the ledger only (design, "A registration"): what kindom computes is
-            // set back, what others add is kept.
+            // Names are claimed and freed through the ledger only (design, "A registration"): conditions that kindom
+            // computes are set back, others are kept.
             new.status.accepted_names = old.status.accepted_names.clone();
             set_back_computed(&mut new.status.conditions, &old);
         } else {
@@ -301,7 +301,7 @@ impl Strategy for Registrations {
 const PARTS_MAX: usize = 20_000;
 
 /// Returns `true` if a registration holds more than [`PARTS_MAX`] values outside its schemas, whose cost has bounds of its
-/// own. Field sets follow what they are sets of.
+/// own. managedFields count with the fields that they are about.
 fn has_too_many_parts(object: &Value) -> bool {
     let (mut left, mut parts) = (vec![object], 0);
     while let Some(value) = left.pop() {

@@ -1,7 +1,7 @@
 //! Fields of registrations that can be switched off, as Kubernetes' feature gates do (S-10).
 //!
-//! While a feature is off, what a client says by its fields is dropped from a new registration, and from one that is
-//! updated unless it had some of it before: what is in use stays in use (`dropDisabledFields` of the strategies upstream).
+//! While a feature is off, its fields are dropped from a new registration, and from an updated one unless it had some of
+//! them before: a feature in use stays in use (`dropDisabledFields` of the strategies upstream).
 
 use kindom_api::crd::CustomResourceDefinition;
 use kindom_api::faces::SUB_RESOURCES;

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) changed: Wake,
     /// The short names that registrations hold. Locked for as long as one registration takes.
     pub(crate) short_names: RwLock<ShortNames>,
-    /// Those of built-in types.
+    /// The short names of built-in types.
     built_in_short_names: ShortNames,
     idle_after: Duration,
     /// `true` while this process does the work that one replica can do for all.
@@ -158,7 +158,7 @@ impl RegistryHandle {
         self.shared.changed.listen()
     }
 
-    /// `true` if this process is the one of several replicas that does what one can do for all: every process, unless a
+    /// Returns true if this replica does the work that one can do for all: every process does, unless a
     /// [`LeaderHandle`](crate::LeaderHandle) was started. It saves work and promises nothing: there may be two at once.
     #[must_use]
     pub fn is_leader(&self) -> bool {
@@ -188,7 +188,7 @@ impl RegistryHandle {
     /// Waits until the routes show every registration answered anywhere before the call.
     ///
     /// # Errors
-    /// [`ReadError::Timeout`], or what the store says.
+    /// [`ReadError::Timeout`], or the store's error.
     pub async fn fresh(&self, deadline: Deadline) -> Result<Revision, ReadError> {
         self.shared.feed.fresh(deadline).await
     }
@@ -217,8 +217,8 @@ impl RegistryHandle {
         warnings.collect()
     }
 
-    /// The verdicts on names that change what is stored: at most `max`. Those of one group are one verdict, the oldest
-    /// registration's, or several that only change what a condition tells.
+    /// The verdicts on names that change the stored status: at most `max`. A group gives one verdict, its oldest
+    /// registration's, or several that only change a condition's message.
     ///
     /// # Errors
     /// [`AskError`]
@@ -247,7 +247,7 @@ impl RegistryHandle {
     }
 
     /// The established registrations whose `status.storedVersions` holds more than the storage version and that need no
-    /// webhook to convert: their objects can be written anew in the storage version.
+    /// webhook to convert: their objects can be rewritten in the storage version.
     ///
     /// # Errors
     /// [`AskError`]

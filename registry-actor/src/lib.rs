@@ -1,7 +1,7 @@
-//! Who holds which name, and which types are served.
+//! The holders of names, and the served types.
 //!
-//! **Owns** the claims on names, the routes, the types' handles, the rules of registrations as objects, and which of
-//! several replicas leads.
+//! **Owns** the claims on names, the routes, the types' handles, the rules of registrations as objects, and the choice of
+//! the leading replica.
 //!
 //! **Messages:** `JudgeNames` from the conflict actor; `ListTerminating` and `ListRegistered` from the finalizer actor,
 //! `ListOutdated` from the storage version actor.
@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! - Claims and routes are a fold of the commit stream of registrations; the registry writes nothing. (The leader actor
-//!   writes its lease, which is nobody's truth.)
+//!   writes its lease, on which nothing depends.)
 //! - A name has at most one holder (T-12, T-13, T-20): a verdict carries the revision up to which claims were folded, and
 //!   is written only if no claim of the group was accepted since (`conflict-actor`).
 //! - Handles outlive the registry's incarnations, so that watches do; a successor checks each against the store.

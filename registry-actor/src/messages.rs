@@ -1,4 +1,4 @@
-//! What is said to the registry.
+//! The messages to the registry.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kindom_storage::Revision;
 
 use crate::claims::Verdict;
 
-/// From the conflict actor: which verdicts on names change what is stored?
+/// From the conflict actor: asks for the verdicts on names that change the stored status.
 pub(crate) struct JudgeNames {
     /// At most so many.
     pub(crate) max: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Due {
     pub(crate) folded: Revision,
 }
 
-/// A verdict on the names of a registration, and what it was judged on.
+/// A verdict on the names of a registration, and the state that it was judged on.
 pub struct Judgement {
     /// The registration's name.
     pub name: String,

@@ -1,7 +1,7 @@
-//! Who holds which short name, over all groups. Pure.
+//! The holders of short names, over all groups. Pure.
 //!
-//! Within a group a short name is one type's (`claims`). Across groups nothing is refused, but whoever types the name can
-//! only mean one of the types; so the second is told of the first.
+//! Within a group only one type has a short name (`claims`). Across groups several may, but a user who types the name can
+//! only mean one of them; so the author of the second registration gets a warning that names the first.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use kindom_api::field::go_quote;
 /// The most holders of one name that a warning lists.
 const HOLDERS_TOLD_MAX: usize = 3;
 
-/// Short names and the types that hold them. A look-up costs what one name costs, however many types there are.
+/// Short names and the types that hold them. A look-up costs the same however many types there are.
 #[derive(Debug, Default)]
 pub(crate) struct ShortNames {
     /// By short name: the holders (`widgets.example.com`) and their groups.

@@ -1,4 +1,4 @@
-//! Registrations as built-in types: their names, their tables, and the faces of what is stored.
+//! Registrations as built-in types: their names, their tables, and the faces of the stored form.
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ use crate::{
     RangeResult, Revision, Storage, StorageError, StoredValue, Txn, TxnOutcome, Watch,
 };
 
-/// A store under test, and what must outlive it.
+/// A store under test, with the values that must outlive it.
 ///
 /// All revisions that it takes and gives count from the one that the store was opened at: etcd's first is 2.
 pub struct Subject {
@@ -36,12 +36,13 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A store of this process: what is answered is published. `keep` is dropped after it: a temporary folder.
+    /// A store of this process: an answered transaction is published. `keep`, a temporary folder say, is dropped after the
+    /// store.
     pub fn new(store: impl Storage, keep: impl Any + Send + Sync) -> Self {
         Self { store: Arc::new(store), base: 0, remote: false, _keep: Box::new(keep) }
     }
 
-    /// A store of another process: what is answered is published once [`Storage::fresh`] says so.
+    /// A store of another process: an answered transaction is published once [`Storage::fresh`] returns.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -128,7 +129,7 @@ impl Subject {
     }
 
     async fn compact(&self, revision: Revision) -> Result<(), StorageError> {
-        // What is compacted before a remote store's watch has seen it is a gap; that is another test.
+        // Revisions that are compacted before a remote store's watch has seen them are a gap; that is another test.
         self.settle().await;
         self.store.compact(self.given(revision)).await.map_err(|error| self.error(error))
     }
@@ -366,7 +367,7 @@ pub async fn transactions_without_effect_take_no_revision(factory: impl Open) {
     assert_eq!(commit(&store, vec![delete("b"), delete("a")]).await, Revision(2));
     assert_eq!(next_shown(&mut watch).await, "1: a=1/1");
     assert_eq!(next_shown(&mut watch).await, "2: a!<1@1/1");
-    // The same bytes again are a change all the same: whoever wants otherwise compares first.
+    // Writing the same bytes again is a change all the same: a caller that wants otherwise compares first.
     assert_eq!(commit(&store, vec![put("a", "1")]).await, Revision(3));
 }
 
@@ -698,7 +699,7 @@ pub async fn watches_have_no_gap_under_concurrent_writers(factory: impl Open) {
         })
     });
     let writers: Vec<_> = writers.collect();
-    // Watches that start at every moment, each from the revision right after what it read.
+    // Watches that start at every moment, each from the revision right behind the one that it read.
     let watchers = (0..10).map(|_| {
         let store = Arc::clone(&store);
         tokio::spawn(async move {
@@ -790,7 +791,7 @@ pub async fn progress_counts_history(factory: impl Open) {
         commit(&store, vec![put(if n % 3 == 0 { "k" } else { "other" }, "")]).await;
     }
     store.settle().await;
-    // Revisions 1, 4 and 7 are its; it starts after 1, and what it still has to deliver ends at 7.
+    // The range has revisions 1, 4 and 7; the watch starts after 1, and the last event that it has to deliver is at 7.
     let mut watch = watch_prefix(&store, "k", Some(2)).await;
     assert_eq!(watch.last_sent(), Revision(7));
     assert_eq!(next(&mut watch).await.unwrap().revision, Revision(4));
@@ -909,7 +910,7 @@ pub async fn history_that_is_compacted_while_read_ends_the_watch(factory: impl O
     let mut watch = watch_prefix(&store, "", Some(1)).await;
     assert_eq!(next(&mut watch).await.unwrap().revision, Revision(1));
     store.compact(Revision(1000)).await.unwrap();
-    // What an engine had read ahead may still come, in order; then the error or, if it had read all, nothing more.
+    // Events that an engine has read ahead may still come, in order; then the error or, if it has read all, the end.
     let mut at = Revision(1);
     while at < Revision(1000) {
         match next(&mut watch).await {

@@ -16,7 +16,7 @@ pub struct ReadOnly {
 }
 
 impl ReadOnly {
-    /// One line for whoever may not know the machine's paths.
+    /// One line for readers who may not know the machine's paths.
     #[must_use]
     pub fn summary(&self) -> String {
         let cause = self.reason.rsplit(": ").next().unwrap_or_default();
@@ -77,7 +77,7 @@ pub trait Storage: Send + Sync + 'static {
     /// at once but for a commit that is just going out: its event may be seen before it counts as published.
     fn fresh(&self) -> StorageFuture<'_, Revision>;
 
-    /// `true` if [`Storage::fresh`] asks nobody else: what has been published here is all that there is.
+    /// Returns true if [`Storage::fresh`] asks no other process: everything there is has been published here.
     fn is_local(&self) -> bool {
         false
     }
@@ -92,7 +92,7 @@ pub trait Storage: Send + Sync + 'static {
     /// The compacted revision: history starts after it; 0 while all of it is kept.
     fn compacted(&self) -> Revision;
 
-    /// Ends the store in order: what was queued is written, the high-water mark and index are saved. Later calls fail
+    /// Ends the store in order: writes queued transactions, and saves the high-water mark and the hints. Later calls fail
     /// with [`StorageError::Unavailable`] (`No`).
     fn close(&self) -> StorageFuture<'_, ()>;
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, by what a caller does about it.
+//! Storage errors, one variant for each reaction of a caller.
 
 use crate::{DamagedValue, Revision};
 

@@ -1,12 +1,12 @@
 //! Range subscriptions over the one commit stream, shared by the engines.
 //!
 //! # Routing, by example
-//! Every subscription hangs at the longest bytes that all keys of its range start with: `/a/` (a prefix), `/a/x` (a
-//! single key) and the empty string (the whole store) in one ordered map. The subscriptions of key `/a/x` hang at
-//! prefixes of `/a/x`. To find them, take the last entry at or before the key: `/a/x`, a hit. The next shorter hit
-//! is the last entry before `/a/x`: say `/a/b`, a miss, but what it shares with the key, `/a/`, bounds the rest:
-//! everything between a prefix of the key and the key starts with that prefix. So the search goes on at `/a/`, a
-//! hit, then the empty string. That is O(log n) for each hit or miss, however many disjoint prefixes there are.
+//! Every subscription hangs at the longest bytes that all keys of its range start with: `/a/` (a prefix), `/a/x` (a single
+//! key) and the empty string (the whole store) in one ordered map. The subscriptions of key `/a/x` hang at prefixes of
+//! `/a/x`. To find them, take the last entry at or before the key: `/a/x`, a hit. The next shorter hit is the last entry
+//! before `/a/x`: say `/a/b`, a miss, but the prefix that it shares with the key, `/a/`, bounds the rest: everything between
+//! a prefix of the key and the key starts with that prefix. So the search goes on at `/a/`, a hit, then the empty string.
+//! That is O(log n) for each hit or miss, however many disjoint prefixes there are.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -83,8 +83,8 @@ impl Hub {
         Revision(self.published.load(Ordering::Acquire))
     }
 
-    /// A published revision that is at least that of every event that a watch gave to anybody before the call: whoever
-    /// saw an event must not read an older state. Lock-free but for the moment in which a commit goes out.
+    /// A published revision, no older than any event that any watch delivered before the call: a client that has seen an
+    /// event must not read an older state. Lock-free but for the moment in which a commit goes out.
     pub(crate) fn fresh(&self) -> Result<Revision, StorageError> {
         self.check_open()?;
         let delivered = Revision(self.delivered.load(Ordering::Acquire));
@@ -100,8 +100,8 @@ impl Hub {
         if self.closed.load(Ordering::Acquire) { Err(StorageError::closed()) } else { Ok(()) }
     }
 
-    /// From `from` on, or after what is published; atomically with publishing, so that what is published comes from
-    /// history, the rest through the queue, and nothing twice.
+    /// Subscribes from `from` on, or behind the published revision; atomically with publishing, so that published commits
+    /// come from history, later ones through the queue, and none twice.
     pub(crate) fn subscribe(
         self: &Arc<Self>,
         range: &KeyRange,
@@ -224,7 +224,7 @@ impl Publisher<'_> {
         self.hub.published.store(revision.0, Ordering::Release);
     }
 
-    /// Everything up to a revision has been published: what is not known to have changed anything changed nothing.
+    /// Everything up to a revision has been published: revisions without a known event changed nothing of ours.
     pub(crate) fn skip_to(&mut self, revision: Revision) {
         self.hub.published.fetch_max(revision.0, Ordering::AcqRel);
     }

@@ -185,8 +185,8 @@ impl<V: Clone> Index<V> {
         self.head = Revision(self.head.0.saturating_sub(1));
     }
 
-    /// Enters what a log says of one revision, later than all before; every revision after the compacted one must
-    /// come. Values that are superseded and not needed go to `dropped`.
+    /// Enters one revision from a log, later than all before; every revision after the compacted one must be entered.
+    /// Superseded values that are not needed go to `dropped`.
     pub(crate) fn restore(
         &mut self,
         revision: Revision,
@@ -209,7 +209,7 @@ impl<V: Clone> Index<V> {
         self.head = revision;
     }
 
-    /// Ends a part of the log that may say nothing of its last revisions, because they are compacted.
+    /// Ends a part of the log that may have no records of its last revisions, because they are compacted.
     pub(crate) fn restored_to(&mut self, revision: Revision) {
         self.head = self.head.max(revision);
     }
@@ -333,8 +333,8 @@ impl<V: Clone> Index<V> {
         Some(Changed { key: key.clone(), record, prev })
     }
 
-    /// Makes `to` the compacted revision: from now on history starts after it. What that frees is freed by
-    /// [`Index::prune`]. Answers whether anything changes.
+    /// Makes `to` the compacted revision: from now on history starts after it. [`Index::prune`] frees the records behind it.
+    /// Returns true if anything changes.
     pub(crate) fn compact(&mut self, to: Revision) -> bool {
         let later = to > self.compacted && to <= self.head;
         if later {
@@ -391,7 +391,7 @@ pub(crate) struct IndexBuilder<V> {
 }
 
 impl<V: Clone> IndexBuilder<V> {
-    /// For a store that was compacted at `compacted`: of what is not later, only each key's newest record counts.
+    /// For a store that was compacted at `compacted`: of the records up to that revision, only each key's newest counts.
     pub(crate) fn new(compacted: Revision) -> Self {
         Self { keys: Vec::new(), changes: Vec::new(), compacted }
     }
@@ -424,7 +424,7 @@ impl<V: Clone> IndexBuilder<V> {
         }
     }
 
-    /// A compacted tombstone that is all there is of the last key says nothing.
+    /// Drops the last key if its only record is a compacted tombstone, which means the same as no record.
     fn drop_tombstone(&mut self) {
         let (compacted, empty) = (self.compacted, |last: &Records<V>| last.newest.value.is_none());
         self.keys.pop_if(|(_, last)| empty(last) && last.newest.revision <= compacted);

@@ -26,7 +26,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             key_bytes_max: 4 << 10,
-            // An object of 1.5 MiB, and room for what the server adds to its metadata.
+            // An object of 1.5 MiB, and room for the metadata that the server adds.
             value_bytes_max: (3 << 19) + (64 << 10),
             txn_bytes_max: 8 << 20,
             queue_txns_max: 16 << 10,

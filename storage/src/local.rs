@@ -1,4 +1,4 @@
-//! What the local engines share: reads and watches over one index and one hub.
+//! The part that the local engines share: reads and watches over one index and one hub.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -14,9 +14,9 @@ use crate::{
 
 /// A store in memory. Cloning gives another handle to the same store.
 ///
-/// It has neither threads nor timers: a transaction is judged, entered and published inside the call of
-/// [`Storage::txn`], before its future is polled. So on one thread the same calls give the same history.
-/// Nothing waits, hence it is never [`StorageError::Busy`].
+/// It has neither threads nor timers: a transaction is judged, entered and published inside the call of [`Storage::txn`],
+/// before its future is polled. So on one thread the same calls give the same history. Nothing waits, so it is never
+/// [`StorageError::Busy`].
 #[derive(Clone)]
 pub struct Memory {
     local: Arc<Local<InPlace>>,

@@ -1,4 +1,4 @@
-//! A disk in memory that forgets, tears and reorders what was not synced when its power is cut, fills up, and fails.
+//! A disk in memory that fills up, fails, and on a power cut forgets, tears and reorders writes that were not synced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,13 +17,12 @@ const SECTOR: usize = 512;
 
 /// A simulated disk. Cloning gives another handle to the same disk; a store gets one from [`SimDisk::process`].
 ///
-/// It is worse than real ones: of what was not synced, each sector and each change of a folder survives a power cut
-/// or not by itself, and a file that was created durably may still be empty. What survives follows from the seed and
-/// the operations before.
+/// It is worse than real ones: each sector and each change of a folder that was not synced survives a power cut or not on
+/// its own, and a file that was created durably may still be empty. The seed and the operations before decide what survives.
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
-    /// Of a process: it is dead after that.
+    /// The boot of its process: the handle is dead after that.
     boot: Option<u64>,
 }
 
@@ -77,7 +76,7 @@ pub struct CallFault {
 /// The part of a failing call that happens all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
-    /// Nothing. A sync that fails so has lost what it should have written, as on Linux.
+    /// Nothing. A sync that fails in this way has lost its writes, as on Linux.
     Nothing,
     /// Half of the bytes of a write; of other calls, nothing.
     Half,
@@ -158,8 +157,8 @@ impl SimDisk {
         state.locks.clear();
     }
 
-    /// Lets the `syncs`-th sync of a file from now fail; as on Linux, what it should have written counts as written
-    /// afterwards, although it is not.
+    /// Makes the `syncs`-th sync of a file from now fail; as on Linux, its writes then count as written, although they are
+    /// not.
     pub fn fail_sync(&self, syncs: u64) {
         let mut state = self.state.lock();
         state.faults.sync_fails_at = Some(state.syncs + syncs);
@@ -200,7 +199,7 @@ impl SimDisk {
         self.state.lock().faults.descriptors_max = most;
     }
 
-    /// As a file system that cannot reserve space: it says that it is full when it is written to.
+    /// Makes the disk a file system that cannot reserve space: only a write shows that it is full.
     pub fn set_reserving(&self, reserving: bool) {
         self.state.lock().faults.reserves_nothing = !reserving;
     }

@@ -1,5 +1,5 @@
-//! The file work of the embedded engine, behind a trait: a test swaps the disk for one that loses, tears and reorders
-//! what was not synced (`testing::SimDisk`).
+//! The file work of the embedded engine, behind a trait: a test swaps the disk for one that loses, tears and reorders writes
+//! that were not synced (`testing::SimDisk`).
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Folders and names. All calls block.
 pub trait Vfs: Send + Sync + fmt::Debug + 'static {
-    /// Makes the folder and what is missing above it, for its owner only.
+    /// Makes the folder and the missing ones above it, for its owner only.
     ///
     /// # Errors
     /// The system's.
@@ -23,7 +23,7 @@ pub trait Vfs: Send + Sync + fmt::Debug + 'static {
     /// The system's.
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>>;
 
-    /// Creates an empty file, replacing what was there.
+    /// Creates an empty file, replacing one of the same name.
     ///
     /// # Errors
     /// The system's.
@@ -35,13 +35,13 @@ pub trait Vfs: Send + Sync + fmt::Debug + 'static {
     /// The system's.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>>;
 
-    /// Renames a file, replacing what was there; atomic, durable after [`Vfs::sync_dir`].
+    /// Renames a file, replacing one of the new name; atomic, durable after [`Vfs::sync_dir`].
     ///
     /// # Errors
     /// The system's.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Removes a file; whoever has it open can still read it.
+    /// Removes a file; a process that has it open can still read it.
     ///
     /// # Errors
     /// The system's.
@@ -108,7 +108,7 @@ pub trait VfsFile: Send + Sync + fmt::Debug {
     /// Makes contents and length durable.
     ///
     /// # Errors
-    /// The system's. After one, what was not synced may be lost even if a later call succeeds.
+    /// The system's. After an error, earlier writes may be lost even if a later call succeeds.
     fn sync(&self) -> io::Result<()>;
 
     /// Cuts the file, or fills it up with zeros.
@@ -131,7 +131,7 @@ pub struct Disk;
 impl Vfs for Disk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
         create_dirs(dir, |parent| match self.sync_dir(parent) {
-            // Who may not look into a folder may not sync it either; its owner made it long ago.
+            // A process that may not read a folder may not sync it either; its owner made it long ago.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             result => result,
         })
@@ -181,12 +181,12 @@ impl VfsFolder for DiskFolder {
     }
 }
 
-/// Makes a folder and what is missing above it. `sync` is called with the parent of each folder that was made, since a
-/// folder whose parent is not synced may be gone after a power cut, with all that is in it.
+/// Makes a folder and the missing ones above it. Calls `sync` with the parent of each new folder: a folder whose parent is
+/// not synced may be gone after a power cut, with its content.
 fn create_dirs(dir: &Path, mut sync: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
     let missing: Vec<&Path> =
         dir.ancestors().take_while(|dir| *dir != Path::new("") && !dir.exists()).collect();
-    // As etcd's: nobody else is to read what is stored.
+    // As etcd's: other users must not read the stored values.
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     missing.iter().rev().try_for_each(|made| match made.parent() {
         Some(parent) if parent != Path::new("") => sync(parent),

@@ -1,4 +1,4 @@
-//! What a caller holds of a running watch.
+//! The caller's side of a running watch.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -93,7 +93,7 @@ impl Backlog {
     }
 }
 
-/// The receiving end of a [`Watch`]: history first, then what happens. Also a [`Stream`].
+/// The receiving end of a [`Watch`]: history first, then live commits. Also a [`Stream`].
 ///
 /// # Cancel safety
 /// Dropping the future of [`CommitStream::recv`] loses nothing.

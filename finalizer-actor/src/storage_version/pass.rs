@@ -67,7 +67,7 @@ enum Passed {
     All,
     /// The spec changed.
     Changed,
-    /// This one, and perhaps others, can't be read; what it was at this revision.
+    /// The object of this key, and perhaps others, can't be read; its revision was this.
     Except(Key, Revision),
 }
 
@@ -91,7 +91,7 @@ async fn attempt(world: &World, registered: &Registered) -> Result<Revision, Rec
                 continue;
             }
         }
-        // What was missed is known then.
+        // After this, missed changes are known.
         world.registry.fresh(Deadline::after(STEP)).await?;
     }
 }
@@ -161,7 +161,7 @@ fn decode(object: &StoredObject) -> Option<CustomResourceDefinition> {
     decode_crd(&tree).ok().map(|(crd, _)| crd)
 }
 
-/// Reads every object once, and rewrites what is stored in another version. Holds one page in memory.
+/// Reads every object once, and rewrites those stored in another version. Holds one page in memory.
 async fn pass(world: &World, handle: &ResourceHandle, basis: &Basis) -> Result<Passed, ReconcileError> {
     let _turn = world.passes.acquire().await;
     let storage = &*handle.deps().storage;

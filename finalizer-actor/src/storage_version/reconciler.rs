@@ -15,7 +15,7 @@ use super::pass;
 use crate::reconciler::{ReconcileError, STEP, pause};
 use crate::works::{Which, Work, Works};
 
-/// So many types are read and rewritten at once: it is nobody's hurry.
+/// The number of types read and rewritten at once: the rewrite is not urgent.
 const PASSES_AT_ONCE: usize = 2;
 
 /// A registration stays as it is for so long before its objects are rewritten: a client that has just read it, or an
@@ -56,7 +56,7 @@ pub fn start(
 pub(crate) struct World {
     pub(crate) registry: RegistryHandle,
     pub(crate) registrations: ResourceHandle,
-    /// So long a registration has to stay as it is before its type is looked at.
+    /// The time for which a registration must not change before its type is read.
     pub(crate) settle: Duration,
     /// Permits to read a type.
     pub(crate) passes: Arc<Semaphore>,

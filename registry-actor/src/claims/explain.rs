@@ -1,4 +1,4 @@
-//! What a condition's message tells of a conflict: upstream's text, then who holds what, since when, and what helps.
+//! The message of a conflict: upstream's text, then the holders, the time since when, and the remedies.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ impl Role {
     }
 }
 
-/// The conflict that `clashes`, in the order of roles, come to for the registration `name`; none if there are none.
+/// The conflict of the registration `name`, made of `clashes` in the order of roles; `None` without clashes.
 ///
 /// ```text
 /// "f" is already in use by foos.g.io (short name, since 2026-01-01T00:00:00Z); choose another short name, or delete or rename foos.g.io

@@ -61,7 +61,7 @@ fn written(claimant: &Claimant, verdict: &Verdict, at: u64) -> Claimant {
     now
 }
 
-/// Writes every due verdict, and gives back what each came to.
+/// Writes every due verdict, and returns the results.
 fn settle(table: &mut ClaimTable) -> Vec<String> {
     let mut log = Vec::new();
     loop {
@@ -162,7 +162,7 @@ fn a_message_tells_the_holder_since_when_and_what_helps() {
             ["f" is already in use, "bars" is already in use]: "f" by foos.g.io (short name, since 2026-01-01T00:00:00Z), "bars" by bars.g.io (plural, since 2026-01-02T00:00:00Z); choose other short names, or delete foos.g.io and bars.g.io
         "#]],
     );
-    // Upstream tells the last conflict only.
+    // Upstream reports the last conflict only.
     ask(
         names("foos", "bar", "Foo", "FooList", &["f", "fo", "b"]),
         expect![[r#"
@@ -201,7 +201,7 @@ fn a_message_changes_when_the_holder_does() {
     assert_eq!(settle(&mut table), [""; 0], "and that is that");
 }
 
-/// As upstream: what a registration itself holds in another role is in use. At first it holds nothing.
+/// As upstream: a name that a registration itself holds in another role is in use. At first it holds none.
 #[test]
 fn a_registration_can_be_in_its_own_way() {
     let mut table = ClaimTable::default();
@@ -224,7 +224,7 @@ fn a_registration_can_be_in_its_own_way() {
     );
 }
 
-/// Many who wait for one name cost its release what it takes to judge them, and other names nothing.
+/// When a name with many waiting registrations is released, the cost is that of judging them; other names cost nothing.
 #[test]
 fn a_turn_judges_only_whom_a_change_concerns() {
     let mut table = ClaimTable::default();
@@ -276,7 +276,7 @@ fn groups_take_turns() {
     assert_eq!(seen, ["a.io0", "b.io0", "c.io0", "a.io1", "b.io1", "c.io1"]);
 }
 
-/// The naming controller of the source, over everything, each time anew.
+/// The naming controller of the source, run over everything from scratch each time.
 mod model {
     use super::*;
 
@@ -360,19 +360,19 @@ mod model {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A registration is made, or changes what it asks for.
+    /// A registration is created, or changes its requested names.
     Ask {
         who: u8,
         single: [u8; 4],
         short: Vec<u8>,
     },
-    /// It asks for what it holds.
+    /// It asks only for the names that it holds.
     GiveUp(u8),
     Delete(u8),
     Gone(u8),
     /// So many verdicts are written.
     Write(u8),
-    /// The registry falls and folds everything anew.
+    /// The registry falls and folds everything again.
     Reload,
 }
 
@@ -389,7 +389,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The table beside the model, which only has what is stored.
+/// The table beside the model, which only has the stored state.
 #[derive(Default)]
 struct Pair {
     table: ClaimTable,
@@ -451,7 +451,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Writes what is due, as the model has it too; says whether there was anything.
+    /// Writes the due verdicts, which must be the model's too; returns true if there were any.
     fn write(&mut self) -> Result<bool, TestCaseError> {
         let due = due(&mut self.table);
         let expected = model::due(&self.stored);
@@ -516,8 +516,8 @@ impl Pair {
 }
 
 proptest! {
-    /// T-12, T-13, T-14, T-18, T-20, T-35: in every order of claims, changes, deletions and falls, what is due is what
-    /// the model finds by looking at everything; it ends; and what is left says who holds what.
+    /// T-12, T-13, T-14, T-18, T-20, T-35: in every order of claims, changes, deletions and falls, the due verdicts are
+    /// those that the model finds from scratch; they end; and the messages name the holders.
     #[test]
     fn a_name_has_at_most_one_holder(steps in prop::collection::vec(step(), 1..80)) {
         let mut pair = Pair::default();
@@ -529,7 +529,7 @@ proptest! {
             rounds += 1;
             prop_assert!(rounds < 1000, "it does not end");
         }
-        // Nothing was forgotten: a table that folds everything anew finds nothing due either.
+        // Nothing was forgotten: a table that folds everything again finds nothing due either.
         pair.step(Step::Reload)?;
         prop_assert_eq!(due(&mut pair.table), Vec::new());
         for (name, claimant) in &pair.stored {

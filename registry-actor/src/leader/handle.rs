@@ -11,7 +11,7 @@ use super::STEP;
 use super::keeper::Keeper;
 use crate::RegistryHandle;
 
-/// The actor `leader`. Its findings are asked of the registry ([`RegistryHandle::is_leader`]).
+/// The actor `leader`. [`RegistryHandle::is_leader`] has its findings.
 pub struct LeaderHandle {
     lease: Lease,
     keeper: Reconciler,
@@ -35,7 +35,7 @@ impl Lease {
         RangeRequest { range: KeyRange::single(&self.key), limit: None, revision: None, keys_only: false }
     }
 
-    /// A lease that cannot be read is nobody's.
+    /// Returns true if the lease is ours. A lease that cannot be read belongs to no replica.
     pub(super) fn is_ours(&self, held: &KeyValue) -> bool {
         held.value.as_ref().is_ok_and(|value| *value == *self.identity.as_bytes())
     }

@@ -1,4 +1,4 @@
-//! The loop: gets the lease, keeps it, and tells the registry.
+//! The loop that gets the lease, keeps it, and informs the registry.
 
 use bytes::Bytes;
 use kindom_actor_kit::BoxError;
@@ -22,7 +22,7 @@ impl Keeper {
 
     pub(super) async fn run(mut self) -> BoxError {
         let mut renewed = Instant::now();
-        // While the store is away that is told once.
+        // An unreachable store is logged once.
         let mut told = false;
         loop {
             let asked = Instant::now();

@@ -1,12 +1,12 @@
-//! Which of several replicas does the work that one can do for all: judging names, draining, rewriting.
+//! The choice of the replica that does the work which one can do for all: judging names, draining, rewriting.
 //!
 //! **For economy only.** Every step of that work is a guarded transaction, so two leaders at once, or one that wakes from
 //! a pause of minutes and still thinks that it leads, do no harm. Nothing waits for a leader for ever: a lease that is not
 //! renewed for [`EXPIRES`] is taken over.
 //!
-//! **Flow.** The lease is one key. Its holder writes it anew every [`RENEWS`]; the others look at it every [`LOOKS`], and
-//! whoever has seen the same revision for [`EXPIRES`], by its own clock, writes it over that revision. So no clocks are
-//! compared. Who ends in order deletes it.
+//! **Flow.** The lease is one key. Its holder rewrites it every [`RENEWS`]; the others read it every [`LOOKS`], and a
+//! replica that has seen the same revision for [`EXPIRES`], by its own clock, writes it over that revision. So no clocks are
+//! compared. A holder that ends in order deletes it.
 
 mod handle;
 mod keeper;

@@ -1,4 +1,4 @@
-//! A piece of a folder that is not as it was written: where it is, and what is lost with it.
+//! A damaged piece of a folder: its place, and the loss that it means.
 
 use std::fmt;
 
@@ -50,7 +50,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Somebody misses what is damaged: it is live, or nobody knows what it was.
+    /// Returns true if data is lost: the damaged value is live, or it is unknown which value it was.
     #[must_use]
     pub fn is_loss(&self) -> bool {
         self.of.as_ref().is_none_or(|of| of.standing == Standing::Live)

@@ -8,15 +8,14 @@
 //! ```
 //!
 //! Little endian. A frame starts at a multiple of 8, which is where a search for frames looks. Its CRC starts from the
-//! segment's salt, a random number: a value whose bytes look like a frame is not taken for one. It covers all but the
-//! magic, itself and the values. An operation's CRC covers key and value, so that a read of one value needs nothing else;
-//! and as the frame's covers keys and these CRCs, damage to a value is told from damage to anything else: the frame says
-//! still which key the value was of. (Frames that begin with `kBAT`, which former builds wrote, have a CRC over the values
-//! too.)
+//! segment's salt, a random number: a value whose bytes look like a frame is not taken for one. It covers all but the magic,
+//! itself and the values. An operation's CRC covers key and value, so that a read of one value needs nothing else; and as
+//! the frame's covers keys and these CRCs, damage to a value can be distinguished from other damage: the frame still names
+//! the key of the value. (Frames that begin with `kBAT`, which former builds wrote, have a CRC over the values too.)
 //!
-//! Batches are numbered without a gap, and batch `n + 1` is written only after `n` was synced. So if what should be
-//! frame `n + 1` is damaged, and a whole frame of any later number lies behind it, then `n + 1` was durable once:
-//! that is damage, not the torn end of a write that nobody was told of.
+//! Batches are numbered without a gap, and batch `n + 1` is written only after `n` was synced. So if the bytes where frame
+//! `n + 1` should be are damaged, and a whole frame of any later number lies behind it, then `n + 1` was durable once: that
+//! is damage, not the torn end of a write that was never acknowledged.
 
 use std::ops::Range;
 
@@ -26,7 +25,7 @@ use crate::{Key, Op, Revision};
 
 pub(super) const HEADER_BYTES: usize = 32;
 const MAGIC: u32 = u32::from_le_bytes(*b"kBA2");
-/// Of a frame whose CRC covers the values too.
+/// The magic of a frame whose CRC covers the values too.
 const MAGIC_1: u32 = u32::from_le_bytes(*b"kBAT");
 const RECORD_TXN: u8 = 1;
 const RECORD_COMPACT: u8 = 2;
@@ -245,7 +244,7 @@ impl Header {
         (HEADER_BYTES + self.payload_bytes).next_multiple_of(8) as u64
     }
 
-    /// The CRC of what is covered before the payload.
+    /// The CRC of the part before the payload.
     fn covered(&self, salt: u64) -> FrameCrc {
         let mut crc = FrameCrc::new(salt, length(self.payload_bytes).to_le_bytes());
         crc.add(&self.records.to_le_bytes());

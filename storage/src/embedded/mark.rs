@@ -1,7 +1,7 @@
-//! The high-water mark: up to where the log was durable for certain, kept in a file of its own.
+//! The high-water mark: the position up to which the log was certainly durable, kept in a file of its own.
 //!
-//! Without it, damage to the last durable batch cannot be told from the torn end of one that nobody was told of. Two
-//! slots are written in turn, so that a torn write leaves the other.
+//! Without it, damage to the last durable batch looks like the torn end of one that was never acknowledged. Two slots are
+//! written in turn, so that a torn write leaves the other.
 
 use std::io;
 use std::path::{Path, PathBuf};

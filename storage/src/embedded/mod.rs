@@ -13,15 +13,15 @@
 //! index holds keys and places, about 200 bytes for a key. [`runs`] decides which segments are packed.
 //!
 //! # What it stands on
-//! - After a successful fsync, what was written before it survives a power cut; a sector of 512 bytes is written whole
+//! - After a successful fsync, all writes before it survive a power cut; a sector of 512 bytes is written whole
 //!   or not at all.
 //! - A rename replaces a file's name atomically, and is durable once its folder is synced.
 //! - The disk may return wrong bytes at any time. Every batch and every value has a CRC-32C.
 //!
-//! Damage to the last batches, those of the last second before a crash without a mark behind them, looks like the
-//! torn end of an unacknowledged write and is cut. All other damage is found: at open or, for values in segments that
-//! have a hint, when they are read, or by the scrub. A damaged value is one key that says so; of anything else nobody
-//! could tell what is missing, so the folder is refused, and [`Salvage`] makes a new one of what can be read.
+//! Damage to the last batches, those of the last second before a crash without a mark behind them, looks like the torn end
+//! of an unacknowledged write and is cut. All other damage is found: at open or, for values in segments that have a hint,
+//! when they are read, or by the scrub. A damaged value makes reads of its one key fail. With any other damage it is unknown
+//! what is missing, so the store refuses the folder, and [`Salvage`] makes a new one of everything that can be read.
 
 mod clock;
 mod finding;
@@ -137,9 +137,9 @@ pub struct WriteCounts {
 ///
 /// # Errors
 /// If a write or an fsync fails, the store is [`StorageError::ReadOnly`] until it is opened again. If the disk is full, or
-/// no file can be opened, it is so for whatever puts something, with [`Applied::No`], and heals within a second of there
-/// being space again; deletes and compactions go on. A panic in its writer ends the process: what was acknowledged is on
-/// the disk, what was not is in doubt.
+/// no file can be opened, every put fails in that way, with [`Applied::No`], until within a second of space being free
+/// again; deletes and compactions go on. A panic in its writer ends the process: acknowledged writes are on the disk, others
+/// may be.
 #[derive(Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,
@@ -322,7 +322,7 @@ impl Embedded {
         }
     }
 
-    /// Refuses at once what the writer would refuse.
+    /// Refuses a transaction at once that the writer would refuse.
     fn takes(&self, txn: &Txn) -> Result<(), StorageError> {
         self.not_failed()?;
         match self.core().short() {

@@ -1,5 +1,5 @@
-//! Reclaiming space: a thread that writes hints of sealed segments, and replaces segments that are mostly dead by a
-//! pack of what is still needed.
+//! Reclaiming space: a thread that writes hints of sealed segments, and replaces segments that are mostly dead by a pack of
+//! the records that are still needed.
 //!
 //! # What is still needed
 //! Only segments whose last revision is at or before the compacted revision are packed. Of such a revision the index
@@ -10,16 +10,16 @@
 //! # Crashes and failures
 //! A pack is written into the spare, a file whose space and descriptor are reserved, and synced; then it is renamed, its
 //! folder is synced, the index refers to it, and only then do the segments that it replaces go.
-//! - Before the rename there is no pack. Whatever fails there, the segments are as they were.
+//! - Before the rename there is no pack, so any failure leaves the segments as they were.
 //! - A rename or a sync of the folder that fails is undone: the pack's name is removed, and the folder synced. Until that
 //!   succeeds nothing else is packed, so all that the pack would replace stays: whether it is there or not after a
 //!   crash, it replaces only what it covers, and holds the same.
-//! - After that the pack is what counts, here and after a crash. A hint that cannot be written is written later; a
+//! - After that the pack counts, here and after a crash. A hint that cannot be written is written later; a
 //!   segment that cannot be removed is removed later, or by the next opening.
 //!
 //! # Damage
-//! A batch that cannot be read does not stop the rest: what it held is in the segment's hint. Of that only what is needed
-//! is copied, a damaged value with its wrong checksum, so that its key still answers that it is damaged. A segment
+//! A batch that cannot be read does not stop the rest: the segment's hint lists its records. The pass copies those of them
+//! that are needed, a damaged value with its wrong checksum, so that reads of its key still report the damage. A segment
 //! without a hint, or with a needed value that cannot be read at all, stays; others are packed around it.
 
 use std::collections::BTreeMap;
@@ -187,14 +187,14 @@ impl Packing {
             if failure != self.complained
                 && let Some(error) = &failure
             {
-                // Nothing is lost: what is not packed is as it was.
+                // Nothing is lost: segments that were not packed are as they were.
                 tracing::warn!(error, dir = %self.dir.display(), "could not reclaim space; trying again");
             }
             self.complained = failure;
         }
     }
 
-    /// Does all there is to do. What fails does not keep the rest from being done; the first failure is the answer.
+    /// Does all work that there is. A failure does not keep the rest from being done; the first one is returned.
     fn pass(&mut self, core: &Core) -> io::Result<()> {
         self.stuck.retain(|_, passes| {
             *passes -= 1;
@@ -305,7 +305,7 @@ impl Packing {
             let state = core.local.state.read();
             state.index.is_pruned().then(|| (state.index.compacted(), state.loader.in_order()))?
         };
-        // The weights are read after the compacted revision: what is live in them was live then.
+        // The weights are read after the compacted revision: records that are live in them were live then.
         let is_cold =
             |segment: &&Arc<Segment>| segment.sealed.get().is_some_and(|it| it.last_revision <= compacted);
         let views: Vec<View> =
@@ -361,7 +361,7 @@ impl Packing {
             Ok(header)
         });
         let header = header.inspect_err(|_| {
-            // What it grew beyond its reserve is given back; the rest is for the next one.
+            // Gives back the space beyond the reserve; the rest is for the next pack.
             if let Some((file, reserved)) = &mut self.spare
                 && (file.set_len(*reserved).is_err() || file.allocate(*reserved).is_err())
             {
@@ -398,7 +398,7 @@ impl Packing {
         let mut copied = Copied { to: FIRST_FRAME, deletes: Revision::ZERO };
         while copied.to < extent.end {
             if core.packer.stopping() {
-                // Whoever closes waits for this thread, and the next opening for whoever closes.
+                // A caller that closes the store waits for this thread, and the next opening waits for that caller.
                 return Err(io::Error::new(io::ErrorKind::Interrupted, "the store is closing").into());
             }
             let Ok(Some(frame)) = segment.frame_at(copied.to, extent.end) else {
@@ -466,7 +466,7 @@ impl Packing {
             *loader = loader.without(&run.segments);
         }
         for segment in &run.segments {
-            // What cannot be removed now is removed later, or at the next opening: the pack covers it.
+            // A file that cannot be removed now is removed later, or at the next opening: the pack covers it.
             let hint = hint::path(&self.dir, segment.id());
             for path in [segment.path.clone(), hint] {
                 match self.vfs.remove(&path) {
@@ -481,8 +481,8 @@ impl Packing {
 /// The part of a segment that was copied batch by batch.
 #[derive(Clone, Copy)]
 struct Copied {
-    /// Batches before this offset. A value is told by it, and not by its revision: a restored pack is in the order of its
-    /// keys.
+    /// Batches before this offset. A value is identified by its offset, not by its revision: a restored pack is in the order
+    /// of its keys.
     to: u64,
     /// A delete has no offset. It is in the order of revisions: a restored pack holds none.
     deletes: Revision,
@@ -567,7 +567,7 @@ impl Output {
         self.frame.start(self.salt, self.position, self.frames, Revision::ZERO);
     }
 
-    /// `crc`: the one that it had: what is damaged stays damaged.
+    /// `crc` is the value's own CRC: a damaged value stays damaged.
     fn op(
         &mut self,
         revision: Revision,

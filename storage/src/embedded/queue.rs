@@ -1,4 +1,4 @@
-//! What waits for the writer, bounded in number and bytes.
+//! The requests that wait for the writer, bounded in number and bytes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

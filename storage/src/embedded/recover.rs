@@ -1,8 +1,7 @@
-//! Opening a folder: which files count, what they hold, and where the log ends.
+//! Opening a folder: the choice of the files that count, their content, and the end of the log.
 //!
-//! Everything that could have been acknowledged must be there, or the folder is refused. What may be cut is only what
-//! lies behind the last whole batch, if the high-water mark does not reach there and no later batch proves that it was
-//! durable.
+//! Every write that could have been acknowledged must be there, or the folder is refused. Opening cuts only bytes behind the
+//! last whole batch, and only if the high-water mark does not reach there and no later batch proves that they were durable.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::binary_heap::PeekMut;
@@ -139,7 +138,7 @@ fn open_mark(
     }
 }
 
-/// An index of what the first `hinted` hints say.
+/// Makes the index from the first `hinted` hints.
 fn merge(
     files: &Files,
     all: &Segments,
@@ -256,7 +255,7 @@ impl Files {
         let segments: Vec<_> = segments.into_iter().map(with_hint).collect();
         let hinted: BTreeSet<_> =
             segments.iter().filter_map(|(segment, hint)| hint.is_some().then_some(segment.id())).collect();
-        // Of a segment that is gone, or damaged: then it is written anew.
+        // The hint belongs to a segment that is gone, or it is damaged: then it is written again.
         let is_useless = |name: &&String| {
             parse_name(name).is_some_and(|(id, kind)| kind == "hint" && !hinted.contains(&id))
         };
@@ -264,7 +263,7 @@ impl Files {
         Ok(Self { segments, leftovers, next_id })
     }
 
-    /// Removes what the files that count replace; once they are known to hold everything.
+    /// Removes the files that others replace, once the latter are known to hold everything.
     fn remove_leftovers(
         &self,
         vfs: &dyn Vfs,
@@ -272,7 +271,7 @@ impl Files {
         dir: &Path,
     ) -> Result<(), StorageError> {
         if !self.leftovers.is_empty() {
-            // The packs' names must be durable before what they replace goes.
+            // The packs' names must be durable before the files that they replace are removed.
             folder.sync().map_err(|error| unusable(dir, "sync", &error))?;
         }
         self.leftovers.iter().try_for_each(|path| remove(vfs, path))
@@ -352,12 +351,13 @@ fn discard_unfinished(vfs: &dyn Vfs, dir: &Path, path: &Path) -> Result<(), Stor
 
 /// Chooses the files that hold the whole log, each batch once, in order; the others are replaced by them.
 ///
-/// A pack that is there is whole, so a crash may leave it beside what it replaces: of the files that start at a batch the
-/// newest counts. It covers whole segments, so the file after a log is the one with the next higher first batch. Older
-/// builds could leave packs that overlap in part: one that they did not install, and one made later of what they had
-/// instead. Then the newest does not lead to the end of the log, and another does; if none does, nothing is touched.
+/// A pack that is there is whole, so a crash may leave it beside the files that it replaces: of the files that start at a
+/// batch the newest counts. It covers whole segments, so the file after a log is the one with the next higher first batch.
+/// Older builds could leave packs that overlap in part: one that they did not install, and one made later of the files that
+/// it should have replaced. Then the newest does not lead to the end of the log, and another does; if none does, nothing is
+/// touched.
 ///
-/// If a file is missing the answer is what is there without a choice, which the caller refuses by name.
+/// If a file is missing, the result is all files, unchosen, and the caller refuses them by name.
 fn cover(segments: Vec<Segment>) -> Result<(Vec<Segment>, Vec<Segment>), StorageError> {
     let mut starts: BTreeMap<u64, Vec<SegmentHeader>> = BTreeMap::new();
     for segment in &segments {
@@ -446,8 +446,8 @@ impl Load {
         Err(segment.damaged(0, &what))
     }
 
-    /// Reads a segment as far as it is whole, after what the index already has of it; answers where that ends. Up to
-    /// batch `durable`, and before any other batch, it is whole even if values are damaged.
+    /// Reads a segment as far as it is whole, behind the part that the index already has; returns the offset of its end. Up
+    /// to batch `durable`, and before any other batch, it is whole even if values are damaged.
     fn segment(
         &mut self,
         segment: &Arc<Segment>,
@@ -667,7 +667,7 @@ mod tests {
     fn a_pack_replaces_what_it_covers_and_nothing_else() {
         assert_eq!(covered(&[]), Ok((vec![], vec![])));
         assert_eq!(covered(&[(1, 1, None), (2, 4, None)]), Ok((vec![1, 2], vec![])));
-        // Some of what it replaces is still there.
+        // Some of the files that it replaces are still there.
         let left = [(1, 1, None), (3, 7, None), (4, 9, None), (9, 1, Some(8))];
         assert_eq!(covered(&left), Ok((vec![9, 4], vec![1, 3])));
         // A pack of packs.
@@ -679,7 +679,8 @@ mod tests {
 
     #[test]
     fn packs_that_overlap_in_part_leave_what_is_whole() {
-        // Pack 20 was never installed. What came later was made of what it should have replaced, and replaced some of that.
+        // Pack 20 was never installed. Later packs were made of the files that it should have replaced, and replaced some of
+        // those.
         let logs =
             |ids: std::ops::RangeInclusive<u32>| ids.map(|id| (id, id.into(), None)).collect::<Vec<_>>();
         let with = |mut files: Vec<(u32, u64, Option<u64>)>, packs: &[(u32, u64, Option<u64>)]| {

@@ -1,8 +1,8 @@
-//! A store made of keys instead of transactions: what a snapshot is restored to.
+//! A store made of keys instead of transactions: the target of restoring a snapshot.
 //!
-//! A pack is what remains of segments whose history was compacted: each live key's newest record, with its revisions. So
-//! the folder of a restored store looks like that of one that was compacted at the snapshot's revision; the packs share
-//! out its batches and revisions, of which nothing is left but their number.
+//! A pack holds what remains after compaction: each live key's newest record, with its revisions. So the folder of a
+//! restored store looks like that of one that was compacted at the snapshot's revision; the packs share out its batches and
+//! revisions, of which nothing is left but their number.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,7 @@ impl EmbeddedRestore {
         vfs.sync_dir(&temporary).map_err(|error| unusable(&temporary, "sync", &error))?;
         check_empty(&*vfs, &dir)?;
         vfs.rename(&temporary, &dir).map_err(|error| unusable(&dir, "make", &error))?;
-        // Not before: another restore would empty what is about to get its name.
+        // Not earlier: another restore would empty the folder that is about to get its name.
         drop(lock);
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
@@ -219,7 +219,7 @@ impl Pack {
             first_batch: number,
             first_revision: Revision(number),
             extent: Some(extent),
-            // Of the whole store: packs hold nothing that is not compacted.
+            // The revision of the whole store: a pack holds only compacted history.
             compacted: last_revision,
             salt: self.salt,
             clean: Revision::ZERO,

@@ -7,10 +7,10 @@
 //!   whose every put is live up to now. A *sweep* makes them so, from the oldest on, and drops the deletes.
 //!
 //! # What it costs
-//! A pack of dead weight writes at most as much as it frees. A sweep begins once the deletes weigh a quarter of what is
-//! live in the segments that it rewrites, and a quarter of a segment: it writes at most four bytes for each byte of
-//! deletes that it frees, and each segment once. So what is stored weighs at most twice what is live, plus a quarter for
-//! deletes, plus a constant; and what is written to reclaim is at most about five times what is written anyway.
+//! A pack of dead weight writes at most as much as it frees. A sweep begins once the deletes weigh a quarter of what is live
+//! in the segments that it rewrites, and a quarter of a segment: it writes at most four bytes for each byte of deletes that
+//! it frees, and each segment once. So the stored bytes are at most twice the live ones, plus a quarter for deletes, plus a
+//! constant; and reclaiming writes at most about five times the bytes that are written anyway.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub(super) struct View {
     pub(super) puts: u64,
     pub(super) live: u64,
     pub(super) deletes: u64,
-    /// Of a pack: the revision that it was made at.
+    /// In a pack: the revision that it was made at.
     pub(super) swept: Revision,
     /// It cannot be read well enough to be packed.
     pub(super) stuck: bool,
@@ -175,7 +175,7 @@ mod tests {
         let olds = [old; 2];
         assert_eq!(choice(&[&olds[..], &[pack(10, 250, 3)]].concat()), None);
         assert!(choice(&[&olds[..], &[pack(10, 500, 3)]].concat()).is_some());
-        // What was swept at this revision is not swept again.
+        // A segment that was swept at this revision is not swept again.
         assert_eq!(choice(&[old, pack(10, 250, 9)]), None);
     }
 

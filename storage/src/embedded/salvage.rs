@@ -1,13 +1,13 @@
-//! Reading a closed folder as far as it can be read, whatever is damaged: to say what is, and to make a whole store of the
+//! Reading a closed folder as far as it can be read, however damaged: to list the damage, and to make a whole store of the
 //! rest.
 //!
-//! Opening refuses a folder of which anything that was acknowledged is missing, as nobody could tell what is true then.
-//! Here that is told instead. Nothing in the folder is changed.
+//! Opening refuses a folder in which an acknowledged write is missing, as its content may not be true. Salvage reports that
+//! instead. It changes nothing in the folder.
 //!
-//! # What is lost with what
-//! - A value: its key. (A former value of the key is not taken for it.)
-//! - A batch, or a stretch of them: the revisions in it. What they changed looks as it did before them: what they deleted
-//!   is there again, what they wrote is as it was.
+//! # The loss that each damage means
+//! - A damaged value: its key. (An older value of the key does not take its place.)
+//! - A batch, or a stretch of them: the revisions in it. The store looks as if they had not happened: deleted keys are
+//!   there again, written keys have their former values.
 //! - A segment's header, or its file: likewise, unless its hint is whole.
 
 use std::collections::BTreeMap;
@@ -127,8 +127,8 @@ impl Salvage {
         self.newest.values().filter(|newest| newest.location.is_some()).count()
     }
 
-    /// Makes a store of what can be read: every key that has its value, at its revisions, as of [`Salvage::revision`].
-    /// There is no history. Gives back how many keys it has.
+    /// Makes a store of everything that can be read: every key that has its value, at its revisions, as of
+    /// [`Salvage::revision`]. There is no history. Returns the number of its keys.
     ///
     /// # Errors
     /// As for [`EmbeddedRestore`].
@@ -220,7 +220,7 @@ impl<'a> Reading<'a> {
         Ok(segments.into_iter().map(|(segment, hint)| (Arc::new(segment), hint)).collect())
     }
 
-    /// A segment whose header cannot be read: its hint may tell what is in it.
+    /// Reads a segment whose header cannot be read: its hint may list its records.
     fn headless(
         &mut self,
         id: SegmentId,
@@ -311,7 +311,7 @@ impl<'a> Reading<'a> {
             // A header that is lost does not say where its segment begins.
             (None, Some(next)) if next.first_revision == Revision(1) => reached,
             (None, Some(next)) => follows(next),
-            // What the newest log says of itself is all that is known, but for the mark.
+            // Without a later log, only the newest log's own header and the mark are known.
             (None, None) => (mark.batch, mark.revision),
         };
         if header.extent.map_or(reached.0 < wanted.0, |extent| at < extent.end) {
@@ -324,7 +324,7 @@ impl<'a> Reading<'a> {
         Ok((reached.0.max(wanted.0), reached.1.max(wanted.1)))
     }
 
-    /// The end of a write that nobody was told of is no damage, as when opening.
+    /// Returns true for the end of a write that was never acknowledged: as when opening, that is no damage.
     fn is_torn(
         &self,
         segment: &Segment,
@@ -414,7 +414,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A pack that is there is whole, so what it replaces may still be there, and counts no more.
+/// Returns true if a pack replaces a file. A pack that is there is whole, so a file that it replaces may still be there, and
+/// no longer counts.
 fn replaces((pack, extent): &(SegmentHeader, Extent), other: &SegmentHeader) -> bool {
     other.id < pack.id && (pack.first_batch..=extent.last_batch).contains(&other.first_batch)
 }

@@ -1,7 +1,7 @@
-//! The scrub: reads what is sealed, so that damage is found before somebody needs what it hit.
+//! The scrub: reads sealed segments, so that damage is found before a client needs the damaged value.
 //!
-//! It reads segments from their first byte to their last, a few batches at a time, in the pace of whoever calls. Nothing
-//! is locked but for a look at whether a damaged value is live.
+//! It reads segments from their first byte to their last, a few batches at a time, at the caller's pace. It takes a lock
+//! only to look if a damaged value is live.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

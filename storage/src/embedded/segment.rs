@@ -19,7 +19,7 @@ use crate::vfs::{Vfs, VfsFile, VfsFolder};
 use crate::{DamagedValue, Key, Revision, StorageError, StoredValue};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kindomSG");
-/// The format of what is written; 1, of which the frames' CRCs cover the values too, is read as well.
+/// The format that is written. Format 1, in which the frames' CRCs cover the values too, can be read as well.
 const FORMAT: u32 = 2;
 const FORMAT_MIN: u32 = 1;
 /// A header has a sector of its own, which no later write touches.
@@ -70,7 +70,7 @@ pub(super) struct SegmentHeader {
     pub(super) compacted: Revision,
     /// The start value of the CRCs of its frames.
     pub(super) salt: u64,
-    /// Of a pack: it holds no put whose key was deleted at or before this revision; see `pack`. It has a CRC of its
+    /// In a pack: the pack holds no put whose key was deleted at or before this revision; see `pack`. It has a CRC of its
     /// own, because older builds do not write it.
     pub(super) clean: Revision,
 }
@@ -102,7 +102,7 @@ impl SegmentHeader {
         bytes
     }
 
-    /// Of a segment whose header cannot be read, but whose hint can. It begins nowhere, and is ordered by its end.
+    /// A segment whose header cannot be read, but whose hint can. Its beginning is unknown, and it is ordered by its end.
     pub(super) fn lost(id: SegmentId, hint: &super::hint::Hint, salt: u64) -> Self {
         let (first_batch, first_revision) = (hint.covers.last_batch, Revision(1));
         let (compacted, clean) = (hint.compacted, Revision::ZERO);
@@ -161,7 +161,7 @@ pub(super) struct Segment {
     pub(super) puts: AtomicU64,
     pub(super) live: AtomicU64,
     pub(super) deletes: AtomicU64,
-    /// Up to where its hint says what is here; 0 without one.
+    /// The end of the part that its hint covers; 0 without a hint.
     pub(super) hinted: AtomicU64,
 }
 
@@ -401,7 +401,7 @@ impl Loader for Segments {
     }
 }
 
-/// The error for data that is not what was written.
+/// The error for bytes that differ from those that were written.
 pub(super) fn damaged(path: &Path, offset: u64, what: &str) -> StorageError {
     StorageError::Corrupt(format!(
         "{} at offset {offset}: {what}; data that was durable is damaged or missing: restore the whole folder from a \

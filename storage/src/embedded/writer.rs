@@ -1,16 +1,16 @@
 //! The one thread that writes.
 //!
-//! Everything queued goes into one batch: each transaction is judged after those before it and entered into the index,
-//! where readers, who ask for published revisions, do not see it yet. Then the batch is written and synced, and only
-//! then published and answered. If that fails, what was entered is never published, and the store takes no more
-//! writes until it is opened again: after a failed fsync nobody knows what the disk holds.
+//! Everything queued goes into one batch: each transaction is judged after those before it and entered into the index, where
+//! readers, who ask for published revisions, do not see it yet. Then the batch is written and synced, and only then
+//! published and answered. If that fails, the batch is never published, and the store takes no more writes until it is
+//! opened again: after a failed fsync the content of the disk is unknown.
 //!
 //! # Without space, or without descriptors
 //! A batch is written only into space that is reserved for it, so a full disk refuses it before anything is written; and a
-//! segment that cannot be followed by another goes on growing, up to four times its size. Only then, or without space,
-//! the store is *short*: it refuses what puts something, certainly, and tries again twice a second whether it still has
-//! to. Behind what is written there is always a reserve for deletes and compactions, which make space; it outlives
-//! closing and opening.
+//! segment that cannot be followed by another goes on growing, up to four times its size. Only then, or without space, the
+//! store is *short*: it refuses puts, which then certainly have not happened, and checks twice a second if there is space
+//! again. Behind the last batch there is always a reserve for deletes and compactions, which make space; it outlives closing
+//! and opening.
 //!
 //! A new segment appears by a rename. If that, or the sync of the folder, fails, it has to be taken back before another
 //! batch is written to the old one: found after a crash, it would say that the old one ended before.
@@ -91,7 +91,7 @@ enum Answer {
 impl Writer {
     /// Runs until the store is closed.
     pub(super) fn run(mut self) {
-        // How many asked at once the last time tells whether waiting for company pays; a lone writer never waits.
+        // The number of callers in the last batch shows if waiting for company pays; a lone writer never waits.
         let mut company = false;
         loop {
             let dirty = self.mark.mark.batch < self.batch && self.core.failed().is_none();
@@ -194,7 +194,7 @@ impl Writer {
         }
     }
 
-    /// Takes out of the index what was judged and is certainly not written, and refuses it.
+    /// Takes transactions that are certainly not written out of the index, and refuses them.
     fn take_back(&mut self, judged: Vec<Judged>) {
         {
             let index = &mut self.core.local.state.write().index;
@@ -207,7 +207,7 @@ impl Writer {
         }
         let error = self.core.short_error();
         for Judged { reply, .. } in judged {
-            // What was refused was judged after what is not there, perhaps.
+            // Refused transactions get this error too: they may have been judged on the ones that are taken back.
             let _ = match reply {
                 Answer::Txn(reply, _) => reply.send(Err(error.clone())).is_ok(),
                 Answer::Compact(reply, _) => reply.send(Err(error.clone())).is_ok(),
@@ -273,7 +273,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Publishes and answers what is durable. `segments` is the loader as it was when this was judged.
+    /// Publishes and answers durable transactions. `segments` is the loader as it was when this was judged.
     fn publish(&self, judged: Vec<Judged>, segments: &Segments) {
         let mut answers = Vec::with_capacity(judged.len());
         {
@@ -289,7 +289,7 @@ impl Writer {
             }
         }
         for answer in answers {
-            // Whoever asked may be gone.
+            // The caller may be gone.
             let _ = match answer {
                 Answer::Txn(reply, outcome) => reply.send(Ok(outcome)).is_ok(),
                 Answer::Compact(reply, result) => {
@@ -320,7 +320,7 @@ impl Writer {
         self.core.set_failed(reason);
     }
 
-    /// Sees to it that these have a place, or that the store says that it is short.
+    /// Makes room for these requests, or puts the store into the state "short".
     fn room_for(&mut self, requests: &[Request]) {
         let bytes = requests.iter().map(room).sum::<usize>() + frame::HEADER_BYTES + 8;
         // As much as there was no room for before, so that it does not end with the first small batch.
@@ -427,7 +427,7 @@ impl Writer {
             let loader = &mut core.local.state.write().loader;
             *loader = loader.with(&next);
         }
-        // Once for each segment. All of it is durable; what is cut off is space that it did not need.
+        // Once for each segment. All of it is durable; the bytes that are cut off are unused space.
         let _ = self.active.sealed.set(self.extent());
         if let Err(error) = self.active.file.set_len(self.position) {
             tracing::debug!(%error, file = %self.active.path.display(), "a full segment keeps its reserve");

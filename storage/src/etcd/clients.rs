@@ -141,7 +141,7 @@ impl Clients {
             if Instant::now() + pause >= until {
                 return Err(untrusted.unwrap_or(trouble));
             }
-            // The others may be well: at first each is asked at once.
+            // Other endpoints may be healthy: at first each is tried at once.
             if tries >= self.members.len() {
                 sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_MAX);

@@ -1,9 +1,9 @@
-//! Who compacts, and to where: agreed on with every other replica, and with any kube-apiserver on the same cluster.
+//! Compaction, agreed on with every other replica, and with any kube-apiserver on the same cluster.
 //!
-//! The key `compact_rev_key` counts the rounds by its version. Whoever raises it from the version that it saw last has
-//! the round, and compacts to the revision that it saw an interval ago; the others see that they were late, and wait
-//! for another interval. So history is kept for one to two intervals (apiserver `pkg/storage/etcd3/compact.go`,
-//! `compactor`; 1.37).
+//! The key `compact_rev_key` counts the rounds by its version. The replica that raises it from the version that it saw last
+//! has the round, and compacts to the revision that it saw an interval ago; the others see that they were late, and wait for
+//! another interval. So history is kept for one to two intervals (apiserver `pkg/storage/etcd3/compact.go`, `compactor`;
+//! 1.37).
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -30,7 +30,7 @@ struct Rounds {
 /// Takes part in the rounds for ever.
 pub(super) async fn keep(core: Weak<Core>, every: Duration) {
     let mut rounds = Rounds::default();
-    // While the cluster is away that is told once.
+    // An unreachable cluster is logged once.
     let mut told = false;
     loop {
         sleep(every).await;
@@ -69,7 +69,7 @@ impl Core {
 enum Round {
     /// To be compacted by us; 0 in the first round.
     Ours(Revision),
-    /// Compacted by somebody else, if it says so.
+    /// Compacted by another process, to the revision that it wrote, if any.
     Theirs(Revision),
 }
 

@@ -1,4 +1,4 @@
-//! The one watch: what it delivers is published, and what breaks is taken up where it ended.
+//! The one watch: publishes its events, and goes on where a broken one ended.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -44,7 +44,7 @@ impl From<Status> for Ended {
 pub(super) async fn follow(core: Weak<Core>) {
     let mut at = core.upgrade().map_or(0, |core| core.clients.current());
     let mut pause = PAUSE_MIN;
-    // What broke is told once, however often it is tried.
+    // A broken watch is logged once, however often it is tried again.
     let mut told = false;
     loop {
         let Some(core) = core.upgrade() else { return };
@@ -93,7 +93,7 @@ impl Core {
         self.hub.publish().skip_to(at);
     }
 
-    /// Watches by one member; `begun` tells whether that member took the watch.
+    /// Watches through one member; sets `begun` once that member has accepted the watch.
     async fn session(&self, at: usize, begun: &mut bool) -> Ended {
         let Some(member) = self.clients.member(at) else { return Ended::Closed };
         self.trusted.store(false, Ordering::Release);
@@ -125,11 +125,11 @@ impl Core {
                     Err(error) => return error.into(),
                 },
                 () = self.progress.notified(), if trusted && *begun => requests.progress(),
-                // Where requests failed the watch may be dead too, and nobody may ever ask for what it does not say.
+                // If requests failed the watch may be dead too, and without a check nobody would notice.
                 () = self.clients.left() => if let Err(why) = self.version(member).await {
                     return why;
                 },
-                // Whoever waits may have begun before this session did.
+                // The caller that waits may have begun before this session did.
                 () = self.suspect.notified() => if heard.elapsed() >= SILENCE {
                     return Ended::Broken("the watch lags behind".to_owned());
                 },
@@ -161,9 +161,9 @@ impl Core {
                 continue;
             }
             self.inside.fetch_max(commit.revision.0, Ordering::AcqRel);
-            // Under the publisher's lock, so that who subscribes finds in the ring what was published before.
+            // Under the publisher's lock, so that a new subscriber finds in the ring everything that was published before.
             let mut publisher = self.hub.publish();
-            // Nobody is there any more to whom it could be told that it is published.
+            // A closed store has no subscribers left.
             self.hub.check_open().map_err(|_| Ended::Closed)?;
             self.ring.lock().push(Arc::clone(&commit));
             let keys = commit.events.iter().map(|event| &event.key);

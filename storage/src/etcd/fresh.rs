@@ -1,4 +1,4 @@
-//! How fresh what this process has seen is.
+//! The freshness of the state that this process has seen.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -10,21 +10,21 @@
 //! ```
 //!
 //! # Order and gaps
-//! One watch, with one id, covers everything: etcd orders the events of one watcher, and sends all changes of a
-//! revision in one message; between two watchers it promises nothing (`mvcc/watchable_store.go`, victims). What
-//! breaks is taken up at the last revision that was seen. Only if that was compacted meanwhile is there a gap, and
-//! every subscription is told ([`StorageError::Compacted`]).
+//! One watch, with one id, covers everything: etcd orders the events of one watcher, and sends all changes of a revision in
+//! one message; between two watchers it promises nothing (`mvcc/watchable_store.go`, victims). A broken watch goes on at the
+//! last revision that it saw. Only if that was compacted meanwhile is there a gap, and every subscription ends with
+//! [`StorageError::Compacted`].
 //!
-//! # What proves that the watch is fresh
-//! An event at or after the revision in question. If that revision changed nothing that is watched, there is none: then
-//! a progress notification asked for on the same stream, from servers where it can be trusted (≥ 3.4.31, ≥ 3.5.13;
-//! etcd-io/etcd#15220); else the event of a marker key that is written for it. The revision in the header of a
-//! message with events proves nothing.
+//! # The proof that the watch is fresh
+//! An event at or after the revision in question. If that revision changed no watched key, there is none: then a progress
+//! notification asked for on the same stream, from servers where it can be trusted (≥ 3.4.31, ≥ 3.5.13; etcd-io/etcd#15220);
+//! else the event of a marker key that is written for it. The revision in the header of a message with events proves
+//! nothing.
 //!
-//! # A cluster that is not the one it was
-//! Restored from a backup, or mistaken for another, it takes back revisions that were told to clients, and hands them
-//! out again. Nothing here is true then. It shows by the id of the cluster, or by a revision that went back
-//! ([`Core::check_history`]); the store closes, and [`Etcd::replaced`] says why.
+//! # A cluster that was replaced
+//! A cluster that was restored from a backup, or another one at the same address, takes back revisions that clients have
+//! seen, and uses them again. Then nothing in memory is true. It shows by the id of the cluster, or by a revision that went
+//! back ([`Core::check_history`]); the store closes, and [`Etcd::replaced`] says why.
 
 mod clients;
 mod compaction;
@@ -207,12 +207,12 @@ struct Core {
 }
 
 impl Etcd {
-    /// Waits until the cluster answers and the watch has got to the present. While it does not, `waiting` is told why,
-    /// at every try.
+    /// Waits until the cluster answers and the watch has reached the present. Every failed try calls `waiting` with its
+    /// reason.
     ///
     /// # Errors
-    /// [`StorageError::Corrupt`] for options that cannot work; [`StorageError::Unavailable`] where waiting is of no
-    /// use: certificates or permissions.
+    /// [`StorageError::Corrupt`] for options that cannot work; [`StorageError::Unavailable`] if waiting is useless:
+    /// certificates or permissions are wrong.
     ///
     /// # Cancel safety
     /// Dropping it leaves nothing.
@@ -286,7 +286,7 @@ impl Etcd {
         Ok(store)
     }
 
-    /// Waits until the cluster turns out not to be the one that was followed, and says so. The store is closed then;
+    /// Waits until the cluster turns out to be another one than before, and returns that error. The store is closed then;
     /// only a new process can know what is true.
     ///
     /// # Cancel safety

@@ -11,11 +11,11 @@ use super::ring::of_range;
 use crate::watch::Held;
 use crate::{Applied, Commit, CommitStream, KeyRange, Revision, StorageError, Watch};
 
-/// So many read what the ring no longer holds at once.
+/// The number of watches that read history from the server at once, because the ring no longer has it.
 pub(super) const AT_ONCE: usize = 4;
 /// The longest that the server may be silent while it reads history.
 const SILENCE: Duration = Duration::from_secs(10);
-/// On how many endpoints history is asked for.
+/// The number of endpoints that are asked for history.
 const TRIES: usize = 3;
 
 impl Core {
@@ -26,7 +26,7 @@ impl Core {
     ) -> Result<Watch, StorageError> {
         let from = match from {
             Some(from) => from,
-            // What was answered before the call is not to come.
+            // Events answered before the call must not come.
             None => self.fresh().await?.next(),
         };
         let subscribed = self.hub.subscribe(&range, Some(from))?;

@@ -63,7 +63,7 @@ impl<'a> Reading<'a> {
     async fn run(&mut self) -> Result<(), Trouble> {
         let mut parts = self.core.space.ranges(&self.request.range);
         if parts.is_empty() {
-            // The revision is asked for all the same.
+            // An empty range still asks for the revision.
             parts.push(StoredRange::nothing());
         }
         for part in parts {
@@ -119,7 +119,7 @@ impl<'a> Reading<'a> {
         Ok(found)
     }
 
-    /// Keeps a page's keys, and fits the size of the next one to what they weigh; gives back the last stored key.
+    /// Keeps a page's keys, and fits the size of the next page to their weight; returns the last stored key.
     fn take(&mut self, page: RangeResponse) -> Option<Vec<u8>> {
         let bytes: usize = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
         if !page.kvs.is_empty() {

@@ -1,4 +1,4 @@
-//! What happened lately, in memory: what a watch finds that comes from another replica.
+//! The last commits in memory, for a watch that moves here from another replica.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ impl Ring {
         self.after = after;
     }
 
-    /// The next commit; it may hold no event, if what changed is nobody's.
+    /// Adds the next commit; it has no event if the changed keys are none of ours.
     pub(super) fn push(&mut self, commit: Arc<Commit>) {
-        // Whoever pushed it may have died of what came next.
+        // The session that pushed it may have panicked right after.
         if self.commits.back().is_some_and(|last| last.revision >= commit.revision) {
             return;
         }

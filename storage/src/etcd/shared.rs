@@ -64,7 +64,8 @@ impl<T: Clone + Send + 'static> Shared<T> {
     }
 }
 
-/// A call that panics must not leave others waiting for ever: they, and who comes next, start anew.
+/// Resets the state if a call panics, so that the callers that wait, and later ones, start a new call instead of waiting for
+/// ever.
 struct Running<'a, T>(&'a Mutex<State<T>>);
 
 impl<T> Drop for Running<'_, T> {

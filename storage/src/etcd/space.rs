@@ -1,9 +1,9 @@
-//! Which keys of the cluster are ours, and what they are called there.
+//! The keys of the cluster that are ours, and their names there.
 //!
 //! # By example
-//! With the areas `/registry/` → `/other/` and `/mine/` → `/mine/other/`, key `/registry/a` is stored as `/other/a`.
-//! The one watch covers `/mine/other/` to the end of `/other/`; keys in between that lie in no area are nobody's, and
-//! the marker is nobody's wherever it lies.
+//! With the areas `/registry/` → `/other/` and `/mine/` → `/mine/other/`, key `/registry/a` is stored as `/other/a`. The one
+//! watch covers `/mine/other/` to the end of `/other/`; keys in between that lie in no area are ignored, and so is the
+//! marker wherever it lies.
 
 use bytes::Bytes;
 

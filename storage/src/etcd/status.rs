@@ -1,4 +1,4 @@
-//! What etcd's errors mean for who called.
+//! The consequences of etcd's errors for the caller.
 
 use std::error::Error as StdError;
 
@@ -26,7 +26,7 @@ pub(super) enum Trouble {
     NotDone(String),
     /// The certificates don't fit; it was not sent.
     Untrusted(String),
-    /// The answer was lost, or says that nobody knows.
+    /// The answer was lost, or reports an unknown outcome.
     Lost(String),
 }
 

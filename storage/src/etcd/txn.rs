@@ -67,7 +67,7 @@ impl Prepared {
         Ok(Self { request, puts, probes })
     }
 
-    /// The first compare that did not hold, by what the else branch read.
+    /// The first compare that did not hold, by the reads of the else branch.
     pub(super) fn first_failed(&self, answers: &[RangeResponse]) -> Option<usize> {
         let mut answers = answers.iter();
         for (at, probe) in self.probes.iter().enumerate() {
@@ -119,7 +119,7 @@ fn stored_compare(compare: &Compare, range: &StoredRange) -> wire::Compare {
 fn probe(target: CompareTarget, range: &StoredRange) -> (Probe, Vec<RangeRequest>) {
     let (key, range_end) = (range.key.clone(), range.end.clone());
     let any = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
-    // A filter of 0 is none.
+    // A filter of 0 would not filter.
     let from = |at: Revision| RangeRequest { min_mod_revision: number(at).max(1), ..any.clone() };
     let upto = |at: Revision| RangeRequest { max_mod_revision: number(at), ..any.clone() };
     if range.end.is_empty() {

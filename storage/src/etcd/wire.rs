@@ -1,4 +1,4 @@
-//! The six calls of etcd's API that the engine makes, and plain values for what they take and return.
+//! The six calls of etcd's API that the engine makes, and plain values for their requests and responses.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub(super) struct RangeResponse {
     pub(super) revision: Revision,
     pub(super) kvs: Vec<KeyValue>,
     pub(super) more: bool,
-    /// Of all keys of the range, whatever the limit and the filters.
+    /// The number of all keys of the range, whatever the limit and the filters.
     pub(super) count: usize,
 }
 
@@ -175,7 +175,7 @@ impl From<messages::WatchResponse> for WatchResponse {
     }
 }
 
-/// An event without a key, which etcd never sends, is none.
+/// Converts an event; `None` for one without a key, which etcd never sends.
 fn event(event: messages::Event) -> Option<Event> {
     let deleted = event.r#type() == EventType::Delete;
     let prev_kv = event.prev_kv.map(KeyValue::from);
@@ -204,7 +204,7 @@ struct Clients {
 impl Rpc {
     pub(super) fn new(channel: Channel) -> Self {
         let service = Service::new(channel, require_leader);
-        // What etcd may answer is bounded by what was asked, not by gRPC's 4 MiB.
+        // The request bounds etcd's answer, not gRPC's limit of 4 MiB.
         Self(Arc::new(Clients {
             kv: KvClient::new(service.clone()).max_decoding_message_size(usize::MAX),
             watch: WatchClient::new(service.clone()).max_decoding_message_size(usize::MAX),
@@ -249,7 +249,7 @@ impl Rpc {
         Ok(answer.into_inner().version)
     }
 
-    /// Events come with what was there before.
+    /// Events carry the previous value.
     pub(super) async fn watch(
         &self,
         create: WatchCreateRequest,
@@ -272,7 +272,7 @@ pub(super) struct WatchRequests(mpsc::Sender<RequestUnion>);
 impl WatchRequests {
     /// Asks how far the watch has got. Does nothing while many earlier requests have not gone out.
     pub(super) fn progress(&self) {
-        // Full: it has been asked for. Closed: the stream says so.
+        // Full: a request is already on its way. Closed: the stream reports it.
         let _ = self.0.try_send(RequestUnion::ProgressRequest(messages::WatchProgressRequest {}));
     }
 }

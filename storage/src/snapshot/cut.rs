@@ -11,10 +11,10 @@ use super::format::{Encoder, Header};
 use super::holds::{Hold, Holds};
 use crate::{Key, KeyRange, KeyValue, RangeRequest, Storage, StorageError};
 
-/// So many keys are looked up at once. Engines count what is behind a page, which costs more than the page.
+/// The number of keys looked up at once. Engines count the keys behind a page, which costs more than the page.
 const KEYS: usize = 8192;
-/// A page of values is as long as the one before says that these bytes take, but at most so long: objects differ a
-/// thousandfold, and 32 of the largest are 48 MiB.
+/// The bytes that a page of values should have, by the sizes in the page before, and the most objects on it: objects differ
+/// a thousandfold, and 32 of the largest are 48 MiB.
 const PAGE_BYTES: usize = 1 << 20;
 const PAGE_KEYS_MAX: usize = 32;
 /// A stream's pieces are about as large.
@@ -23,8 +23,8 @@ const PIECE_BYTES: usize = 256 << 10;
 /// All keys of some prefixes at one revision, in order.
 ///
 /// # Errors
-/// [`StorageError::Compacted`] from any call if history was compacted past the revision: what was read before is no
-/// snapshot then. [`StorageError::Corrupt`] names the first key whose value is damaged.
+/// [`StorageError::Compacted`] from any call if history was compacted past the revision: the part read before is no snapshot
+/// then. [`StorageError::Corrupt`] names the first key whose value is damaged.
 pub struct Cut {
     storage: Arc<dyn Storage>,
     header: Header,
@@ -37,8 +37,8 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Everything under these prefixes, none of which is part of another, as of now. Until the cut is dropped, `holds`
-    /// keep its history, where whoever compacts asks them.
+    /// Everything under these prefixes, none of which is part of another, as of now. Until the cut is dropped, `holds` keep
+    /// its history, provided that the task which compacts asks them.
     ///
     /// # Errors
     /// Those of [`Storage::range`].
@@ -90,7 +90,7 @@ impl Cut {
         let range = KeyRange { start: first.clone(), end: Some(after(last)) };
         let found = self.storage.range(self.request(range, false)).await?.kvs;
         if !found.iter().map(|kv| &kv.key).eq(&keys) {
-            // A revision does not change; whoever answers so is not to be trusted with a backup.
+            // A revision does not change; a store that answers so cannot be trusted with a backup.
             let (at, revision) = (first, self.header.revision);
             return Err(StorageError::Corrupt(format!(
                 "the store answered differently of revision {revision} when asked again, from {at} on"
@@ -144,7 +144,7 @@ fn encode(
     Ok(())
 }
 
-/// A cut as the bytes of a snapshot. After an error nothing more comes, and what came has no end: a [`Reader`] refuses it.
+/// A cut as the bytes of a snapshot. After an error the stream ends without an end record, so a [`Reader`] refuses it.
 ///
 /// [`Reader`]: super::Reader
 pub fn stream(cut: Cut) -> impl Stream<Item = Result<Bytes, StorageError>> + Send {

@@ -24,7 +24,7 @@ const END: u8 = 2;
 const KEY_BYTES_MAX: usize = 1 << 20;
 const VALUE_BYTES_MAX: usize = 1 << 28;
 const PREFIXES_MAX: usize = 64;
-/// So many damages are told one by one.
+/// The most damages that are listed.
 const TOLD_MAX: usize = 20;
 
 /// The source of a snapshot.
@@ -131,7 +131,7 @@ impl<R: Read> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// What is no snapshot, or has a damaged header.
+    /// If the input is no snapshot, or has a damaged header.
     pub fn open(input: R) -> Result<Self, Damage> {
         let header = Header { revision: Revision::ZERO, prefixes: Vec::new() };
         let input = BufReader::with_capacity(1 << 16, input);
@@ -226,7 +226,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn end(&mut self, mut record: Record) -> Result<(), Damage> {
-        // Of all before it.
+        // The hash of everything before it.
         let hash = self.hash.clone().finalize();
         let keys = self.u64(&mut record)?;
         let same = self.fill(&mut record, hash.len())? == hash.as_slice();
@@ -237,7 +237,7 @@ impl<R: Read> Reader<R> {
         if keys != found {
             return wrong(format!("the end counts {keys} keys, but there are {found}"));
         }
-        // What is damaged was told already.
+        // Damaged records were reported already.
         if !same && self.damaged == 0 {
             return wrong("the SHA-256 of all that was read is not that of what was written".to_owned());
         }
@@ -274,7 +274,7 @@ impl<R: Read> Reader<R> {
     /// Reads so many more bytes of a record.
     fn fill<'r>(&mut self, record: &'r mut Record, bytes: usize) -> Result<&'r [u8], Damage> {
         let before = record.bytes.len();
-        // It grows with what is there: a damaged length reserves nothing.
+        // The buffer grows with the bytes that are there: a damaged length reserves nothing.
         let read = (&mut self.input).take(bytes as u64).read_to_end(&mut record.bytes);
         let read = read.map_err(|error| record.damage(&format!("the file cannot be read: {error}")))?;
         self.offset += read as u64;
@@ -321,7 +321,7 @@ impl Verdict {
     }
 }
 
-/// Reads all of a snapshot and says what is wrong with it. `read` is told after each key how many bytes were read.
+/// Reads all of a snapshot and lists its damages. Calls `read` after each key with the number of bytes read.
 pub fn verify(input: impl Read, mut read: impl FnMut(u64)) -> Verdict {
     let content = super::Content::default();
     let mut verdict = Verdict { header: None, content, damages: Vec::new(), more: 0 };

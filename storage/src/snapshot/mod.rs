@@ -1,14 +1,15 @@
 //! Snapshots: all keys of some prefixes as they were at one revision, as a stream of bytes that proves itself whole.
 //!
 //! # Flow
-//! A [`Cut`] reads a store page by page at one fixed revision, so it is consistent however long it takes and whatever is
+//! A [`Cut`] reads a store page by page at one fixed revision, so it is consistent however long it takes and however much is
 //! written meanwhile. An [`Encoder`] makes it a file, a [`Reader`] reads that and finds every damage to it, and
-//! [`EmbeddedRestore`](crate::EmbeddedRestore) makes it a store again. A [`Content`] is what two sides are compared by.
+//! [`EmbeddedRestore`](crate::EmbeddedRestore) makes it a store again. A [`Content`] is a digest by which two stores are
+//! compared.
 //!
 //! # Guarantees
 //! - A snapshot that reads without an error is the cut that was written, to the byte.
 //! - A cut either has every key of its revision, undamaged, or fails: with [`StorageError::Compacted`](crate::StorageError) if
-//!   history was compacted past it. [`Holds`] keep whoever compacts from doing so.
+//!   history was compacted past it. [`Holds`] keep history from being compacted.
 //! - Memory is bounded by a page, not by the store.
 
 mod cut;
