@@ -16,7 +16,7 @@ use crate::request_info::RequestInfo;
 /// The target of the access log.
 pub const TARGET: &str = "kindom_http::access";
 
-/// The header that names a request to whoever looks for it in a log.
+/// The header with which an operator finds a request in a log.
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The name of a request: a proxy's, if it gave one of at most 64 bytes, or a new one (apiserver

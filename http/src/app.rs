@@ -46,7 +46,7 @@ pub(crate) struct App {
     pub(crate) state: Arc<State>,
     /// Documents of discovery that were made and are still right.
     pub(crate) documents: Documents,
-    /// Sends snapshots; none where there are none.
+    /// Sends snapshots; `None` if the server has none.
     pub(crate) snapshots: Option<Sender>,
 }
 

@@ -135,7 +135,7 @@ impl Authenticator {
             return PeerIdentity::Invalid("the certificate cannot be parsed".to_owned());
         };
         let subject = certificate.subject();
-        // Go's pkix.Name keeps the last of several common names and skips what is no string.
+        // Go's pkix.Name keeps the last of several common names and skips values that are no strings.
         let Some(name) = subject.iter_common_name().filter_map(|cn| cn.as_str().ok()).last() else {
             return PeerIdentity::None;
         };
@@ -165,7 +165,7 @@ impl Authenticator {
     }
 
     /// As [`Self::authenticate`], for a request that may carry a token among the subprotocols of a WebSocket; `in_protocol`
-    /// is that token, or why it can't be one. Also `true` if it is what the user was found by.
+    /// is that token, or the reason why it can't be one. Also returns `true` if the token identified the user.
     ///
     /// # Errors
     /// As for [`Self::authenticate`].

@@ -77,7 +77,7 @@ impl Call<'_> {
         body_format(self.header(header::CONTENT_TYPE), self.has_protobuf())
     }
 
-    /// The type as it is now, where it was looked up as a guess; and what that is known by.
+    /// Looks up the present type if the first look-up was a guess; returns it with the state that it is based on.
     pub(crate) async fn look_up_again(&self) -> Result<(Found, Basis), Failure> {
         let (found, basis) = look_up_now(self.state, self.info, self.deadline).await?;
         Ok((found.ok_or_else(|| nothing_there(self.state, self.info))?, basis))

@@ -1,4 +1,4 @@
-//! A body, or what a patch made, as an object of the request's version.
+//! A body, or a patched object, as an object of the request's version.
 
 use kindom_api::names::{GroupKind, GroupVersionKind};
 use kindom_api::status::Status;
@@ -21,8 +21,8 @@ pub(crate) fn expected(cx: &RuleContext<'_>, version: &str) -> GroupVersionKind 
 }
 
 /// Decodes a body as an object of the request's version, checks that it is what the URL says, and brings it into the
-/// version's shape. What strict decoding finds is an error or a warning. If the object is of another kind, that comes with
-/// it: upstream says so when it validates, after much else.
+/// version's shape. The findings of strict decoding are errors or warnings. If the object is of another kind, that error is
+/// returned with it: upstream reports it when it validates, after many other checks.
 pub(crate) fn object_of_body(
     cx: &RuleContext<'_>,
     version: &str,
@@ -48,7 +48,7 @@ pub(crate) fn object_of_body(
     if of_another.is_none()
         && let Err(wrong) = check_kind(&decoded.kind, &expected, &decoded.value)
     {
-        // The schema is the kind's: it says nothing about an object of another one.
+        // The schema is that of the expected kind: it does not apply to an object of another one.
         *warnings = owner_references::dedup(&mut decoded.value, Stage::Body).into_iter().collect();
         return Ok((decoded.value, Some(wrong)));
     }
@@ -73,8 +73,8 @@ pub(crate) fn object_of_body(
     Ok((decoded.value, None))
 }
 
-/// Decodes an object as one of the version that it says it is of, as upstream does before it looks at what the URL says.
-/// Of a version that there is not, no field is known.
+/// Decodes an object as one of its own version, as upstream does before it compares the object with the URL. In a version
+/// that does not exist, no field is known.
 pub(crate) fn decode_as(
     cx: &RuleContext<'_>,
     said: &str,
@@ -97,7 +97,7 @@ pub(crate) fn decode_as(
     Ok(Vec::new())
 }
 
-/// `true` if an object's uid and resourceVersion are those of what is stored, so that no plan refuses it for them.
+/// Returns true if an object's uid and resourceVersion are the stored ones, so that no plan refuses it for them.
 pub(crate) fn is_based_on(object: &Value, old: &Value) -> bool {
     let said = |object: &Value, field| {
         object.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default().to_owned()

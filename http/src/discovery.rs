@@ -1,7 +1,7 @@
 //! Discovery documents, plain and aggregated (apiserver `pkg/endpoints/discovery`, 1.37).
 //!
-//! They are built from a plain description of what is served, so that what is served and what is announced cannot
-//! differ in anything but time.
+//! They are built from a description of the served types, so that discovery may lag behind the routes but never contradicts
+//! them.
 
 use std::cmp::Reverse;
 

@@ -144,8 +144,8 @@ async fn root(app: &App, request: &HttpRequest, core: bool) -> Result<HttpRespon
     Ok(Reply::tree(200, tree).with_header(header::VARY, "Accept").write(request, accepted))
 }
 
-/// The address that clients may reach the server by. Never what the client calls it: `Host` would come back as the
-/// server's word (`pkg/endpoints/discovery/addresses.go` has a configured address, 1.37).
+/// The address that clients may reach the server by. Never the client's own name for it: `Host` would come back as if the
+/// server vouched for it (`pkg/endpoints/discovery/addresses.go` has a configured address, 1.37).
 fn server_address(request: &HttpRequest) -> String {
     let reached = peer(request).and_then(|peer| peer.reached());
     reached.unwrap_or_else(|| request.app_config().local_addr()).to_string()

@@ -1,4 +1,4 @@
-//! Why a request is refused before any handle is asked.
+//! The refusals of requests that reach no handle.
 
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
@@ -13,7 +13,7 @@ pub enum RequestError {
     /// 500 with this very text: what upstream finds wrong too late to say 400.
     #[error("{0}")]
     Internal(String),
-    /// 404: a built-in type does not have what the path names.
+    /// 404: a built-in type does not have the resource that the path names.
     #[error("the server could not find the requested resource")]
     NoSuchResource,
     /// 405: a built-in type does not do this.
@@ -33,13 +33,13 @@ pub enum RequestError {
         /// The requested verb.
         verb: &'static str,
     },
-    /// 406: what can be had instead.
+    /// 406: the media types that the server can send instead.
     #[error("only the following media types are accepted: {}", .0.join(", "))]
     NotAcceptable(&'static [&'static str]),
     /// 413
     #[error("Request entity too large: {0}")]
     TooLarge(String),
-    /// 415: what can be sent instead.
+    /// 415: the media types that the client can send instead.
     #[error("the body of the request was in an unknown format - accepted media types include: {}", .0.join(", "))]
     UnsupportedMediaType(Vec<&'static str>),
     /// 422 with a cause for each error: options, or a patched object, that do not validate.
@@ -71,7 +71,7 @@ impl RequestError {
         Err(Self::Invalid { kind, errors })
     }
 
-    /// 422 on the field `patch`: what a patch made of an object cannot be.
+    /// 422 on the field `patch`: the patched object is impossible.
     pub(crate) fn invalid_patch(patched: String, detail: impl Into<String>) -> Self {
         let error = field::Error::invalid(&field::Path::new("patch"), patched, detail);
         Self::Invalid { kind: GroupKind::default(), errors: error.into() }

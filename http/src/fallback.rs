@@ -29,14 +29,14 @@ pub struct Delegated {
 pub struct DelegatedAnswer {
     /// 100 to 599.
     pub status: u16,
-    /// Those of the connection itself are the server's.
+    /// The headers, except those of the connection itself, which the server sets.
     pub headers: Vec<(String, Vec<u8>)>,
     /// Sent as it comes: a watch does not end. An error cuts the connection.
     pub body: BoxStream<'static, Result<Bytes, std::io::Error>>,
 }
 
-/// Answers what no registration is for, and paths that are not known; without one that is 404. An embedder's own
-/// resources, say, or another server that is proxied to.
+/// Answers requests for types that no registration defines, and for unknown paths; without a fallback they get 404. An
+/// embedder's own resources, say, or another server that is proxied to.
 pub trait Fallback: Send + Sync {
     /// Answers a request. Never called for a resource that a registration or a built-in type serves.
     fn serve(&self, request: Delegated) -> BoxFuture<'static, DelegatedAnswer>;

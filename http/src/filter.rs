@@ -15,7 +15,7 @@ pub(crate) struct Filter {
     prefix: String,
     labels: LabelSelector,
     fields: FieldSelector,
-    /// Those of the version's fields that are selected by.
+    /// The version's selectable fields that the selector uses.
     declared: Vec<SelectableField>,
 }
 
@@ -59,7 +59,7 @@ impl Filter {
         if self.declared.is_empty() {
             return None;
         }
-        // A schema that does not compile says so when an object is rendered.
+        // A schema that does not compile is reported when an object is rendered.
         let compiled = spec.compiled(spec.version(version)?).ok()?;
         self.declared.iter().find(|field| !compiled.selectable.contains(field)).map(|f| f.name.as_str())
     }

@@ -33,7 +33,7 @@ pub(crate) async fn groups(app: &App) -> Result<Arc<Vec<Group>>, Failure> {
     Ok(groups)
 }
 
-/// A group and what it serves; none if that is nothing.
+/// A group with its served types; `None` if it has none.
 fn describe(name: &str, types: &GroupRoutes) -> Option<Group> {
     let specs: Vec<Arc<TypeSpec>> =
         types.values().filter_map(kindom_resource_actor::ResourceHandle::spec).collect();

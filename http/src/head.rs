@@ -7,7 +7,7 @@ use actix_web::{HttpMessage as _, HttpRequest};
 
 use crate::authn::Peer;
 
-/// A header's value; empty where there is none, or none that is text.
+/// A header's value; empty if the header is absent or no text.
 pub(crate) fn header_of(request: &HttpRequest, name: header::HeaderName) -> &str {
     request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! The HTTP face: URLs to handle calls, and what comes back to bytes.
+//! The HTTP face: URLs to handle calls, and their results to bytes.
 //!
-//! **Owns** paths, options, content negotiation, bodies, watch streams, discovery, OpenAPI, health, metrics, and who may
-//! ask. The only crate that knows HTTP; `status` alone turns failures into a Status.
+//! **Owns** paths, options, content negotiation, bodies, watch streams, discovery, OpenAPI, health, metrics, authentication
+//! and authorization. The only crate that knows HTTP; `status` alone turns failures into a Status.
 //!
 //! # Flow
 //! `dispatch` reads the path ([`request_info`]), authenticates and authorizes ([`authn`]), finds the type (`route`), and

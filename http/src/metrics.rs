@@ -80,8 +80,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// `store_writes` and `store_scrubs`: what the store has written and scrubbed, if the engine says. `certificate_ends`:
-    /// when certificates end.
+    /// `store_writes` and `store_scrubs` count the store's work, if the engine counts it. `certificate_ends` gives the ends
+    /// of certificates.
     pub(crate) fn new(
         store_writes: Option<Box<dyn Fn() -> WriteCounts + Send + Sync>>,
         store_scrubs: Option<Box<dyn Fn() -> ScrubCounts + Send + Sync>>,
@@ -170,7 +170,7 @@ impl Metrics {
     }
 }
 
-/// Reads the store's own counters when metrics are asked for.
+/// Reads the store's own counters at each scrape.
 struct StoreWrites(Box<dyn Fn() -> WriteCounts + Send + Sync>);
 
 impl fmt::Debug for StoreWrites {
@@ -193,7 +193,7 @@ impl Collector for StoreWrites {
     }
 }
 
-/// Reads when certificates end when metrics are asked for.
+/// Reads the ends of certificates at each scrape.
 struct Ends(CertificateEnds);
 
 impl fmt::Debug for Ends {
@@ -240,7 +240,7 @@ impl Collector for StoreScrubs {
     }
 }
 
-/// Asks the store when metrics are asked for.
+/// Reads the state of the store at each scrape.
 struct StoreState(Arc<dyn Storage>);
 
 impl fmt::Debug for StoreState {

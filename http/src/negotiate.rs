@@ -1,4 +1,4 @@
-//! Media types: what a client accepts, and what it sends (apiserver `pkg/endpoints/handlers/negotiation`, 1.37).
+//! Media types: those that a client accepts, and those that it sends (apiserver `pkg/endpoints/handlers/negotiation`, 1.37).
 
 use kindom_codec::Format;
 use kindom_codec::protobuf::MEDIA_TYPE as PROTOBUF;
@@ -374,7 +374,7 @@ mod tests {
         check(Endpoint::Plain, metadata, NONE);
     }
 
-    /// Custom objects have no protobuf: whoever asks for it is not told that it is accepted.
+    /// Custom objects have no protobuf: the 406 for a client that asks for it does not list protobuf as accepted.
     #[test]
     fn what_is_not_accepted_is_not_offered() {
         let offered = |header| accept(header, Endpoint::Resource).unwrap_err().to_string();

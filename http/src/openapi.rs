@@ -1,8 +1,9 @@
 //! OpenAPI: v3 by group-version and v2 of everything, made when they are asked for (kube-openapi `pkg/handler3` and
 //! `pkg/handler`, 1.37).
 //!
-//! Nothing is kept. What a document depends on is hashed, so that whoever has it is told so without its being made; whoever
-//! has not is sent it type by type, and of thousands of types one schema is in memory at a time.
+//! No document is kept. Its ETag is a hash of everything it depends on, so that a client that has it gets a 304 without the
+//! document being made. Any other client gets it type by type, and of thousands of types only one schema is in memory at a
+//! time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -161,7 +162,7 @@ fn path(group: &str, version: &str) -> String {
 fn served(types: Option<&GroupRoutes>, version: &str) -> Vec<Described> {
     let specs = types.into_iter().flatten().filter_map(|(_, handle)| handle.spec());
     let specs = specs.filter(|spec| spec.version(version).is_some_and(|v| v.served));
-    // A built-in type comes first, as nothing may describe its schemas anew.
+    // Built-in types come first, as no registered type may define their schemas again.
     let (own, registered): (Vec<_>, Vec<_>) = specs.partition(|spec| spec.registration.is_none());
     let types = own.into_iter().chain(registered);
     types.map(|spec| Described { spec, versions: vec![version.to_owned()] }).collect()
@@ -231,7 +232,7 @@ pub(crate) async fn v2(app: &App, request: &HttpRequest) -> Result<HttpResponse,
     let table = app.state.registry.routes().table();
     let mut specs: Vec<Arc<TypeSpec>> =
         table.groups().flat_map(|(_, types)| types.values().filter_map(ResourceHandle::spec)).collect();
-    // Built-in types come first, as nothing may describe their schemas anew.
+    // Built-in types come first, as no registered type may define their schemas again.
     specs.sort_by(|a, b| {
         let key = |spec: &TypeSpec| spec.registration.is_some();
         (key(a), &a.group, &a.names.plural).cmp(&(key(b), &b.group, &b.names.plural))

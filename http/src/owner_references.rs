@@ -10,12 +10,12 @@ use kindom_api::Value;
 pub(crate) enum Stage {
     /// In the body of a create or an update.
     Body,
-    /// In what a patch made.
+    /// In a patched object.
     Patched,
 }
 
-/// Takes the repetitions of equal owner references out of a decoded object. What the client is to be told of them, if
-/// there were any; references that differ in more than their uid stay, for validation to judge.
+/// Removes repeated equal owner references from a decoded object. Returns a warning for the client if there were any;
+/// references that differ in more than their uid stay, for validation to judge.
 pub(crate) fn dedup(object: &mut Value, stage: Stage) -> Option<String> {
     let references = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
     if references.len() < 2 {

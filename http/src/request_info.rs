@@ -1,4 +1,4 @@
-//! What a request asks for, from its method and URL alone (apiserver `pkg/endpoints/request/requestinfo.go`, 1.37).
+//! The meaning of a request, by its method and URL alone (apiserver `pkg/endpoints/request/requestinfo.go`, 1.37).
 
 use percent_encoding::percent_decode_str;
 
@@ -131,7 +131,7 @@ impl RequestInfo {
         let mut namespace = "";
         if let ["namespaces", name, rest @ ..] = parts {
             namespace = name;
-            // What follows is a resource in the namespace, unless it is a subresource of the namespace itself.
+            // The next segment is a resource in the namespace, unless it is a subresource of the namespace itself.
             if let [next, ..] = rest
                 && !matches!(*next, "status" | "finalize")
             {

@@ -114,7 +114,7 @@ impl Reply {
                     Format::Yaml => (yaml::to_yaml(&tree).into_bytes(), crate::negotiate::YAML),
                     Format::Protobuf => match protobuf::encode(&tree) {
                         Some(bytes) => (bytes, protobuf::MEDIA_TYPE),
-                        // What has no kind is JSON whatever is asked for (`WriteRawJSON`).
+                        // An answer without a kind is JSON, whatever the client accepts (`WriteRawJSON`).
                         None => (line(tree.to_vec()), JSON),
                     },
                 }
@@ -226,8 +226,8 @@ fn takes_gzip(request: &HttpRequest) -> bool {
     })
 }
 
-/// The form of a failure: that of any Status, which has protobuf too (`ErrorNegotiated`); to whoever wants tables or metadata
-/// in the format of those.
+/// The form of a failure: that of any Status, which has protobuf too (`ErrorNegotiated`). A client that wants tables or
+/// metadata gets the same encoding.
 fn failure_form(request: &HttpRequest) -> Option<Accepted> {
     let header = header_of(request, header::ACCEPT);
     let of_shapes = || accept(header, Endpoint::Resource).ok().filter(|a| a.format != Format::Protobuf);

@@ -12,9 +12,10 @@ use crate::status::Failure;
 
 pub(crate) type Found = (ResourceHandle, Arc<TypeSpec>);
 
-/// The type that a request is for, which it is routed to; none if nobody serves it. And what that is known by: a write is
-/// held to the registration that was in force when it came, not to one that another replica has replaced. Where asking
-/// for the present costs a round trip, a guess will do for a single object: the store commits nothing that does not hold.
+/// The type of a request, or `None` if no type is served under its path; and the state that the look-up is based on: a write
+/// must hold under the registration that is in force when it comes, not under one that another replica has replaced. If
+/// asking the store for the present costs a round trip, a guess is enough for a single object: the store does not commit a
+/// plan that no longer holds.
 pub(crate) async fn look_up(
     state: &State,
     info: &ResourceRequest,
@@ -59,7 +60,7 @@ pub(crate) fn route(found: Found, info: &ResourceRequest) -> Result<Found, Failu
     if misplaced {
         return Err(if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }.into());
     }
-    // Upstream does not look at what stands behind a subresource of a registered type.
+    // Upstream ignores the rest of a path behind a subresource of a registered type.
     let beyond = info.goes_on && found.1.registration.is_none();
     if beyond || (!info.subresource.is_empty() && !subresource_served(&found.1, info)) {
         // The handler of registered types takes any path for an object's and finds no such part of it.
@@ -97,7 +98,7 @@ pub(crate) fn subresource_served(spec: &TypeSpec, info: &ResourceRequest) -> boo
     spec.subresources(&info.resource.version).any(|name| name == info.subresource)
 }
 
-/// A refusal by a version that is deprecated says so too.
+/// Adds the deprecation warning to a refusal by a deprecated version.
 pub(crate) fn deprecated(why: Failure, spec: &TypeSpec, info: &ResourceRequest) -> Failure {
     let version = spec.version(&info.resource.version);
     why.warned(version.and_then(|version| version.deprecation_warning.clone()).into_iter().collect())

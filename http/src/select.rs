@@ -88,8 +88,8 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
     };
     let start = token.as_ref().map_or("", |token| token.start.as_str());
     let mut corrupt = Corrupt::new(call, &filter);
-    // A page ends with the last object that fits. Whether there is another says what is stored behind it, selected or
-    // not, as upstream's store does.
+    // A page ends with the last object that fits. There is another page if any object is stored behind it, selected or not,
+    // as in upstream's store.
     let (objects, rest, revision) = match at {
         At::Now(freshness) => {
             let (snapshot, revision) =

@@ -21,7 +21,7 @@ pub(crate) fn options(call: &Call<'_>, query: &WriteOptions) -> Options {
     Options { manager: query.manager(user_agent), ..deletion(call, query.dry_run) }
 }
 
-/// The options of a delete, which changes nobody's fields.
+/// The options of a delete, which sets no fields for any manager.
 pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
     Options {
         deadline: call.deadline,
@@ -54,8 +54,8 @@ pub(crate) fn failed(call: &Call<'_>, error: WriteError) -> Failure {
     Failure::Write(Box::new(error), call.resource(), call.spec.group_kind())
 }
 
-/// Writes an object. What was planned on a guess counts only if the store has committed it; else all is looked up, and
-/// planned, again.
+/// Writes an object. A plan that was made on a guess counts only if the store has committed it; otherwise the type is looked
+/// up and the write planned again.
 pub(crate) async fn settled(
     call: &Call<'_>,
     mut options: Options,

@@ -1,7 +1,7 @@
 //! `GET /debug/snapshot`: everything that is stored, as of one revision, in the form of [`kindom_storage::snapshot`], for
 //! members of system:masters.
 //!
-//! What was sent of a snapshot that could not be finished lacks its end, which whoever reads it finds.
+//! A snapshot that could not be finished lacks its end, so that its reader rejects it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ const MEDIA_TYPE: &str = "application/vnd.kindom.snapshot";
 pub struct Snapshots {
     /// The prefixes of a snapshot's keys.
     pub prefixes: Vec<Bytes>,
-    /// Whoever compacts the store asks them.
+    /// The register of running snapshots, which compaction asks.
     pub holds: Holds,
 }
 
@@ -93,8 +93,8 @@ pub(crate) async fn serve(
 
 type Chunk = Result<Bytes, StorageError>;
 
-/// Sends a snapshot to whoever reads the other end, as long as that goes on well. When it returns, the snapshot is
-/// dropped, and holds no history any more.
+/// Sends a snapshot through a channel, as long as its reader keeps up. When it returns, the snapshot is dropped, and holds
+/// no history any more.
 async fn send(snapshot: impl Stream<Item = Chunk> + Unpin, chunks: &mpsc::Sender<Chunk>) {
     match timeout(LASTS_MAX, send_all(snapshot, chunks)).await {
         Ok(()) => {}

@@ -1,4 +1,4 @@
-//! What every request is served with.
+//! The state with which every request is served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -24,9 +24,9 @@ pub(crate) enum Failure {
     NotFound(GroupResource, String),
     /// A write was refused or failed.
     Write(Box<WriteError>, GroupResource, GroupKind),
-    /// Made elsewhere: what a patch came to.
+    /// A Status made elsewhere: by a patch.
     Status(Box<Status>),
-    /// With what the client should know all the same.
+    /// A failure with warnings for the client.
     Warned(Box<Failure>, Vec<String>),
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Cache {
     pub(crate) aggregated: HashMap<bool, Document>,
 }
 
-/// A document's bytes and what it is known by.
+/// A document's bytes and its ETag.
 #[derive(Clone)]
 pub(crate) struct Document {
     bytes: Bytes,

@@ -19,7 +19,7 @@ use crate::query::WaitFor;
 /// The most changes read in one go.
 const EVENTS_AT_ONCE: usize = 256;
 
-/// Refuses a wait for what nothing ever tells.
+/// Refuses a wait on an object that never gets the condition.
 ///
 /// # Errors
 /// [`RequestError::BadRequest`] for anything but a registration itself.
@@ -31,7 +31,7 @@ pub(crate) fn check(call: &Call<'_>, condition: Option<WaitFor>) -> Result<(), R
     Err(RequestError::BadRequest("waitFor is only for registrations of types".to_owned()))
 }
 
-/// Waits until the registration that was written has the condition; gives back what is stored then.
+/// Waits until the written registration has the condition; returns its stored state then.
 pub(crate) async fn wait(call: &Call<'_>, condition: Option<WaitFor>, written: Written) -> Written {
     let Some(condition) = condition.filter(|_| !written.outcome.is_deleted()) else {
         return written;
@@ -66,7 +66,7 @@ async fn follow(call: &Call<'_>, condition: WaitFor, latest: &mut Arc<StoredObje
                     *latest = Arc::clone(now);
                 }
             }
-            // What happened meanwhile is not told any more; what came of it is.
+            // The events in between are lost; read the present state instead.
             Err(WatchError::Expired { .. }) => {
                 let found = call.handle.snapshot(Freshness::Latest, call.deadline).await;
                 let Ok((snapshot, at)) = found else { return };
@@ -80,7 +80,7 @@ async fn follow(call: &Call<'_>, condition: WaitFor, latest: &mut Arc<StoredObje
             Err(WatchError::Gone | WatchError::Storage(_)) => return,
         }
     }
-    // Established is served: routes and discovery show it when the client is told.
+    // Established means served: routes and discovery show the type before the client gets its answer.
     let _ = call.state.registry.folded(latest.revision(), call.deadline).await;
 }
 
@@ -92,7 +92,7 @@ fn holds(condition: WaitFor, registration: &StoredObject) -> bool {
         let says = |field| c.get(field).and_then(Value::as_str);
         says("type") == Some(condition.as_str()) && says("status") == Some("True")
     });
-    // Of names that were just changed, the condition still tells what was.
+    // Right after a change of names, the condition is still about the former ones.
     let judged = condition != WaitFor::NamesAccepted
         || Names::from_value(tree.at(&["spec", "names"]))
             == Names::from_value(tree.at(&["status", "acceptedNames"]));

@@ -1,9 +1,9 @@
 //! WebSockets, as far as watches need them (RFC 6455; apiserver `pkg/endpoints/handlers/watch.go` `HandleWS`,
 //! `pkg/authentication/request/websocket`, golang.org/x/net `websocket`, 1.37).
 //!
-//! A watch only sends. What the client sends is read so that its pings are answered and its close is seen, and is
-//! otherwise dropped. It is read only while the client takes what is sent to it: whoever does not read is not heard either,
-//! and nothing is kept for him beyond the frame that he has begun.
+//! A watch only sends. The server reads the client's frames to answer pings and to see its close, and drops all others. It
+//! reads only while the client takes events: from a client that does not read, the server reads nothing either, and keeps at
+//! most the frame that it has begun.
 
 use std::convert::Infallible;
 
@@ -39,11 +39,11 @@ fn protocols(request: &HttpRequest) -> impl Iterator<Item = &str> {
     offered.map(str::trim).filter(|protocol| !protocol.is_empty())
 }
 
-/// The bearer token that a request for a WebSocket offers among its subprotocols, as browsers can send no header; none if
+/// The bearer token that a request for a WebSocket offers among its subprotocols, as browsers can send no header; `None` if
 /// there is none (`ProtocolAuthenticator`).
 ///
 /// # Errors
-/// Why it is none that could be looked at, for the log: 401.
+/// The reason why it is no token, for the log: 401.
 pub(crate) fn bearer_token(request: &HttpRequest) -> Result<Option<String>, &'static str> {
     if !is_wanted(request) {
         return Ok(None);
@@ -108,8 +108,8 @@ fn is_origin(text: &str) -> bool {
     text.parse::<Uri>().is_ok_and(|uri| uri.scheme().is_some() || text.starts_with('/'))
 }
 
-/// Frames of watch events, with the answers to what the client sends between them. It ends with a close frame: when the
-/// events do, or when the client closes, breaks the protocol or is gone.
+/// Frames of watch events, with the answers to the client's frames between them. The stream ends with a close frame: when
+/// the events end, or when the client closes, breaks the protocol or is gone.
 pub(crate) fn stream(
     events: impl Stream<Item = Bytes> + 'static,
     payload: web::Payload,

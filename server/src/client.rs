@@ -25,7 +25,7 @@ use tokio::time::timeout;
 use crate::BoxError;
 use crate::kubeconfig::Access;
 
-/// Whoever has not answered by then will not.
+/// The longest wait for an answer; a server that takes longer is taken for dead.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// The most times that a request is sent to a server that is too busy for it (as client-go).
 const TRIES: u32 = 10;
@@ -64,7 +64,7 @@ impl Answer {
 
 impl Client {
     /// # Errors
-    /// Certificates that are none.
+    /// Certificates that do not parse.
     pub(crate) fn new(access: &Access) -> Result<Self, BoxError> {
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls(access)?).https_or_http();
         let builder = match &access.server_name {
@@ -221,7 +221,7 @@ fn tls(access: &Access) -> Result<ClientConfig, BoxError> {
     Ok(builder.with_client_auth_cert(chain, key)?)
 }
 
-/// Takes any certificate, as `insecure-skip-tls-verify` asks for; whoever shows it must still have its key.
+/// Accepts any certificate, as `insecure-skip-tls-verify` asks for; the server must still have its key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -35,7 +35,7 @@ struct Report {
     errors: Vec<String>,
 }
 
-/// The document, or a list's items one by one. What is no registration stays as it is.
+/// Converts the document, or each item of a list. A document that is no registration stays as it is.
 fn convert(mut document: Value, place: &Place, report: &mut Report) -> Value {
     let is_of_old_kind =
         is_old(text(&document, &["apiVersion"]), text(&document, &["kind"]).trim_end_matches("List"));

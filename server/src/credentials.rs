@@ -1,12 +1,12 @@
-//! The server's certificate, and the authorities and tokens that it believes: read at the start, kept up to date while it
+//! The server's certificate, and the authorities and tokens that it trusts: read at the start, kept up to date while it
 //! serves.
 //!
-//! **Flow.** [`Keeper::load`] reads everything and refuses what cannot be used. [`keep`] looks again each minute (as
-//! upstream's `dynamic_serving_content.go` and `dynamic_cafile_content.go` do) and at once on SIGHUP: own certificates
-//! that come near their end are made anew, files that have changed are taken over. Open connections stay.
+//! **Flow.** [`Keeper::load`] reads everything and refuses unusable files. [`keep`] reads them again each minute (as
+//! upstream's `dynamic_serving_content.go` and `dynamic_cafile_content.go` do) and at once on SIGHUP: it renews its own
+//! certificates near their end, and takes over files that have changed. Open connections stay.
 //!
-//! **Guarantees.** What cannot be read, does not parse or does not fit together changes nothing: the log says so, and what
-//! was in force stays. Tokens are read again on SIGHUP alone: half a token file is a token file.
+//! **Guarantees.** A file that cannot be read, does not parse or does not fit the others changes nothing: the log reports
+//! it, and the former credentials stay in force. Tokens are read again on SIGHUP alone: half a token file is a token file.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ struct Kubeconfig {
 }
 
 impl Keeper {
-    /// Reads and makes what the flags name.
+    /// Reads the files that the flags name, and makes the server's own.
     ///
     /// # Errors
     /// Names the file that cannot be used.
@@ -97,7 +97,7 @@ impl Keeper {
         }
         let serving = sources.serving(&pki)?;
         let authorities = sources.authorities(&pki)?;
-        // Before the store is touched: what does not fit together is of no use.
+        // Before the store is opened: the server cannot serve with files that do not fit together.
         sources.tls(&serving, &authorities)?;
         let tokens = sources.tokens()?;
         let mut keeper = Self {
@@ -158,7 +158,7 @@ impl Keeper {
         }
     }
 
-    /// Reads everything again, tokens only if `asked`, and takes over what has changed and can be used.
+    /// Reads everything again, tokens only if `asked`, and takes over usable changes.
     pub(crate) fn check(&mut self, now: OffsetDateTime, asked: bool, to: &Credentials) {
         let before = std::mem::take(&mut self.complaints);
         let changed = self.renew(now, asked, to, &before);
@@ -373,7 +373,7 @@ fn now(clock: &Clock) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// Keeps credentials up to date for ever: each minute, and when `hangups` tells of a SIGHUP.
+/// Keeps credentials up to date for ever: each minute, and when `hangups` reports a SIGHUP.
 pub(crate) async fn keep(keeper: Keeper, to: Credentials, clock: Clock, mut hangups: watch::Receiver<()>) {
     let keeper = Arc::new(Mutex::new(keeper));
     loop {
@@ -392,7 +392,7 @@ pub(crate) async fn keep(keeper: Keeper, to: Credentials, clock: Clock, mut hang
         };
         // A thread of its own: a disk that does not answer holds nothing else up, not even the server's end.
         match std::thread::Builder::new().name("credentials".to_owned()).spawn(check) {
-            // It says that it is done by dropping its end.
+            // Dropping its end of the channel reports that the check is done.
             Ok(_) => drop(checked.await),
             Err(error) => tracing::error!(%error, "credentials cannot be looked at"),
         }
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    /// A keeper made at [`NOW_MS`], and what it keeps.
+    /// A keeper made at [`NOW_MS`], and the credentials that it updates.
     fn keeper(dir: &TempDir, args: &[&str]) -> (Keeper, Credentials) {
         let (send, made) = std::sync::mpsc::channel();
         let options = options(dir, args);

@@ -44,10 +44,10 @@ pub(crate) fn options(
     })
 }
 
-/// Waits for the cluster, and says so.
+/// Waits for the cluster, and logs that it waits.
 ///
 /// # Errors
-/// If waiting is of no use: a wrong URL or certificate, say.
+/// If waiting is useless: a wrong URL or certificate, say.
 pub(crate) async fn open(options: EtcdOptions) -> Result<Etcd, StorageError> {
     let mut said: Option<Instant> = None;
     let waiting = |error: &StorageError| {

@@ -30,10 +30,11 @@ pub(crate) enum Command {
     Convert(Convert),
     /// Creates what `kubectl get -o yaml` has exported.
     ///
-    /// What a server sets (uid, resourceVersion and so on) is left out. What is there already with the same content is
-    /// unchanged; so it can be repeated. Owner references follow owners that are imported with what they own.
+    /// Leaves out the fields that a server sets (uid, resourceVersion and so on). An object that is there already with the
+    /// same content stays unchanged, so an import can be repeated. Owner references follow owners that are imported in the
+    /// same run.
     Import(Import),
-    /// Finds damage in a folder, and makes a new one of what is left.
+    /// Finds damage in a folder, and makes a new folder of the undamaged rest.
     #[command(subcommand)]
     Storage(StorageCommand),
     /// Saves everything that is stored to a file, checks it, and makes it a store again.
@@ -48,7 +49,7 @@ pub(crate) enum Snapshot {
     /// By default from the running server that the kubeconfig names, for whom writes go on meanwhile; the user must be
     /// in group system:masters. With --data-dir from a folder that no server has open, with --etcd-servers from a cluster.
     Save(SnapshotSave),
-    /// Reads a whole file, and says what is wrong with it and where.
+    /// Reads a whole file, and lists its damages and their places.
     Verify(SnapshotVerify),
     /// Makes a file an empty store again.
     ///
@@ -62,11 +63,12 @@ pub(crate) enum Snapshot {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StorageCommand {
-    /// Reads everything in a folder that no server has open, and says what is damaged: which file, where, whose value.
+    /// Reads everything in a folder that no server has open, and lists the damages: the file, the place, the key of the
+    /// value.
     ///
-    /// Ends with 1 if anything is. Nothing is changed.
+    /// Ends with 1 if there is any. Changes nothing.
     Check(StorageCheck),
-    /// Makes a new folder of what can be read in a damaged one, and says what is lost.
+    /// Makes a new folder of everything that can be read in a damaged one, and lists the losses.
     ///
     /// Objects keep their resourceVersions; there is no history. The damaged folder is not changed.
     Salvage(StorageSalvage),
@@ -159,7 +161,7 @@ pub(crate) struct StoreFlags {
 }
 
 impl StoreFlags {
-    /// None if nothing was said.
+    /// The place that the flags name; `None` if they name none.
     pub(crate) fn place(&self) -> Option<Place> {
         match &self.data_dir {
             Some(folder) => Some(Place::Folder(folder.clone())),
@@ -192,7 +194,7 @@ pub(crate) struct Import {
     /// A manifest, JSON or YAML; - is the standard input. May be repeated.
     #[arg(short, long, required = true)]
     pub(crate) filename: Vec<PathBuf>,
-    /// Replaces what is there with other content.
+    /// Replaces existing objects that have other content.
     #[arg(long)]
     pub(crate) overwrite: bool,
     /// The treatment of fields that the type does not know: an error, a warning, or none.
@@ -262,8 +264,8 @@ pub(crate) struct Serve {
     /// The layout of the log, on standard error.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) log_format: Format,
-    /// Logs every request: who asked for what, the answer's code and how long it took. Twice: also what the server has to say
-    /// of its work. KINDOM_LOG or RUST_LOG holds a finer filter (kindom_http::access=debug,info), which stands above this.
+    /// Logs every request: its user, its object, the answer's code and its duration. Given twice, the server also logs its
+    /// own work. KINDOM_LOG or RUST_LOG holds a finer filter (kindom_http::access=debug,info), which takes precedence.
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// The largest object, encoded, in bytes.

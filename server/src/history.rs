@@ -1,4 +1,4 @@
-//! How long history is kept: what is older than the interval is compacted away, once in a fifth of it.
+//! The age of history: compacts revisions older than the interval, once in a fifth of it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

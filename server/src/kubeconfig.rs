@@ -120,7 +120,7 @@ impl Entry<'_> {
         std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()).into())
     }
 
-    /// Says so where following the kubeconfig would need what is not there, instead of failing in some other way.
+    /// Fails with a clear error if following the kubeconfig needs a feature that is not implemented.
     fn refuse(&self, fields: &[&str]) -> Result<(), BoxError> {
         match fields.iter().find(|field| self.value.get(field).is_some_and(|value| !value.is_null())) {
             Some(field) => Err(format!("the kubeconfig's {field} is not supported here").into()),

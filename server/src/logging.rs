@@ -33,8 +33,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// The filter that a number of `-v` stands for: with one the access log, with two also what our own code has to say of its
-/// work.
+/// The filter that a number of `-v` stands for: with one the access log, with two also our own code's debug messages.
 fn verbose(count: u8) -> String {
     let ours = if count > 1 { ",kindom=debug" } else { "" };
     match count {
@@ -83,7 +82,7 @@ fn has_colours(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
     is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
-/// Lets through what is logged, but of [`ANYBODYS`] each place only once in a while.
+/// Lets log messages through, but each place of [`ANYBODYS`] only once in a while.
 fn throttled<S>(
     now: impl Fn() -> Instant + Send + Sync + 'static,
 ) -> impl tracing_subscriber::layer::Filter<S> + Send + Sync + 'static

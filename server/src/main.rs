@@ -1,5 +1,5 @@
-//! The binary `kindom`: flags, threads, wiring, and an end in order; and the commands that help to move to it and to
-//! keep what it holds.
+//! The binary `kindom`: flags, threads, wiring, and an end in order; and the commands that help to move to it and to keep
+//! its data.
 
 mod client;
 mod convert;

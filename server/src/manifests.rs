@@ -37,7 +37,7 @@ impl fmt::Display for Place {
 /// The documents of these files in order, without empty ones. `-` is the standard input.
 ///
 /// # Errors
-/// A file that cannot be read, or is neither JSON nor YAML; what is no object.
+/// A file that cannot be read, or is neither JSON nor YAML; a document that is no object.
 pub(crate) fn read(files: &[impl AsRef<Path>]) -> Result<Vec<(Place, Value)>, BoxError> {
     let mut all = Vec::new();
     for file in files {
@@ -70,7 +70,7 @@ pub(crate) fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     object.at(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The items of a list, such as `kubectl get -o yaml` writes; none of what is no list.
+/// The items of a list, such as `kubectl get -o yaml` writes; `None` for any other document.
 pub(crate) fn items(document: &mut Value) -> Option<&mut Vec<Value>> {
     let is_list = text(document, &["kind"]).ends_with("List");
     document.get_mut("items").filter(|_| is_list)?.as_array_mut()

@@ -12,8 +12,8 @@
 //! - What is there and cannot be used is never overwritten: the start ends with an error that names the
 //!   file.
 //!
-//! Several servers may share a directory (`--cert-dir`): who looks or writes here holds a lock on it, so the first one makes
-//! what all serve with and trust.
+//! Several servers may share a directory (`--cert-dir`): a server that reads or writes here holds a lock on it, so the first
+//! one makes the certificates that all serve with and trust.
 
 mod files;
 mod kubeconfig;
@@ -57,7 +57,7 @@ pub(crate) enum PkiError {
     /// A file, or the directory, cannot be written.
     #[error("cannot write {}: {error}", file.display())]
     Write { file: PathBuf, error: io::Error },
-    /// A file is not what it should be.
+    /// A file has the wrong content.
     #[error("{} cannot be used: {reason}", file.display())]
     Unusable { file: PathBuf, reason: String },
     /// The certificate library refuses.
@@ -74,8 +74,8 @@ pub(crate) struct Pki {
 }
 
 impl Pki {
-    /// Loads the certificates from `dir`, making what is missing or due at `now`. `names` are the names and
-    /// addresses that the serving certificate is for; see [`serving_names`]. Waits for others who are at work in `dir`.
+    /// Loads the certificates from `dir`, making those that are missing or due at `now`. `names` are the names and addresses
+    /// that the serving certificate is for; see [`serving_names`]. Waits for other processes that have the lock on `dir`.
     pub(crate) fn load_or_create(dir: &Path, names: &Names, now: OffsetDateTime) -> Result<Self, PkiError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| PkiError::Write { file: dir.to_owned(), error })?;
@@ -89,8 +89,8 @@ impl Pki {
         Self::of(authority, dir, names, now)
     }
 
-    /// The same while serving: none if somebody else is at work in `dir`, and the authority is never made anew. Everybody
-    /// who trusts it would be locked out, and a clock that is set wrong for a moment would be enough for that.
+    /// The same while serving: `None` if another process has the lock on `dir`. The authority is never renewed: every client
+    /// that trusts it would be locked out, and a clock that is wrong for a moment would be enough for that.
     pub(crate) fn reload(dir: &Path, names: &Names, now: OffsetDateTime) -> Result<Option<Self>, PkiError> {
         let read = |error| PkiError::Read { file: dir.to_owned(), error };
         let folder = File::open(dir).map_err(read)?;
@@ -113,7 +113,7 @@ impl Pki {
         }
     }
 
-    /// The pairs that `authority` has signed, making what is missing or due.
+    /// The pairs that `authority` has signed, making those that are missing or due.
     fn of(authority: Pair, dir: &Path, names: &Names, now: OffsetDateTime) -> Result<Self, PkiError> {
         let issuer = Issuer::from_ca_cert_der(&authority.certificate, &*authority.key)?;
         let overdue = RefCell::new(Vec::new());

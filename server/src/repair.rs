@@ -1,4 +1,4 @@
-//! `kindom storage`: what is damaged in a folder, and a new folder of what is left of it.
+//! `kindom storage`: lists the damage of a folder, and makes a new folder of the rest.
 //!
 //! **Guarantees.** Neither changes the folder that it reads, and both refuse one that a server has open. The new folder is
 //! made whole or not at all.
@@ -12,10 +12,10 @@ use crate::BoxError;
 use crate::flags::StorageCommand;
 use crate::snapshot::store_of;
 
-/// Does what is asked, and tells what it found.
+/// Runs the command, and prints its findings.
 ///
 /// # Errors
-/// What is damaged, a line each; or why nothing was done.
+/// The damages, a line each; or the reason why nothing was done.
 pub(crate) fn run(command: &StorageCommand) -> Result<(), BoxError> {
     let told = match command {
         StorageCommand::Check(options) => check(&options.data_dir)?,

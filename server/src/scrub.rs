@@ -1,5 +1,5 @@
-//! The scrub: everything that is sealed is read once in an interval, slowly, so that damage is known before somebody needs
-//! what it hit, and while there is a backup.
+//! The scrub: reads all sealed segments once in an interval, slowly, so that damage is known before a client needs the
+//! value, and while there is a backup.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) async fn keep(store: Embedded, clock: Clock, interval: Duration) {
     }
 }
 
-/// Reads everything that is sealed now, and says what is damaged.
+/// Reads everything that is sealed now, and reports damages.
 async fn pass(store: &Embedded, clock: &Clock, tell: impl Fn(&Finding)) {
     let mut scrub = store.scrub();
     loop {

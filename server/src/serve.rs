@@ -183,7 +183,7 @@ async fn serving(
         storage_version::start(&registry, &registrations, options.storage_version_settle)?;
     }
     make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
-    // Whoever begins to restore now finds that it is not empty; whoever had begun before that is found here.
+    // A restore that begins now finds that the store is not empty; one that began earlier is found here.
     refuse_unfinished(&*storage).await?;
     registry.fresh(Deadline::after(START)).await?;
     let holds = Holds::default();
@@ -209,7 +209,7 @@ async fn serving(
     let kept = tokio::spawn(kept);
     signals.serving();
     let mut out = std::io::stdout();
-    // Whoever started it may have closed the pipe; it serves all the same.
+    // The process that started it may have closed the pipe; the server goes on.
     let _ = writeln!(out, "kindom serves {url}; export KUBECONFIG={}", shell_quoted(&kubeconfig))
         .and_then(|()| out.flush());
 
@@ -220,7 +220,7 @@ async fn serving(
             () = signals.end() => None,
             why = replaced => Some(why),
         };
-        // Load balancers are given time to notice, but not to send requests to what is not true any more.
+        // Load balancers get time to notice the end, unless the state in memory is no longer true.
         if why.is_none() {
             handle.announce();
             clock.sleep(options.shutdown_delay_duration).await;
@@ -247,7 +247,7 @@ async fn serving(
     supervisor.stop_all().await;
     storage.close().await?;
     served?;
-    // Whoever watches over this process starts another one.
+    // The supervisor of this process is to start another one.
     replaced.map_or(Ok(()), |why| Err(format!("{why}; start again to serve what is there now").into()))
 }
 

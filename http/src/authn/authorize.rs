@@ -1,4 +1,4 @@
-//! Whether a user may do what it asks for.
+//! The decision if a user may do the requested action.
 
 use std::fmt;
 
@@ -76,9 +76,9 @@ fn is_open(attributes: &Attributes<'_>) -> bool {
         .any(|open| path.strip_prefix(open).is_some_and(|below| below.is_empty() || below.starts_with('/')))
 }
 
-/// Refuses a request that asks to act as somebody else, which this server can't: whoever means to restrict himself must
-/// not act as himself (apiserver `pkg/endpoints/filters/impersonation`, which asks for the verb `impersonate`, 1.37).
-/// Takes the request's headers, named in lower case.
+/// Refuses a request that asks to act as another user, which this server can't: a user who means to restrict himself must
+/// not act with all his rights (apiserver `pkg/endpoints/filters/impersonation`, which asks for the verb `impersonate`,
+/// 1.37). Takes the request's headers, named in lower case.
 ///
 /// # Errors
 /// The [`Denial`] to answer with.

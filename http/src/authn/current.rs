@@ -83,7 +83,7 @@ impl CurrentAuthenticator {
         Peer { certificates, judged: RefCell::new((now.number, identity)), ends, reached: None }
     }
 
-    /// As [`Authenticator::authenticate`]; `peer` is none where there is no connection.
+    /// As [`Authenticator::authenticate`]; `peer` is `None` if there is no connection.
     ///
     /// # Errors
     /// There are credentials and none of them holds.
@@ -95,7 +95,7 @@ impl CurrentAuthenticator {
         self.authenticate_websocket(peer, authorization, Ok(None)).map(|(user, _)| user)
     }
 
-    /// As [`Authenticator::authenticate_websocket`]; `peer` is none where there is no connection.
+    /// As [`Authenticator::authenticate_websocket`]; `peer` is `None` if there is no connection.
     ///
     /// # Errors
     /// As for [`Self::authenticate`].

@@ -1,4 +1,4 @@
-//! The server's side of TLS: certificates are asked for, and judged later.
+//! The server's side of TLS: the handshake requests certificates, the authenticator judges them.
 
 use std::sync::Arc;
 
@@ -68,10 +68,10 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Asks like the verifier it wraps, but takes every certificate.
+/// Requests certificates like the verifier it wraps, but accepts every one.
 ///
-/// Whoever it lets in is a name that nobody vouches for; only the proof that the client holds the
-/// certificate's key is checked here, because it cannot be checked later.
+/// No authority has vouched for the name yet; only the proof that the client holds the certificate's key is checked here,
+/// because it cannot be checked later.
 #[derive(Debug)]
 struct Asking(Arc<dyn ClientCertVerifier>);
 
@@ -110,8 +110,8 @@ impl ClientCertVerifier for Asking {
     ) -> Result<HandshakeSignatureValid, Error> {
         let verified = self.0.verify_tls13_signature(message, cert, dss);
         let Err(Error::InvalidCertificate(_)) = &verified else { return verified };
-        // webpki reads version 3 certificates only, and openssl makes version 1 unless told
-        // otherwise. Their key can still be proven; whether they count is judged later.
+        // webpki reads version 3 certificates only, and openssl makes version 1 by default. Their key can still be proven;
+        // the authenticator decides later if they count.
         match X509Certificate::from_der(cert) {
             Ok((_, old)) => verify_tls13_signature_with_raw_key(
                 message,

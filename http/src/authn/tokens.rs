@@ -9,7 +9,7 @@ const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Users by bearer token.
 ///
-/// Found by a keyed hash, so that the time a look-up takes says nothing about the tokens.
+/// Found by a keyed hash, so that the time of a look-up reveals nothing about the tokens.
 #[derive(Default, Clone, PartialEq, Eq)]
 pub struct Tokens(Arc<HashMap<String, Arc<User>>>);
 

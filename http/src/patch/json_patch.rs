@@ -276,7 +276,7 @@ fn within(work: usize) -> Result<(), String> {
     if work > WORK_MAX { Err("the patch takes too much work".to_owned()) } else { Ok(()) }
 }
 
-/// The number of maps and lists around what stands at a path.
+/// The number of maps and lists around the value at a path.
 fn depth(path: &str) -> usize {
     path.matches('/').count()
 }

@@ -6,14 +6,14 @@ use kindom_api::json::{Key, Map, Value};
 pub(super) fn apply(doc: Value, patch: Value) -> Value {
     match (doc, patch) {
         (Value::Object(doc), Value::Object(patch)) => Value::Object(maps(doc, patch)),
-        // A list takes the place of a map as it is; in all other cases nulls are dropped from what is new.
+        // A list replaces a map as it is; in all other cases nulls are dropped from the new value.
         (Value::Object(_), patch) => patch,
         (_, patch) => without_nulls(patch),
     }
 }
 
 fn maps(mut doc: Map, patch: Map) -> Map {
-    // What the patch adds is collected and merged in at once: to insert one by one would be quadratic.
+    // Collect the added entries and merge them at once: inserting one by one would be quadratic.
     let mut added = Vec::new();
     for (key, value) in patch {
         match (doc.get_mut(&key), value) {

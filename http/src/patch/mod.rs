@@ -32,8 +32,8 @@ impl Patch {
     /// Decodes a JSON patch (RFC 6902).
     ///
     /// # Errors
-    /// [`RequestError::BadRequest`] for what is no list of operations, [`RequestError::TooLarge`] for more than 10,000
-    /// of them. An operation that is malformed only fails to apply.
+    /// [`RequestError::BadRequest`] for a body that is no list of operations, [`RequestError::TooLarge`] for more than
+    /// 10,000 of them. An operation that is malformed only fails to apply.
     pub fn json(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
         let strict = validation != FieldValidation::Ignore;
         let (value, _) = parse(bytes, strict)?;
@@ -45,7 +45,7 @@ impl Patch {
     /// Decodes a merge patch (RFC 7386).
     ///
     /// # Errors
-    /// [`RequestError::BadRequest`] for what is no JSON object (under Ignore also a list is taken, and then makes the
+    /// [`RequestError::BadRequest`] for a body that is no JSON object (Ignore accepts a list as well, which then makes the
     /// object invalid).
     pub fn merge(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
         let strict = validation != FieldValidation::Ignore;
@@ -73,12 +73,12 @@ impl Patch {
         &self.strict_errors
     }
 
-    /// Applies it to an object. What comes out is an object that nests no deeper than [`json::MAX_DEPTH`], or than the object did
-    /// before; the caller checks that it has a kind, and the right one.
+    /// Applies it to an object. The result is an object that nests no deeper than [`json::MAX_DEPTH`], or than the object
+    /// did before; the caller checks that it has a kind, and the right one.
     ///
     /// # Errors
-    /// [`RequestError::PatchDoesNotApply`] for an operation or test that fails; [`RequestError::Invalid`] if what comes
-    /// out is no object.
+    /// [`RequestError::PatchDoesNotApply`] for an operation or test that fails; [`RequestError::Invalid`] if the result is
+    /// no object.
     pub fn apply(&self, object: Value) -> Result<Value, RequestError> {
         let patched = match &self.kind {
             Kind::Json(operations) => {
@@ -103,7 +103,7 @@ pub fn is_malformed_json(bytes: &[u8]) -> bool {
     go_syntax_error(bytes).is_some()
 }
 
-/// The 422 for a patch with strict errors: its own, and those of what it made.
+/// The 422 for a patch with strict errors: its own, and those of the patched object.
 #[must_use]
 pub fn strict_error(patched: &Value, errors: &[String]) -> RequestError {
     RequestError::invalid_patch(patched.to_string(), strict_text(errors))

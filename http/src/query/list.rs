@@ -37,7 +37,7 @@ pub struct ListOptions {
     pub limit: i64,
     /// The token of the next page; empty for the first page.
     pub continue_token: String,
-    /// `true` if a watch begins with the present state; none if nothing is said.
+    /// `true` if a watch begins with the present state; `None` if the query does not give it.
     pub send_initial_events: Option<bool>,
 }
 

@@ -64,7 +64,7 @@ impl Query {
         self.get(key).map(|text| parse_int(text).map_err(RequestError::BadRequest)).transpose()
     }
 
-    /// The `timeout` of a request that is not a watch; none if there is none, or it is zero or negative.
+    /// The `timeout` of a request that is not a watch; `None` if it is absent, zero or negative.
     ///
     /// # Errors
     /// [`RequestError::BadRequest`] if it is no duration of Go's (`2s`, `1m30s`).
@@ -82,7 +82,7 @@ impl Query {
         }
     }
 
-    /// `true` if `pretty` asks for indented output; none if it says nothing.
+    /// `true` if `pretty` asks for indented output; `None` if the query does not give it.
     #[must_use]
     pub fn pretty(&self) -> Option<bool> {
         let text = self.get("pretty").filter(|p| !p.is_empty())?;

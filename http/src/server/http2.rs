@@ -1,7 +1,7 @@
 //! HTTP/2 of one connection.
 //!
-//! actix-http's own dispatcher never tells a client that the server ends, so that every idle connection holds the end up.
-//! This one sends GOAWAY, answers what is under way, and closes.
+//! actix-http's own dispatcher never announces the server's end to a client, so that every idle connection delays the end.
+//! This one sends GOAWAY, answers requests under way, and closes.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -128,7 +128,7 @@ where
                 Ok(response) => response.into(),
                 Err(error) => Response::from(error),
             };
-            // What fails here is the client's connection or stream, which it has given up.
+            // An error here means that the client has given up its connection or stream.
             if let Err(error) = send(response, respond, is_head).await {
                 tracing::trace!(%error, "an answer was not taken");
             }
@@ -144,7 +144,7 @@ fn payload(body: RecvStream) -> Payload {
     let chunks = stream::unfold(body, |mut body| async move {
         let chunk = body.data().await?;
         let chunk = chunk.and_then(|chunk| {
-            // What is read makes room for as much.
+            // Bytes that were read make room for as many.
             body.flow_control().release_capacity(chunk.len())?;
             Ok(chunk)
         });
@@ -205,7 +205,7 @@ impl KeepAlive {
     }
 }
 
-/// Gives up a client that neither takes what is left of its answers nor confirms the GOAWAY.
+/// Disconnects a client that neither takes the rest of its answers nor confirms the GOAWAY.
 struct Drain {
     timer: Option<Pin<Box<Sleep>>>,
     /// The bytes that had been written when the timer was set.
@@ -283,7 +283,7 @@ fn head(from: &ResponseHead, size: BodySize) -> (::http::Response<()>, BodySize)
         headers.insert(header::CONTENT_LENGTH, length.into());
     }
     for (name, value) in from.headers.iter() {
-        // Those of HTTP/1 are not allowed here (RFC 9113, 8.2.2).
+        // HTTP/1's connection headers are not allowed here (RFC 9113, 8.2.2).
         let of_http1 = matches!(
             name.as_str(),
             "connection" | "transfer-encoding" | "upgrade" | "keep-alive" | "proxy-connection"

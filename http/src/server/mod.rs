@@ -95,7 +95,8 @@ impl Running {
     }
 }
 
-/// Replaces what a [`Running`] server proves itself with and whom it believes.
+/// Replaces the certificates with which a [`Running`] server identifies itself, and the authorities and tokens that it
+/// trusts.
 #[derive(Clone)]
 pub struct Credentials {
     tls: Arc<ArcSwap<ServerConfig>>,
@@ -154,7 +155,7 @@ impl StopHandle {
     /// Not cancel-safe: a call that is dropped leaves the server without an end.
     pub async fn stop(&self, within: Duration, watches: Duration) -> usize {
         self.phase.send_replace(Phase::Ending { watches });
-        // Sent when the future is made. What it waits for is waited for here.
+        // Creating the future sends the order to stop. The next line waits for its effect.
         drop(self.server.stop(true));
         let _ = timeout(within, self.connections.all_gone()).await;
         let cut = self.connections.count();

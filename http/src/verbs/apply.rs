@@ -14,7 +14,7 @@ use crate::settle::{finish, options, refused, settled, target};
 use crate::status::Failure;
 use crate::{RequestError, identity, wait_for};
 
-/// A request to apply: what is sent, and how.
+/// A request to apply: its configuration and options.
 pub(crate) struct Configured {
     pub(crate) name: String,
     pub(crate) query: WriteOptions,
@@ -30,7 +30,7 @@ impl Configured {
         Ok(Self { name, query, configuration })
     }
 
-    /// The plan, which checks with [`Self::check`] what was made.
+    /// The plan, which checks the new object with [`Self::check`].
     pub(crate) fn apply<'c>(&self, check: &'c mut ApplyCheck<'c>) -> Apply<'c> {
         Apply {
             patch: self.configuration.value.clone().map_err(WriteError::BadRequest),
@@ -52,7 +52,7 @@ impl Configured {
     }
 }
 
-/// Applies what is sent: the object as it is then, with 201 if it is new.
+/// Applies the configuration; answers with the object as it is then, with 201 if it is new.
 pub(crate) async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
     let accepted = call.accept()?;
     let sent = Configured::read(call, payload).await?;

@@ -84,7 +84,7 @@ pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     Ok(reply.write(call.request, whole))
 }
 
-/// DELETE of a collection: of what a list with the same options finds.
+/// DELETE of a collection: of the objects that a list with the same options returns.
 pub(crate) async fn delete_collection(
     call: &Call<'_>,
     payload: web::Payload,

@@ -139,7 +139,7 @@ fn patched(
     }
     let mut unknown = Vec::new();
     let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
-    // Made again where it is told: decoding changes the object.
+    // Patch again where an error shows the object: decoding changes the first copy.
     let patched = || patch.apply(old.clone()).unwrap_or_default();
     let decoded = decode_as(cx, &found.version, &mut object, wanted);
     let read = decoded.map_err(|why| refused(patch::undecodable(&patched(), &why)))?;

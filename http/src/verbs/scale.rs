@@ -1,8 +1,9 @@
 //! `/scale` of registered types: GET, PUT and PATCH of an object's Scale (apiextensions `registry/customresource/etcd.go`
 //! `ScaleREST`, client-go `scale`, 1.37; S-04, S-31 to S-36).
 //!
-//! A write is one of the object: the Scale is made from what is stored, changed, and its replicas are put where the type
-//! has them; then the object goes through the same plan, validation and transaction as any other update.
+//! A write is one of the object: the server makes the Scale from the stored object, applies the change, and puts its
+//! replicas where the type has them; then the object goes through the same plan, validation and transaction as any other
+//! update.
 
 use actix_web::http::header;
 use actix_web::{HttpResponse, web};
@@ -107,7 +108,7 @@ fn shaped(
     }
 }
 
-/// A Scale that a client sent, and what it should know of how it was read.
+/// A Scale that a client sent, and the warnings from decoding it.
 struct Sent {
     scale: Value,
     warnings: Vec<String>,

@@ -20,7 +20,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
     wait_for::check(call, query.wait_for)?;
     let (bytes, format) = (plain_body(call, payload).await?, call.body_format()?);
     let version = &call.info.resource.version;
-    // Before the object is looked for: a body that is none is 400 whatever is there.
+    // Before the object is read: a body that is no object is 400, even if the object does not exist.
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
         let (object, wrong) =

@@ -43,7 +43,7 @@ const LASTS_AT_LEAST: Duration = Duration::from_secs(1800);
 /// The annotation of the bookmark that ends the initial events (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// GET with `watch=true`. `payload` is what a WebSocket is read from; it is taken if the connection becomes one.
+/// GET with `watch=true`. A WebSocket reads its frames from `payload`; it is taken if the connection becomes one.
 pub(crate) async fn watch(
     call: &Call<'_>,
     payload: &mut Option<web::Payload>,
@@ -74,7 +74,7 @@ pub(crate) async fn watch(
         let objects: VecDeque<_> =
             snapshot.range(filter.prefix(), "").filter(|o| filter.shows(o)).cloned().collect();
         initial = Some(objects);
-        // What changed between the snapshot's own revision and the one it is complete at is not the type's.
+        // Changes between the snapshot's own revision and the one it is complete at are not the type's.
         revision
     } else if wanted == Revision::ZERO {
         let (_, revision) = call.handle.snapshot(Freshness::Latest, call.deadline).await.map_err(read)?;
@@ -160,7 +160,7 @@ fn upgrade(
         builder.insert_header((name, value));
     }
     let mut response = builder.streaming(Box::pin(websocket::stream(events, payload)));
-    // What follows is of no type.
+    // The upgraded connection has no content type.
     response.headers_mut().remove(header::CONTENT_TYPE);
     response
 }
@@ -333,7 +333,7 @@ impl WatchStream {
         (!chunk.is_empty()).then(|| chunk.into())
     }
 
-    /// The type is gone, or this version of it, or what is selected by: what happened before is still said, then the
+    /// The type is gone, or this version of it, or a selected field: the watch still sends the earlier events, then the
     /// client has to list again.
     async fn last_chunk(&mut self, why: &str) -> Option<Bytes> {
         self.ended = true;
@@ -365,14 +365,14 @@ impl WatchStream {
         event.into()
     }
 
-    /// The store has lost what the object was before or after a change, or nobody could ever read what it was before, so
-    /// nobody can say what the change is to this client, who may have seen that: it has to list again. Upstream sends a
-    /// 500 where the state before can't be read (apiserver `pkg/storage/etcd3/watcher.go`, `prepareObjs`), after which
-    /// client-go would ask for the same event again, for as long as the history holds it.
+    /// The store has lost the object's state before or after a change, or the former state was never readable. So the event
+    /// for this client, who may have seen the object, is unknown, and it has to list again. Upstream sends a 500 if it can't
+    /// read the former state (apiserver `pkg/storage/etcd3/watcher.go`, `prepareObjs`), after which client-go would ask for
+    /// the same event again, for as long as the history holds it.
     fn is_lost(&self, event: &ObjectEvent) -> bool {
         let may_match = |object: &Arc<StoredObject>| self.filter.may_match(object);
         let mut states = [&event.object, &event.previous].into_iter().flatten();
-        // What an object was is asked if it is gone, or may have been selected or not.
+        // The former state matters if the object is gone, or if the selector may have matched before or now.
         let asks = event.object.is_none() || !self.filter.is_everything();
         let unreadable =
             event.previous.iter().any(|object| asks && object.corrupt().is_some() && may_match(object));

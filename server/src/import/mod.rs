@@ -1,12 +1,13 @@
-//! `kindom import`: what was exported, created again.
+//! `kindom import`: creates exported objects again.
 //!
-//! **Flow.** Objects are created in waves: owners before what they own, so that references can follow them to their new
-//! uids; otherwise in the order of the files. In a wave neighbours of the same type are created several at a time. What is
-//! there already is compared with what the server would make of ours, which a dry run tells.
+//! **Flow.** Objects are created in waves: owners before the objects that they own, so that references can follow them to
+//! their new uids; otherwise in the order of the files. In a wave neighbours of the same type are created several at a time.
+//! An object that is there already is compared with the result of a dry run of ours.
 //!
-//! **Guarantees.** Repeating it changes nothing. Nothing that is there is changed without `--overwrite`, and with it only
-//! as it was last read. An object that fails is told, and all others are tried; what is owned by one that is not there is
-//! not created, as a garbage collector would take that for orphaned. If the server does not answer, it ends: a repetition goes on.
+//! **Guarantees.** Repeating it changes nothing. No existing object is changed without `--overwrite`, and with it only if it
+//! is still as it was last read. A failed object is reported, and all others are tried; an object whose owner is missing is
+//! not created, as a garbage collector would take it for orphaned. If the server does not answer, it ends: a repetition goes
+//! on.
 
 mod object;
 
@@ -35,10 +36,10 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// A registration is waited for, so that its objects may follow in the same run.
 const WAIT_FOR_TYPE: &str = "&waitFor=Established&timeout=10s";
 
-/// Imports, and tells what became of each object.
+/// Imports, and prints the outcome of each object.
 ///
 /// # Errors
-/// What cannot be read, no server, or the number of objects that failed.
+/// An unreadable file, no server, or the number of objects that failed.
 pub(crate) fn run(options: &Import) -> Result<(), BoxError> {
     let objects = flattened(read(&options.filename)?);
     let access =
@@ -65,7 +66,7 @@ fn flattened(documents: Vec<(Place, Value)>) -> Vec<(Place, Value)> {
     all
 }
 
-/// A type of objects, as discovery tells of it.
+/// A type of objects, as discovery describes it.
 #[derive(Debug, Clone, PartialEq)]
 struct Type {
     plural: String,
@@ -110,7 +111,7 @@ struct Importer<'a> {
     namespace: String,
     /// By apiVersion and kind.
     types: HashMap<(String, String), Type>,
-    /// The uids of what is imported, by those that they had.
+    /// The uids of imported objects, by their former ones.
     now: HashMap<String, String>,
 }
 
@@ -123,7 +124,7 @@ impl Importer<'_> {
         for warning in warnings(objects, &imported) {
             writeln!(err, "warning: {warning}")?;
         }
-        // Each text once: the same is often said of every object.
+        // Print each text once: many objects have the same warning.
         let mut told = BTreeSet::new();
         let mut failed = 0;
         for wave in waves(&all) {
@@ -230,7 +231,7 @@ impl Importer<'_> {
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion", revision);
         }
-        // What it would be: with the type's defaults, and without what it does not know.
+        // The object as the server would store it: with the type's defaults, and without unknown fields.
         let path = format!("{path}?{}", self.validation());
         let would_be = self.client.send(Method::PUT, &format!("{path}&dryRun=All"), Some(&body)).await?;
         if is_lost_race(&would_be) {

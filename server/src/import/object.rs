@@ -1,4 +1,4 @@
-//! What an exported object is as a new one, and in which order objects are created. Pure.
+//! An exported object as a new one, and the order in which objects are created. Pure.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ const SET_BY_SERVERS: [&str; 8] = [
 /// The most differing fields that are named.
 const DIFFERENCES_MAX: usize = 3;
 
-/// The object without what a server sets, and without its status if that is written elsewhere.
+/// The object without the fields that a server sets, and without its status if that is written elsewhere.
 pub(super) fn clean(mut object: Value, has_status_subresource: bool) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|field, _| !SET_BY_SERVERS.contains(&field));
@@ -42,20 +42,20 @@ pub(super) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
     object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).unwrap_or_default().iter()
 }
 
-/// Turns references to owners into ones to what they are now, by their former uids.
+/// Replaces the uids in references to owners by the owners' new ones.
 pub(super) fn follow_owners(object: &mut Value, now: &HashMap<String, String>) {
     let references = object.get_mut("metadata").and_then(|m| m.get_mut("ownerReferences")?.as_array_mut());
     for reference in references.into_iter().flatten().filter_map(Value::as_object_mut) {
         let said = reference.get("uid").and_then(Value::as_str).unwrap_or_default();
-        // A reference without a uid is none to whoever had none in the file.
+        // A reference without a uid must not match an object that had none in the file.
         if let Some(uid) = now.get(said).filter(|_| !said.is_empty()) {
             reference.insert("uid", uid.as_str());
         }
     }
 }
 
-/// The objects in waves, each in their order: whoever is owned by another of them comes in a later wave. Owners that own
-/// each other, and what they own, come in the last one, in no order that helps.
+/// The objects in waves, each in their order: an object that another one owns comes in a later wave. Owners that own each
+/// other, and the objects that they own, come in the last one, in no useful order.
 ///
 /// ```text
 /// herd, ox of herd, calf of ox, dog  →  [herd, dog], [ox], [calf]

@@ -14,13 +14,13 @@ use super::sec1;
 pub(crate) struct Trust {
     /// The certificates that vouch for it; none leaves that to those that the client's system trusts.
     pub(super) authorities_pem: Option<String>,
-    /// The name that its certificate is for, if the URL's is none of them.
+    /// A name in the server's certificate, if the URL's host is not in it.
     pub(super) server_name: Option<String>,
 }
 
 impl Trust {
-    /// For a server at `url` with a certificate from elsewhere: what vouches for it are those of its file that are signed
-    /// by themselves. An intermediate does not count: whoever trusts it has to be told when the next one comes.
+    /// For a server at `url` with a certificate from elsewhere: the self-signed certificates of its file vouch for it. An
+    /// intermediate does not count: clients that trust it would fail once another one replaces it.
     pub(crate) fn of_chain(chain: &[CertificateDer<'_>], url: &str) -> Self {
         let parsed =
             chain.iter().filter_map(|der| X509Certificate::from_der(der).ok().map(|(_, x509)| (der, x509)));

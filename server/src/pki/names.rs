@@ -25,8 +25,8 @@ impl Names {
         }
     }
 
-    /// The names of a new certificate in place of one that is for `had`. Machines that come and go under ever new names
-    /// do not make it grow for ever: beyond a bound, names are forgotten, and whoever misses his makes it anew.
+    /// The names of a new certificate in place of one that is for `had`. Machines that come and go under new names must not
+    /// make it grow for ever: beyond a bound it forgets names, and a server that misses its own makes another certificate.
     pub(super) fn of_new(&self, had: BTreeSet<String>) -> BTreeSet<String> {
         match self {
             Self::AtLeast(names) if had.len() + names.len() <= SHARED_NAMES_MAX => {
@@ -56,7 +56,7 @@ pub(crate) fn serving_names(bind: IpAddr, host: Option<&str>, more: &[String]) -
     names
 }
 
-/// The machine's name, where it can be told without asking a network.
+/// The machine's name, if it is known without asking a network.
 pub(crate) fn host_name() -> Option<String> {
     let name =
         fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| fs::read_to_string("/etc/hostname"));

@@ -198,7 +198,7 @@ fn a_folder_that_takes_nothing_goes_on_as_long_as_its_certificates_are_valid() {
     let first = load(&dir).unwrap();
     let before = contents(&dir);
     let in_the_way = |name: &str| dir.path().join("pki").join(format!("{name}.unfinished/in the way"));
-    // Both orders of what may fail: the key, and the certificate once its key is written.
+    // Both steps may fail: writing the key, and writing the certificate behind it.
     for file in ["apiserver.key", "admin.crt"] {
         fs::create_dir_all(in_the_way(file)).unwrap();
     }
@@ -223,7 +223,7 @@ fn the_authority_is_never_made_anew_while_it_serves() {
     assert!(reload(0).err().unwrap().to_string().contains("ca.crt cannot be used: it is missing"));
     fs::rename(dir.path().join("pki/away"), dir.path().join("pki/ca.crt")).unwrap();
     assert_eq!(changed(&before, &dir), [""; 0]);
-    // Who is at work in the folder is not waited for.
+    // `reload` does not wait for the process that has the lock.
     let folder = File::open(dir.path().join("pki")).unwrap();
     folder.lock().unwrap();
     assert!(reload(401).unwrap().is_none());

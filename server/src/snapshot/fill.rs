@@ -1,8 +1,8 @@
-//! A store of its own kind, such as an etcd cluster, filled with what another held.
+//! Filling a store of any kind, such as an etcd cluster, with another one's content.
 //!
 //! **Guarantees.** A key marks the store as unfinished from before the first key is written until all of it was read and
-//! compared. Every write is guarded by that mark: two that fill the same store cannot mix, and one that woke up late
-//! writes nothing. Nobody serves a store with the mark.
+//! compared. Every write is guarded by that mark: two processes that fill the same store cannot mix their keys, and one that
+//! wakes up late writes nothing. No server serves a store with the mark.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// So many keys of an unfinished attempt are removed at once.
 const REMOVED: usize = 100;
 
-/// `true` if the store is one that somebody has begun to fill, and has not finished.
+/// Returns true if filling the store has begun and not finished.
 ///
 /// # Errors
 /// Those of [`Storage::range`].
@@ -68,7 +68,7 @@ impl Filling {
             compares.extend(PREFIXES.map(|prefix| Compare::empty_prefix(prefix.as_bytes())));
         }
         let ops = vec![Op::Put(key.clone(), Bytes::from_static(b"a snapshot is being restored"))];
-        // Not tried again: whether an unknown outcome was ours could not be told.
+        // Not tried again: after an unknown outcome, our own mark looks like another process's.
         let TxnOutcome::Committed { revision } = store.txn(Txn { compares, ops }).await? else {
             return Err(format!("{name} is not empty: only an empty store can be restored").into());
         };
@@ -105,10 +105,10 @@ impl Filling {
         stream::iter(puts).try_buffer_unordered(IN_FLIGHT).try_collect().await
     }
 
-    /// Reads all of it, compares it with what it should be, and takes the mark away. Gives back its revision.
+    /// Reads the whole store, compares it with `content`, and removes the mark. Returns its revision.
     ///
     /// # Errors
-    /// What is there is not what was written; then the mark stays.
+    /// The content differs from the written one; then the mark stays.
     pub(super) async fn finish(self, content: &Content) -> Result<Revision, BoxError> {
         let (revision, found) = content_of(&self.store).await?;
         super::place::same(&self.name, content, &found)?;
@@ -117,7 +117,7 @@ impl Filling {
         Ok(revision)
     }
 
-    /// Commits what may be committed twice.
+    /// Commits operations that may be committed twice.
     async fn commit(&self, ops: Vec<Op>) -> Result<(), BoxError> {
         let mut tries = 1;
         let mut unknown = false;
@@ -182,7 +182,7 @@ mod tests {
         assert!(error.contains("does not hold what was written"), "{error}");
         assert!(is_unfinished(&*store).await.unwrap());
 
-        // The next attempt begins anew, and the one before can write no more.
+        // The next attempt starts again, and the former one can no longer write.
         let late = Filling {
             store: Arc::clone(&store),
             name: "it".to_owned(),
@@ -208,7 +208,7 @@ mod tests {
             assert!(error.contains("is not empty"), "{error}");
             assert!(!is_unfinished(&*store).await.unwrap());
         }
-        // What is nobody's, or a lease, is in nobody's way.
+        // Keys that no server knows, and leases, do not matter.
         let store = store();
         let op = Op::Put(Key::from("/kindom/registry/leases/x"), Bytes::new());
         store.txn(Txn { compares: Vec::new(), ops: vec![op] }).await.unwrap();

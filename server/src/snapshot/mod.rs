@@ -1,11 +1,11 @@
-//! `kindom snapshot`: everything that is stored, saved to a file, checked, and made a store again.
+//! `kindom snapshot`: saves the whole content of a store to a file, checks the file, and makes it a store again.
 //!
-//! **Flow.** What is saved is a cut: all keys as of one revision, whatever is written meanwhile. It comes from a running
-//! server, or from a store that no server has open. The file is written under another name, read back, and only then
-//! gets its own. A restore reads the whole file once before it touches anything.
+//! **Flow.** A snapshot is a cut: all keys as of one revision, whatever is written meanwhile. It comes from a running
+//! server, or from a store that no server has open. The file is written under another name, read back, and only then gets
+//! its own. A restore reads the whole file once before it touches anything.
 //!
-//! **Guarantees.** A file that has its name was whole on the disk. A folder is restored whole or not at all, and nobody
-//! serves a cluster that is not whole. After a restore or copy both sides were read and found equal.
+//! **Guarantees.** A file that has its name was whole on the disk. A folder is restored whole or not at all, and no server
+//! serves a cluster that is not whole. A restore or copy ends with reading both sides and finding them equal.
 
 mod fill;
 mod place;
@@ -34,15 +34,15 @@ use progress::{Progress, Unit};
 /// The prefixes of a snapshot's keys: objects, and the holders of names. Leases and markers belong to a store.
 const PREFIXES: [&str; 2] = ["/kindom/registry/claims/", "/registry/"];
 
-/// [`PREFIXES`], for whoever takes a cut.
+/// [`PREFIXES`] as bytes, for a cut.
 pub(crate) fn prefixes() -> Vec<Bytes> {
     PREFIXES.iter().map(|prefix| Bytes::from_static(prefix.as_bytes())).collect()
 }
 
-/// Does what is asked, and tells what it did.
+/// Runs the command, and prints what it did.
 ///
 /// # Errors
-/// One line that says what is wrong. Files and stores are then as they were, unless it says otherwise.
+/// One line with the reason. Files and stores are then as they were, unless the line says otherwise.
 pub(crate) fn run(command: &Snapshot) -> Result<(), BoxError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let told = runtime.block_on(async {
@@ -109,7 +109,7 @@ async fn save(chunks: impl Stream<Item = Result<Bytes, BoxError>>, file: &Path) 
     out.flush().map_err(named)?;
     out.get_ref().sync_all().map_err(named)?;
     drop(progress);
-    // What is on the disk counts, and a server that broke off says so by not ending.
+    // Only the content of the disk counts; a server that broke off leaves the file without its end.
     let (header, content) = check(&temporary.path).map_err(|error| format!("nothing was saved: {error}"))?;
     fs::rename(&temporary.path, file).map_err(|error| format!("{}: {error}", file.display()))?;
     temporary.keep();
@@ -157,7 +157,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.kept {
-            // Whoever saves next begins it anew.
+            // The next save starts with an empty file.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -222,7 +222,7 @@ async fn copy(from: &Place, to: &Place) -> Result<String, BoxError> {
         return Err("--from and --to are the same store".into());
     }
     let source = from.open_whole().await?;
-    // Only then: what has begun has to be finished.
+    // Only now: a target that was begun has to be finished.
     let mut target = Target::begin(to).await?;
     let mut cut = Cut::begin(Arc::clone(&source), prefixes(), None).await?;
     let revision = cut.header().revision;

@@ -46,7 +46,7 @@ pub(crate) fn store_of(data_dir: &Path) -> PathBuf {
 }
 
 impl Place {
-    /// Opens the store that is there, to be read.
+    /// Opens an existing store for reading.
     ///
     /// # Errors
     /// There is none, a server has it open, or it was not finished.
@@ -58,7 +58,7 @@ impl Place {
         Ok(store)
     }
 
-    /// Opens the store that is there.
+    /// Opens an existing store.
     ///
     /// # Errors
     /// There is none, or a server has it open.
@@ -72,7 +72,7 @@ impl Place {
                 Ok(Arc::new(Embedded::open(store, EmbeddedOptions::default())?))
             }
             Self::Etcd(servers, access) => {
-                // What was stored may be stored again, however large.
+                // A stored value may be stored again, however large.
                 let limits =
                     Limits { value_bytes_max: usize::MAX, txn_bytes_max: usize::MAX, ..Limits::default() };
                 let options = etcd::options(servers, access, limits)?;
@@ -111,10 +111,10 @@ impl Target {
         }
     }
 
-    /// Ends it, reads all of it, and compares it with what it should be. Gives back its revision.
+    /// Finishes the store, reads all of it, and compares it with `content`. Returns its revision.
     ///
     /// # Errors
-    /// What was written is not what is read.
+    /// The content differs from the written one.
     pub(super) async fn finish(self, revision: Revision, content: &Content) -> Result<Revision, BoxError> {
         match self {
             Self::Folder(restore, place) => {

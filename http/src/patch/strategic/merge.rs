@@ -1,4 +1,4 @@
-//! How a strategic merge patch changes a map (`mergeMap` and what it calls).
+//! Strategic merge patches of maps (`mergeMap` and the functions that it calls).
 
 use std::collections::{HashMap, HashSet};
 
@@ -89,7 +89,7 @@ impl Lookup {
         };
         let (fields, go_name) = match of {
             Shape::Struct(of) => (of.fields, of.name()),
-            // What decodes itself has no fields that JSON could name.
+            // A type that decodes itself has no fields that JSON could name.
             Shape::Custom(go_name, _) => (&[][..], *go_name),
             Shape::Json => (&[][..], "JSON"),
             Shape::Time => (&[][..], "Time"),
@@ -151,7 +151,7 @@ fn maps(mut original: Map, patch: &mut Map, of: &Shape) -> Result<Map, Error> {
     retain_keys(&mut original, patch)?;
     order::apply(&mut original, patch, of)?;
 
-    // What goes and what comes is collected: to remove and insert one by one would be quadratic.
+    // Collect removed and added keys: doing it one by one would be quadratic.
     let (mut removed, mut added) = (HashSet::new(), Vec::new());
     for (said, value) in patch.iter_mut() {
         let deletes = said.starts_with(DELETE_FROM);
@@ -229,7 +229,7 @@ fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<(), Error> {
 fn take(value: &mut Value) -> Option<Value> {
     discard_nulls(value);
     match value {
-        // A list in the patch keeps what the object does not get.
+        // A list in the patch keeps the parts that the object does not get.
         Value::Array(_) => {
             let mut taken = value.clone();
             without_directives(&mut taken).then_some(taken)
@@ -325,7 +325,7 @@ pub(super) fn lists(
             return Ok(kept);
         }
         (Items::Scalars, _) => {
-            // Of equal items the first one stays. Where the patch has none, upstream leaves what was behind the others in
+            // Of equal items the first one stays. If the patch has none, upstream leaves the items behind the first ones in
             // another order.
             let mut seen = HashSet::new();
             let both = original.iter().chain(patch.iter());
@@ -353,8 +353,8 @@ pub(super) fn keyed<'a>(item: &'a Value, key: &str) -> Result<(&'a Map, &'a Valu
     Ok((map, value))
 }
 
-/// Follows the directives among the items of a keyed list (`mergeSliceWithSpecialElements`): what is left of the original
-/// and of the patch.
+/// Follows the directives among the items of a keyed list (`mergeSliceWithSpecialElements`): returns the remaining items of
+/// the original and of the patch.
 fn item_directives(
     mut original: Vec<Value>,
     patch: &[Value],

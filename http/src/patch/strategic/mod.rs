@@ -39,7 +39,7 @@ impl StrategicPatch {
     /// Decodes a patch.
     ///
     /// # Errors
-    /// [`RequestError::BadRequest`] for what is no JSON map; a `null` changes nothing.
+    /// [`RequestError::BadRequest`] for a body that is no JSON map; a `null` changes nothing.
     pub fn decode(bytes: &[u8], validation: FieldValidation) -> Result<Self, RequestError> {
         let (value, has_duplicates) = parse(bytes, false)?;
         let patch = match value {
@@ -57,13 +57,13 @@ impl StrategicPatch {
         Ok(Self { patch, duplicates })
     }
 
-    /// Applies it to an object of a Go type. What comes out decodes as one; it may say that it is of another kind, which
-    /// upstream's conversion does not look at. The second part is what the client is to be warned of.
+    /// Applies it to an object of a Go type. The result decodes as one; its kind may be another one, which upstream's
+    /// conversion ignores. The second part are warnings for the client.
     ///
     /// # Errors
-    /// [`RequestError::BadRequest`], [`RequestError::PatchDoesNotApply`] and [`RequestError::Internal`] for what is wrong
-    /// with the patch, as upstream tells them apart; [`RequestError::Invalid`] if what comes out is no object of the type,
-    /// or under [`FieldValidation::Strict`] has fields that are unknown or stand twice in the patch.
+    /// [`RequestError::BadRequest`], [`RequestError::PatchDoesNotApply`] and [`RequestError::Internal`] for errors of the
+    /// patch, as upstream distinguishes them; [`RequestError::Invalid`] if the result is no object of the type, or under
+    /// [`FieldValidation::Strict`] has fields that are unknown or stand twice in the patch.
     pub fn apply(
         &self,
         object: Value,

@@ -83,7 +83,7 @@ fn check(said: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Error
     let same = |item: &Value, place: &Value| match key {
         None => is_equal(item, place),
         Some(key) => {
-            // What is missing is looked for in both before the values are compared.
+            // A missing key is an error in either item before the values are compared.
             place.as_object().ok_or_else(|| Error::not_a_map(place))?;
             let ((_, item), (_, place)) = (keyed(item, key)?, keyed(place, key)?);
             is_equal(item, place)
@@ -160,8 +160,8 @@ impl<'a> Order<'a> {
     }
 }
 
-/// `normalizeElementOrder`: what the patch is about in its order, what only the server has in its own, both interleaved
-/// as they were.
+/// `normalizeElementOrder`: items of the patch in the patch's order, items that only the server has in theirs, both
+/// interleaved as they were.
 pub(super) fn normalize(
     patched: Vec<Value>,
     server_only: Vec<Value>,
@@ -201,7 +201,7 @@ pub(super) fn normalize(
     Ok(all)
 }
 
-/// Sorted as upstream's stable sort does with its own idea of less: what has no place is less than anything before it.
+/// Sorts as upstream's stable sort does with its own order: an item without a place is less than anything before it.
 fn sorted(mut items: Vec<(Option<usize>, Value)>) -> Vec<Value> {
     if items.iter().all(|(place, _)| place.is_some()) {
         items.sort_by_key(|(place, _)| *place);

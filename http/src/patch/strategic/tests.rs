@@ -245,7 +245,7 @@ fn what_comes_out_is_of_the_type() {
     );
     let twice = invalid("map[x:2]", r#"strict decoding error: duplicate field "x", unknown field "x""#);
     check(Strict, r#"{"x":1,"x":2}"#, &twice);
-    // The patch is shown without what was followed.
+    // The error shows the patch without the directives that were followed.
     let retained =
         invalid("map[metadata:map[labels:map[a:1]] x:1]", r#"strict decoding error: unknown field "x""#);
     check(Strict, r#"{"x":1,"metadata":{"labels":{"a":"1","b":null}}}"#, &retained);
@@ -260,7 +260,7 @@ fn conditions_of_namespaces_merge_by_type() {
     let patch = r#"{"status":{"conditions":[{"type":"B","status":"False"}]}}"#;
     let want = r#"{"status":{"conditions":[{"status":"True","type":"A"},{"status":"False","type":"B"}]}}"#;
     assert_eq!(apply_as(&NAMESPACE, patch, object, Strict), want);
-    // Those of registrations do not: their Go type has no such tag.
+    // The lists of registrations do not merge: their Go type has no such tag.
     let want = r#"{"status":{"conditions":[{"status":"False","type":"B"}]}}"#;
     assert_eq!(apply_as(&CRD, patch, object, Strict), want);
 }
@@ -313,12 +313,12 @@ proptest! {
         let _ = apply_as(&TYPE, &patch, &object, Warn);
     }
 
-    /// Without directives what a patch says holds afterwards, and to apply it again changes nothing.
+    /// Without directives the patched object has the patch's values, and applying the patch again changes nothing.
     #[test]
     fn a_patch_is_idempotent(object in tree(false), patch in tree(false)) {
         let patch = StrategicPatch::decode(patch.as_bytes(), Strict).unwrap();
         let object = parse(object.as_bytes()).unwrap();
-        // What is there must not have a key twice.
+        // The object must not have a key twice.
         let unique = |list: Option<&[Value]>| {
             let mut keys: Vec<String> = list.unwrap_or_default().iter()
                 .map(|item| item.get("number").unwrap_or(item).to_string()).collect();
