@@ -38,7 +38,7 @@ pub enum TokenError {
 
 impl Tokens {
     /// Reads a file of records `token,user name,user uid` or `token,user name,user uid,"group1,group2"`
-    /// (CSV as in RFC 4180). Empty lines, records with an empty token and columns past the fourth are
+    /// (CSV as Go's `encoding/csv` reads it). Empty lines, records with an empty token and columns past the fourth are
     /// skipped; of a token that appears twice the last record counts.
     ///
     /// # Errors
@@ -60,7 +60,8 @@ impl Tokens {
             return Err(wrong(1, "the file is larger than 16 MiB"));
         }
         let mut users = HashMap::new();
-        let mut records = Records { rest: text, line: 1 };
+        let text = end_lines_as_go(text);
+        let mut records = Records { rest: &text, line: 1 };
         while let Some(record) = records.next_record() {
             let (line, fields) = record.map_err(|(line, reason)| wrong(line, reason))?;
             let [token, name, uid, more @ ..] = fields.as_slice() else {
@@ -100,6 +101,12 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
+/// Every line ends in `\n`, also within quotes, and one `\r` at the end of the text is none of it (`Reader.readLine` of Go's
+/// `encoding/csv`).
+fn end_lines_as_go(text: &str) -> String {
+    text.strip_suffix('\r').unwrap_or(text).replace("\r\n", "\n")
+}
+
 /// CSV records and the lines they start on.
 struct Records<'a> {
     rest: &'a str,
@@ -137,7 +144,7 @@ impl Records<'_> {
 
     /// Steps over an end of line, if there is one here.
     fn end_of_line(&mut self) -> bool {
-        let rest = self.rest.strip_prefix("\r\n").or_else(|| self.rest.strip_prefix('\n'));
+        let rest = self.rest.strip_prefix('\n');
         if let Some(rest) = rest {
             self.rest = rest;
             self.line += 1;
@@ -151,11 +158,6 @@ impl Records<'_> {
             None => {
                 let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
                 let (field, rest) = self.rest.split_at(end);
-                // The end of line may be two characters.
-                let (field, rest) = match field.strip_suffix('\r') {
-                    Some(field) if rest.starts_with('\n') => (field, self.rest.split_at(end - 1).1),
-                    _ => (field, rest),
-                };
                 self.rest = rest;
                 if field.contains('"') {
                     Err("a quote in a field that is not quoted")
@@ -179,7 +181,7 @@ impl Records<'_> {
                 rest = behind;
                 continue;
             }
-            if !(behind.is_empty() || behind.starts_with([',', '\n']) || behind.starts_with("\r\n")) {
+            if !(behind.is_empty() || behind.starts_with([',', '\n'])) {
                 return Err("text after the end of a quoted field");
             }
             self.line += field.matches('\n').count();
@@ -256,5 +258,7 @@ mod tests {
             let _ = parse(text);
         }
         assert_eq!(show(&parse("a\rb,c,d").unwrap(), "a\rb"), r#"c d ["system:authenticated"]"#);
+        assert_eq!(show(&parse("a,\"b\r\nc\",d\r").unwrap(), "a"), "b\nc d [\"system:authenticated\"]");
+        assert_eq!(show(&parse("a,b,c\r\r\n\r").unwrap(), "a"), "b c\r [\"system:authenticated\"]");
     }
 }
