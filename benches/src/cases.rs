@@ -1,4 +1,4 @@
-//! What is measured, a file for each part.
+//! The measured cases, a file for each part.
 
 pub(crate) mod applies;
 pub(crate) mod etcd;

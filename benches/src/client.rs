@@ -1,5 +1,5 @@
-//! One connection to a server, HTTP/1.1 or HTTP/2 over TLS, with as little in between as there can be: what the client
-//! costs is not measured, but it takes its share of the machine.
+//! One connection to a server, HTTP/1.1 or HTTP/2 over TLS, with as little code in between as possible: the client's cost is
+//! not measured, but it takes its share of the machine.
 
 use std::net::SocketAddr;
 use std::path::Path;

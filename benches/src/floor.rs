@@ -56,7 +56,7 @@ fn tls(
     Ok(config)
 }
 
-/// Serves the files of a folder, each under its name, and gives back what is posted, until it is ended.
+/// Serves the files of a folder, each under its name, and returns posted bodies, until it is ended.
 pub(crate) fn serve(folder: &Path, pki: &Path) -> Result<(), LoadError> {
     let read = |file: &Path| std::fs::read(file).map_err(LoadError::io(file.display().to_string()));
     let mut files = Files::new();

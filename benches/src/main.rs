@@ -1,8 +1,8 @@
-//! The load program: what requests cost the server, beside what a bare handler takes for them in the same run.
+//! The load program: the cost of requests in the server, beside that of a bare handler in the same run.
 //!
-//! **Owns** the figures of docs/benchmarks.md. It starts the real binary and the floor as processes, sends a bounded
-//! number of requests to each, and reads the CPU time of their threads from `/proc`. CPU is what is compared, since it
-//! says the same on a busy machine as on an idle one, more or less; times of day are printed too.
+//! **Owns** the figures of docs/benchmarks.md. It starts the real binary and the floor as processes, sends a bounded number
+//! of requests to each, and reads the CPU time of their threads from `/proc`. It compares CPU time, which is more or less
+//! the same on a busy machine as on an idle one; elapsed times are printed too.
 //!
 //! A target that is missed is a figure, not a failure: it fails only where it could not measure.
 
@@ -120,7 +120,7 @@ async fn measure(flags: Flags) -> Result<(), LoadError> {
 
 /// A line of the report, as soon as it is known.
 fn say(line: &str) {
-    // Whoever reads it may have gone.
+    // The reader of the output may be gone.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::client::Endpoint;
 use crate::error::LoadError;
 
-/// Whoever has not said where it listens by then hangs.
+/// A server that has not printed its address by then hangs.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// An etcd of one node. Dropping it kills it.
@@ -24,7 +24,7 @@ pub(crate) struct Etcd {
 }
 
 impl Etcd {
-    /// `etcd`, or what `KINDOM_ETCD` names. Whoever uses it waits until it is ready.
+    /// Starts `etcd`, or the program that `KINDOM_ETCD` names. The caller waits until it is ready.
     pub(crate) fn start(folder: &Path) -> Result<Self, LoadError> {
         let program = std::env::var_os("KINDOM_ETCD").unwrap_or_else(|| "etcd".into());
         let url = || -> Result<String, LoadError> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A figure, and what it is held against.
+/// A figure, with the floor and the target that it is compared with.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Row {
     what: String,

@@ -1,4 +1,4 @@
-//! What is registered and stored: a type like those of real projects, objects of 1 KB, schemas of 8 KB.
+//! The registered types and stored objects: a type like those of real projects, objects of 1 KB, schemas of 8 KB.
 
 use serde_json::{Map, Value, json};
 
@@ -92,7 +92,7 @@ pub(crate) fn widget(name: &str, replicas: usize) -> Value {
     })
 }
 
-/// The part of an object of `widgets` that one of its managers applies: all but what others set.
+/// The part of an object of `widgets` that one of its managers applies: all fields but those that others set.
 pub(crate) fn configuration(name: &str, round: usize) -> Value {
     let mut object = widget(name, 0);
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {

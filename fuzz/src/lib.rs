@@ -146,7 +146,7 @@ impl Target {
         let full = std::env::var("KINDOM_TEST_FULL").is_ok_and(|v| v == "1");
         let seconds = seconds();
         if seconds.is_none() && !full {
-            // The same inputs each time: a change is judged by what it changes.
+            // The same inputs each time, so that a difference comes from a change of the code.
             let mut tried = 0;
             for round in 0..self.rounds {
                 let bytes = noise(self.name, round);
@@ -169,7 +169,7 @@ impl Target {
     }
 }
 
-/// The largest parts of its bounds that a target used, in percent; told at its end to whoever sets the bounds.
+/// The largest parts of its bounds that a target used, in percent; printed at its end for the author of the bounds.
 struct Worst {
     name: &'static str,
     live: Cell<u64>,
@@ -198,7 +198,7 @@ pub trait Input: std::fmt::Debug + 'static {
     /// The bytes that the bounds are over.
     fn length(&self) -> usize;
 
-    /// The bytes that are kept for whoever looks for a stack overflow.
+    /// Writes the bytes to keep for the search of a stack overflow.
     fn write(&self, to: &mut dyn Write) -> std::io::Result<()>;
 }
 

@@ -2,7 +2,7 @@
 
 use bolero::{Driver, ValueGenerator};
 
-/// The longest mutant in bytes: enough for what is quadratic to show, little enough for thousands of rounds.
+/// The longest mutant in bytes: long enough to show quadratic work, short enough for thousands of rounds.
 const LONGEST: usize = 16 << 10;
 /// Edits of one mutant. A few find more than many: a mutant has to get past the first token.
 const EDITS: u32 = 6;
@@ -26,7 +26,7 @@ const NUMBERS: [&str; 16] = [
     "0.1e-320",
     "00",
 ];
-/// Characters that are several bytes, are none that one sees, or end strings for some readers.
+/// Characters of several bytes, invisible ones, and ones that end strings for some readers.
 const CHARACTERS: [&str; 12] =
     ["\0", "\n", "\r", "\t", "\u{7f}", "é", "\u{301}", "\u{2028}", "\u{feff}", "\u{fffd}", "\u{10ffff}", "𝔸"];
 
@@ -41,7 +41,7 @@ pub struct Mutants {
     longest: usize,
 }
 
-/// A number below `bound`, or 0 if there is none.
+/// A number below `bound`; 0 if `bound` is 0.
 pub(crate) fn below<D: Driver>(driver: &mut D, bound: usize) -> Option<usize> {
     let drawn = driver.produce::<u32>()? as usize;
     Some(drawn.checked_rem(bound).unwrap_or(0))
@@ -182,7 +182,7 @@ impl ValueGenerator for Mutants {
     }
 }
 
-/// [`Mutants`] for parsers of text: what is not UTF-8 is replaced.
+/// [`Mutants`] for parsers of text: bytes that are not UTF-8 are replaced.
 #[derive(Clone, Debug)]
 pub struct Texts(pub Mutants);
 

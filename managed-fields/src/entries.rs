@@ -121,7 +121,7 @@ pub(crate) fn is_reset(list: &Value) -> bool {
 /// Reads entries; of several of the same manager the last one counts.
 ///
 /// # Errors
-/// What no entry may be, as upstream says it.
+/// Upstream's text for a wrong entry.
 pub(crate) fn decode(list: Option<&Value>) -> Result<Managers<'_>, String> {
     let mut managers = Managers::new();
     for (i, entry) in list.and_then(Value::as_array).unwrap_or_default().iter().enumerate() {
@@ -156,7 +156,7 @@ pub(crate) fn decode(list: Option<&Value>) -> Result<Managers<'_>, String> {
     Ok(managers)
 }
 
-/// `true` if an entry that has been read says nothing but what [`entry`] would write; its set of fields is not looked at.
+/// Returns true if an entry that has been read has exactly what [`entry`] would write; its set of fields is not compared.
 fn is_as_written(entry: &Value) -> bool {
     let written = |(name, value): (&str, &Value)| match name {
         "fieldsV1" => true,
@@ -237,7 +237,7 @@ fn says(entry: &Value, id: &Id<'_>, managed: &Managed<'_>) -> bool {
         && text("apiVersion") == managed.api_version
 }
 
-/// Writes entries; none if there are none.
+/// Writes entries; `None` if there are no entries.
 pub(crate) fn encode(managers: &Managers<'_>) -> Option<Value> {
     Entries::of(managers, None).write(|_| Value::Null)
 }

@@ -10,7 +10,7 @@ use crate::element::KeyField;
 use crate::set::Node;
 use crate::{PathElement, Set};
 
-/// The key under which a set says that the element that it is about is a member itself.
+/// The key by which a set marks the element itself as a member.
 pub(crate) const SELF: Key = Key::new_static(".");
 
 /// The reason why a tree is no set of fields.
@@ -66,7 +66,7 @@ fn element(key: &str) -> Result<Option<PathElement<'_>>, FieldsError> {
     let (kind, rest) = (key.as_bytes().first(), key.get(2..).unwrap_or_default());
     Ok(match kind {
         Some(b'f') => Some(PathElement::Field(rest)),
-        // Of a float: a set may have it that was sent as `-0.0`.
+        // A float: a set of an object sent with `-0.0` may have it.
         Some(b'v') if rest == "-0" => Some(PathElement::Value(Cow::Owned(Value::Float(-0.0)))),
         Some(b'v') => Some(PathElement::Value(Cow::Owned(floats(parse(rest)?)))),
         Some(b'k') => {

@@ -1,9 +1,8 @@
-//! Who manages which fields of an object: `metadata.managedFields`, and server-side apply (KEP-555).
+//! The managers of an object's fields: `metadata.managedFields`, and server-side apply (KEP-555).
 //!
 //! **Owns** [`Set`]s of fields and their wire form (`FieldsV1`), the structured merge of objects by their types, and the
-//! field manager: what a write makes of an object's managedFields ([`update`]) and what an apply makes of an object
-//! ([`apply`]).
-//! **Deliberately absent:** I/O, async, how objects are stored, and what else a write does to one.
+//! field manager: the effect of a write on an object's managedFields ([`update`]) and of an apply on an object ([`apply`]).
+//! **Deliberately absent:** I/O, async, the storage of objects, and everything else that a write does to one.
 //!
 //! Sources: `sigs.k8s.io/structured-merge-diff` v6.4.2 and `k8s.io/apimachinery/pkg/util/managedfields`, 0.37.
 

@@ -1,5 +1,5 @@
-//! The field manager: what updates and applies do to objects and their managedFields
-//! (`managedfields/internal/fieldmanager.go` and what it wraps).
+//! The field manager: the effect of updates and applies on objects and their managedFields
+//! (`managedfields/internal/fieldmanager.go` and the managers that it wraps).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -68,8 +68,8 @@ pub struct Cause {
     pub field: String,
 }
 
-/// Sets the managedFields of `new`, which replaces `live` (none for a create): what it changes is the manager's from now
-/// on. Where that fails the entries stay as they are, as upstream's `UpdateNoErrors` does; then gives back why.
+/// Sets the managedFields of `new`, which replaces `live` (`None` for a create): the fields that it changes now belong to
+/// the manager. If that fails the entries stay as they are, as in upstream's `UpdateNoErrors`; then returns the reason.
 pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager: &str) -> Option<String> {
     let said = take_entries(new);
     let api_version = scope.gvk.api_version();
@@ -82,8 +82,8 @@ pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager:
         return None;
     }
     let live_list = live.and_then(entries::of);
-    // A subresource does not change entries; mostly it says those that are there. Whoever does not know them leaves them
-    // out.
+    // A write to a subresource does not change entries; mostly it sends the stored ones. A client that does not know them
+    // leaves them out.
     let counts = |said: &&Value| scope.subresource.is_empty() || Some(*said) == live_list;
     let of_live = || (entries::decode(live_list).unwrap_or_default(), false);
     let (managers, of_said) = match said.as_ref().filter(counts) {
@@ -173,7 +173,7 @@ fn updated(
     Ok(Entries::of(&managers, read))
 }
 
-/// Adds fields to what a manager has, if there are any (`managedfieldsupdater.go`).
+/// Adds fields to a manager's entry, if there are any (`managedfieldsupdater.go`).
 fn credit<'v>(managers: &mut Managers<'v>, id: Id<'v>, fields: Set<'v>, api_version: &'v str, now: &'v str) {
     if fields.is_empty() {
         return;
@@ -235,8 +235,8 @@ fn cap(managers: &mut Managers<'_>) {
     }
 }
 
-/// The object that an apply of a configuration makes of `live`, or creates if there is none, with its managedFields.
-/// `patch` is the configuration as it was sent.
+/// Applies a configuration to `live`, or creates the object if there is none; returns it with its managedFields. `patch` is
+/// the configuration as it was sent.
 ///
 /// # Errors
 /// [`ApplyError`]
@@ -290,7 +290,7 @@ pub fn apply(
     Ok(object)
 }
 
-/// The managers of a live object; where there are none, an entry for what is there before it is first applied.
+/// The managers of a live object; if there are none, an entry for the fields that it has before the first apply.
 fn tracked<'v>(
     scope: &Scope<'v>,
     updater: &Updater<'v>,
@@ -416,7 +416,7 @@ fn but_last_applied(updater: &Updater<'_>, live: &Value, conflicts: &[Conflict<'
     left.filter(|(_, fields)| !fields.is_empty()).map(|(id, fields)| Conflicts::new(id, &fields)).collect()
 }
 
-/// The fields of what was last applied by the client that are as it said.
+/// The fields of the client's last applied configuration that still have its values.
 fn last_applied_fields<'v>(updater: &Updater<'v>, live: &'v Value, last: &'v Value) -> Option<Set<'v>> {
     let has_kind = last.get("kind").and_then(Value::as_str).is_some_and(|kind| !kind.is_empty());
     let said = last.get("apiVersion").and_then(Value::as_str);
@@ -488,8 +488,8 @@ fn printed(id: &Id<'_>) -> String {
     out
 }
 
-/// Gives `new` back the entries of `old` if nothing else differs but their times, so that a write that says nothing new
-/// changes nothing (apiserver `handlers/fieldmanager/equality.go`).
+/// Puts the entries of `old` into `new` if they differ in nothing but their times, so that a write without a change changes
+/// nothing (apiserver `handlers/fieldmanager/equality.go`).
 pub fn keep_times(new: &mut Value, old: &Value) {
     let (Some(new_list), Some(old_list)) = (entries::of(new), entries::of(old)) else { return };
     let (Some(entries), Some(old_entries)) = (new_list.as_array(), old_list.as_array()) else { return };

@@ -33,11 +33,11 @@ fn path_in<'a>(paths: &[ReplicasPath<'a>], api_version: &str) -> Option<Option<&
     paths.iter().find(|path| path.api_version == api_version).map(|path| path.path)
 }
 
-/// The managedFields of the Scale of an object: of those who manage its replicas (`ToSubresource`). `parent` is the
-/// object's list.
+/// The managedFields of the Scale of an object: the entries of the managers of its replicas (`ToSubresource`). `parent` is
+/// the object's list.
 ///
 /// # Errors
-/// What is wrong with the object's entries.
+/// An error in the object's entries.
 pub fn from_parent(parent: Option<&Value>, paths: &[ReplicasPath<'_>]) -> Result<Option<Value>, String> {
     let mut managers = Managers::new();
     for (id, managed) in entries::decode(parent)? {
@@ -53,7 +53,7 @@ pub fn from_parent(parent: Option<&Value>, paths: &[ReplicasPath<'_>]) -> Result
 /// object's as it was, and `api_version` the object's in the request.
 ///
 /// # Errors
-/// What is wrong with either's entries.
+/// An error in the entries of either.
 pub fn to_parent(
     parent: Option<&Value>,
     scale: Option<&Value>,

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::{PathElement, fields_v1};
 
-/// A set of paths to fields, as a tree. A path in the set says nothing of what is below it.
+/// A set of paths to fields, as a tree. A path in the set does not include the paths below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Set<'a> {
     /// Sorted by element; each is a member or has something below it.
@@ -166,7 +166,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Adds what is at an element, if it is anything.
+    /// Adds the node at an element, unless it is empty.
     pub(crate) fn put(&mut self, element: PathElement<'a>, node: Node<'a>) {
         if node.is_empty() {
             return;
@@ -180,7 +180,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Adds what is at an element that comes behind all that are there, if it is anything.
+    /// Adds the node at an element behind all others, unless it is empty.
     pub(crate) fn push(&mut self, element: PathElement<'a>, node: Node<'a>) {
         debug_assert!(self.entries.last().is_none_or(|last| last.element < element));
         if !node.is_empty() {
@@ -264,7 +264,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// Lets `change` take away what is at each element.
+    /// Lets `change` remove paths of the node at each element.
     pub(crate) fn keep(&mut self, mut change: impl FnMut(&PathElement<'a>, &mut Node<'a>)) {
         self.entries.retain_mut(|entry| {
             change(&entry.element, &mut entry.at);

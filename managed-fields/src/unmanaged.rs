@@ -1,4 +1,4 @@
-//! What nobody manages (`managedfields/internal/stripmeta.go`).
+//! The fields that have no manager (`managedfields/internal/stripmeta.go`).
 
 use crate::{PathElement, Set};
 

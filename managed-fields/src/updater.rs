@@ -1,4 +1,4 @@
-//! What a write makes of the managers of an object (structured-merge-diff's `merge/update.go`).
+//! The effect of a write on the managers of an object (structured-merge-diff's `merge/update.go`).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::typed::{
 /// The reason why an object cannot be converted to a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
-    /// The type has no such version; what is managed in it is forgotten.
+    /// The type has no such version; fields managed in it are forgotten.
     #[error("no such version")]
     NoSuchVersion,
     /// Anything else.
@@ -152,7 +152,8 @@ impl<'a> Updater<'a> {
         managers
     }
 
-    /// Takes from all but `writer` what it changed or removed. Gives what differs in the version of the request.
+    /// Takes the fields that `writer` changed or removed from all other managers. Returns the difference in the version of
+    /// the request.
     fn take<'v>(
         &self,
         live: &'v Views<'_>,
@@ -238,7 +239,8 @@ impl<'a> Updater<'a> {
     ) -> Result<Value, String> {
         let merged =
             merge(live, config, self.ty).map_err(|errors| format!("failed to merge config: {errors}"))?;
-        // What is said again is kept by the applier itself: nothing goes. (A conversion to another version could fail.)
+        // The applier itself keeps fields that it configures again: nothing is removed. (A conversion to another version
+        // could fail.)
         let one_version =
             || managers.values().chain(last).all(|managed| managed.api_version == self.api_version);
         let says_again = |last: &Managed<'_>| {
@@ -298,7 +300,7 @@ impl<'a> Updater<'a> {
             .add_back_owned(&at_last, pruned, &last.api_version, managers)
             .map_err(|why| format!("failed add back owned items: {why}"))?;
 
-        // What is still there is so because somebody manages it, or something below it.
+        // A value that is still there has a manager, or one below it has.
         let kept = match self.convert(&pruned, &last.api_version) {
             Ok(kept) => kept,
             Err(ConvertError::NoSuchVersion) => return Ok(at_last.into_owned()),
@@ -332,7 +334,7 @@ impl<'a> Updater<'a> {
             let all = managed_in.entry(&managed.api_version).or_default();
             *all = all.union(managed.fields());
         }
-        // First the version that was pruned, as conversions may need what was.
+        // First the version that was pruned, as conversions may need the values before.
         let first = managed_in.remove_entry(pruned_version);
         let (mut merged, mut pruned) = (Cow::Borrowed(merged), pruned);
         for (version, managed) in first.into_iter().chain(managed_in) {

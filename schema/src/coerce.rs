@@ -16,15 +16,15 @@ pub(crate) fn coerce(
     below(value, node, at, &mut Told { unknown, drops: false })
 }
 
-/// As [`coerce`], of what is stored: what has the wrong type is dropped (`DropInvalidFields` there). Metadata that is no map
-/// stays as it is. With `is_root` the object itself is taken for an embedded resource.
+/// As [`coerce`], for a stored object: values of a wrong type are dropped (`DropInvalidFields` there). Metadata that is no
+/// map stays as it is. With `is_root` the object itself is taken for an embedded resource.
 pub(crate) fn repair(value: &mut Value, node: &Node, is_root: bool) {
     let mut told = Told { unknown: &mut None, drops: true };
     if let Value::Object(map) = value
         && is_root
         && !node.embedded
     {
-        // What is dropped is no error.
+        // Dropped values are no errors.
         let _ = resource(map, &Path::root(), &mut told);
     }
     let _ = below(value, node, &Path::root(), &mut told);
@@ -32,7 +32,7 @@ pub(crate) fn repair(value: &mut Value, node: &Node, is_root: bool) {
 
 /// Coerces the metadata of one embedded resource that is known to be well formed.
 pub(crate) fn coerce_resource(resource_fields: &mut Map) {
-    // What is malformed has been refused.
+    // Malformed metadata has been refused before.
     let _ = resource(resource_fields, &Path::root(), &mut Told { unknown: &mut None, drops: false });
 }
 

@@ -1,4 +1,4 @@
-//! Many registrations: how soon they are served, and what they hold.
+//! Many registrations: the time until they are served, and the memory that they hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -20,7 +20,7 @@ pub(crate) async fn deliveries(setup: &Setup, report: &mut dyn FnMut(Row)) -> Re
     for _ in 0..streams {
         let mut watch =
             endpoint.connect(Protocol::Http1).await?.lines(format!("{objects}?watch=true")).await?;
-        // The ADDED of what is there: from now on it is open.
+        // The ADDED of the existing object: from now on the watch is open.
         watch.next().await?;
         watchers.push(watch);
     }

@@ -37,7 +37,7 @@ pub(crate) async fn gets(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
             ours.round(setup, &kindom).await?;
             bare.round(setup, &floor).await?;
         }
-        // Of the rounds' own ratios: what disturbs one round disturbs both sides of it.
+        // The median of the rounds' own ratios: a disturbance of one round hits both sides of it.
         let times = median(ours.runs.iter().zip(&bare.runs).map(|(a, b)| a.cpu_us() / b.cpu_us()));
         let remark = ours.runs.last().map(Run::remark).unwrap_or_default();
         report(
@@ -97,7 +97,7 @@ impl Side {
     }
 }
 
-/// Creates, then updates and patches of what was created.
+/// Creates, then updates and patches of the created objects.
 pub(crate) async fn writes(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(), LoadError> {
     let counts = setup.counts;
     let (kindom, mut connection) = setup.with_widgets("writes").await?;

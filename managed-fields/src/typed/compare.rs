@@ -1,4 +1,4 @@
-//! What differs between two values of a type (`typed/compare.go`).
+//! The difference between two values of a type (`typed/compare.go`).
 
 use std::collections::BTreeMap;
 
@@ -128,10 +128,10 @@ fn map<'a>(
     out: &mut Parts<'a>,
     errors: &mut TypeErrors,
 ) {
-    // What is valid and the same has no difference, whatever its type.
+    // Valid values that are equal have no difference, whatever their type.
     for (name, lhs, rhs) in zip(lhs, rhs).filter(|(_, lhs, rhs)| lhs != rhs) {
         let element = PathElement::Field(name);
-        // What has no type was refused when the object was validated.
+        // A value without a type was refused when the object was validated.
         let Some(ty) = field_type(ty, name) else { continue };
         below(&element, lhs, rhs, ty, out, errors);
     }
@@ -157,7 +157,7 @@ fn below<'a>(
     out.put(element, parts);
 }
 
-/// All fields of a value that only one of the two has: each place in it, down to what has one owner.
+/// All fields of a value that only one of the two has: each place in it, down to the parts that have one owner.
 fn all<'a>(value: &'a Value, ty: MergeType<'a>, errors: &mut TypeErrors) -> Node<'a> {
     let below = match (atom(ty, Some(value)).0, value) {
         (Some(Atom::Map(ty)), Value::Object(fields)) if !ty.is_atomic() => {
@@ -192,7 +192,7 @@ fn list<'a>(
     if lhs == rhs {
         return;
     }
-    // Items by what they are known by; several are a list's own duplicates.
+    // Items by their identity; several of one identity are a list's own duplicates.
     let mut known: BTreeMap<PathElement<'a>, (Vec<&'a Value>, Vec<&'a Value>)> = BTreeMap::new();
     for (side, list) in [lhs, rhs].into_iter().enumerate() {
         for (i, item) in list.iter().enumerate() {

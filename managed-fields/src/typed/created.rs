@@ -81,7 +81,7 @@ fn list_items(list: &[Value], ty: ListType<'_>) -> Option<Map> {
         out.push((key, contents(item, ty.element())?.into()));
     }
     out.sort_by(|a, b| a.0.cmp(&b.0));
-    // What stands twice is owned as a whole.
+    // Items that occur twice are owned as a whole.
     out.dedup_by(|later, first| {
         let twice = later.0 == first.0;
         if twice {

@@ -1,4 +1,4 @@
-//! What identifies the items of a list (`typed/helpers.go`).
+//! The identity of a list's items (`typed/helpers.go`).
 
 use std::borrow::Cow;
 

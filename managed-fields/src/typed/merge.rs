@@ -24,11 +24,11 @@ fn value<'a>(
     ty: MergeType<'a>,
     errors: &mut TypeErrors,
 ) -> Option<Value> {
-    // What only one of them has is taken as it is.
+    // A value that only one side has is taken as it is.
     let (Some(left), Some(right)) = (lhs, rhs) else { return rhs.or(lhs).cloned() };
     let ((left_atom, left_as), (right_atom, right_as)) = (atom(ty, lhs), atom(ty, rhs));
     if left_as != right_as {
-        // What comes of it does not count, but for errors.
+        // The result does not count, only its errors.
         handle(left_atom, left, right, errors);
     }
     handle(right_atom, left, right, errors)
@@ -86,7 +86,7 @@ fn map<'a>(
     (!out.is_empty()).then(|| Value::Object(Map::from_entries(out)))
 }
 
-/// The items of a list, and each by what it is known by; what stands twice is known as null.
+/// The items of a list, and each by its identity; items that occur twice are null.
 struct Known<'a> {
     elements: Vec<PathElement<'a>>,
     items: BTreeMap<PathElement<'a>, &'a Value>,
@@ -125,14 +125,14 @@ fn list<'a>(lhs: &'a [Value], rhs: &'a [Value], ty: ListType<'a>, errors: &mut T
     if errors.len() > before {
         return None;
     }
-    // What both have, in the order that it is to be in.
+    // The items that both have, in the order of the result.
     let mut shared: VecDeque<&PathElement<'a>> =
         right.elements.iter().filter(|element| left.items.contains_key(element)).collect();
     let mut next_shared = shared.pop_front();
     let mut merged: BTreeSet<&PathElement<'a>> = BTreeSet::new();
     let mut out = Vec::with_capacity(lhs.len().max(rhs.len()));
     let item = |lhs: Option<&'a Value>, rhs: Option<&'a Value>| {
-        // Upstream drops what is wrong within items, too.
+        // Upstream drops errors within items, too.
         value(lhs, rhs, ty.element(), &mut TypeErrors::default())
     };
     let (mut l, mut r) = (0, 0);

@@ -39,7 +39,7 @@ fn map<'a>(fields: &'a Map, ty: MapType<'a>) -> Node<'a> {
 }
 
 fn list<'a>(list: &'a [Value], ty: ListType<'a>) -> Node<'a> {
-    // What stands twice is owned as a whole.
+    // Items that occur twice are owned as a whole.
     let mut known: BTreeMap<PathElement<'a>, Option<&'a Value>> = BTreeMap::new();
     for item in list {
         let Ok(element) = items::element_of(ty, item) else { continue };

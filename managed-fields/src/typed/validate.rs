@@ -38,7 +38,8 @@ pub(crate) fn validate_object(
             walk.map(map, ty, valid, |walk, name, value, ty, valid| match (ty.map(), value) {
                 (Some(ty), Value::Object(map)) if name == "metadata" => {
                     walk.map(map, ty, valid, |walk, name, value, ty, valid| {
-                        // The server's own, and much of an object; only what is no list has been sent.
+                        // The server's own list, and a large part of an object; only a client can have sent anything but a
+                        // list.
                         if name != "managedFields" || value.as_array().is_none() {
                             walk.value(value, ty, valid);
                         }

@@ -86,7 +86,7 @@ impl Walk {
         }
     }
 
-    /// All maps and lists that hold something, a container before what is in it.
+    /// All maps and lists that are not empty, a container before its content.
     fn descend<'v>(&mut self, value: &'v Value, all: &mut Values<'v>) -> Result<(), Unreachable> {
         let children = children(value);
         if children.is_empty() {

@@ -24,7 +24,7 @@ const AGE_DESCRIPTION: &str = concat!(
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
 );
 
-/// A column as a Table's `columnDefinitions` tells it.
+/// A column of a Table's `columnDefinitions`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableColumn {
     /// The heading.

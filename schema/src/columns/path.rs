@@ -198,7 +198,7 @@ impl<'t> Parser<'t> {
             match (c, pair) {
                 ('"' | '\'', None) => pair = Some(c),
                 ('"' | '\'', Some(open)) if before != '\\' && c == open => closed = true,
-                // Only the first quoted text is looked at: upstream's scan knows one.
+                // Only the first quoted text counts: upstream's scan knows one.
                 (')', pair) if pair.is_some() == closed => ends = true,
                 _ => {}
             }
@@ -225,7 +225,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The two sides of a comparison and what stands between them.
+/// The two sides of a comparison and the operator between them.
 fn comparison(text: &str) -> Option<(&str, &str, &str)> {
     const OPERATORS: [char; 4] = ['!', '<', '>', '='];
     let begin = text.find(OPERATORS).filter(|begin| *begin > 0)?;

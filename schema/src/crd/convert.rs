@@ -15,7 +15,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The reason why a document cannot be converted.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ConvertError {
-    /// It is none of the registrations that there have been.
+    /// It is no registration of any version that Kubernetes has had.
     #[error("cannot convert {kind:?} of {api_version:?}: it is no registration of a type")]
     Kind {
         /// Its `apiVersion`.
@@ -40,15 +40,14 @@ pub struct Converted {
     pub warnings: Vec<String>,
 }
 
-/// Converts a registration to an `apiextensions.k8s.io/v1` manifest: an `extensions/v1beta1` ThirdPartyResource
-/// (Kubernetes 1.2 to 1.7), an `apiextension.k8s.io/v1beta1` one, or an `apiextensions.k8s.io/v1beta1`
-/// CustomResourceDefinition. What is v1 already is given back as it is. What the server sets (status, uid, …) is left
-/// out.
+/// Converts a registration to an `apiextensions.k8s.io/v1` manifest: an `extensions/v1beta1` ThirdPartyResource (Kubernetes
+/// 1.2 to 1.7), an `apiextension.k8s.io/v1beta1` one, or an `apiextensions.k8s.io/v1beta1` CustomResourceDefinition. A v1
+/// manifest is returned as it is. Fields that the server sets (status, uid, …) are left out.
 ///
-/// Objects mean the same afterwards: where unknown fields were preserved, every level of the schema preserves them.
+/// Objects have the same meaning afterwards: where unknown fields were preserved, every level of the schema preserves them.
 ///
 /// # Errors
-/// What v1 would refuse, by field: a schema that is not structural, a scale without `statusReplicasPath`.
+/// Fields that v1 would refuse: a schema that is not structural, a scale without `statusReplicasPath`.
 pub fn to_v1(mut document: Value) -> Result<Converted, ConvertError> {
     let text = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -125,15 +124,15 @@ fn preserve_in_schemas(spec: &mut Map) {
             // A custom object is one, whether its schema said so or not.
             root.entry_or_insert_with("type", || "object".into());
         }
-        // Where nothing is said of a version, nothing is known to be wrong with its objects.
+        // Without a schema of the version, every object of it was valid.
         if preserve || missing {
             preserve_below(schema, true);
         }
     }
 }
 
-/// Preserving unknown fields ends where a schema says more of them, so it is said again at each level. Where no type is
-/// said it also stands for one: the schema then applies to values of any type, as it did.
+/// Sets `x-kubernetes-preserve-unknown-fields` at each level: it ends where a schema lists fields. Without a `type` it also
+/// stands for one: the schema then applies to values of any type, as before.
 fn preserve_below(schema: &mut Value, is_root: bool) {
     let Some(map) = schema.as_object_mut() else { return };
     for (name, property) in

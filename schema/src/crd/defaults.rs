@@ -1,5 +1,5 @@
-//! Defaults in a schema must themselves be what the schema wants
-//! (apiextensions-apiserver `pkg/apiserver/schema/defaulting/validation.go`).
+//! Defaults in a schema must themselves be valid under the schema (apiextensions-apiserver
+//! `pkg/apiserver/schema/defaulting/validation.go`).
 
 use kindom_api::field::{Error, ErrorList, Path, aggregate};
 use kindom_api::{Map, Value, object};
@@ -30,9 +30,9 @@ struct Left {
     compiled: Budget,
     /// Of their rules, as upstream counts.
     cost: i64,
-    /// Of the regular expressions in those.
+    /// The budget of the regular expressions in those.
     patterns: Budget,
-    /// Of the schema's own walk.
+    /// The steps of the schema's own walk.
     steps: Steps,
 }
 
@@ -62,8 +62,8 @@ pub(super) fn has_unpruned(schema: &Value) -> bool {
     within(schema, &mut Budget::new(COMPILED_MAX))
 }
 
-/// Coerces the defaults of a valid structural schema in place, as upstream's validation does on the registration itself:
-/// the metadata of embedded resources loses what no metadata has. A default that stands inside metadata is validated as a
+/// Coerces the defaults of a valid structural schema in place, as upstream's validation does on the registration itself: the
+/// metadata of embedded resources loses fields that no metadata has. A default that stands inside metadata is validated as a
 /// copy, and stays.
 pub(super) fn coerce_in_place(schema: &mut Value, is_root: bool, in_meta: bool) {
     let is_resource = is_root || flag(schema, EMBEDDED);
@@ -162,7 +162,7 @@ fn walk<'s>(
 
 fn check(schema: &Value, path: &Path<'_>, is_root: bool, around: &Around<'_>, found: &mut Found<'_>) {
     let Found { require_pruned, left, errors } = found;
-    // A default at the root is of no use and is refused elsewhere for what it holds; upstream still checks it.
+    // A default at the root has no effect, and another check refuses it; upstream still checks it.
     if let Some(default) = schema.get("default") {
         let compiled = match compile(schema, is_root, &mut left.compiled) {
             Ok(Some(compiled)) => compiled,
@@ -183,7 +183,7 @@ fn check(schema: &Value, path: &Path<'_>, is_root: bool, around: &Around<'_>, fo
         } else {
             let has_unknown = *require_pruned && !is_pruned(&compiled, default);
             let coerced = compiled.coerce(&mut object, None);
-            // Upstream coerces the default itself, and says of it what it is by then.
+            // Upstream coerces the default itself, and its error shows the coerced one.
             if has_unknown {
                 let default = object.get("default").unwrap_or(default).clone();
                 errors.push(Error::invalid(&path.child("default"), default, "must not have unknown fields"));
@@ -298,8 +298,8 @@ fn below(mut error: Error, path: &str) -> Error {
     error
 }
 
-/// An error on a wrapped default as upstream words it: it begins to look below `default`, so that is how far the names in
-/// messages go. What junctors say is on no field of the object, and is reported on the default as a whole.
+/// An error on a wrapped default as upstream words it: upstream starts below `default`, so the paths in messages start
+/// there, too. Errors of junctors are on no field of the object, and are reported on the default as a whole.
 fn unwrap(mut error: Error, path: &str) -> Error {
     error.field = match error.field.as_str() {
         "<nil>" => format!("{path}.default"),

@@ -9,14 +9,14 @@ use super::props::{OrBool, additional_properties, has, property};
 pub(crate) struct Found<'a> {
     /// Its steps, one string each.
     pub(crate) steps: Vec<String>,
-    /// The schema of what it names; none where the schema says no more than that there may be something.
+    /// The schema of the named field; `None` if the schema allows any value there.
     pub(crate) schema: Option<&'a Value>,
 }
 
 /// Follows a path through a schema.
 ///
 /// # Errors
-/// Upstream's text of what is wrong with the path.
+/// Upstream's text of the error in the path.
 pub(crate) fn find<'a>(path: &str, schema: Option<&'a Value>, brackets: bool) -> Result<Found<'a>, String> {
     const END: &str = "unexpected end of JSON path";
     let mut found = Found { steps: Vec::new(), schema };

@@ -1,12 +1,12 @@
-//! Whether a registration is valid (apiextensions-apiserver `pkg/apis/apiextensions/validation`, 1.37).
+//! The validation of registrations (apiextensions-apiserver `pkg/apis/apiextensions/validation`, 1.37).
 //!
 //! Upstream checks its internal type, where a schema, subresources, columns or selectable fields that are the same in all
 //! versions stand once, beside the versions. Errors name fields of that type: `spec.validation.openAPIV3Schema` where
 //! the user wrote `spec.versions[0].schema.openAPIV3Schema`.
 //!
-//! What holds depends on the face that a registration is written through. On v1beta1 it is what Kubernetes 1.21 asked
-//! there, the last that served it: no schema is required, nor a structural one where unknown fields are preserved, and
-//! defaults are for v1 alone. What a ThirdPartyResource has no field for is reported on the field that it came from.
+//! The rules depend on the face that a registration is written through. On v1beta1 they are those of Kubernetes 1.21, the
+//! last that served it: no schema is required, nor a structural one where unknown fields are preserved, and defaults are for
+//! v1 alone. An error in a field that a ThirdPartyResource does not have is reported on the field that it came from.
 //!
 //! ```
 //! use kindom_api::faces::Face;
@@ -148,7 +148,7 @@ pub(crate) fn is_published(schema: &Value) -> bool {
 }
 
 /// Brings the metadata of embedded resources in the defaults of a valid registration into `ObjectMeta`'s form, so that
-/// what no metadata has is not stored: upstream's validation changes the registration that it validates
+/// fields which no metadata has are not stored: upstream's validation changes the registration that it validates
 /// (`schema/defaulting/validation.go`, `validate`). Schemas that are not structural are left alone. Idempotent.
 pub fn coerce_defaults(registration: &mut Value) {
     let spec = registration.get_mut("spec");
@@ -222,9 +222,9 @@ pub fn validate_update(
 /// Bytes of the paths to everything in a registration's schemas.
 const PATHS_BYTES_MAX: usize = 128 << 20;
 
-/// An error for schemas of very many parts below very long names: what is wrong with each may be told with all names above
-/// it, and 100,000 errors below a name of 1 MB would be 100 GB. Upstream has no such bound; the largest registrations that
-/// people have stay below a tenth of this.
+/// An error for schemas of very many parts below very long names: each error names the whole path, and 100,000 errors below
+/// a name of 1 MB would be 100 GB. Upstream has no such bound; the largest registrations that people have stay below a tenth
+/// of this.
 fn paths_too_long(crd: &CustomResourceDefinition) -> Option<Error> {
     fn bytes(value: &Value, above: usize) -> usize {
         match value {
@@ -266,8 +266,8 @@ fn in_words_of(face: Face, errors: ErrorList) -> ErrorList {
     out
 }
 
-/// All that is wrong with a write to `/status`, after `prepare_for_status_update`. Upstream looks at no stored versions
-/// here; the caller who must keep them honest uses [`validate_stored_versions`] too.
+/// The errors of a write to `/status`, after `prepare_for_status_update`. Upstream does not check stored versions here; a
+/// caller that needs them to be right calls [`validate_stored_versions`] too.
 #[must_use]
 pub fn validate_status_update(new: &CustomResourceDefinition, old: &CustomResourceDefinition) -> ErrorList {
     let mut errors = meta_update(new, old);
@@ -301,7 +301,7 @@ fn stored_versions(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
         errors.push(Error::invalid(&path, Value::Null, "must have at least one stored version"));
         return;
     }
-    // Each error shows all of them, and so many say nothing new.
+    // Each error lists all of them, and more than so many help nobody.
     const TOLD_MAX: usize = 100;
     let mut left: Vec<(usize, &String)> = stored.iter().enumerate().collect();
     for version in &crd.spec.versions {

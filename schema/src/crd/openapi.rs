@@ -323,7 +323,7 @@ fn list_map_keys(schema: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Items that are told apart by value must have one: neither they nor their keys may be null or missing.
+/// Items that are identified by value must have one: neither they nor their keys may be null or missing.
 pub(super) fn map_list_keys_and_sets(schema: &Value, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(list_type @ ("set" | "map")) = optional_text(schema, "x-kubernetes-list-type") else {
@@ -391,13 +391,13 @@ fn validation_rule(rule: &Value, schema: &Value, path: &Path<'_>, errors: &mut E
     if has_newlines(field_path) {
         errors.push(Error::invalid(&at, field_path, "must not contain line breaks"));
     }
-    // Where the schema cannot be read, that is what has to be mended first.
+    // An unreadable schema has to be mended first.
     if structural::unsupported(schema).is_ok() && field_path::find(field_path, Some(schema), true).is_err() {
         errors.push(Error::invalid(&at, field_path, "must be a valid path"));
     }
 }
 
-/// `true` if the type is none of those that OpenAPI knows.
+/// Returns true if the type is not one of OpenAPI's.
 pub(super) fn has_invalid_type(schema: &Value) -> bool {
     let kind = type_of(schema);
     !kind.is_empty() && !TYPES.contains(&kind)

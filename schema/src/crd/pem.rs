@@ -1,4 +1,4 @@
-//! Certificate authorities in PEM, as far as it can be told without an X.509 library whether Go would take them.
+//! Certificate authorities in PEM: an estimate, without an X.509 library, if Go would accept them.
 
 const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";
@@ -27,7 +27,7 @@ pub(super) fn ca_bundle_error(bundle: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// The next block: its label, what stands in it, and what follows.
+/// The next block: its label, its content, and the text behind it.
 fn next_block(text: &str) -> Option<(&str, &str, &str)> {
     let start = text.find(BEGIN)?;
     let (label, rest) = text.get(start + BEGIN.len()..)?.split_once(DASHES)?;

@@ -1,6 +1,6 @@
 //! Reading a schema's tree, and printing it as upstream's internal Go types print.
 //!
-//! The trees are those that `kindom_api::crd::decode_crd` gives: every keyword has its right type, and what is empty is
+//! The trees are those that `kindom_api::crd::decode_crd` gives: every keyword has its right type, and empty values are
 //! absent. `items: null` stands for a value that was neither a schema nor a list of schemas.
 
 use kindom_api::{Map, Value};

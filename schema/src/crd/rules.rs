@@ -1,8 +1,8 @@
-//! The expressions of `x-kubernetes-validations`: that they compile, and that what they may cost is within bounds
+//! The expressions of `x-kubernetes-validations`: that they compile, and that their cost is within bounds
 //! (apiextensions-apiserver `pkg/apis/apiextensions/validation`, the part of `ValidateCustomResourceDefinitionOpenAPISchema`
 //! about CEL, and `cel_validation.go`).
 //!
-//! To upstream's words about what costs too much we add which bound is missing, and a value that would fit.
+//! To upstream's error about a rule that costs too much we add the missing bound, and a value that would fit.
 
 use std::cell::OnceCell;
 
@@ -14,7 +14,8 @@ use crate::rules::advice::{Costing, Level};
 use crate::rules::compile::{Expression, compile};
 use crate::rules::declare::Declared;
 
-/// `StaticEstimatedCostLimit`: the most that one expression may cost, as often as an object may hold what it is about.
+/// `StaticEstimatedCostLimit`: the most that one expression may cost, times the number of values in an object that it may
+/// run on.
 const RULE_COST_MAX: u64 = 10_000_000;
 /// `StaticEstimatedCRDCostLimit`: the most that all may cost together.
 const SCHEMA_COST_MAX: u64 = 100_000_000;
@@ -42,7 +43,7 @@ struct Expensive {
     costing: Costing,
 }
 
-/// A schema and those around it, as far as values are told apart by it. Junctors are none.
+/// A schema and those around it that values are found by. Junctors are not among them.
 pub(super) struct Scope<'a> {
     around: Option<(&'a Scope<'a>, Step<'a>)>,
     schema: &'a Value,
@@ -172,7 +173,7 @@ impl Found {
         if self.advised > ADVICE_MAX { String::new() } else { costing.advice(cost_max) }
     }
 
-    /// Adds what is wrong with all expressions of a schema together.
+    /// Adds the errors about all expressions of a schema together.
     pub(super) fn total(&mut self, at: &Path<'_>, errors: &mut ErrorList) {
         if self.total <= SCHEMA_COST_MAX {
             return;
@@ -184,7 +185,7 @@ impl Found {
         }
         let name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         let mut detail = too_expensive(name, self.total, SCHEMA_COST_MAX);
-        // What is left for the most expensive when all others keep what they cost.
+        // The budget for the most expensive one if all others keep their cost.
         if let Some(rule) = self.expensive.first()
             && let Some(left) = SCHEMA_COST_MAX.checked_sub(self.total - rule.cost)
         {

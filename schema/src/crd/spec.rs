@@ -202,7 +202,7 @@ fn version_rules(
     }
     let at = path.child("selectableFields");
     match version.schema() {
-        // The text is upstream's, though it says the opposite of what it means.
+        // The text is upstream's, although it means the opposite.
         None => errors.push(Error::invalid(
             &at,
             "",
@@ -247,12 +247,12 @@ fn deprecation_warning(version: &VersionView<'_>, path: &Path<'_>, errors: &mut 
 
 /// As Go's `unicode.IsPrint`: letters, marks, numbers, punctuation, symbols and the ASCII space.
 fn is_printable(c: char) -> bool {
-    // What Rust escapes in debug output is what is not printable; a mark after a letter is not escaped.
+    // Rust's debug output escapes exactly the characters that are not printable; a mark behind a letter is not escaped.
     matches!(c, '"' | '\'' | '\\') || ['a', c].iter().collect::<String>().escape_debug().count() == 2
 }
 
-/// Rules for the versions together. In v1, what is the same in all versions never stands in each of them here, so
-/// upstream's rules about that have nothing to find.
+/// Rules for the versions together. In v1's view, values that are the same in all versions stand beside them, so upstream's
+/// rules against repetition find nothing.
 fn versions_rules(view: &View<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("versions");
     let versions = &view.spec.versions;
