@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::HarnessError;
 
-/// No answer takes this long; whoever waits longer hangs.
+/// The longest wait for an answer; no healthy server takes this long.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 
 /// A client of one server with one identity. Cloning is cheap and shares the connections.

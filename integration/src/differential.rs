@@ -1,4 +1,4 @@
-//! Random writes by several managers, and what the real server answered to each.
+//! Random writes by several managers, and the real server's answers.
 //!
 //! From one seed come a few types that have every kind of list and map in them, and for each of many objects a sequence
 //! of writes: applies, updates and patches of the object, its status and its scale, in two versions, by appliers and
@@ -6,9 +6,10 @@
 //! hash is checked in (`integration/expectations/differential.txt`), so that a comparison needs no Go.
 //!
 //! # Guarantees
-//! - The same seed gives the same types and writes on every machine, whatever is answered to them. A write that needs
+//! - The same seed gives the same types and writes on every machine, whatever the answers are. A write that needs
 //!   the object's resourceVersion has [`REVISION`] in its place.
-//! - What a run decides is masked alike on both sides ([`Answers`]): uids, times and the numbers of resourceVersions,
+//! - Values that differ from run to run are masked alike on both sides ([`Answers`]): uids, times and the numbers of
+//! resourceVersions,
 //!   not whether one stayed the same.
 
 use std::collections::BTreeMap;
@@ -62,7 +63,7 @@ pub fn types(seed: u64) -> Vec<Type> {
     types::all(&mut Random::new(seed))
 }
 
-/// The writes of one object. Those of others do not matter to it.
+/// The writes of one object; they do not depend on other objects.
 #[must_use]
 pub fn sequence(seed: u64, types: &[Type], number: usize) -> Vec<Case> {
     let mut random = Random::new(seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -150,7 +151,7 @@ pub struct AllTold {
     pub answers: Vec<Vec<Told>>,
 }
 
-/// Reads what the oracle answered.
+/// Reads the oracle's answers.
 ///
 /// # Errors
 /// The file is missing or malformed, or is not for these cases.
@@ -169,7 +170,7 @@ pub fn read_answers(folder: &Path) -> std::io::Result<AllTold> {
     Ok(AllTold { oracle: header.oracle, answers: all })
 }
 
-/// Makes the recording of what the oracle answered.
+/// Makes the recording of the oracle's answers.
 ///
 /// # Errors
 /// The answers cannot be read, or the recording cannot be written.

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// `Debug` is `Display`: tests unwrap these errors, and a log is only readable with its line ends.
 #[derive(thiserror::Error)]
 pub enum HarnessError {
-    /// The binary or a tool is missing, or does not run; the text says what to do.
+    /// The binary or a tool is missing, or does not run; the text gives the remedy.
     #[error("{0}")]
     Missing(String),
     /// The server ended before it was ready, or was not running when it had to be.
@@ -27,7 +27,7 @@ pub enum HarnessError {
         /// The cause.
         source: std::io::Error,
     },
-    /// The connection failed, or what came over it is not HTTP.
+    /// The connection failed, or the bytes that came over it are not HTTP.
     #[error("{what}: {cause}")]
     Transport {
         /// The request.

@@ -202,7 +202,7 @@ impl Etcd {
         self.nodes.get_mut(node).ok_or_else(|| HarnessError::Missing(format!("etcd has no node {node}")))
     }
 
-    /// Kills a node as `kill -9` does and waits until it is gone. What it has on disk stays.
+    /// Kills a node as `kill -9` does and waits until it is gone. Its data on the disk stays.
     ///
     /// # Errors
     /// It is not running, or the process could not be handled.
@@ -210,7 +210,7 @@ impl Etcd {
         self.node(node)?.kill9()
     }
 
-    /// SIGSTOP: the node keeps its connections and says nothing more.
+    /// SIGSTOP: the node keeps its connections and answers no more.
     ///
     /// # Errors
     /// As [`Etcd::kill9`].
@@ -226,8 +226,8 @@ impl Etcd {
         self.node(node)?.signal(Signal::CONT)
     }
 
-    /// Starts a killed node again, with its ports and data, and waits until it serves. Of a cluster, most of the other
-    /// nodes have to run.
+    /// Starts a killed node again, with its ports and data, and waits until it serves. In a cluster, a majority of the other
+    /// nodes has to run.
     ///
     /// # Errors
     /// As [`EtcdOptions::start`].

@@ -1,4 +1,4 @@
-//! What writers and watchers saw, and whether a correct server can have shown it to them.
+//! The observations of writers and watchers, and the check that a correct server can have caused them.
 //!
 //! Every key has one writer, and every write of a key carries a number of its own that grows, so that each event can be
 //! traced to the attempt that caused it.
@@ -32,7 +32,7 @@ pub enum Change {
 /// The answer to a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It happened, at this revision where the answer says so.
+    /// It happened, at this revision if the answer has one.
     Acknowledged(Option<u64>),
     /// It did not happen and never will.
     Refused,
@@ -138,7 +138,7 @@ pub enum Violation {
         /// The index of the first difference.
         position: usize,
     },
-    /// The list is not what the events add up to.
+    /// The list differs from the sum of the events.
     #[error("the events add up to {folded}, the list shows {listed}")]
     OtherState {
         /// The fold's entry.
@@ -237,7 +237,7 @@ impl History {
     }
 
     /// Checks that the listed object of each key is its last acknowledged write, or a later one with an unknown outcome.
-    /// Needs no watcher, so that it also judges what is found after a restart.
+    /// Needs no watcher, so that it also judges the state after a restart.
     ///
     /// # Errors
     /// [`Violation::Lost`].

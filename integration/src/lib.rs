@@ -6,8 +6,8 @@
 //! and any operations on few objects ([`linearizability`]).
 //!
 //! # Invariants
-//! - Nothing here links the server: what is tested is the file that users run.
-//! - A missing binary or tool is a failure that says what to do, never a skip.
+//! - Nothing here links the server: the tests run the file that users run.
+//! - A missing binary or tool is a failure that names the remedy, never a skip.
 //! - Every wait is for an event; the timeouts are safety nets against hanging for ever and are far beyond what any
 //!   answer takes.
 

@@ -2,13 +2,13 @@
 //!
 //! Each key is a register that holds nothing, or a value at a revision. A history is linearizable if and only if that of
 //! each key is (Herlihy and Wing 1990), so keys are judged one by one, by the search of Wing and Gong (1993) with Lowe's
-//! memory of configurations seen (2017): it picks a next operation among those that no unpicked one precedes, applies it
-//! to the register, and goes back where the answer does not fit. A write whose outcome is unknown may be picked at any
-//! time after its call, or never. Two things keep the search short: reads that are true are picked at once, and the
-//! revisions that answers tell say in which order their values were written.
+//! memory of configurations seen (2017): it picks a next operation among those that no unpicked one precedes, applies it to
+//! the register, and goes back where the answer does not fit. A write whose outcome is unknown may be picked at any time
+//! after its call, or never. Two things keep the search short: reads that are true are picked at once, and the revisions in
+//! answers give the order in which their values were written.
 //!
-//! Beside that, revisions are one sequence for everything: each is handed out once, and a write that begins after an
-//! answer has a higher one than that answer told.
+//! Beside that, revisions are one sequence for everything: each is handed out once, and a write that begins after an answer
+//! has a higher one than that answer.
 //!
 //! # Examples
 //! ```
@@ -47,16 +47,16 @@ pub enum Call {
         /// The new value.
         value: u64,
     },
-    /// An update of what is there.
+    /// An update of an existing object.
     Update {
-        /// The revision that has to be there, which some answer of the history told; any without it.
+        /// The revision that has to be there, which some answer of the history has; `None` for any.
         expected: Option<u64>,
         /// The new value.
         value: u64,
     },
     /// A deletion.
     Delete {
-        /// The revision that has to be there, which some answer of the history told; any without it.
+        /// The revision that has to be there, which some answer of the history has; `None` for any.
         expected: Option<u64>,
     },
 }
@@ -82,7 +82,7 @@ impl Call {
 pub enum Reply {
     /// To a get.
     Found {
-        /// The revision of what is there.
+        /// The revision found.
         revision: u64,
         /// The value found.
         value: u64,
@@ -91,14 +91,14 @@ pub enum Reply {
     Absent,
     /// The write happened.
     Done {
-        /// Its revision, where the answer tells it.
+        /// Its revision, if the answer has it.
         revision: Option<u64>,
     },
     /// Something is there: to a create.
     Exists,
     /// Something is there, at another revision than expected: to an update or a deletion.
     Conflict,
-    /// It did not happen and never will (429, 503). Of a get: it says nothing.
+    /// It did not happen and never will (429, 503). For a get: no result.
     Refused,
     /// It may have happened, may happen yet, or never (504, a broken connection).
     Unknown,
@@ -158,7 +158,7 @@ pub enum Violation {
     /// One write has two revisions, or one revision two writes.
     #[error("revisions and writes do not go in pairs:\n  {first}\n  {second}")]
     NotOneRevision {
-        /// An operation that told a revision.
+        /// An operation with a revision in its answer.
         first: String,
         /// Another one.
         second: String,
@@ -171,7 +171,7 @@ pub enum Violation {
         /// It began after that.
         later: String,
     },
-    /// Somebody read what no operation can have written.
+    /// A client read a value that no operation can have written.
     #[error("nobody wrote what was read, or it was refused:\n  {read}")]
     Phantom {
         /// The read.
@@ -186,7 +186,7 @@ pub enum Violation {
         key: String,
         /// The last operations of the longest order found, a line each.
         explained: String,
-        /// Those that would have to come now, a line each.
+        /// The operations that would have to happen now, a line each.
         stuck: String,
     },
     /// Two operations wrote the same value to a key: the history cannot be judged.
@@ -231,7 +231,7 @@ pub fn check(history: &[Operation]) -> Result<Judged, Violation> {
     Ok(judged)
 }
 
-/// The value and the revision that an operation told.
+/// The value and the revision of an operation's answer.
 fn told(operation: &Operation) -> Option<(u64, u64)> {
     match (operation.reply, operation.call.writes()) {
         (Reply::Found { revision, value }, _) | (Reply::Done { revision: Some(revision) }, Some(value)) => {
@@ -277,7 +277,7 @@ fn check_revisions<'a>(operations: impl Iterator<Item = &'a Operation> + Clone) 
     Ok(())
 }
 
-/// Stands for every value that no answer told: one is as good as another.
+/// Stands for every value that no answer has: they are all alike.
 const UNSEEN: u64 = u64::MAX;
 
 /// The state of a key in the course of the search.
@@ -288,13 +288,13 @@ struct State {
     floor: u64,
 }
 
-/// One key's operations, and what all answers together say of them.
+/// One key's operations, and the facts that all answers together prove.
 struct Register<'a> {
     /// By the time of the call.
     operations: Vec<&'a Operation>,
     /// For each, when it is over at the latest; `None` if it may never happen.
     ends: Vec<Option<u64>>,
-    /// The revisions of all values that were told. They say in which order those were written.
+    /// The revisions of all values that answers have. They give the order of the writes.
     revisions: BTreeMap<u64, u64>,
     values: BTreeMap<u64, u64>,
 }
@@ -319,7 +319,7 @@ impl<'a> Register<'a> {
             }
         }
         let possible = |o: &Operation| matches!(o.reply, Reply::Done { .. } | Reply::Unknown);
-        // When each value had been seen first: it was written by then, whatever its writer was told.
+        // The first time that each value was seen: it was written by then, whatever its writer's answer.
         let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
         for &read in &operations {
             if let Reply::Found { value, .. } = read.reply {
@@ -413,7 +413,7 @@ impl<'a> Register<'a> {
         own.is_none() || !(0..i).any(|j| picked.get(j) == Some(&false) && kind(j) == own)
     }
 
-    /// Those that no unpicked operation precedes: first the ones that have to be picked, by when they end.
+    /// The operations that no unpicked one precedes: first those that have to be picked, by the time of their end.
     fn candidates(&self, picked: &[bool]) -> Vec<usize> {
         let unpicked = || picked.iter().enumerate().filter(|(_, p)| !**p).map(|(i, _)| i);
         let end = |i: usize| self.ends.get(i).copied().flatten();
@@ -426,8 +426,8 @@ impl<'a> Register<'a> {
         found
     }
 
-    /// A frame from here on, and whether all can still be explained. What is true now and changes nothing is picked at
-    /// once: nothing is gained by waiting.
+    /// A frame from here on, and `true` if the history can still be explained. Operations that are true now and change
+    /// nothing are picked at once: waiting gains nothing.
     fn frame(&self, first: Option<usize>, state: State, picked: &mut [bool]) -> (Frame, bool) {
         let mut frame = Frame { picked: first.into_iter().collect(), state, next: Vec::new() };
         loop {
@@ -462,7 +462,7 @@ impl<'a> Register<'a> {
         (frame, !lost)
     }
 
-    /// A configuration: what was picked or can no more happen, and the state.
+    /// A configuration: the operations that were picked or can no more happen, and the state.
     fn configuration(&self, picked: &[bool], state: State) -> (Vec<u64>, State) {
         let mut bits = vec![0_u64; picked.len().div_ceil(64)];
         for (i, operation) in self.operations.iter().enumerate() {

@@ -39,7 +39,7 @@ struct Weather {
     targets: Vec<SocketAddr>,
     /// Connections of an earlier age are gone.
     age: u64,
-    /// Nothing passes, and nobody is told.
+    /// No byte passes, and no connection ends.
     stalled: bool,
     /// New connections are closed at once.
     refusing: bool,
@@ -82,7 +82,7 @@ impl Proxy {
         self.address
     }
 
-    /// Sends new connections elsewhere. Those that are there stay, until they are [cut](Proxy::cut).
+    /// Sends new connections elsewhere. Existing ones stay, until they are [cut](Proxy::cut).
     pub fn aim(&self, targets: &[SocketAddr]) {
         self.weather.send_modify(|w| w.targets = targets.to_vec());
     }
@@ -100,8 +100,8 @@ impl Proxy {
         });
     }
 
-    /// Passes no more bytes and tells nobody: new connections are accepted and nothing comes of them, until it
-    /// [goes on](Proxy::go_on). What was on its way arrives then.
+    /// Passes no more bytes and ends no connection: new connections are accepted and stay silent, until it [goes
+    /// on](Proxy::go_on). Bytes under way arrive then.
     pub fn stall(&self) {
         self.weather.send_modify(|w| w.stalled = true);
     }
@@ -167,7 +167,7 @@ async fn carry(near: TcpStream, first: usize, mut weather: watch::Receiver<Weath
     }
 }
 
-/// One direction. Its end is told to the other side, which may still speak.
+/// Passes one direction on. Its end is passed on too, while the other side may still send.
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut weather: watch::Receiver<Weather>) {
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Ok(n @ 1..) = from.read(&mut chunk).await {
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that says its name to whoever connects, and echoes after that.
+    /// A server that sends its name to each client, and echoes after that.
     async fn echo(name: u8) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,5 +1,5 @@
-//! Replays the request scripts of `integration/expectations` and compares the answers with those that the oracle
-//! recorded of the real server.
+//! Replays the request scripts of `integration/expectations` and compares the answers with the oracle's recordings of the
+//! real server.
 //!
 //! Knows no HTTP client: a test implements [`Transport`] over whichever it likes. The formats are described in
 //! `integration/expectations/README.md`, the symbols in `integration/oracle/README.md`.
@@ -95,7 +95,7 @@ pub enum ReplayError {
         /// The cause.
         source: std::io::Error,
     },
-    /// A file is not what it should be.
+    /// A file has the wrong format.
     #[error("{path}: {source}")]
     Format {
         /// The file.
@@ -111,7 +111,7 @@ pub enum ReplayError {
     },
 }
 
-/// One topic: the script and what the real server answered.
+/// One topic: the script and the real server's recorded answers.
 #[derive(Debug, Clone)]
 pub struct Topic {
     /// The files' common name, such as `object-delete`.
@@ -155,7 +155,7 @@ impl KnownDifference {
         self.ours.keys().chain(&self.absent).map(String::as_str)
     }
 
-    /// The recorded answer as kindom gives it, but for one place.
+    /// The recorded answer with kindom's known differences put in, except at one place.
     ///
     /// # Errors
     /// A sentence: a place that leads nowhere, or an answer that is none.
@@ -259,7 +259,7 @@ impl Run<'_> {
         };
         let mut differences = self.capture(step, &response);
         let compared = |expected: &Answer| {
-            // What a differing step has bound is forgotten, so that its symbols are bound by the next step that agrees.
+            // Forget the symbols that a differing step has bound, so that the next step that agrees binds them.
             let mut bindings = self.bindings.clone();
             let comparison = compare::Comparison {
                 step,

@@ -334,7 +334,7 @@ impl Server {
         Ok(())
     }
 
-    /// SIGSTOP: it keeps its connections and says nothing more.
+    /// SIGSTOP: it keeps its connections and answers no more.
     ///
     /// # Errors
     /// [`HarnessError::NotRunning`], or the process could not be handled.
@@ -356,7 +356,7 @@ impl Server {
             .map_err(|e| HarnessError::Io { what: format!("{signal:?}"), source: e.into() })
     }
 
-    /// SIGTERM, without waiting for what comes of it.
+    /// SIGTERM, without waiting for the end.
     ///
     /// # Errors
     /// As [`Server::pause`].
@@ -444,7 +444,7 @@ impl Server {
         Ok(Client::new(self.address()?, self.tls_with(Some((certificate.to_vec(), key.to_vec())))?, false))
     }
 
-    /// A bare TLS connection with the admin certificate, HTTP/1.1: what is sent over it is the test's business.
+    /// A bare TLS connection with the admin certificate, HTTP/1.1: the test decides what to send.
     ///
     /// # Errors
     /// The connection fails.
@@ -610,7 +610,7 @@ impl Server {
         let input = child.stdin.take();
         let fed = async {
             if let Some(mut pipe) = input {
-                // A program that does not read its input closes it: no matter.
+                // A program that does not read its input closes it: that is no error.
                 let _ = pipe.write_all(stdin.as_bytes()).await;
             }
         };

@@ -1,4 +1,4 @@
-//! What a node says of an object's fields, laid out for walks that look at all of them.
+//! The fields that a node describes, laid out for walks that visit all of them.
 //!
 //! Objects and schemas both have their names sorted, so a walk goes along both at once ([`Cursor`]) and compares eight
 //! bytes at a time, as numbers. The texts of the names lie in one piece: most schemas are names for the greater part.
@@ -47,7 +47,7 @@ pub(crate) enum Additional {
     /// Not said: any for the validator, none for pruning.
     #[default]
     Unset,
-    /// `false`: none for the validator; for pruning, fields stay and lose what they hold.
+    /// `false`: none for the validator; for pruning, fields stay and lose their content.
     No,
     /// `true`: any for the validator; for pruning as for `No`.
     Any,
@@ -60,8 +60,8 @@ impl Additional {
     }
 }
 
-/// The first eight bytes as a number, zeros for what is missing, so that numbers order as their names do; names that
-/// differ later are equal here.
+/// The first eight bytes as a number, zeros for missing ones, so that numbers order as their names do; names that differ
+/// later are equal here.
 #[inline]
 fn head(name: &str) -> u64 {
     let bytes = name.as_bytes();
@@ -273,7 +273,7 @@ mod tests {
     use crate::node::Node;
     use kindom_formats::Format;
 
-    /// Nodes that can be told apart by their format.
+    /// Nodes that differ in their format.
     fn fields<'a>(properties: &[&'a str], required: &[&'a str]) -> Fields {
         let node = |_: &&str| Node { format: Some(Format::Date), ..Node::default() };
         let properties = properties.iter().map(|name| (*name, node(name))).collect();

@@ -1,10 +1,10 @@
 //! Structural schemas: compiled once, then used to prune, default and validate objects, to print columns and to publish
 //! OpenAPI.
 //!
-//! **Owns** what a registration's schema means: [`Schema`] (pruning, defaulting, validation), [`columns`] (printer
-//! columns), [`scale`] (the Scale of an object), [`openapi`] (the published document), [`merge`] (how objects of it merge),
-//! [`crd`] (whether a registration is valid).
-//! **Deliberately absent:** I/O, async, and any knowledge of how objects are stored or served.
+//! **Owns** the meaning of a registration's schema: [`Schema`] (pruning, defaulting, validation), [`columns`] (printer
+//! columns), [`scale`] (the Scale of an object), [`openapi`] (the published document), [`merge`] (the merging of its
+//! objects), [`crd`] (the validation of registrations). **Deliberately absent:** I/O, async, and any knowledge of storing or
+//! serving objects.
 //!
 //! ```
 //! use kindom_schema::Schema;
@@ -51,14 +51,14 @@ pub use validate::Others;
 
 /// The compiled form of one version's `openAPIV3Schema`. Immutable; meant to be shared behind an `Arc`.
 ///
-/// Walks over an object recurse as deeply as the object and the schema nest, which `kindom_api::json::MAX_DEPTH` bounds
-/// for both. Each walk is linear in the object, but for lists that must be unique, whose items are hashed. What branches
-/// and defaults multiply has bounds: steps and errors of a validation, bytes that defaults add.
+/// Walks over an object recurse as deeply as the object and the schema nest, which `kindom_api::json::MAX_DEPTH` bounds for
+/// both. Each walk is linear in the object, but for lists that must be unique, whose items are hashed. Bounds limit
+/// everything that branches and defaults can multiply: the steps and errors of a validation, the bytes that defaults add.
 #[derive(Debug)]
 pub struct Schema {
     root: Option<Node>,
     preserve_unknown_fields: bool,
-    /// `true` if OpenAPI says nothing of its fields, as of a schema that is not structural.
+    /// `true` if OpenAPI does not publish its fields, as for a schema that is not structural.
     unpublished: bool,
 }
 
@@ -111,9 +111,9 @@ impl Schema {
         merge::MergeType::of_object(root, self.preserve_unknown_fields)
     }
 
-    /// Drops the fields that the schema does not know. `apiVersion`, `kind` and `metadata` of the object, and of
-    /// embedded resources, always stay and are not looked into. If asked, adds the paths of what was dropped, sorted, as
-    /// Kubernetes' strict decoding names them: `spec.x`, `spec.items[0].y`.
+    /// Drops the fields that the schema does not know. `apiVersion`, `kind` and `metadata` of the object, and of embedded
+    /// resources, always stay and are not searched. With `unknown`, adds the paths of dropped fields, sorted, as Kubernetes'
+    /// strict decoding names them: `spec.x`, `spec.items[0].y`.
     pub fn prune(&self, object: &mut Value, unknown: Option<&mut Vec<String>>) {
         if !self.preserve_unknown_fields {
             prune::prune(object, self.root.as_ref(), unknown);
@@ -138,9 +138,9 @@ impl Schema {
         Ok(())
     }
 
-    /// Brings an object into the form of this version: prunes it, drops nulls and coerces, as upstream does with what a
-    /// client sends and with what it has converted; defaults are filled in after that (`unstructuredSchemaCoercer.apply`
-    /// in apiextensions `customresource_handler.go`). If asked, adds the paths of unknown fields: first those that were
+    /// Brings an object into the form of this version: prunes it, drops nulls and coerces, as upstream does with a client's
+    /// objects and with converted ones; the caller fills in defaults after that (`unstructuredSchemaCoercer.apply` in
+    /// apiextensions `customresource_handler.go`). With `unknown`, adds the paths of unknown fields: first those that were
     /// pruned, then those of embedded metadata, each sorted.
     ///
     /// # Errors
@@ -151,8 +151,8 @@ impl Schema {
         self.coerce(object, unknown)
     }
 
-    /// Drops nulls and coerces an object that was made of others, as upstream does when it reads what it stored: what is
-    /// malformed in the metadata of embedded resources goes (`dropInvalidMetadata`). Metadata that is no map stays.
+    /// Drops nulls and coerces an object that was made of others, as upstream does when it reads a stored object: malformed
+    /// metadata of embedded resources is dropped (`dropInvalidMetadata`). Metadata that is no map stays.
     pub fn repair(&self, object: &mut Value) {
         self.drop_nulls(object);
         if let Some(root) = &self.root {
@@ -229,8 +229,8 @@ impl Schema {
         validate::update(self, object, old, Others::default()).0
     }
 
-    /// As [`Self::validate_update`] with what else is wrong; gives also which rules of `x-kubernetes-validations` do not hold in what was let
-    /// through, which a client should be told.
+    /// As [`Self::validate_update`], with further errors in `others`; also returns the broken rules of
+    /// `x-kubernetes-validations` in unchanged values, as warnings for the client.
     #[must_use]
     pub fn validate_update_telling(
         &self,

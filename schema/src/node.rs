@@ -95,7 +95,7 @@ pub(crate) struct Node {
     pub(crate) required: bool,
     /// The parts that walks may skip.
     pub(crate) below: Below,
-    /// None where the schema says nothing of fields.
+    /// `None` if the schema describes no fields.
     pub(crate) fields: Option<Box<Fields>>,
     pub(crate) items: Option<Box<Node>>,
     pub(crate) default: Option<Box<Value>>,
@@ -111,8 +111,8 @@ pub(crate) struct Below {
     pub(crate) lists: bool,
     /// An embedded resource.
     pub(crate) embedded: bool,
-    /// A `not` or `oneOf` whose branches look at fields or items, here or below any junctor. Only where there is none,
-    /// what is valid stays so when some of it need not be held to the schema.
+    /// A `not` or `oneOf` whose branches look at fields or items, here or below any junctor. Only without one does a valid
+    /// object stay valid if a part of it is not checked.
     pub(crate) negations: bool,
     /// A rule of `x-kubernetes-validations`.
     pub(crate) expressions: bool,

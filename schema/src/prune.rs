@@ -30,7 +30,7 @@ pub(crate) fn prune(object: &mut Value, root: Option<&Node>, unknown: Option<&mu
 }
 
 /// Prunes every default in an object that holds nothing else, from its root, with the metadata of embedded resources brought
-/// into its form (`schema/defaulting/prune.go`): what stands above a default may preserve it, or be metadata.
+/// into its form (`schema/defaulting/prune.go`): a schema above a default may preserve it, or be metadata.
 pub(crate) fn prune_defaults(root: &mut Node) {
     if !root.below.defaults {
         return;
@@ -113,15 +113,15 @@ fn pruned_at(path: &[Step<'_>], default: &Value, root: &Node) -> Option<Value> {
     Some(object)
 }
 
-/// Bytes of the paths that are told; what went beyond is not. A long key above many unknown fields stands in the path of
-/// each.
+/// The most bytes of paths that are reported; further ones are dropped. A long key above many unknown fields is in the path
+/// of each.
 const TOLD_BYTES_MAX: usize = 3 << 20;
 
 struct Pruner {
-    /// Of the value at hand; kept up only if paths are asked for.
+    /// The path of the present value; kept up only if paths are asked for.
     path: String,
     found: Option<Vec<String>>,
-    /// Bytes of what was found.
+    /// The bytes of the paths found so far.
     told: usize,
 }
 
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn defaults_are_pruned_from_the_root() {
-        // Metadata has its fields, whatever the schema says of them.
+        // Metadata has its fields, whatever its schema is.
         let embedded = |metadata: &str| {
             format!(
                 r#"{{"properties":{{"e":{{"type":"object","x-kubernetes-embedded-resource":true,"properties":{{"metadata":{metadata}}}}}}}}}"#
@@ -381,7 +381,7 @@ mod tests {
             )),
             r#"{"e":{"apiVersion":"v1","kind":"K","metadata":{"labels":{"a":"b"}}}}"#
         );
-        // What is malformed is dropped.
+        // Malformed metadata is dropped.
         assert_eq!(
             filled(&embedded(r#"{"type":"object","default":{"name":"n","labels":5}}"#)),
             r#"{"e":{"apiVersion":"v1","kind":"K","metadata":{"name":"n"}}}"#

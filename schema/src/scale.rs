@@ -1,4 +1,4 @@
-//! The Scale of an object: where its fields are, what they may hold, and how a write to it changes the object
+//! The Scale of an object: the paths of its fields, their valid values, and the effect of a write to it on the object
 //! (apiextensions `registry/customresource/{etcd,validator}.go`, 1.37; "Subresources for CustomResources").
 //!
 //! ```
@@ -44,7 +44,7 @@ pub struct Scale {
     pub replicas: Option<i32>,
     /// The observed number.
     pub status_replicas: i32,
-    /// The label selector of what is counted; empty where the object has none.
+    /// The label selector of the counted objects; empty if the object has none.
     pub selector: String,
 }
 
@@ -447,7 +447,7 @@ mod tests {
             let _ = (paths.read(&object), paths.validate_spec(&object), paths.validate_status(&object, Selectors::Valid(None)));
             if paths.set_replicas(&mut object, replicas).is_ok() {
                 prop_assert_eq!(paths.spec_replicas.integer(&object), Ok(Some(i64::from(replicas))));
-                // Taken out again, with the maps that it made, it is what it was.
+                // Removing it again, with the maps that it made, gives the former object.
                 match paths.spec_replicas.get(&before).unwrap() {
                     Some(old) => paths.spec_replicas.set(&mut object, old.clone()).unwrap(),
                     None => {

@@ -1,8 +1,8 @@
-//! One compiled form for all schemas that mean the same: versions of a type, and types, often repeat each other.
+//! One compiled form for all schemas with the same meaning: versions of a type, and types, often repeat each other.
 //!
-//! Schemas mean the same if they differ in nothing but what is there to be read (`description` and the like), which the
-//! compiled form does not keep. They are known by a digest that nobody can make two schemas for, so that no registration
-//! gets another one's schema; the texts themselves are not kept.
+//! Schemas have the same meaning if they differ only in texts for people (`description` and the like), which the compiled
+//! form does not keep. A collision-resistant digest identifies them, so that no registration gets another one's schema; the
+//! texts themselves are not kept.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -22,13 +22,13 @@ type Key = [u8; 32];
 #[derive(Default)]
 struct Known {
     schemas: HashMap<Key, Weak<Schema>>,
-    /// At how many entries to look for dead ones: twice what was alive the last time.
+    /// The number of entries at which to look for dead ones: twice the number that was alive the last time.
     sweep_at: usize,
 }
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-/// The schema that everybody shares who has one that means the same; compiled now if nobody has.
+/// The compiled form that all schemas of the same meaning share; compiled now if there is none.
 pub(crate) fn shared(
     schema: Option<&Value>,
     preserve_unknown_fields: bool,
@@ -69,7 +69,7 @@ fn key(schema: Option<&Value>, preserve_unknown_fields: bool) -> Key {
     Sha256::digest(text).into()
 }
 
-/// Appends a schema as JSON, without what is there to be read.
+/// Appends a schema as JSON, without its texts for people.
 fn meaning(schema: &Value, out: &mut Vec<u8>) {
     let Value::Object(map) = schema else {
         schema.write_to(out);

@@ -1,6 +1,6 @@
 //! Three etcd nodes and three replicas on this machine, behind one address, until it is told to end.
 //!
-//! `./run cluster [PORT]`: what they store goes with them.
+//! `./run cluster [PORT]`: their data is deleted at the end.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -46,7 +46,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Starts all of it and says so; dropping what it returns ends it.
+/// Starts everything and prints the address; dropping the result ends it.
 async fn start(port: u16) -> Result<impl Sized, HarnessError> {
     // First of all, as the port may be taken.
     let balancer = Proxy::start_at(SocketAddr::from(([127, 0, 0, 1], port)), &[]).await?;

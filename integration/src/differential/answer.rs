@@ -1,4 +1,4 @@
-//! What of an answer is compared.
+//! The parts of an answer that are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::replay::out_of_order;
 
-/// The answers to one object's writes, masked alike whoever gave them.
+/// The answers to one object's writes, masked alike for both servers.
 ///
 /// A uid and a resourceVersion are numbered by their first appearance, so that it shows whether one stayed.
 #[derive(Debug, Default)]
@@ -32,7 +32,8 @@ impl Answers {
         self.times.len() <= 1
     }
 
-    /// The first managedFields that were not in Kubernetes' order. What is compared is in the order that one second gives.
+    /// The first managedFields that were not in Kubernetes' order. The comparison uses the order that entries of one second
+    /// have.
     #[must_use]
     pub fn disorder(&self) -> Option<&str> {
         self.disorder.as_deref()

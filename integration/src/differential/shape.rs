@@ -1,4 +1,4 @@
-//! What a field of a type is: its schema, and values for it.
+//! The shape of a type's field: its schema, and values for it.
 
 use serde_json::{Map, Value, json};
 
@@ -80,7 +80,7 @@ impl Shape {
         }
     }
 
-    /// The same fields, merged as what they were not before: granular ones as one value and the other way round.
+    /// The same fields, with the other way of merging: granular ones as one value and atomic ones by their parts.
     pub(super) fn flipped(&self) -> Self {
         match self {
             Fields(fields) => AtomicMap(fields.clone()),

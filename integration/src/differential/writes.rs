@@ -144,7 +144,7 @@ impl Writer<'_> {
         let mut object = self.object(version, members);
         let mut manager = self.random.text(&UPDATERS);
         if self.random.percent(25) {
-            // As client-side apply does it: the annotation says what was applied.
+            // As client-side apply does it: the annotation holds the applied configuration.
             manager = "kubectl-client-side-apply";
             let mut last = object.clone();
             if self.random.percent(20) {
@@ -320,7 +320,7 @@ impl Writer<'_> {
     }
 }
 
-/// Some of what was, and some of what is new.
+/// A mixture of the former and the new fields.
 fn blend(random: &mut Random, before: &Map<String, Value>, new: &Map<String, Value>) -> Map<String, Value> {
     let mut members = Map::new();
     for (key, old) in before {

@@ -70,7 +70,7 @@ impl Truth {
         done(self.revision)
     }
 
-    /// A call that somebody might make: what it expects was told to somebody, and is mostly what is there.
+    /// A call that a client might make: it expects a revision that some answer had, mostly the present one.
     fn call(&self, random: &mut Random, value: u64, told: &[u64]) -> Call {
         let current = self.now.map_or(1, |(at, _)| at);
         let known = told.contains(&current) && random.percent(70);
@@ -100,7 +100,7 @@ fn real(random: &mut Random, length: usize, width: usize, doubts: bool) -> Vec<O
             at - random.below(width + 1) as u64,
             at + 1 + random.below(width + 1) as u64,
         );
-        // What nobody heard of any more may land as late as it likes, or never.
+        // A write whose client got no answer may happen at any later time, or never.
         let unheard = doubts && call != Call::Get && random.percent(15);
         if unheard {
             one.called = at - random.below(20 * width + 1) as u64;
@@ -192,7 +192,7 @@ fn a_doubled_create_is_found() {
     refused(&history);
     (history[1].called, history[1].returned) = (0, 2);
     refused(&history);
-    // With a deletion that may have come between them it is none.
+    // With a deletion that may have come between them it is no violation.
     history.push(operation(DELETE, Reply::Unknown, 0, 3));
     check(&history).unwrap();
 }
@@ -213,7 +213,8 @@ fn reads_never_go_back() {
     let write = operation(update(5, 2), done(6), 10, 100);
     let read = |revision, value, called| operation(Call::Get, found(revision, value), called, called + 1);
     let first = operation(create(1), done(5), 0, 1);
-    // While a write goes on, some see it and some do not, but nobody sees what is gone for those before.
+    // While a write goes on, some clients see it and some do not, but no client sees a value that others saw replaced
+    // before.
     check(&[first.clone(), write.clone(), read(5, 1, 20), read(6, 2, 30)]).unwrap();
     refused(&[first.clone(), write.clone(), read(6, 2, 20), read(5, 1, 30)]);
     let unknown = Operation { reply: Reply::Unknown, ..write };
@@ -242,7 +243,7 @@ fn an_unknown_update_lands_only_where_its_guard_holds() {
     let first = in_turn(&[(create(1), done(5)), (update(5, 2), done(6)), (Call::Get, found(7, 3))]);
     let late = |expected| operation(update(expected, 3), Reply::Unknown, 2, 3);
     let with = |one| [first.clone(), vec![one]].concat();
-    // It expects what was there before the other update: it cannot come after that.
+    // It expects the revision before the other update: it cannot come after that.
     refused(&with(late(5)));
     check(&with(late(6))).unwrap();
 }
@@ -344,7 +345,7 @@ fn replayed(history: &[Operation], order: &[usize]) -> bool {
     true
 }
 
-/// Small histories with arbitrary answers: the search says what trying every order says.
+/// Small histories with arbitrary answers: the search agrees with trying every order.
 #[test]
 fn the_search_agrees_with_trying_everything() {
     let (mut accepted, mut refused) = (0, 0);

@@ -1,4 +1,4 @@
-//! Compares an answer with what was recorded.
+//! Compares an answer with the recorded one.
 //!
 //! The recording holds symbols where values differ from run to run. Nothing is masked on this side: a symbol is
 //! matched against the value in its place and bound to it, so that a step that differs shifts no later numbers.
@@ -236,7 +236,7 @@ fn compare(
             }
         }
         (Value::String(theirs), Value::String(text)) if match_text(theirs, text, bindings) => {}
-        // How old an object is when it is shown is nobody's rule.
+        // The age of an object at the time of its answer is left to chance.
         (Value::String(theirs), Value::String(text))
             if place.contains("/cells/") && is_age(theirs) && is_age(text) => {}
         (theirs, ours) if theirs == ours => {}

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 /// The year before which scripts set the times of entries; a later time is the server's own.
 const SCRIPTED: &str = "2020";
 
-/// Brings the managedFields of every object in a value into the order that the recorder gives them, and tells of those
-/// that were not in Kubernetes' own: operation, whole second, manager, apiVersion, subresource
-/// (`sortEncodedManagedFields` in apimachinery/pkg/util/managedfields/internal/managedfields.go, v0.37.2).
+/// Brings the managedFields of every object in a value into the order that the recorder gives them, and reports those that
+/// were not in Kubernetes' own: operation, whole second, manager, apiVersion, subresource (`sortEncodedManagedFields` in
+/// apimachinery/pkg/util/managedfields/internal/managedfields.go, v0.37.2).
 ///
 /// Which entries share a second depends on the server's speed, so the recorder takes all times of the run for one.
 pub(super) fn settle(value: &mut Value, tell: &mut impl FnMut(&str)) {

@@ -32,7 +32,7 @@ fn yes() -> bool {
     true
 }
 
-/// One request, and what is compared of its answer.
+/// One request, and the parts of its answer that are compared.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Step {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Answers from a list, whatever is asked, and remembers the requests.
+/// Answers from a list, whatever the requests are, and remembers these.
 #[derive(Default)]
 struct Canned {
     answers: VecDeque<Result<Watched, String>>,
@@ -339,7 +339,7 @@ fn every_checked_in_topic_can_be_read_and_every_request_built() {
     }
 }
 
-/// The table-driven suite of server-side apply: a case is the steps whose names share what is before the colon.
+/// The table-driven suite of server-side apply: a case is the steps whose names share the text before the colon.
 #[test]
 fn two_hundred_cases_of_apply_are_recorded() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations");
@@ -360,7 +360,7 @@ fn two_hundred_cases_of_apply_are_recorded() {
     }
     let telling = cases.values().filter(|tells| **tells).count();
     assert!(telling >= 200, "{telling} of {} cases record an object or a conflict", cases.len());
-    // What is refused for its name leaves neither.
+    // A write that is refused for its name has neither.
     assert!(
         cases.len() - telling <= 5,
         "{:?}",

@@ -1,4 +1,4 @@
-//! Whether a schema is structural: every value has one known place in it, and junctors only narrow what stands outside
+//! The check that a schema is structural: every value has one known place in it, and junctors only narrow the schema outside
 //! them (apiextensions-apiserver `pkg/apiserver/schema/{convert,validation,complete}.go`).
 
 use kindom_api::Value;
@@ -174,7 +174,7 @@ fn keywords(schema: &Value) -> impl Iterator<Item = &str> {
     keys.filter(move |key| *key != "$ref" && (*key != "items" || item(schema).is_some()))
 }
 
-/// Under a junctor `additionalProperties: false` says nothing.
+/// Under a junctor `additionalProperties: false` has no effect.
 fn has_nested_additional(schema: &Value) -> bool {
     additional_properties(schema).is_some_and(|a| !matches!(a, OrBool::Allows(false)))
 }

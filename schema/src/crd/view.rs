@@ -1,5 +1,5 @@
-//! A spec as upstream's internal type has it (`pkg/apis/apiextensions/v1/conversion.go`): what is the same in all versions
-//! stands once, beside them.
+//! A spec as upstream's internal type has it (`pkg/apis/apiextensions/v1/conversion.go`): values that are the same in all
+//! versions stand once, beside them.
 
 use kindom_api::Value;
 use kindom_api::crd::{ColumnDefinition, SelectableField, Spec, Subresources, Validation, Version};
@@ -16,7 +16,7 @@ pub(super) struct View<'a> {
     versions: Vec<VersionView<'a>>,
 }
 
-/// A version without what all versions share.
+/// A version without the parts that all versions share.
 pub(super) struct VersionView<'a> {
     pub(super) version: &'a Version,
     validation: Option<&'a Validation>,

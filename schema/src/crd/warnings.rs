@@ -1,5 +1,5 @@
-//! What is accepted with a warning (`pkg/registry/customresourcedefinition/strategy.go`), and names that are accepted but
-//! against the conventions (B-13, B-15), of which upstream says nothing.
+//! Warnings about accepted registrations: upstream's (`pkg/registry/customresourcedefinition/strategy.go`), and ours about
+//! names that break the conventions (B-13, B-15).
 
 use std::collections::BTreeSet;
 

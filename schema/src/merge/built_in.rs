@@ -1,4 +1,4 @@
-//! The schemas of built-in types, and of what all types have, compiled once.
+//! The schemas of built-in types, and of the metadata of all types, compiled once.
 //!
 //! They are those that OpenAPI publishes. Some contain themselves, so references stay, as numbers.
 

@@ -1,7 +1,7 @@
-//! How values merge: the types that structured-merge-diff knows, which server-side apply and managedFields go by.
+//! The merging of values: the types of structured-merge-diff, by which server-side apply and managedFields work.
 //!
-//! A [`MergeType`] is a view of a place in a compiled schema: it copies nothing, and asking it allocates nothing. It says
-//! what upstream's type converter says, which is made of the published schema (apiextensions-apiserver
+//! A [`MergeType`] is a view of a place in a compiled schema: it copies nothing, and asking it allocates nothing. It gives
+//! the results of upstream's type converter, which is made of the published schema (apiextensions-apiserver
 //! `buildOpenAPIModelsForApply`, then kube-openapi `pkg/schemaconv`, 1.37), of registered types and of built-in ones alike.
 //!
 //! ```
@@ -40,7 +40,7 @@ pub struct MergeType<'a>(Type<'a>);
 
 #[derive(Debug, Clone, Copy)]
 enum Type<'a> {
-    /// `__untyped_deduced_`: what the value is says how it merges.
+    /// `__untyped_deduced_`: the kind of the value decides how it merges.
     Deduced,
     /// `__untyped_atomic_`: anything, of one owner.
     Untyped,
@@ -51,7 +51,7 @@ enum Type<'a> {
     Node(View<'a>),
 }
 
-/// A node, and what it has from above.
+/// A node, and the settings that it has from above.
 #[derive(Debug, Clone, Copy)]
 struct View<'a> {
     node: &'a Node,
@@ -84,21 +84,21 @@ pub enum Scalar {
 pub enum ListRelation<'a> {
     /// The list has one owner.
     Atomic,
-    /// Each item has its owners, being what it is.
+    /// Each item has its own owners, and is identified by its value.
     Set,
     /// Each item has its owners, known by these fields of it; never empty, in the schema's order.
     Keys(&'a [Box<str>]),
 }
 
 impl<'a> MergeType<'a> {
-    /// Any scalar, maps by their fields, atomic lists: the type of what no schema describes.
+    /// Any scalar, maps by their fields, atomic lists: the type of values without a schema.
     #[must_use]
     pub fn deduced() -> MergeType<'static> {
         MergeType(Type::Deduced)
     }
 
-    /// The objects of a registered type. `root` is none where no schema is published: then their fields are deduced,
-    /// metadata too.
+    /// The objects of a registered type. `root` is `None` if no schema is published: then their fields are deduced, metadata
+    /// too.
     pub(crate) fn of_object(root: Option<&'a Node>, open_everywhere: bool) -> Self {
         Self(root.map_or(Type::Open, |node| {
             let open = open_everywhere || node.preserve;
@@ -188,9 +188,9 @@ impl<'a> ListType<'a> {
         MergeType(element.unwrap_or(Type::Untyped))
     }
 
-    /// The default of a field of its items, which an item has that says nothing of it; none if it has no default. Items
-    /// that may be no map ([`Self::element`]) are an error of the caller's to tell
-    /// (`getAssociativeKeyDefault` in structured-merge-diff's `typed/helpers.go`).
+    /// The default of a field of its items, for an item without the field; `None` if it has no default. The caller reports
+    /// an error for items that may be no map ([`Self::element`]) (`getAssociativeKeyDefault` in structured-merge-diff's
+    /// `typed/helpers.go`).
     #[must_use]
     pub fn key_default(self, key: &str) -> Option<&'a Value> {
         let Map::Node(view) = self.element().map()?.0 else { return None };
@@ -276,7 +276,7 @@ impl<'a> View<'a> {
     fn child(self, node: &'a Node) -> Type<'a> {
         let named = node.reference.and_then(built_in::named);
         let (node, open) = match named {
-            // What stands by its name has nothing from above.
+            // A schema that is referred to by name takes no settings from above.
             Some(node) => (node, self.open_everywhere),
             None => (node, self.open),
         };

@@ -1,4 +1,4 @@
-//! Schemas and what of them merges how. What upstream makes of such schemas is compared in `tests/schema/merge.rs`.
+//! Schemas and their merge types. `tests/schema/merge.rs` compares them with upstream's.
 
 use kindom_api::json::parse;
 
@@ -113,7 +113,7 @@ fn maps() {
     check(r#"{"type":"object","additionalProperties":{"type":"integer"}}"#, "{*:num}");
     check(r#"{"type":"object","additionalProperties":true}"#, "?{*:deduced}");
     check(r#"{"type":"object","additionalProperties":false}"#, "{}");
-    // What may be any scalar counts as anything.
+    // A value that may be any scalar may be anything.
     check(r#"{"type":"object","additionalProperties":{"type":"string","format":"date"}}"#, "?{*:any}");
     check(r#"{"type":"object","additionalProperties":{"x-kubernetes-int-or-string":true}}"#, "?{*:deduced}");
 }
@@ -125,7 +125,7 @@ fn unknown_fields_are_kept_below_too() {
             "b":{"type":"string"}}}}}"#,
         "{a:{b:str *:deduced} *:deduced}",
     );
-    // Not in what stands by its name.
+    // Not in a schema that is referred to by name.
     check(
         r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-embedded-resource":true}"#,
         "{@ *:deduced}",

@@ -1,7 +1,8 @@
 //! The fields of built-in types: registrations in all their faces, and namespaces.
 //!
-//! `built_in.json` has a section per group-version, and one for what all versions of a group share; `#Name` in it refers
-//! to a schema of the same group-version. A test holds it against what upstream publishes, but for the words.
+//! `built_in.json` has a section per group-version, and one for the schemas that all versions of a group share; `#Name` in
+//! it refers to a schema of the same group-version. A test compares it with upstream's publication, except for the
+//! descriptions.
 
 use kindom_api::{Map, Value, json};
 

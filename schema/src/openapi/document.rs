@@ -98,8 +98,8 @@ impl Document {
         out
     }
 
-    /// The schemas of a type. After the first call there are no more paths. Built-in types come first: what is called as
-    /// one of their schemas is not described again. Of the types of a group-version one may be built in.
+    /// The schemas of a type. After the first call there are no more paths. Built-in types come first: a schema of the same
+    /// name as one of theirs is not written again. Of the types of a group-version one may be built in.
     #[must_use]
     pub fn schemas(&mut self, gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Vec<u8> {
         let mut out = Vec::new();

@@ -1,10 +1,10 @@
-//! What OpenAPI says of types: the v3 document of a group-version, and the v2 document of all of them
+//! OpenAPI's documents about types: the v3 document of a group-version, and the v2 document of all of them
 //! (apiextensions-apiserver `pkg/controller/openapi/builder`, 1.37).
 //!
-//! kubectl takes from them how to explain a type, and that the server validates fields: a PATCH that lists
+//! kubectl uses them to explain a type, and to find out that the server validates fields: a PATCH that lists
 //! `fieldValidation` and carries the kind. Nothing is kept between calls; callers keep documents as they need them.
 //!
-//! `shared.json` holds what all documents refer to, in the words of Kubernetes' published API documentation;
+//! `shared.json` holds the schemas that all documents refer to, in the words of Kubernetes' published API documentation;
 //! `built_in.json` the fields of built-in types, in words of its own.
 
 mod built_in;
@@ -62,7 +62,7 @@ pub struct TypeDoc<'a> {
     pub strategic_merge_patch: bool,
 }
 
-/// The `openAPIV3Schema` of a version of a stored registration; none where there is none, and where it is not structural.
+/// The `openAPIV3Schema` of a version of a stored registration; `None` if it has none, or one that is not structural.
 #[must_use]
 pub fn structural_schema<'a>(registration: &'a Value, version: &str) -> Option<&'a Value> {
     let schema = version_of(registration, version)?.at(&["schema", "openAPIV3Schema"])?;

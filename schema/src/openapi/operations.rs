@@ -32,8 +32,8 @@ const DELETE: &[&str] = &[
     "propagationPolicy",
 ];
 
-/// Parameters that v2 does not share: kubectl up to 1.26 finds out by `dryRun` and `fieldValidation` what a server can
-/// do, and follows no references (kube-openapi `builder/parameters.go`).
+/// Parameters that v2 does not share: kubectl up to 1.26 looks for `dryRun` and `fieldValidation` to learn a server's
+/// features, and follows no references (kube-openapi `builder/parameters.go`).
 const NOT_SHARED: [&str; 3] = ["name", "dryRun", "fieldValidation"];
 
 /// The parameters that v2 shares, by the names that they are referred to by.
@@ -50,7 +50,7 @@ pub(super) fn shared_parameters(shared: &Value) -> Map {
     names.into_iter().flat_map(Map::iter).map(parameter).collect()
 }
 
-/// A parameter of v3 as v2 has it: what is in `schema` there is in the parameter itself.
+/// A parameter of v3 in v2's form: the members of its `schema` are in the parameter itself.
 fn parameter_v2(mut parameter: Value) -> Value {
     if let Some(map) = parameter.as_object_mut()
         && let Some(Value::Object(schema)) = map.remove("schema")

@@ -243,7 +243,7 @@ fn encode(value: &Value, number: u32, kind: Kind, out: &mut Backwards) {
         Kind::Type => out.within(number, |out| out.bytes(1, text(value).as_bytes())),
         Kind::Items => out.within(number, |out| out.within(1, |out| message(value, &SCHEMA, out))),
         Kind::SchemaOrBool => out.within(number, |out| match value.as_bool() {
-            // Of a choice, what is false is there too.
+            // In a choice, a value of false is written too.
             Some(allows) => out.number(2, u64::from(allows)),
             None => out.within(1, |out| message(value, &SCHEMA, out)),
         }),

@@ -1,5 +1,5 @@
-//! Schemas as they are published: what a structural schema means is kept, defaults of keywords and what no structural
-//! schema has are not.
+//! Schemas as they are published: everything with a meaning in a structural schema is kept, defaults of keywords and unknown
+//! keywords are not.
 
 use kindom_api::{Map, Value, object};
 
@@ -250,7 +250,7 @@ fn keyword_value(keyword: &str, value: &Value, spine: bool) -> Option<Value> {
     }
 }
 
-/// An int-or-string says so in standard words too (`schema/unfold.go`), unless it does already.
+/// Adds the standard keywords of an int-or-string (`schema/unfold.go`), unless it has them already.
 fn unfold(schema: &mut Map) {
     let either = || Value::from(vec![object! { "type": "integer" }, object! { "type": "string" }]);
     let first_of_all = schema.get("allOf").and_then(Value::as_array).and_then(<[Value]>::first);

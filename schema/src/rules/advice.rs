@@ -1,4 +1,4 @@
-//! Which bound is missing where a rule may cost too much, and what it could be.
+//! Advice for a rule that may cost too much: the missing bound, and a value for it.
 
 use std::cell::RefCell;
 
@@ -19,7 +19,7 @@ const EXPRESSIONS_MAX: usize = 2_000;
 /// From where on one bound is good advice although several are missing.
 const ALONE_MIN: u64 = 200;
 
-/// A list or a map around a rule: the rule runs once for each of what it holds.
+/// A list or a map around a rule: the rule runs once for each item or value in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Level {
     /// The field path of its schema.
@@ -113,7 +113,7 @@ impl Costing {
         self.missing = missing;
     }
 
-    /// To be said after the cost was refused, once [`Self::find_missing`] has looked; nothing if there is nothing to say.
+    /// The text to add to the refusal of a cost, after [`Self::find_missing`]; empty without advice.
     pub(crate) fn advice(&self, cost_max: u64) -> String {
         if self.missing.is_empty() || self.expression.ast.exprs.len() > EXPRESSIONS_MAX {
             return String::new();
@@ -181,7 +181,7 @@ impl Bounds for Assumed<'_> {
     }
 }
 
-/// The declared bounds; remembers what was asked for.
+/// The declared bounds; remembers the ones that were read.
 struct Asked<'a> {
     declaration: &'a Decl,
     steps: RefCell<Vec<Vec<String>>>,

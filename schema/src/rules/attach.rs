@@ -36,7 +36,7 @@ pub(crate) fn has_rules(schema: &Value) -> bool {
     entries(schema, "properties").any(|(_, schema)| has_rules(schema))
 }
 
-/// `around` is what was declared for the node that this one hangs on, once something was. Says whether there are rules.
+/// `around` is the declaration of the node above, once there is one. Returns true if there are rules.
 fn node(node: &mut Node, schema: &Value, is_root: bool, around: Option<Option<Declared>>) -> bool {
     let rules = list(schema, KEYWORD);
     let is_root = is_root || flag(schema, "x-kubernetes-embedded-resource");

@@ -1,4 +1,4 @@
-//! From a structural schema to what the checker and the estimate of cost know of it
+//! From a structural schema to the declarations for the checker and the estimate of cost
 //! (`apiserver/pkg/cel/common/schemas.go`, `SchemaDeclType`; `types.go`, `MaybeAssignTypeName`).
 
 use std::collections::{BTreeMap, HashSet};
@@ -67,7 +67,7 @@ impl Declared {
     }
 
     fn step(&self, step: &str) -> String {
-        // What is that long was cut when it was declared.
+        // A name of that length was cut when it was declared.
         if self.name.len() + step.len() > NAME_BYTES_MAX {
             SELF_TYPE.to_owned()
         } else {

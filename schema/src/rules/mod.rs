@@ -1,10 +1,10 @@
 //! The rules of `x-kubernetes-validations` (`apiextensions-apiserver/pkg/apiserver/schema/cel`).
 //!
-//! A rule is compiled with its schema, against what the schema declares ([`declare`]), and is kept in the node that it
-//! stands in. It sees values through the nodes ([`shape`]), which nothing is converted for.
+//! A rule is compiled with its schema, against the schema's declarations ([`declare`]), and is kept in its node. It sees
+//! values through the nodes ([`shape`]), without converting them.
 //!
-//! Rules stand only where values are found by fields and items: below a junctor they are refused in registrations, and
-//! those that an old server let through are not looked at.
+//! Rules stand only where values are found by fields and items: below a junctor they are refused in registrations, and those
+//! that an old server accepted do not run.
 
 pub(crate) mod advice;
 pub(crate) mod attach;

@@ -1,4 +1,4 @@
-//! What upstream says of expressions in schemas: `integration/expectations/cel`.
+//! Upstream's verdicts on expressions in schemas: `integration/expectations/cel`.
 
 use std::path::Path;
 

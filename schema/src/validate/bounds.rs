@@ -1,16 +1,16 @@
-//! What the validation of one object may take, whatever the schema and the object. Upstream knows no such bounds; no
-//! schema and object that are meant seriously come near them.
+//! Bounds of the validation of one object, whatever the schema and the object. Upstream has no such bounds; real schemas and
+//! objects do not come near them.
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList};
 use kindom_formats::pattern::Budget;
 
-/// Steps of one walk: values held against schemas, and for what is more work than that about as many as it takes. An
-/// object of the greatest size that a store takes may be held against some 100 branches. Upstream needs about a minute
-/// for as many, which is when it gives a request up.
+/// Steps of one walk: one for each value checked against a schema, and proportionally more for larger work. The largest
+/// object that a store takes may be checked against some 100 branches. Upstream needs about a minute for as many, which is
+/// when it gives a request up.
 const STEPS_MAX: usize = if cfg!(test) { 1_000_000 } else { 50_000_000 };
 
-/// Bytes of the errors that are told: as many as the largest request has. Each may show a value of the object, or all
+/// The most bytes of errors in the answer: as many as the largest request has. Each may show a value of the object, or all
 /// choices of an `enum`, and 1 MB of object can be wrong in 10^10 ways.
 const TOLD_BYTES_MAX: usize = 3 << 20;
 
@@ -24,7 +24,7 @@ impl Steps {
     }
 
     pub(super) fn take(&mut self, count: usize) {
-        // What is used up is seen at the next value.
+        // The next value notices that the steps are used up.
         let _ = self.0.take(count);
     }
 
@@ -57,7 +57,7 @@ pub(crate) fn weight(value: &Value) -> usize {
     }
 }
 
-/// Errors that are told, and the count of those for which there was no room.
+/// The listed errors, and the number of those for which there was no room.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     errors: Vec<Error>,
@@ -102,7 +102,7 @@ impl Told {
         Mark { errors: self.errors.len(), bytes: self.bytes, omitted: self.omitted }
     }
 
-    /// Forgets what was told since.
+    /// Removes the errors added since the mark.
     pub(super) fn forget(&mut self, since: &Mark) {
         self.errors.truncate(since.errors);
         self.bytes = since.bytes;
@@ -146,7 +146,7 @@ mod tests {
         let last = errors.last().unwrap().to_string();
         assert!(last.contains("validation was given up after 1000000 steps"), "{last}");
         assert!(errors.len() < 2_000, "{}", errors.len());
-        // Neither does what it replaces excuse it, nor is there more to say of an object that ends in time.
+        // A replaced object does not excuse it, and an object whose walk ends in time has no further error.
         assert_eq!(schema.validate_update(&list("0", 10_000), &list("0", 10_000)).last(), errors.last());
         assert!(schema.validate(&list("1", 10_000)).is_empty());
     }
@@ -199,7 +199,7 @@ mod tests {
         let more = 900_000 + 1 - errors.len();
         let last = errors.last().unwrap().to_string();
         assert_eq!(last, format!("<nil>: Too many: <nil>: too many errors: {more} more are not listed"));
-        // What was so before is let through, however much it is.
+        // Unchanged errors are let through, however many they are.
         let old = list("{}", 900);
         assert!(schema.validate_update(&old, &old).is_empty());
     }

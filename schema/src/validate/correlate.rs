@@ -102,7 +102,7 @@ impl<'a> ByKey<'a> {
         index.get(&self.key(item)?).copied()
     }
 
-    /// The values of the keys, told apart by their types as well; none unless all are scalars.
+    /// The values of the keys as one text, which includes their types; `None` unless all are scalars.
     fn key(&self, item: &Value) -> Option<String> {
         let mut out = String::new();
         for key in self.keys {

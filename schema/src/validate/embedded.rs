@@ -11,7 +11,7 @@ use kindom_api::{Map, Value};
 use super::bounds::Told;
 use crate::node::Node;
 
-/// Adds what is wrong with the embedded resources of an object; the object itself is not one.
+/// Adds the errors in the embedded resources of an object; the object itself is not one.
 pub(super) fn check(root: &Node, object: &Value, errors: &mut Told) {
     value(root, object, &Path::root(), errors);
 }

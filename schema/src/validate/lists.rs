@@ -96,7 +96,7 @@ fn keys_of(item: Option<&Value>, keys: &[Box<str>]) -> Value {
     Value::Object(entries.collect())
 }
 
-/// The indexes of the items that stand for the second time, going by a part of each; later ones are not told.
+/// The indexes of the items that occur for the second time, compared by a part of each; later occurrences are left out.
 fn second_ones<'v>(items: &'v [Value], part: impl Fn(&'v Value) -> Option<&'v Value>) -> Vec<usize> {
     let mut second = Vec::new();
     if items.len() <= PAIRWISE_MAX {

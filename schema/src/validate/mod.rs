@@ -31,7 +31,7 @@ pub(crate) use bounds::{Steps, weight};
 pub struct Others {
     /// Errors of the object's own metadata, which come before the schema's.
     pub metadata: ErrorList,
-    /// Errors of what a Scale may hold, which come behind those of the schema's own walk.
+    /// The errors of a Scale's fields, which follow those of the schema's own walk.
     pub scale: ErrorList,
 }
 
@@ -79,7 +79,7 @@ fn embedded_and_lists(root: &Node, object: &Value) -> ErrorList {
     errors.into_errors()
 }
 
-/// Gives also what was let through because it has not changed.
+/// Also returns the errors that were let through because the values have not changed.
 pub(crate) fn update(schema: &Schema, object: &Value, old: &Value, others: Others) -> (ErrorList, ErrorList) {
     let Some(root) = &schema.root else { return (others.around(ErrorList::new()), ErrorList::new()) };
     let mut errors = others.around(Walk::run(root, object, Some(Old::root(root, old)), ""));
@@ -125,8 +125,9 @@ fn ratcheted_lists(root: &Node, object: &Value, old: &Value, errors: &mut Told) 
     }
 }
 
-/// Adds what the rules of `x-kubernetes-validations` find, or an error that says that they were not asked: what has the
-/// wrong type or too many parts is none of theirs. Gives what was let through because it has not changed.
+/// Adds the errors of the rules of `x-kubernetes-validations`, or an error that says that they did not run: rules do not run
+/// on values of a wrong type or with too many parts. Returns the errors that were let through because the values have not
+/// changed.
 fn rules(root: &Node, object: &Value, old: Option<&Value>, errors: &mut ErrorList) -> ErrorList {
     use ErrorType::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
     if !root.below.expressions {

@@ -49,7 +49,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `true` if a number fits the node's type and format, else it says so.
+    /// Returns true if a number fits the node's type and format; otherwise adds an error.
     fn in_range(&mut self, node: &Node, number: &Value, what: &str, at: &Trail<'_>) -> bool {
         let (fits, name) = if node.types == Types::INTEGER {
             let narrow = node.format == Some(Format::Int32);

@@ -17,9 +17,9 @@ use crate::node::{Node, Types};
 use crate::rules::shape::Resource;
 use crate::rules::{Expressions, Reason, Rule};
 
-/// `RuntimeCELCostBudget`: what all rules may cost for one object.
+/// `RuntimeCELCostBudget`: the most that all rules may cost for one object.
 pub(crate) const BUDGET: i64 = 10_000_000;
-/// `PerCallLimit`: what one expression may cost.
+/// `PerCallLimit`: the most that one expression may cost.
 const CALL_COST_MAX: u64 = 1_000_000;
 /// The most expressions that run for one object: as many as the budget has room for if each costs something. Some cost
 /// nothing.
@@ -27,7 +27,7 @@ const RUNS_MAX: usize = 10_000_000;
 /// Steps that the regular expressions of all rules may take for one object, or for all defaults of a registration: a second.
 /// Their cost is that of their texts, however long they take to compile.
 pub(crate) const PATTERNS_MAX: usize = 50_000_000;
-/// Bytes of what a `messageExpression` may say.
+/// The most bytes of the text of a `messageExpression`.
 const MESSAGE_MAX: usize = 5 * 1024;
 
 const OUT_OF_BUDGET: &str =
@@ -37,7 +37,7 @@ const OUT_OF_BUDGET: &str =
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) errors: ErrorList,
-    /// Errors in what has not changed: they are let through, and told (KEP-4008).
+    /// Errors in unchanged values: they are let through, and become warnings (KEP-4008).
     pub(crate) ratcheted: ErrorList,
     /// The rest of the budget; below zero if it was used up and the remaining rules did not run.
     pub(crate) budget: i64,
@@ -45,7 +45,7 @@ pub(crate) struct Findings {
     pub(crate) patterns: Budget,
 }
 
-/// Runs the rules of a value. `old` is what it replaces; `ratchet` whether what has not changed is let through.
+/// Runs the rules of a value that replaces `old`; with `ratchet`, errors in unchanged values are let through.
 pub(crate) fn run(
     node: &Node,
     value: &Value,
@@ -75,7 +75,7 @@ struct Walk {
     patterns: Budget,
 }
 
-/// A value, and what is known of it.
+/// A value and its context.
 struct Place<'a> {
     value: &'a Value,
     /// The value that it replaces, if that is known.
@@ -156,7 +156,7 @@ impl Walk {
             let Some(child) = property.or(additional).filter(|child| child.below.expressions) else {
                 continue;
             };
-            // The type of an object changes out of sight, so it is never taken for unchanged.
+            // A change of the object's type may be invisible here, so it never counts as unchanged.
             let of_type = place.is_root && matches!(key, "apiVersion" | "kind");
             let correlation = place.correlation;
             let part = correlation.part(|old| old.field(key), value).filter(|_| !of_type);
@@ -241,7 +241,7 @@ impl Walk {
             }
             Err(error) => {
                 let error = error.to_string();
-                // What is not typed, such as an int or string, is found out only here.
+                // Values without a type, such as an int or string, show this only at run time.
                 let detail = if error.starts_with("no such overload") {
                     format!(
                         "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {text}"

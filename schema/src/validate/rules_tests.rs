@@ -1,4 +1,4 @@
-//! What upstream says of objects under rules: `integration/expectations/cel`.
+//! Upstream's verdicts on objects under rules: `integration/expectations/cel`.
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList};
@@ -23,11 +23,11 @@ fn lines(want: &Value, member: &str) -> Option<Vec<String>> {
         .iter()
         .map(|error| {
             let field = text(error, "field");
-            // A Status has no field where there is none.
+            // A Status without a field prints as this.
             let field = if field.is_empty() { "<nil>".to_owned() } else { field };
             format!("{} {field}: {}", text(error, "reason"), text(error, "message"))
         })
-        // The metadata of objects is looked at elsewhere.
+        // The metadata of objects is validated elsewhere.
         .filter(|line| !line.contains("a lowercase RFC 1123 subdomain must"))
         .collect();
     lines.sort();

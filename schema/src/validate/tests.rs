@@ -40,7 +40,7 @@ fn types() {
         &[r#"FieldValueTypeInvalid x: Invalid value: "null": x in body must be of type boolean: "null""#],
     );
     field(r#"{"type":"boolean","nullable":true}"#, "null", &[]);
-    // What v1beta1 let into schemas.
+    // Keywords that v1beta1 let into schemas.
     field(
         r#"{"type":"int"}"#,
         "1",
@@ -262,7 +262,7 @@ fn junctors() {
         r#""bad""#,
         &[r#"FieldValueInvalid <nil>: Invalid value: "": "x" must not validate the schema (not)"#],
     );
-    // The branch that matches best tells: more of it applies.
+    // The error is that of the branch that matches best: more of it applies.
     field(
         r#"{"anyOf":[{"type":"string"},{"properties":{"a":{"type":"string"},"b":{"type":"integer"}},"required":["c"]}]}"#,
         r#"{"a":"x","b":1}"#,

@@ -1,7 +1,7 @@
 //! The schema's own walk (`kube-openapi/pkg/validation/validate`).
 //!
 //! Besides errors it counts matches as upstream does, since that count chooses the branch of an `anyOf` or `oneOf` whose
-//! errors are told. Branches are first walked for their count only, so that an object that is valid costs no error.
+//! errors are reported. Branches are first walked for their count only, so that an object that is valid costs no error.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use kindom_formats::pattern::Failure;
 pub(super) struct Walk<'s> {
     told: Told,
     steps: &'s mut Steps,
-    /// Failures met, told or not.
+    /// Failures met, listed or not.
     failures: usize,
     /// `true` if errors are noted; else they are only counted.
     tell: bool,
@@ -61,7 +61,7 @@ impl Walk<'_> {
         errors
     }
 
-    /// Walks a value; gives the count of matches. What fails in a value that is as it was is forgotten.
+    /// Walks a value; returns the number of matches. Failures in an unchanged value are dropped.
     fn node(&mut self, node: &Node, value: &Value, old: Option<Old<'_>>, at: &Trail<'_>) -> u32 {
         let (told, failures) = (self.told.mark(), self.failures);
         let count = self.value(node, value, old, at);
@@ -89,7 +89,7 @@ impl Walk<'_> {
             self.choices(node, value, at);
             return count;
         }
-        // One for the value, one for each group of checks that applies to it, one for each group that says so itself.
+        // One for the value, one for each group of checks that applies to it, one for each group that counts itself.
         let mut count = 1;
         if !node.types.is_empty() || node.format.is_some() {
             count += 1 + u32::from(self.types(node, value, at));
@@ -146,7 +146,7 @@ impl Walk<'_> {
         count
     }
 
-    /// `true` if the value has the type, else it says so. A format takes part: see upstream's `typeValidator`.
+    /// Returns true if the value has the type; otherwise adds an error. A format takes part: see upstream's `typeValidator`.
     fn types(&mut self, node: &Node, value: &Value, at: &Trail<'_>) -> bool {
         let types = node.types;
         let (own, name, format) = match value {
@@ -175,7 +175,7 @@ impl Walk<'_> {
                 self.fail(|walk| walk.wrong_type(at, wanted.text(), format));
                 false
             }
-            // Whether a string has its format is asked elsewhere; a list gets away with it, as upstream.
+            // The format of a string is checked elsewhere; a list passes, as in upstream.
             Some(_) if text_like && !numeric => true,
             _ if fits => true,
             _ => {
@@ -203,7 +203,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Only the first failure of a string is told.
+    /// Reports only the first failure of a string.
     fn text(&mut self, checks: &Text, text: &str, at: &Trail<'_>) {
         self.steps.take(text.len() / 32);
         let length = if checks.max_length.is_some() || checks.min_length.is_some() {
@@ -298,7 +298,7 @@ impl Walk<'_> {
         count
     }
 
-    /// A change of the object's version is not visible in these, so they are never taken for unchanged.
+    /// A change of the object's version is not visible in these, so they never count as unchanged.
     fn is_type_meta(&self, at: &Trail<'_>, key: &str) -> bool {
         matches!(at, Trail::Root) && (key == "kind" || key == "apiVersion")
     }

@@ -64,7 +64,7 @@ fn registrations_are_judged_as_by_the_reference() {
 
         let (mut crd, _) = decode_crd(&document).unwrap_or_else(|e| panic!("{key}: {e}"));
         default_crd(&mut crd);
-        // What is done for objects of every type before the strategy sees them.
+        // The changes that every object gets before the strategy sees it.
         crd.metadata.namespace.clear();
         crd.metadata.managed_fields = None;
         prepare_for_create(&mut crd);
@@ -107,7 +107,7 @@ const REFUSED_V1BETA1: [&str; 3] = [
     "nameValue",
 ];
 
-/// v1beta1 went with 1.22, so the reference says nothing of these.
+/// v1beta1 went with 1.22, so there is no reference for these.
 #[test]
 fn v1beta1_registrations_lose_nothing() {
     const FACE: Face = Face::V1beta1;

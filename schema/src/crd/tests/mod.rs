@@ -1,4 +1,4 @@
-//! Registrations that break one rule each, and what is said about them.
+//! Registrations that break one rule each, and the errors.
 
 mod corpus;
 #[path = "../../../tests/schema/corpus_folder.rs"]

@@ -1,4 +1,4 @@
-//! Whatever comes in, nothing panics, and what was accepted once is accepted again.
+//! No input panics, and a registration that was accepted once is accepted again.
 
 use proptest::prelude::*;
 

@@ -95,13 +95,13 @@ fn registrations_are_judged_as_by_upstream() {
     for line in text.lines() {
         let case = json::parse(line.as_bytes()).unwrap();
         let want = upstream(&case);
-        // Upstream has bugs that end in a recovered panic; it is enough that there is none here.
+        // Upstream has bugs that end in a recovered panic; here it suffices that there is no panic.
         let panicked = want.decode.as_ref().is_some_and(|text| text.starts_with("panic: "));
         let mut got = ours(&case);
         // Upstream has no word on names that follow no convention (B-13, B-15).
         got.warnings
             .retain(|text| !text.contains("has none of the forms") && !text.ends_with("UpperCamelCase"));
-        // What is refused is not stored.
+        // A refused registration is not stored.
         if want.stored.is_none() {
             got.stored = None;
         }

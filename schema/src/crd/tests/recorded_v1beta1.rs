@@ -1,4 +1,4 @@
-//! v1beta1 registrations, and what upstream's own types, conversions and rules made of each: `recorded_v1beta1.jsonl`.
+//! v1beta1 registrations, and the results of upstream's own types, conversions and rules: `recorded_v1beta1.jsonl`.
 //! `KINDOM_V1BETA1_CASES` may name another file of the same form.
 //!
 //! Decoding, defaults, conversions and the rules are v0.37.2's; which rules hold on v1beta1 is as in v0.21.14, the last
@@ -111,7 +111,7 @@ fn v1beta1_registrations_are_read_and_judged_as_by_upstream() {
         let mut want = upstream(&case);
         let (mut got, refused_by_face) = ours(&case);
         if refused_by_face {
-            // What the stored form cannot say is refused before the rest is looked at.
+            // Fields that the stored form cannot hold are refused before the rest is validated.
             let all: BTreeSet<String> = want.errors.iter().map(|e| unquoted(e)).collect();
             let found: BTreeSet<String> = got.errors.iter().map(|e| unquoted(e)).collect();
             let ours_alone = found.iter().all(|e| e.contains("spec.selectableFields: Forbidden"));
@@ -125,7 +125,7 @@ fn v1beta1_registrations_are_read_and_judged_as_by_upstream() {
         if want.decode.is_some() {
             want.unknown.clear();
         }
-        // Without a version there is nowhere to store what all versions share, so it is not looked at either.
+        // Without a version the fields that all versions share cannot be stored, so they are not validated either.
         let no_version = case
             .at(&["new", "spec", "versions"])
             .and_then(Value::as_array)

@@ -1,4 +1,4 @@
-//! What upstream says of the expressions that registrations bring: `integration/expectations/cel`.
+//! Upstream's verdicts on the expressions in registrations: `integration/expectations/cel`.
 
 use kindom_api::crd::{decode_crd, default_crd};
 use kindom_api::faces::Face;
