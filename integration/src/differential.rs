@@ -9,8 +9,7 @@
 //! - The same seed gives the same types and writes on every machine, whatever the answers are. A write that needs
 //!   the object's resourceVersion has [`REVISION`] in its place.
 //! - Values that differ from run to run are masked alike on both sides ([`Answers`]): uids, times and the numbers of
-//! resourceVersions,
-//!   not whether one stayed the same.
+//!   resourceVersions, not whether one stayed the same.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! From text to [`Ast`], macros expanded (cel-go `parser`).
 //!
 //! One pass of recursive descent reads correct texts. Only a text that is not of the grammar is read again, more slowly, by
-//! [`recover`], which goes on after a mistake as ANTLR does and reports it in ANTLR's words.
+//! `recover`, which goes on after a mistake as ANTLR does and reports it in ANTLR's words.
 
 mod build;
 mod grammar;

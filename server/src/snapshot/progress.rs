@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// The time between two updates of the line.
 const EVERY: Duration = Duration::from_millis(100);
-/// The width of the bar in characters; [`line`] fills it up to that.
+/// The width of the bar in characters; [`line()`] fills it up to that.
 const BAR: u64 = 30;
 
 /// The unit of the count.
