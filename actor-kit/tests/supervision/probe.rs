@@ -18,7 +18,7 @@ use kindom_actor_kit::{
 };
 use tokio::sync::{Notify, Semaphore};
 
-/// What outlives every incarnation: the storage, and the switches of a test.
+/// The state that outlives every incarnation: the storage, and the switches of a test.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) stored: AtomicU64,
@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) handled: AtomicU64,
     pub(crate) loads: AtomicU64,
     pub(crate) stops: AtomicU64,
-    /// How many of the next loads fail, or panic.
+    /// The number of the next loads that fail, or panic.
     pub(crate) failing_loads: AtomicU64,
     pub(crate) panicking_loads: AtomicU64,
     pub(crate) panicking_starts: AtomicU64,
@@ -140,7 +140,7 @@ message!(
     /// Panics in a detached future, which leaves the actor alone.
     BoomDetached -> ());
 message!(
-    /// What the actor caches can no longer be kept true.
+    /// The actor's cache can no longer be kept true.
     Stale -> ());
 message!(
     /// The actor ends itself.

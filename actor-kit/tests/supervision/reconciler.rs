@@ -19,7 +19,7 @@ use crate::probe::{NAME, World as ProbeWorld, ms, simulate, start as start_probe
 
 const LOOP: &str = "finalizer";
 
-/// What the loop looks at, and the switches of a test.
+/// The state that the loop reads, and the switches of a test.
 #[derive(Default)]
 struct World {
     truth: AtomicU64,
@@ -29,7 +29,7 @@ struct World {
     looks: AtomicU64,
     /// Futures of the loop that have not been dropped.
     alive: AtomicU64,
-    /// How many times it yields before and after a look.
+    /// The number of times that it yields before and after a look.
     slow: AtomicU64,
     panicking_factories: AtomicU64,
     panicking_looks: AtomicU64,

@@ -37,7 +37,7 @@ const KNOWN: [(&str, &str); 4] = [
     ("sortBy: [0, 1].sortBy(x, 1 / x)", "upstream fails within, where a key is an error"),
 ];
 
-/// What an expression is found to be, in the members of a recorded `want`.
+/// The results for an expression, in the members of a recorded `want`.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     program_error: Option<String>,
@@ -163,7 +163,7 @@ fn quote(text: &str) -> String {
     out + "\""
 }
 
-/// How the found differs from the recorded.
+/// The difference between the results and the recorded ones.
 fn difference(want: &Json, found: &Found) -> Option<String> {
     let text = |name: &str| want.get(name).and_then(Json::as_str).map(str::to_owned);
     let one_of = |one: &str, many: &str| {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::notation;
 
-/// What `recorded` says of each of its sources: lines that begin with `> `, and after them what is said.
+/// Compares `recorded` with `say` for each of its sources: lines that begin with `> `, followed by the recorded text.
 pub(crate) fn recorded(text: &str, say: impl Fn(&str) -> String) {
     let mut wrong = Vec::new();
     let blocks = text.trim_end().split("\n\n");

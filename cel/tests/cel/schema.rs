@@ -112,7 +112,7 @@ impl Seen {
     }
 }
 
-/// What a schema declares, if it declares anything.
+/// The declaration of a schema, if it has one.
 pub(crate) fn declare(schema: &Json, name: &str) -> Option<Decl> {
     let embedded = is(schema, "x-kubernetes-embedded-resource");
     let schema = &if embedded { rooted(schema) } else { schema.clone() };

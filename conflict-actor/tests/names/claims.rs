@@ -108,7 +108,7 @@ fn an_established_type_keeps_what_it_holds() {
     });
 }
 
-/// What others add to a registration's status is kept by our writes.
+/// Our writes keep the conditions that others add to a registration's status.
 #[test]
 fn foreign_conditions_survive_a_verdict() {
     run(5, 1, |world| async move {

@@ -27,7 +27,7 @@ pub(crate) fn run<F: Future<Output = ()>>(seed: u64, pauses: u64, test: impl FnO
     });
 }
 
-/// What a create is refused with by a type, or a namespace, that is going or gone.
+/// The refusals of a create by a type, or a namespace, that is being deleted or gone.
 pub(crate) const GOING: [&str; 4] = ["NamespaceTerminating", "NamespaceNotFound", "Forbidden", "Gone"];
 
 /// The outcomes of writes that race with a deletion.
@@ -55,7 +55,7 @@ impl Tally {
     }
 }
 
-/// How many histories are tried.
+/// The number of histories to try.
 pub(crate) fn seeds(short: u64, full: u64) -> u64 {
     if std::env::var_os("KINDOM_TEST_FULL").is_some() { full } else { short }
 }

@@ -12,7 +12,7 @@ use crate::world::*;
 use crate::{GOING, Tally, run, seeds};
 
 const NAME: &str = "widgets.g.io";
-/// How often the type is registered, used and deleted in each history.
+/// The number of times that the type is registered, used and deleted in each history.
 const ROUNDS: usize = 8;
 const PREFIX: &str = "/registry/g.io/widgets/";
 

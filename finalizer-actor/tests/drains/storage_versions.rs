@@ -270,7 +270,7 @@ fn storage_versions_are_never_cut_too_early() {
     println!("{cuts} cuts, {writes} writes");
 }
 
-/// What can't be read stays as it is, and storedVersions with it, until it is changed.
+/// An unreadable object stays as it is, and storedVersions with it, until the object is changed.
 #[test]
 fn an_object_that_cannot_be_read_keeps_its_version() {
     run(2, 1, |world| async move {

@@ -22,7 +22,7 @@ fn expressions() -> Vec<&'static str> {
     sources.chain(RULES).collect()
 }
 
-/// What registrations say, and what calls every library.
+/// Rules of registrations, and expressions that call every library.
 const RULES: [&str; 24] = [
     "self.spec.size <= 100 && (!has(self.spec.none) || self.spec.when > '2020')",
     "self.spec.ports.all(p, p.port < 65536) && self.spec.set.exists(s, s.matches('^[a-z]+$'))",

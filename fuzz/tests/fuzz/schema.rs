@@ -11,7 +11,7 @@ use kindom_schema::{Others, Schema, crd};
 
 use crate::seeds;
 
-/// What schemas say.
+/// The words of schemas.
 const WORDS: [&str; 34] = [
     "object",
     "array",

@@ -17,7 +17,7 @@ const WRITES_BETWEEN_KILLS: u64 = 8;
 /// Whoever makes no progress for so long never will.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// What became of one manager's writes.
+/// The outcome of one manager's writes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
     /// The number of the last write that was tried.
@@ -27,7 +27,7 @@ struct Progress {
     retriable: u64,
 }
 
-/// What is written, by whom and how.
+/// The writer, and its way of writing.
 #[derive(Debug, Clone, Copy)]
 enum Writer {
     /// Applies an item of the crew and a flag.

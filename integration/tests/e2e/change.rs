@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{CRDS, crd, object, refused, register, revision, until_gone, version};
 
 const GROUP: &str = "change.example.com";
-/// How often the registration changes.
+/// The number of changes of the registration.
 const CHANGES: usize = 50;
 
 fn at(version: &str) -> String {

@@ -106,8 +106,8 @@ async fn a_type_registered_anew_is_found_by_a_replica_that_lags() {
     }
 }
 
-/// What happened while a replica was away is compacted when it comes back: its watches cannot know all of that, and say so. It
-/// goes on itself, with what is there.
+/// The history of a replica's absence is compacted when it comes back: its watches cannot deliver all of it, and end with an
+/// error. The replica itself goes on with the present state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_has_missed_history_says_so_and_goes_on() {
     const PAWNS: &str = "/apis/missed.example.com/v1/namespaces/default/pawns";
@@ -143,7 +143,7 @@ async fn a_replica_that_has_missed_history_says_so_and_goes_on() {
     assert_eq!(watch.event().await.unwrap()["object"]["metadata"]["name"], "fourth");
 }
 
-/// What `./run cluster` runs: one address for all of it, and nothing is left of it when it ends.
+/// The cluster of `./run cluster`: one address for all of it, and nothing is left of it when it ends.
 #[tokio::test]
 async fn a_cluster_on_this_machine_starts_and_ends() {
     let mut cluster = tokio::process::Command::new(env!("CARGO_BIN_EXE_cluster"))

@@ -76,7 +76,7 @@ fn shown(object: &Value, version: &str) -> Value {
     object
 }
 
-/// What does not change when an object is stored again in another version.
+/// The part of an object that does not change when it is stored again in another version.
 fn content(object: &Value) -> Value {
     let mut object = shown(object, "any");
     object["metadata"].as_object_mut().unwrap().remove("resourceVersion");

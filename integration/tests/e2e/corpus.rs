@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::corpus_folder;
 
-/// What runs unless everything does: enough of each to meet every kind of rule.
+/// The part of the corpus that runs by default: enough of each to meet every kind of rule.
 const REGISTRATIONS: &str =
     "^(gateway-api|cluster-api|prometheus-operator|karpenter|emissary|velero|operator-framework-api)/";
 const SAMPLES: &str = "^(apiextensions-apiserver|gateway-api|cluster-api|prometheus-operator|karpenter)/";
 const SUITES: &str = r"/tests/(apiservers|imagepolicies|stableconfigtypes|dnses|routes|backups|networks)\.";
 
-/// Whose registrations are accepted although 1.37 finds a rule too costly: 1.34 does not.
+/// The registration that is accepted although 1.37 finds a rule too costly: 1.34 does not.
 const LENIENT: &str = "infrastructures.config.openshift.io";
 /// The registrations of v1beta1 that are refused.
 const REFUSED_V1BETA1: [&str; 3] = [
@@ -52,7 +52,7 @@ fn read(file: &Path) -> Verdicts {
 }
 
 impl Corpus {
-    /// What a server of its own answers, and what the real one did.
+    /// The answers of a new server, and those of the real one.
     async fn run(&self, what: &str, part: &str, more: &[&str]) -> (Verdicts, Verdicts) {
         let server = Server::start().await.unwrap();
         let out = server.scratch().join("verdicts.jsonl");
@@ -145,13 +145,13 @@ async fn samples_get_the_real_servers_verdicts() {
 #[serde(deny_unknown_fields)]
 struct Listed {
     key: String,
-    /// Which parts of the verdict differ.
+    /// The parts of the verdict that differ.
     differs: Vec<String>,
     #[allow(dead_code, reason = "for whoever reads the list")]
     reason: String,
 }
 
-/// What the list says of those that ran. It names no key that is not in the corpus.
+/// The listed differences of the keys that ran. The list names no key that is not in the corpus.
 fn listed<'a>(what: &str, ran: &BTreeSet<&'a str>) -> BTreeMap<&'a str, Vec<&'static str>> {
     const PARTS: [&str; 4] = ["code", "causes", "stored", "result"];
     let path = tools::root().join("integration/expectations/corpus-differences.json");

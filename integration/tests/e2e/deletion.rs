@@ -25,7 +25,7 @@ const CREATORS: usize = 16;
 const HELD_EVERY: usize = 40;
 const REFUSED: &str = "is forbidden: create not allowed while custom resource definition is terminating";
 
-/// How many finalizers the object has from the start; it is part of its name.
+/// The number of finalizers that the object has from the start; it is part of its name.
 fn finalizers_of(name: &str) -> usize {
     name.strip_prefix('f').and_then(|rest| rest.get(..1)).and_then(|n| n.parse().ok()).unwrap_or_default()
 }
@@ -44,7 +44,7 @@ fn pawn(name: &str) -> Value {
     pawn
 }
 
-/// What state of its life an object is in: marked or not, and how many finalizers it has lost.
+/// The state of an object's life: marked or not, and the number of finalizers that it has lost.
 fn state_of(pawn: &Value) -> u64 {
     let metadata = &pawn["metadata"];
     let left = metadata["finalizers"].as_array().map_or(0, Vec::len);
@@ -60,7 +60,7 @@ struct Creator {
     id: usize,
     made: usize,
     attempts: Vec<Attempt>,
-    /// How many were refused with 403 and 404.
+    /// The numbers of refusals with 403 and with 404.
     refused: [usize; 2],
 }
 
@@ -115,7 +115,7 @@ struct Watcher {
     cursor: u64,
     /// Deletions seen, for whoever waits for progress.
     deleted: watch::Sender<usize>,
-    /// How often it is connected.
+    /// The number of times that it was connected.
     connected: watch::Sender<usize>,
 }
 
@@ -177,7 +177,7 @@ fn lives(events: &[(String, Seen)]) -> usize {
     gone.len()
 }
 
-/// What a drain and a client that releases may do to each object, whether or not they did.
+/// All changes that a drain and a client that releases may make to each object, whether they did or not.
 fn with_the_drain(creates: Vec<Attempt>) -> Vec<Attempt> {
     let mut all = Vec::new();
     for create in creates {

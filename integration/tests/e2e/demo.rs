@@ -4,7 +4,7 @@ use kindom_integration::Server;
 
 use crate::pages;
 
-/// What the watch in the second terminal prints at once: the header and the object.
+/// The lines that the watch in the second terminal prints at once: the header and the object.
 const FIRST_LINES: usize = 2;
 
 #[tokio::test]

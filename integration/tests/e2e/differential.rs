@@ -15,13 +15,13 @@ use tokio::time::Instant;
 /// A type is served by then, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many objects are written at the same time.
+/// The number of objects that are written at the same time.
 const AT_ONCE: usize = 4;
 
-/// How often an object is written anew whose writes fell into several seconds.
+/// The most tries for an object whose writes fell into several seconds.
 const ATTEMPTS: usize = 50;
 
-/// Where the oracle's answers are in full, if somebody is after a difference.
+/// The oracle's answers in full, for the search for a difference, if a folder is given.
 fn answers() -> Option<Vec<Vec<Told>>> {
     let folder = PathBuf::from(std::env::var_os("KINDOM_DIFFERENTIAL")?);
     Some(read_answers(&folder).unwrap().answers)
@@ -60,7 +60,7 @@ async fn send(client: &Client, case: &Case, revision: &str) -> (u16, Vec<String>
     (answer.status, warnings, answer.body.to_vec())
 }
 
-/// What differs first of an object's answers, if anything does: what comes after would only follow from it.
+/// The first difference in an object's answers, if there is any: later ones could follow from it.
 async fn compare(client: &Client, cases: &[Case], recorded: &[u32], told: Option<&[Told]>) -> Option<String> {
     let object = cases[0].path.split('?').next().unwrap();
     let object = match cases[0].method.as_str() {

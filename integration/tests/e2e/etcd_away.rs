@@ -63,8 +63,8 @@ async fn what_may_be_old_is_served_while_etcd_is_away() {
     assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("third")));
 }
 
-/// What it has told clients never happened in the etcd that is there now: it says so and ends, and the next one starts with
-/// what is there.
+/// The etcd that is there now has never had writes that the server has reported to clients: the server says so and ends, and
+/// the next one starts with the present state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_etcd_that_took_back_what_it_had_is_not_served_on() {
     let mut etcd = Etcd::start().await.unwrap();

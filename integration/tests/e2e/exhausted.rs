@@ -111,7 +111,7 @@ fn pawn(name: &str, bytes: usize) -> serde_json::Value {
     object("full.example.com", "Pawn", name, json!({ "note": "n".repeat(bytes) }))
 }
 
-/// What the clients know.
+/// The knowledge of the clients.
 #[derive(Default)]
 struct Known {
     /// Acknowledged, and not deleted since.
@@ -233,7 +233,7 @@ async fn a_full_disk_loses_nothing_takes_deletes_and_heals() {
     println!("full disk: {rounds} rounds, nothing lost, healed after {slowest:?} at the latest");
 }
 
-/// How many descriptors a process has open.
+/// The number of descriptors that a process has open.
 fn descriptors(pid: u32) -> u64 {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64
 }

@@ -3,7 +3,7 @@
 
 use kindom_integration::{Server, tools};
 
-/// What the program has sent and was answered, by media type.
+/// The program's requests and answers, by media type.
 async fn run(version: &str) -> Option<String> {
     let program = tools::go_clients(version).unwrap()?;
     let server = Server::start().await.unwrap();

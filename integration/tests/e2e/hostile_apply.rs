@@ -77,8 +77,8 @@ fn owners(object: &Value, field: &str) -> Vec<String> {
     entries.iter().filter(owns).map(|e| e["manager"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// Whether an answer is one that a client may be given for nonsense: taken, refused, or upstream's own 500 for a patch
-/// that the type's schema cannot read.
+/// Returns true for an answer that nonsense may get: accepted, refused, or upstream's own 500 for a patch that the type's
+/// schema cannot read.
 fn proper(answer: &Answer) -> bool {
     let status = answer.json();
     match answer.status {

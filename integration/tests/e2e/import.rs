@@ -116,7 +116,7 @@ async fn what_is_there_with_other_content_is_left_or_replaced() {
     assert_eq!(client.get(&abe).await.unwrap().at("/spec"), before["spec"]);
 }
 
-/// What is on its way out has the content that is wanted, but not for long.
+/// An object that is being deleted has the wanted content, but not for long.
 #[tokio::test]
 async fn what_is_being_deleted_does_not_count_as_imported() {
     let (server, client) = started().await;
@@ -222,7 +222,7 @@ async fn many_objects_come_in_their_order_and_go_on_after_a_stop() {
     assert_eq!(names(&there), numbers.iter().map(name).collect::<Vec<_>>());
 }
 
-/// Who may do what is the server's to say, and what a kubeconfig says is followed.
+/// The server authorizes, and the kubeconfig's settings are followed.
 #[tokio::test]
 async fn credentials_come_from_the_kubeconfig() {
     let (server, client) = started().await;

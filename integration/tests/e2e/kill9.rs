@@ -17,7 +17,7 @@ struct Clients {
     watcher: Watcher,
 }
 
-/// How the server goes.
+/// The way in which the server ends.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     Kill9,

@@ -240,7 +240,7 @@ fn told(error: kube::Error) -> (u16, String, Vec<String>) {
     (status.code, status.reason.clone(), causes.into_iter().map(|c| c.field).collect())
 }
 
-/// Who owns what, as `manager operation subresource`.
+/// The managers of an object, as `manager operation subresource`.
 fn managers(object: &DynamicObject) -> Vec<String> {
     let entries = object.metadata.managed_fields.clone().unwrap_or_default();
     let mut all: Vec<String> = entries

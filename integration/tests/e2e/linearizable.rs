@@ -22,11 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Whoever makes no progress for so long never will.
 const STUCK: Duration = Duration::from_secs(120);
 
-/// What all clients share.
+/// The state that all clients share.
 struct Table {
     clock: Clock,
     values: AtomicU64,
-    /// How many operations were answered for certain.
+    /// The number of operations with a certain answer.
     answered: watch::Sender<u64>,
 }
 
@@ -126,7 +126,7 @@ fn call_of(key: &str, call: Call) -> Sent {
     }
 }
 
-/// What an answer says; none if no correct server answers so.
+/// The meaning of an answer; `None` if no correct server answers so.
 fn reply(call: Call, answer: &Answer) -> Option<Reply> {
     let body = answer.json();
     let is = |reason: &str| body["reason"] == reason;
@@ -157,7 +157,7 @@ fn reply(call: Call, answer: &Answer) -> Option<Reply> {
     })
 }
 
-/// What can befall a replica or an etcd node.
+/// A fault of a replica or an etcd node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     KillReplica,
@@ -210,7 +210,7 @@ impl Fault {
     }
 }
 
-/// What befalls whom in a round: at first one thing after the other, later a replica and a node at once.
+/// The faults of a round: at first one after the other, later a replica and a node at once.
 fn faults_of(round: usize, random: &mut Random) -> Vec<(Fault, usize)> {
     let all = OF_REPLICAS.len() + OF_NODES.len();
     let (of_replicas, of_nodes) = (round / 2 % OF_REPLICAS.len(), round / 2 % OF_NODES.len());

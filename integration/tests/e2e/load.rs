@@ -16,9 +16,9 @@ pub(crate) struct Type {
     pub(crate) collection: String,
 }
 
-/// What a watcher waits for before it stops.
+/// The object that a watcher waits for before it stops.
 pub(crate) const SENTINEL: &str = "sentinel";
-/// What a watcher says of a stream that the server closed in order.
+/// A watcher's report of a stream that the server closed in order.
 pub(crate) const ENDED: &str = "the server ended the stream";
 
 /// The one writer of a key: creates, updates, patches and deletes it, one write after another, each with a number.

@@ -308,11 +308,11 @@ async fn a_wait_for_what_never_comes_is_refused() {
 #[derive(Default)]
 struct Fold {
     registrations: BTreeMap<String, Value>,
-    /// Who holds which name now.
+    /// The present holder of each name.
     held: BTreeMap<String, String>,
     /// Names in the order in which the registrations were made.
     made: Vec<String>,
-    /// Who ever held a singular name, in order.
+    /// All holders of each singular name, in order.
     holders: BTreeMap<String, Vec<String>>,
     faults: Vec<String>,
 }
@@ -372,7 +372,7 @@ impl Fold {
         }
     }
 
-    /// Whether so many registrations are there, and each knows who holds what it wants.
+    /// Returns true if so many registrations are there, and each knows the holder of the name that it wants.
     fn settled(&self, registrations: usize) -> bool {
         if self.registrations.len() != registrations {
             return false;
@@ -394,7 +394,7 @@ impl Fold {
         })
     }
 
-    /// Who holds the name that the registrations of one singular want.
+    /// The holder of the name that the registrations of one singular want.
     fn holder(&self, singular: &str) -> &String {
         let mut all =
             self.registrations.iter().filter(|(_, r)| wanted(r) == singular && holds_what_it_wants(r));
@@ -443,7 +443,7 @@ async fn insist(client: &Client, method: &str, path: &str, body: &Value, repeate
     }
 }
 
-/// How often the two actors were replaced.
+/// The number of times that the two actors were replaced.
 async fn falls(client: &Client) -> u64 {
     let answer = client.get("/debug/actors").await.unwrap().expect_status(200).unwrap().json();
     let ours = answer["actors"]

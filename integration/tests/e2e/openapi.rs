@@ -14,7 +14,7 @@ async fn started() -> (Server, Client) {
     (server, client)
 }
 
-/// What stands in a line of `kubectl explain` for a field: its name and its type.
+/// The name and the type of each field in the output of `kubectl explain`.
 fn explained(text: &str) -> Vec<String> {
     let fields = text.lines().skip_while(|line| !line.starts_with("FIELDS:"));
     fields

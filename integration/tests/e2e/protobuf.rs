@@ -328,7 +328,7 @@ async fn whatever_has_protobuf_is_served_in_it() {
     assert_eq!(deleted.at("/details/name"), "one");
 }
 
-/// Where protobuf is refused it is not offered in the same breath. (The real server answers such a body with a panic.)
+/// An answer that refuses protobuf does not list it as accepted. (The real server answers such a body with a panic.)
 #[tokio::test]
 async fn custom_objects_are_not_offered_in_protobuf() {
     let server = Server::start().await.unwrap();

@@ -70,7 +70,7 @@ impl Kind {
         object
     }
 
-    /// What is answered, without this kind's own names.
+    /// The answer, without this kind's own names.
     fn answer(&self, answer: &Answer) -> (u16, Value) {
         let neutral = answer.text().replace(self.resource, "RESOURCE").replace(self.kind, "KIND");
         let mut body: Value = serde_json::from_str(&neutral).unwrap_or(Value::String(neutral));

@@ -9,7 +9,7 @@ use kindom_integration::{Client, HarnessError, Opened, ServerOptions, tools};
 use serde_json::json;
 use tokio::time::Instant;
 
-/// What a script's `until` waits for happens by then, or never.
+/// The longest that a script's `until` waits; an event that has not happened by then never will.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct OverClient {

@@ -43,7 +43,7 @@ fn rows(document: &str, is_id: impl Fn(&str) -> bool) -> Vec<Row> {
         .collect()
 }
 
-/// What is wrong with the cell "held by", if anything.
+/// The error in the cell "held by", if there is one.
 fn fault(held: &str, source: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     if let Some(rest) = held.strip_prefix("later: ").or_else(|| held.strip_prefix("not tested: ")) {
         return rest.trim().is_empty().then(|| "no reason given".to_owned());
@@ -63,7 +63,7 @@ fn fault(held: &str, source: &dyn Fn(&str) -> Option<String>) -> Option<String> 
     })
 }
 
-/// What keeps `name` from being a test that runs.
+/// The reason why `name` is not a test that runs.
 fn test_fault(source: &str, name: &str) -> Option<String> {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let declares = |line: &str| {

@@ -171,8 +171,8 @@ async fn a_scale_has_its_objects_revision() {
     assert_eq!(ok(client.put(SCALE, &scale(5)).await)["spec"]["replicas"], 5, "without one it overwrites");
 }
 
-/// What the HorizontalPodAutoscaler does: it finds the kind of the Scale in discovery, reads it (protobuf is its wish),
-/// and writes it as JSON, without a Content-Type and with the revision that it read, until nobody comes between.
+/// The requests of the HorizontalPodAutoscaler: it finds the kind of the Scale in discovery, reads it (it prefers protobuf),
+/// and writes it as JSON, without a Content-Type and with the revision that it read, until no other write comes between.
 #[tokio::test]
 async fn an_autoscaler_finds_reads_and_writes_it() {
     let (_server, client) = started().await;

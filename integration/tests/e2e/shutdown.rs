@@ -11,7 +11,7 @@ use crate::support::{crd, eventually, object, register};
 
 const GROUP: &str = "ends.example.com";
 const ENDS: &str = "/apis/ends.example.com/v1/namespaces/default/ends";
-/// What does not happen within this time never will.
+/// The longest wait; an event that has not happened by then never will.
 const STUCK: Duration = Duration::from_secs(30);
 
 async fn start(args: &[&str]) -> (Server, Client) {

@@ -42,7 +42,7 @@ async fn what_speaks_of_etcd_needs_etcd() {
     assert!(!success && said.contains(wanted), "{said}");
 }
 
-/// What is printed to be pasted into a shell names the file, whatever the folder is called.
+/// The printed command names the file so that a shell reads it right, whatever the folder is called.
 #[tokio::test]
 async fn the_printed_export_is_what_a_shell_reads() {
     let folder = tempfile::tempdir().unwrap();

@@ -98,7 +98,7 @@ async fn objects_follow_the_storage_version_and_the_old_one_can_be_dropped() {
     }
 }
 
-/// What `docs/deletion.md` tells to type works with kubectl as it stands.
+/// The commands of `docs/deletion.md` work with kubectl as they stand.
 #[tokio::test]
 async fn the_page_on_leaving_a_version_runs_word_by_word() {
     let server = kindom_integration::Server::start().await.unwrap();

@@ -7,7 +7,7 @@ use kindom_integration::{Answer, Client, HarnessError, Output, Server, tools};
 use kindom_storage::{Area, Embedded, EmbeddedOptions, Etcd, EtcdOptions, KeyValue, RangeRequest, Storage};
 use serde_json::{Value, json};
 
-/// What does not happen within this time never will.
+/// The longest wait; an event that has not happened by then never will.
 const NEVER: Duration = Duration::from_secs(60);
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -131,7 +131,7 @@ pub(crate) async fn store(server: &Server) -> Arc<dyn Storage> {
     Arc::new(Etcd::open(options, |_| ()).await.unwrap())
 }
 
-/// What is stored under a prefix of a server that has ended.
+/// The stored values under a prefix of a server that has ended.
 pub(crate) async fn stored(server: &Server, prefix: &str) -> Vec<KeyValue> {
     let store = store(server).await;
     let found = store.range(RangeRequest::prefix(prefix.as_bytes())).await.unwrap().kvs;

@@ -9,7 +9,7 @@ use proptest::sample::{select, subsequence};
 
 use crate::support::{T1, T2, Things, gvk, parse, scope, thing};
 
-/// Where a field is, from the root: `f:spec`, `f:set`, `v:"a"`.
+/// The path of a field, from the root: `f:spec`, `f:set`, `v:"a"`.
 type Path = Vec<String>;
 
 /// One write of an object.
@@ -144,7 +144,7 @@ fn leaves(of: &BTreeMap<Path, String>) -> BTreeMap<Path, String> {
         .collect()
 }
 
-/// Who owns what, by name and operation.
+/// The owned fields, by manager and operation.
 fn owners(object: &Value) -> BTreeMap<(String, String), BTreeSet<Path>> {
     let text = |entry: &Value, field| entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut owners = BTreeMap::new();
@@ -278,7 +278,7 @@ proptest! {
         judge(&writes);
     }
 
-    /// What was read back is what was written.
+    /// Entries that are written and read back are the same.
     #[test]
     fn entries_survive_their_text(writes in prop::collection::vec(write(), 1..4)) {
         let (things, gvk) = (Things::new(), gvk());

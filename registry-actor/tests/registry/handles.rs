@@ -149,7 +149,7 @@ fn a_built_in_type_is_not_replaced() {
     });
 }
 
-/// What is no registration is skipped, and holds nothing up.
+/// Bytes that are no registration are skipped, and hold nothing up.
 #[test]
 fn damaged_registrations_serve_nothing() {
     run(6, 0, vec![], |world| async move {

@@ -37,7 +37,7 @@ fn type_of(plural: &str) -> TypeSpec {
     TypeSpec::built_in("", names, Scope::Cluster, versions, Arc::new(CustomObjects))
 }
 
-/// What was written, by key: each revision with its value; none where it was deleted.
+/// The written values, by key: each revision with its value; `None` if it was deleted.
 type Written = BTreeMap<String, BTreeMap<u64, Option<Bytes>>>;
 
 struct Sample {
@@ -191,7 +191,7 @@ async fn look(store: Embedded, sample: &Sample, what: &str) -> usize {
     corrupt
 }
 
-/// What is made of a folder that is refused has every value that it has from what was written, and what is missing is named.
+/// Salvage makes a store of a refused folder with only written values in it, and names the missing ones.
 async fn salvaged(disk: &SimDisk, sample: &Sample, what: &str) {
     let found = Salvage::read_on(&disk.process(), "store").unwrap();
     let findings = found.findings();

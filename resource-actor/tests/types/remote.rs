@@ -116,7 +116,7 @@ fn is_guessed(outcome: &Outcome) -> bool {
     matches!(outcome, Err(WriteError::Guessed)) && !settles(outcome)
 }
 
-/// What is planned on what is known here asks the store once: to commit it.
+/// A plan on the state known here asks the store once: to commit it.
 #[test]
 fn a_guess_that_holds_is_committed() {
     run(|world| async move {

@@ -41,7 +41,7 @@ fn stored_objects_follow_a_schema_that_changes_in_place() {
     });
 }
 
-/// What a drain marks is stored anew, and counts as written by the schema in force.
+/// An object that a drain marks is stored again, and counts as checked by the schema in force.
 #[test]
 fn a_marked_object_is_brought_up_to_its_schema() {
     run(|world| async move {

@@ -140,7 +140,7 @@ fn the_stages_come_in_order_before_the_write() {
     });
 }
 
-/// What each stage saw of `spec`, of a type that keeps its objects by its finalizer from the beginning.
+/// The `spec` that each stage saw, of a type that keeps its objects by its finalizer from the beginning.
 #[derive(Default)]
 struct Keeping {
     seen: Mutex<Vec<String>>,
@@ -279,7 +279,8 @@ fn preparing_a_create_may_set_finalizers() {
     });
 }
 
-/// Who writes through a face owns its fields, not the stored ones; in another version they are compared as that shows them.
+/// A manager that writes through a face owns the face's fields, not the stored ones; in another version they are compared as
+/// that version shows them.
 #[test]
 fn fields_are_managed_in_the_version_that_they_were_written_in() {
     run(|world| async move {

@@ -6,7 +6,7 @@ use kindom_storage::Revision;
 
 use crate::world::*;
 
-/// How many objects a read finds without an actor's turn; none if it would need one.
+/// The number of objects that a read finds without an actor's turn; `None` if it would need one.
 fn at_once(widgets: &ResourceHandle, freshness: Freshness) -> Option<Result<usize, ReadError>> {
     let read = widgets.snapshot(freshness, soon()).now_or_never()?;
     Some(read.map(|(snapshot, _)| snapshot.len()))

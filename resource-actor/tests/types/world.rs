@@ -24,19 +24,19 @@ pub(crate) type Hook = Box<dyn FnMut(&Memory, &Txn) + Send>;
 pub(crate) struct Tampered {
     pub(crate) inner: Memory,
     pub(crate) entropy: Entropy,
-    /// How often a call lets others run before and after, at most.
+    /// The most times that a call lets others run before and after.
     pub(crate) pauses: u64,
     pub(crate) before_txn: parking_lot::Mutex<Option<Hook>>,
     /// Transactions wait for a permit while this is closed to them.
     pub(crate) gate: tokio::sync::Semaphore,
     pub(crate) gated: std::sync::atomic::AtomicBool,
-    /// What becomes of the next transactions' answers.
+    /// The fate of the next transactions' answers.
     pub(crate) answers: parking_lot::Mutex<Answers>,
     /// The store can't be reached: only what was delivered before is known.
     pub(crate) away: std::sync::atomic::AtomicBool,
 }
 
-/// What becomes of transactions.
+/// The fate of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answers {
     /// They arrive, and so do their answers.

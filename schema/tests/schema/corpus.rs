@@ -122,7 +122,7 @@ fn reference_causes(answer: &Value) -> BTreeSet<Cause> {
     causes.iter().map(|c| (text(c, "reason"), text(c, "field"), text(c, "message"))).collect()
 }
 
-/// Whether a cause is none of the schema's without its rules: those are CEL's, and metadata's.
+/// Returns true for a cause that does not come from the schema without its rules, but from CEL or the metadata.
 fn is_foreign((_, field, message): &Cause, own: &BTreeSet<Cause>) -> bool {
     let told = [" in body ", "must validate", "some validation rules were not checked", "supported values"];
     field.starts_with("metadata.")

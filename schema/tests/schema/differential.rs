@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// How many schemas are made, each with [`OBJECTS`] objects.
+/// The number of schemas, each with [`OBJECTS`] objects.
 const SCHEMAS: (usize, usize) = (1_500, 40_000);
 const OBJECTS: usize = 8;
 
@@ -43,7 +43,7 @@ fn value() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// What a schema says of numbers, strings, lists and maps, whether or not it has the type.
+/// The bounds of a schema on numbers, strings, lists and maps, of its own type or not.
 fn bounds() -> BoxedStrategy<Map> {
     let count = || (0_i64..4).prop_map(Value::Int);
     let number = || prop_oneof![12 => (-2_i64..5).prop_map(Value::Int), 1 => Just(Value::Float(1.5))];
@@ -163,7 +163,7 @@ fn plain(value: &Value) -> serde_json::Value {
     serde_json::from_slice(&value.to_vec()).unwrap()
 }
 
-/// Why Kubernetes may judge an object otherwise than JSON Schema does; the list of docs/conformance.md.
+/// The reason why Kubernetes may judge an object otherwise than JSON Schema does; the list of docs/conformance.md.
 fn explained(schema: &Value, object: &Value) -> Option<&'static str> {
     let any = |holds: &dyn Fn(&Value) -> bool| anywhere(object, holds);
     if any(&Value::is_null) {

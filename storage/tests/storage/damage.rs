@@ -65,7 +65,7 @@ async fn everything(store: &Embedded) -> Result<Vec<Shown>, StorageError> {
     Ok(all)
 }
 
-/// How many values are damaged; all else has to be as expected.
+/// The number of damaged values; all others have to be as expected.
 fn damaged(found: &[Shown], expected: &[Shown], what: &str) -> usize {
     assert_eq!(found.len(), expected.len(), "{what}: {found:?}");
     let differs = |((place, value), (expected_place, expected)): &(&Shown, &Shown)| {
@@ -160,7 +160,7 @@ fn logs(disk: &SimDisk) -> Vec<PathBuf> {
     disk.files().into_iter().filter(is_log).collect()
 }
 
-/// Where the last batch of a log starts and ends, found by its magic.
+/// The start and the end of the last batch of a log, found by its magic.
 fn last_batch(bytes: &[u8]) -> (usize, usize) {
     let start = (0..bytes.len() - 4).rev().find(|at| &bytes[*at..at + 4] == b"kBA2").unwrap();
     let payload = u32::from_le_bytes(bytes[start + 4..start + 8].try_into().unwrap());
@@ -240,7 +240,7 @@ async fn damage_before_a_later_batch_is_refused_without_a_mark() {
     }
 }
 
-/// Where `value` lies in a part of a log.
+/// The place of `value` in a part of a log.
 fn value_in(bytes: &[u8], part: std::ops::Range<usize>) -> std::ops::Range<usize> {
     let at = bytes[part.clone()].windows(5).position(|window| window == b"value").unwrap() + part.start;
     at..at + 5
@@ -444,7 +444,7 @@ async fn space_is_reclaimed() {
     assert_eq!(everything(&store).await.unwrap(), before);
 }
 
-/// Where a value of a closed store's log is, by its bytes.
+/// The place of a value in a closed store's log, found by its bytes.
 fn place_of(disk: &SimDisk, value: &[u8]) -> (PathBuf, usize) {
     let found = |path: PathBuf| {
         let bytes = disk.read(&path).unwrap();

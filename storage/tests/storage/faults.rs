@@ -32,7 +32,7 @@ fn fault(random: &mut Random) -> CallFault {
     }
 }
 
-/// What is served; an error where the failing call was one of these reads.
+/// The served state; an error if the failing call was one of these reads.
 async fn state(store: &Embedded) -> Result<State, String> {
     let all = store.range(RangeRequest::prefix(b"")).await.map_err(|error| error.to_string())?;
     let read = |kv: KeyValue| Ok((kv.key, kv.value.map_err(|damage| damage.to_string())?));
@@ -46,10 +46,10 @@ fn apply(state: &mut State, op: &Op) {
     }
 }
 
-/// What the clients of a store know.
+/// The knowledge of a store's clients.
 #[derive(Default)]
 struct Known {
-    /// What was answered.
+    /// The answered state.
     state: State,
     /// With what may have happened.
     perhaps: Option<State>,
@@ -151,7 +151,8 @@ async fn fail_one_call(seed: u64) -> Result<Option<String>, String> {
     reopened(&disk, &options, &mut random, known, failed).await
 }
 
-/// What is found is what was served, but for writes of unknown outcome, and everything works again.
+/// Reopens the store and checks that it has the served state, except for writes of unknown outcome, and that everything
+/// works again.
 async fn reopened(
     disk: &SimDisk,
     options: &EmbeddedOptions,
@@ -209,7 +210,7 @@ async fn reopened(
     Err(format!("after {failed:?}, opening read {told}"))
 }
 
-/// Whether all but the newest segment have a hint.
+/// Returns true if all segments but the newest have a hint.
 fn all_hinted(disk: &SimDisk) -> bool {
     let files = disk.files();
     let is = |path: &PathBuf, kind: &str| path.extension().is_some_and(|it| it == kind);

@@ -21,7 +21,7 @@ fn options() -> EmbeddedOptions {
     EmbeddedOptions { segment_bytes: 1 << 20, ..EmbeddedOptions::default() }
 }
 
-/// What the killed process runs: writes for ever, and says what was acknowledged, a line for each.
+/// The process to be killed: writes for ever, and prints each acknowledged write on a line.
 #[tokio::test]
 async fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -212,8 +212,8 @@ fn packing_options() -> EmbeddedOptions {
     EmbeddedOptions { segment_bytes: 64 << 10, ..EmbeddedOptions::default() }
 }
 
-/// What the process runs that dies in the middle of a pack: writes, deletes and compacts for ever, and says, in one line
-/// each, what was acknowledged.
+/// The process that dies in the middle of a pack: writes, deletes and compacts for ever, and prints each acknowledged change
+/// on a line.
 #[tokio::test]
 async fn packing_child() {
     let (Some(folder), Some(calls)) = (std::env::var_os(FOLDER), std::env::var(CALLS).ok()) else { return };

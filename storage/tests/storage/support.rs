@@ -16,7 +16,7 @@ impl Random {
     }
 }
 
-/// How many cases to try: more under `./test --full`.
+/// The number of cases to try: more under `./test --full`.
 pub(crate) fn cases(quick: u64, full: u64) -> u64 {
     if std::env::var_os("KINDOM_TEST_FULL").is_some() { full } else { quick }
 }

@@ -20,7 +20,7 @@ use super::judge::{CRDS, MARK, Told};
 use super::lagging::{Mood, Planned};
 use super::world::{Replica, World};
 
-/// How many things a client does.
+/// The number of things that a client does.
 const ACTS: usize = 14;
 const GROUPS: [&str; 4] = ["a.sim", "a.sim", "a.sim", "b.sim"];
 const PLURALS: [&str; 3] = ["apples", "pears", "plums"];
@@ -151,7 +151,7 @@ impl Client {
         }
     }
 
-    /// What a write came to, if it tells anything: a guess that the store has not committed does not.
+    /// The outcome of a write, if it proves anything: a guess that the store has not committed does not.
     async fn outcome(
         &self,
         replica: &Replica,
@@ -203,7 +203,7 @@ impl Client {
         self.world.truth.note(&replica.who, format_args!("{} {what}: {result}", self.mark()));
     }
 
-    /// What the client was told of a write that carries its mark.
+    /// Records the client's answer to a write that carries its mark.
     fn learned(&self, replica: &Replica, what: &str, outcome: &Option<Result<Written, WriteError>>) {
         self.learned_of(&self.mark(), replica, what, outcome);
     }
@@ -583,7 +583,7 @@ impl Amendment {
     }
 }
 
-/// What an error's text does not say.
+/// The details that an error's text lacks.
 fn details(error: &WriteError) -> String {
     match error {
         WriteError::Invalid { errors, .. } => kindom_api::field::aggregate(errors),
@@ -606,7 +606,7 @@ fn cluster(name: &str) -> Target<'_> {
     Target { version: "v1", subresource: None, namespace: None, name }
 }
 
-/// What an object is without its finalizers. The judge is told before that they may go.
+/// The object without its finalizers. The judge learns before that they may go.
 fn without_finalizers(
     world: &World,
 ) -> impl FnMut(&RuleContext<'_>, &Value) -> Result<Value, WriteError> + Send + use<> {

@@ -10,9 +10,9 @@ use kindom_storage::{Op, Revision};
 pub(super) const CRDS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 pub(super) const NAMESPACES: &str = "/registry/namespaces/";
 pub(super) const LEDGER: &str = "/kindom/registry/claims/";
-/// What keys start with that are no object's.
+/// The prefix of keys that hold no object.
 const OURS: &str = "/kindom/";
-/// Where a registration carries the mark of the write that a client made last.
+/// The place where a registration carries the mark of the client's last write.
 pub(super) const MARK: &str = "sim.io/mark";
 
 /// A stored registration, as far as the invariants go.
@@ -54,7 +54,7 @@ struct Logged {
     created: bool,
 }
 
-/// What a client was told of its write.
+/// A client's answer to its write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Done,
@@ -65,14 +65,14 @@ pub(super) enum Told {
 #[derive(Default)]
 pub(super) struct Judge {
     pub(super) registrations: BTreeMap<String, Registration>,
-    /// Whether each is being deleted.
+    /// `true` for each namespace that is being deleted.
     namespaces: BTreeMap<String, bool>,
     instances: BTreeMap<String, Instance>,
     log: Vec<Logged>,
     /// Of each key, when it was put (and not deleted).
     history: BTreeMap<String, Vec<(Revision, bool)>>,
     uids: BTreeSet<String>,
-    /// How often the write of each mark was stored.
+    /// The number of times that the write of each mark was stored.
     marks: BTreeMap<String, usize>,
     told: BTreeMap<String, Told>,
     /// Objects whose finalizers a client has taken off, or tried to.
@@ -490,7 +490,7 @@ impl Judge {
         }
     }
 
-    /// What every client was told holds in the end.
+    /// Checks that in the end every client's answers are true.
     pub(super) fn accounts(&self) -> Verdict {
         for (mark, told) in &self.told {
             let stored = self.marks.get(mark).copied().unwrap_or_default();
@@ -504,8 +504,8 @@ impl Judge {
         Ok(())
     }
 
-    /// Whether nothing is left to do, but for what finalizers hold. Where stored objects are `migrated`, all are in the
-    /// storage version.
+    /// Checks that no work is left, except for objects that finalizers hold. If stored objects are `migrated`, all are in
+    /// the storage version.
     pub(super) fn settled(&self, migrated: bool) -> Verdict {
         for (name, registration) in &self.registrations {
             let mut left = 0;
@@ -584,7 +584,7 @@ impl Judge {
     }
 }
 
-/// What the keys of a registration's objects start with.
+/// The prefix of the keys of a registration's objects.
 fn prefix(name: &str) -> String {
     let (plural, group) = name.split_once('.').unwrap();
     format!("/registry/{group}/{plural}/")

@@ -16,7 +16,7 @@ use kindom_storage::{
 use super::judge::{CRDS, Judge, LEDGER, NAMESPACES};
 use super::trace::Trace;
 
-/// What is thrown where a fault makes a task panic. Thrown with `resume_unwind`, so that no hook prints it.
+/// The payload of a fault's panic. Thrown with `resume_unwind`, so that no hook prints it.
 pub(super) struct Planned;
 
 /// A defect that is put between the server and its store, to see whether the judge finds it.
@@ -30,7 +30,7 @@ pub(super) enum Bug {
     RemovedEarly,
 }
 
-/// What clients do most.
+/// The most frequent action of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
     Even,
@@ -40,14 +40,14 @@ pub(super) enum Mood {
     Drains,
 }
 
-/// How bad things are in one run.
+/// The severity of the faults in one run.
 #[derive(Clone, Debug)]
 pub(super) struct Weather {
-    /// How long a commit takes to reach a replica's watches, in ms.
+    /// The longest that a commit takes to reach a replica's watches, in ms.
     pub(super) lag_ms_max: u64,
     /// One in so many times it takes many seconds; 0: never.
     pub(super) stall_one_in: u64,
-    /// How long a call of the store takes each way, in ms.
+    /// The longest that a call of the store takes each way, in ms.
     pub(super) call_ms_max: u64,
     /// Of 1,000 transactions, how many lose their answer.
     pub(super) lost: u64,
@@ -55,24 +55,24 @@ pub(super) struct Weather {
     pub(super) refused: u64,
     /// Of 1,000 waits for the store, how many end in a panic of the task that waits.
     pub(super) panics: u64,
-    /// How long actors are left alone, in ms; 0: for ever.
+    /// The time for which actors are left alone, in ms; 0: for ever.
     pub(super) kill_ms: u64,
     /// One in so many falls is a whole replica's; 0: none.
     pub(super) crash_one_in: u64,
     /// One in so many falls is a compaction instead; 0: none.
     pub(super) compact_one_in: u64,
-    /// How many commits a watch may be behind before it is cut off.
+    /// The number of commits by which a watch may be behind before it is cut off.
     pub(super) watch_commits_max: usize,
     pub(super) mood: Mood,
-    /// Whether what is stored follows a change of the storage version.
+    /// `true` if stored objects follow a change of the storage version.
     pub(super) migrates: bool,
-    /// Whether one replica leads and does for all what one can do.
+    /// `true` if one replica leads and does the work that one can do for all.
     pub(super) led: bool,
-    /// How long a client does nothing, in ms.
+    /// The longest that a client does nothing, in ms.
     pub(super) think_ms_max: u64,
-    /// Whether all clients act at about the same moments.
+    /// `true` if all clients act at about the same moments.
     pub(super) bursts: bool,
-    /// Whether a transaction is answered only when its replica's watches have it, as local engines do.
+    /// `true` if a transaction is answered only when its replica's watches have it, as local engines do.
     pub(super) answered_when_seen: bool,
 }
 
@@ -103,7 +103,7 @@ impl Weather {
         }
     }
 
-    /// What is left of it when the faults have stopped: delays.
+    /// The weather after the faults have stopped: delays only.
     fn calm(&self) -> Self {
         Self {
             stall_one_in: 0,
@@ -116,7 +116,7 @@ impl Weather {
     }
 }
 
-/// What all replicas share: the store, and who watches over it.
+/// The state that all replicas share: the store, and the judge.
 pub(super) struct Truth {
     memory: Memory,
     bug: Option<Bug>,
@@ -224,7 +224,7 @@ impl Truth {
         }
     }
 
-    /// What is read page by page of a type that is being deleted, if the bug of drains is planted: all but the end.
+    /// Drops the end of each page read of a type that is being deleted, if the bug of drains is planted.
     fn cut_short(&self, request: &RangeRequest, found: &mut RangeResult) {
         let paged = request.revision.is_none() && request.limit.is_some();
         if self.bug == Some(Bug::RemovedEarly) && paged && self.is_going(&request.range) {
@@ -232,7 +232,7 @@ impl Truth {
         }
     }
 
-    /// Whether the registration of the type whose objects a range ends with is being deleted.
+    /// Returns true if the registration of the type whose objects a range ends with is being deleted.
     fn is_going(&self, range: &KeyRange) -> bool {
         let end = range.end.as_ref().map(|end| end.to_string()).unwrap_or_default();
         let Some(of) = end.strip_prefix("/registry/").and_then(|of| of.strip_suffix('0')) else {

@@ -16,7 +16,7 @@ use kindom_integration::count;
 use lagging::Bug;
 use world::{Outcome, run};
 
-/// How many seeds a planted bug may take to be found.
+/// The most seeds until a planted bug must be found.
 const FOUND_WITHIN: u64 = 10_000;
 
 fn number(variable: &str) -> Option<u64> {
@@ -54,7 +54,7 @@ fn search(first: u64, count: u64, bug: Option<Bug>) -> (Option<Outcome>, Vec<(u6
     (found.into_inner().unwrap(), digests)
 }
 
-/// What to do about a seed that shows a violation.
+/// The instructions for a seed that shows a violation.
 fn told(outcome: &Outcome) -> String {
     let replay = "./test -p kindom-integration --test e2e simulation::one_seed -- --exact --nocapture";
     format!(

@@ -24,16 +24,16 @@ use super::lagging::{Bug, Lagging, Truth, Weather};
 use super::trace::Trace;
 use super::watcher::Watcher;
 
-/// How long, in virtual time, everything may take to settle once the faults have stopped.
+/// The longest, in virtual time, that everything may take to settle once the faults have stopped.
 const SETTLES: Duration = Duration::from_secs(300);
-/// How long a run may take in all.
+/// The longest that a run may take in all.
 const ENDS: Duration = Duration::from_secs(3600);
-/// Where replicas agree who leads.
+/// The key at which replicas agree on their leader.
 const LEASE: &str = "/kindom/registry/leases/leader";
 /// A type that nobody uses sleeps after so long: short enough to happen in a run.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) seed: u64,
@@ -297,7 +297,7 @@ impl World {
         self.truth.demand("world", |_| Err(format!("it does not settle: {why}")));
     }
 
-    /// Whether every replica serves what the store says.
+    /// Checks that every replica serves the store's state.
     async fn replicas_agree(&self) -> Result<(), String> {
         for seat in 0..self.seats() {
             let replica = self.replica(seat);

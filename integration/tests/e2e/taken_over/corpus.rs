@@ -14,7 +14,7 @@ use super::prefix::{Keys, Place};
 use crate::corpus_folder;
 use crate::support::{CRDS, condition};
 
-/// Whose samples are laid out unless all are.
+/// The projects whose samples are laid out by default.
 const PROJECTS: [&str; 5] = ["gateway-api", "cluster-api", "prometheus-operator", "karpenter", "calico"];
 /// So many samples of a type are enough.
 const SAMPLES_PER_TYPE: usize = 5;
@@ -92,7 +92,7 @@ async fn fill(client: &Client, corpus: &Path) {
     }
 }
 
-/// What a server answers of every type in every version.
+/// A server's answers for every type in every version.
 async fn answers(client: &Client) -> BTreeMap<String, (u16, Value)> {
     let crds = client.get(CRDS).await.unwrap().expect_status(200).unwrap().json();
     let mut all = BTreeMap::from([(CRDS.to_owned(), (200, comparable(crds.clone())))]);

@@ -116,7 +116,8 @@ async fn answered_in(place: &Place) {
     assert_eq!(made, standard.map(|name| format!("/registry/namespaces/{name}")).iter().collect::<Vec<_>>());
 }
 
-/// What is written again is written in kindom's form; what was not changed, or would lose something, is not written.
+/// An object that is written again is written in kindom's form; an unchanged one, or one that would lose fields, is not
+/// written.
 #[tokio::test]
 async fn a_write_brings_it_to_the_stored_form() {
     for place in Place::of_each_engine().await {
@@ -296,8 +297,8 @@ fn relics(plural: &str, kind: &str) -> (String, bytes::Bytes) {
     (format!("{REGISTRATIONS}{name}"), format!("{registration}\n").into())
 }
 
-/// What nobody can read fails the lists that it belongs to, by its key, as there; nothing else. It can be deleted, by whoever
-/// says that they mean it.
+/// An unreadable value fails the lists that it belongs to, with its key, as upstream; nothing else. It can be deleted with
+/// an explicit option.
 #[tokio::test]
 async fn what_nobody_can_read_is_named_and_holds_nothing_else_up() {
     let mut stored = keys(&[

@@ -16,8 +16,8 @@ use tempfile::TempDir;
 
 pub(super) type Keys = BTreeMap<String, Bytes>;
 
-/// What `integration/expectations/stored/prefix.json` holds: the keys of the real server's etcd, and what that server
-/// answered of them.
+/// The content of `integration/expectations/stored/prefix.json`: the keys of the real server's etcd, and that server's
+/// answers about them.
 pub(super) fn recorded() -> (Keys, Vec<(String, Value)>) {
     let file = tools::root().join("integration/expectations/stored/prefix.json");
     let recorded: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
@@ -32,7 +32,7 @@ pub(super) fn recorded() -> (Keys, Vec<(String, Value)>) {
     (keys, answers.collect())
 }
 
-/// Where keys are that a server is started over.
+/// The place of keys that a server is started over.
 pub(super) struct Place {
     folder: TempDir,
     etcd: Option<Etcd>,

@@ -118,7 +118,7 @@ impl Cluster {
         self.launch(0);
     }
 
-    /// Whether its version tells truly how far a watch has got.
+    /// Returns true if its version reports the progress of a watch truly.
     pub(crate) async fn progress_is_trusted(&self) -> bool {
         let said = Command::new(program()).arg("--version").output().await.unwrap().stdout;
         let said = String::from_utf8(said).unwrap();
