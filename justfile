@@ -28,7 +28,7 @@ sim seeds="10000" first="0":
 cluster *port:
     ./run cluster {{port}}
 
-# README's demo, printed as it runs
+# README's demo and the tour, printed as they run
 demo:
     ./test -p kindom-integration --test e2e demo:: -- --nocapture
 

@@ -117,6 +117,16 @@ pub fn go_clients(version: &str) -> Result<Option<PathBuf>, HarnessError> {
     }
 }
 
+/// The `go` command on PATH; none, and a line that says so, where there is no Go.
+#[must_use]
+pub fn go() -> Option<PathBuf> {
+    let found = on_path("go");
+    if found.is_none() {
+        skipped("there is no Go to run the example");
+    }
+    found
+}
+
 /// The Java program of `integration/fabric8`, which `./test` builds; none, and a line that says so, where there is no Java.
 ///
 /// # Errors

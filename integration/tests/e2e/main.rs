@@ -64,4 +64,5 @@ mod status;
 mod storage_versions;
 mod support;
 mod taken_over;
+mod test_control_plane;
 mod websocket;

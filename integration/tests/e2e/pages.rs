@@ -21,7 +21,7 @@ struct Block {
     prints: Option<String>,
 }
 
-/// The blocks under a heading such as `## A 60-second demo`, up to the next one of its level.
+/// The blocks under a heading such as `## A demo`, up to the next one of its level.
 fn blocks(page: &str, heading: &str) -> Vec<Block> {
     let (_, section) = page.split_once(&format!("{heading}\n")).expect("the page has the section");
     let section = section.split("\n## ").next().unwrap();
@@ -41,6 +41,14 @@ fn blocks(page: &str, heading: &str) -> Vec<Block> {
         }
     }
     found
+}
+
+/// A page's first block in a language, such as `go`.
+pub(crate) fn example(page: &str, language: &str) -> String {
+    let page = std::fs::read_to_string(tools::root().join(page)).unwrap();
+    let (_, block) = page.split_once(&format!("\n```{language}\n")).expect("the page has such a block");
+    let (block, _) = block.split_once("\n```\n").expect("the block ends");
+    format!("{block}\n")
 }
 
 /// The text with what differs from run to run replaced, and columns by single spaces.
