@@ -138,11 +138,17 @@ pub fn decode_namespace(value: &Value) -> Result<(Namespace, Vec<String>), Decod
     Ok((namespace, decoded.unknown_fields))
 }
 
-/// Puts the name into its label, once there is a name. Upstream does it on every decode and before every write.
+/// Puts the name into its label, once there is a name, and sets the phase where there is none. Upstream does it on every
+/// decode and before every write (`SetDefaults_Namespace` and `SetDefaults_NamespaceStatus` in `pkg/apis/core/v1/defaults.go`,
+/// 1.37).
 pub fn default_namespace(namespace: &mut Namespace) {
     let meta = &mut namespace.metadata;
     if !meta.name.is_empty() {
         meta.labels.insert(NAME_LABEL.to_owned(), meta.name.clone());
+    }
+    let phase = &mut namespace.status.phase;
+    if phase.is_empty() {
+        ACTIVE.clone_into(phase);
     }
 }
 

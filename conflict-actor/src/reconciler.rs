@@ -121,7 +121,7 @@ impl Judge {
         let key = spec.storage_key(&name);
         let mut txn = Txn {
             compares: vec![Compare::mod_is(&key, object.revision())],
-            ops: vec![Op::Put(key, Bytes::from(tree.to_vec()))],
+            ops: vec![Op::Put(key, spec.stored_value(tree.to_vec()))],
         };
         if verdict.claims {
             let ledger = Key::from(format!("{}{}", self.ledger, crd.spec.group));

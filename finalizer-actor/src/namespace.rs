@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::select_all;
 use kindom_actor_kit::Deadline;
@@ -214,16 +213,12 @@ async fn conclude(
         manage_status(&spec, before, &mut tree, &now);
     }
     let key = spec.storage_key(object.name());
-    let op = if empty {
-        if rules::finalize(&mut tree) { Op::Delete(key) } else { Op::Put(key, Bytes::from(tree.to_vec())) }
-    } else if changed {
-        Op::Put(key, Bytes::from(tree.to_vec()))
-    } else {
-        return unchanged;
-    };
-    if matches!(&op, Op::Put(_, json) if *json == *object.json()) {
+    let goes = empty && rules::finalize(&mut tree);
+    let json = tree.to_vec();
+    if !goes && json == *object.json() {
         return unchanged;
     }
+    let op = if goes { Op::Delete(key) } else { Op::Put(key, spec.stored_value(json)) };
     if let (Op::Put(..), Some(fields)) = (&op, object.would_lose()) {
         // It is deleted as others are, but its conditions cannot be written.
         tracing::warn!(namespace = object.name(), fields, "a namespace with unknown fields is left as it is");

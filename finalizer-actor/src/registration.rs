@@ -260,5 +260,5 @@ pub(crate) fn now(world: &World) -> String {
 fn encode(world: &World, spec: &TypeSpec, before: Value, crd: &CustomResourceDefinition) -> Bytes {
     let mut tree = crd.to_value();
     manage_status(spec, Some(before), &mut tree, &now(world));
-    tree.to_vec().into()
+    spec.stored_value(tree.to_vec())
 }

@@ -111,15 +111,8 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
     }
 }
 
-/// The first bytes of every registration that kindom stored.
-const STORED_HEAD: &[u8] =
-    br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":"#;
-
 impl Strategy for Registrations {
     fn translate(&self, bytes: &[u8]) -> Option<Result<Translated, String>> {
-        if bytes.starts_with(STORED_HEAD) && memchr::memchr2(b'\n', b'\r', bytes).is_none() {
-            return None;
-        }
         let translated = json::parse(bytes).map_err(|e| e.to_string()).and_then(|tree| {
             let stored = stored_form(&tree)?;
             // The sign of a zero that was sent as `-0.0` is stored, and goes when it is read.

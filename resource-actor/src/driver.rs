@@ -339,7 +339,7 @@ impl ResourceHandle {
             ..Guards::new(Compare::absent(&key), &rules.spec)
         };
         Ok(Step::Commit(Box::new(Plan {
-            op: Op::Put(key, planned.json.clone()),
+            op: Op::Put(key, planned.sealed.value()),
             guards,
             effect: Effect::Create(planned),
             created_name: Some((name, generated)),
@@ -412,7 +412,7 @@ impl ResourceHandle {
             Proof::None => None,
             Proof::Uid(uid) => (of(kv).uid() == uid).then_some(kv.create_revision),
             Proof::Marked(since) => {
-                let is_ours = kv.mod_revision > *since && of(kv).is_stored_as(&planned.json);
+                let is_ours = kv.mod_revision > *since && of(kv).is_stored_as(&planned.sealed.json());
                 is_ours.then_some(kv.mod_revision)
             }
         };
@@ -512,7 +512,7 @@ fn plan_update(
     };
     let (op, effect) = match goes {
         true => (Op::Delete(key), Effect::Finish(planned, before)),
-        false => (Op::Put(key, planned.json.clone()), Effect::Put(planned, before)),
+        false => (Op::Put(key, planned.sealed.value()), Effect::Put(planned, before)),
     };
     // The same bytes may be somebody else's, whose update this one would have been refused for.
     Ok(Step::Commit(Box::new(Plan { op, guards, effect, created_name: None, proof: Proof::None })))
@@ -555,7 +555,7 @@ fn plan_delete(
                 None => Proof::Marked(before),
                 Some(_) => Proof::None,
             };
-            let op = Op::Put(key, planned.json.clone());
+            let op = Op::Put(key, planned.sealed.value());
             Plan { op, guards, effect: Effect::Put(planned, before), created_name: None, proof }
         }
     };
@@ -597,13 +597,13 @@ fn refuse_loss(current: &StoredObject) -> Result<(), WriteError> {
 }
 
 fn check_size(planned: &Planned, options: &WriteOptions) -> Result<(), WriteError> {
-    let (bytes, limit) = (planned.json.len(), options.object_bytes_max);
+    let (bytes, limit) = (planned.sealed.json().len(), options.object_bytes_max);
     if bytes > limit { Err(WriteError::TooLarge { bytes, limit }) } else { Ok(()) }
 }
 
 fn written(planned: Planned, revision: Revision, outcome: Outcome, rules: &Rules) -> Written {
     Written {
-        object: Arc::new(StoredObject::new(&planned.key, planned.json, revision)),
+        object: Arc::new(StoredObject::written(&planned.key, &planned.sealed, revision)),
         spec: Arc::clone(&rules.spec),
         warnings: planned.warnings,
         outcome,

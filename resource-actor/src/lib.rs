@@ -37,6 +37,7 @@ mod plan;
 pub mod render;
 mod rules;
 mod scale;
+mod seal;
 mod snapshot;
 pub mod sorted_lists;
 pub mod spec;

@@ -8,6 +8,7 @@ use crate::driver::registration;
 use crate::error::WriteError;
 use crate::plan::{self, DrainPlan};
 use crate::render::{refresh, restored};
+use crate::seal::{NO_SHAPE, Sealed};
 use crate::{ResourceHandle, StoredObject};
 
 /// The state of an object after one step of a drain.
@@ -56,11 +57,14 @@ impl ResourceHandle {
             DrainPlan::Held(finalizers) => return Ok(Drained::Held(finalizers)),
             DrainPlan::Delete => Op::Delete(key),
             DrainPlan::Mark(mut tree) => {
-                // What is written now counts as written by the schema in force, so it has to be.
-                if let Err(error) = refresh(&spec, object, &mut tree) {
-                    tracing::warn!(error, key = object.key(), "an object is marked as it is stored");
-                }
-                Op::Put(key, tree.to_vec().into())
+                let shape = match refresh(&spec, object, &mut tree) {
+                    Ok(()) => spec.version_of(object).map_or(NO_SHAPE, |version| version.shape),
+                    Err(error) => {
+                        tracing::warn!(error, key = object.key(), "an object is marked as it is stored");
+                        NO_SHAPE
+                    }
+                };
+                Op::Put(key, Sealed::new(tree.to_vec(), shape).value())
             }
         };
         let gone = matches!(op, Op::Delete(_));
@@ -86,15 +90,16 @@ impl ResourceHandle {
         if spec.read_only() {
             return Ok(Rewritten::LookAgain);
         }
-        let json = match restored(&spec, object) {
-            Ok(Some(json)) => json,
+        let sealed = match restored(&spec, object) {
+            Ok(Some(sealed)) => sealed,
             Ok(None) => return Ok(Rewritten::Current),
             Err(why) => return Ok(Rewritten::Undecodable(why)),
         };
         let key = self.storage_key(object.key());
         let mut compares = vec![Compare::mod_is(&key, object.revision())];
         compares.extend(registration(&spec));
-        match self.commit_quietly(Txn { compares, ops: vec![Op::Put(key, json.into())] }, deadline).await? {
+        match self.commit_quietly(Txn { compares, ops: vec![Op::Put(key, sealed.value())] }, deadline).await?
+        {
             TxnOutcome::Committed { .. } => Ok(Rewritten::Current),
             TxnOutcome::Failed { .. } => Ok(Rewritten::LookAgain),
         }

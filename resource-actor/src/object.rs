@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use kindom_api::{Value, json, meta};
@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::Strategy;
 use crate::plan::{self, DrainPlan};
+use crate::seal::{NO_SHAPE, Sealed, Shape, unseal};
 
 /// An object as it is stored: JSON without `metadata.resourceVersion`, which is spliced in when it is served.
 #[derive(Debug)]
@@ -25,8 +26,9 @@ pub struct StoredObject {
     facts: Option<Facts>,
     /// What is to be said of bytes that are not as kindom writes them.
     foreign: Option<Box<Foreign>>,
-    /// The schema epoch under which serving the bytes as they are was last found to be right; 0: never.
-    verified: AtomicU64,
+    /// The schema under which the bytes may be served as they are: the one that they were stored by, or found to be right
+    /// by since.
+    shape: AtomicU32,
 }
 
 /// How another API server's bytes differ from those that are kept here.
@@ -34,7 +36,7 @@ pub struct StoredObject {
 enum Foreign {
     /// In nothing but layout.
     Layout,
-    /// They are kindom's, with a sign that goes when they are read: see [`sealed`].
+    /// They are kindom's, with a negative zero, whose sign goes when they are read ([`Sealed::new`]).
     Signed,
     /// They are of another version or encoding, so that the next write is one even if it changes nothing. `lost` says which
     /// of their fields are not known, if any.
@@ -96,23 +98,32 @@ struct Metadata<'a> {
 }
 
 impl StoredObject {
-    /// The object that `json` holds, last written at `revision`. `key` is what follows the type's prefix:
+    /// The object of a stored value that was last written at `revision`. `key` is what follows the type's prefix:
     /// `namespace/name`, or `name` at cluster scope. Bytes that are no object are kept, so that they can be listed as
-    /// such and deleted. Bytes that end with a line are not served as they are: see [`sealed`].
+    /// such and deleted.
     #[must_use]
-    pub fn new(key: &str, mut json: Bytes, revision: Revision) -> Self {
-        if !json.ends_with(b"\n") {
-            return Self::with(key, json, revision, None);
+    pub fn new(key: &str, value: Bytes, revision: Revision) -> Self {
+        match unseal(&value) {
+            Some((json, shape)) => Self::own(key, json, shape, revision),
+            None => Self::with(key, value, revision, Some(Box::new(Foreign::Layout))),
         }
-        json.truncate(json.len() - 1);
-        Self::with(key, json, revision, Some(Box::new(Foreign::Signed)))
+    }
+
+    /// The object that is stored as `sealed`.
+    pub(crate) fn written(key: &str, sealed: &Sealed, revision: Revision) -> Self {
+        Self::own(key, sealed.json(), sealed.shape(), revision)
+    }
+
+    fn own(key: &str, json: Bytes, shape: Shape, revision: Revision) -> Self {
+        let foreign = (shape == NO_SHAPE).then(|| Box::new(Foreign::Signed));
+        Self { shape: AtomicU32::new(shape), ..Self::with(key, json, revision, foreign) }
     }
 
     fn with(key: &str, json: Bytes, revision: Revision, foreign: Option<Box<Foreign>>) -> Self {
         // What is no object has none, even if it looks like one.
         let corrupt = matches!(foreign.as_deref(), Some(Foreign::Corrupt(_) | Foreign::Damaged(_)));
         let facts = if corrupt { None } else { Facts::read(&json) };
-        Self { key: key.into(), json, revision, facts, foreign, verified: AtomicU64::new(0) }
+        Self { key: key.into(), json, revision, facts, foreign, shape: AtomicU32::new(NO_SHAPE) }
     }
 
     /// The object of a value that the store has lost. It has a key and a revision, so it can be listed as what it is, and
@@ -139,6 +150,9 @@ impl StoredObject {
             Ok(bytes) => bytes,
             Err(damage) => return Self::damaged(key, &damage, revision),
         };
+        if let Some((json, shape)) = unseal(&bytes) {
+            return Self::own(key, json, shape, revision);
+        }
         let foreign = match strategy.translate(&bytes) {
             None => return Self::read_json(key, bytes, revision),
             Some(Err(why)) => Foreign::Corrupt(why),
@@ -154,23 +168,19 @@ impl StoredObject {
         Self::with(key, bytes, revision, Some(Box::new(foreign)))
     }
 
-    /// The object of a type that is stored as any JSON. As kindom writes it, there is no white space in it: Go's encoder
-    /// ends with a line, which would break a watch's stream. Malformed metadata is dropped (apiextensions
-    /// `customresource_handler.go`, `dropInvalidMetadata`, 1.37).
+    /// The object of a type that is stored as any JSON, by another program. Line breaks in it, as Go's encoder ends with one,
+    /// would break a watch's stream. Malformed metadata is dropped (apiextensions `customresource_handler.go`,
+    /// `dropInvalidMetadata`, 1.37).
     fn read_json(key: &str, bytes: Bytes, revision: Revision) -> Self {
         let layout = |json: Bytes| Self::with(key, json, revision, Some(Box::new(Foreign::Layout)));
         let object = match std::str::from_utf8(&bytes) {
             // Go's decoder puts the replacement character there.
             Err(_) => layout(String::from_utf8_lossy(&bytes).into_owned().into()),
-            Ok(text) if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none() => {
-                Self::new(key, bytes, revision)
-            }
             Ok(text) => layout(bytes.slice_ref(text.trim_ascii().as_bytes())),
         };
         let one_line = memchr::memchr2(b'\n', b'\r', &object.json).is_none();
         // Others take deeper objects than we do.
-        let readable = || object.foreign.is_none() || json::parse_own(&object.json).is_ok();
-        if object.facts.is_some() && one_line && readable() {
+        if object.facts.is_some() && one_line && json::parse_own(&object.json).is_ok() {
             return object;
         }
         let repaired = json::parse_own(&object.json).map_err(|e| e.to_string()).and_then(|mut tree| {
@@ -223,16 +233,15 @@ impl StoredObject {
         self.foreign.is_some()
     }
 
-    /// Whether storing these bytes would change nothing.
-    pub(crate) fn is_stored_as(&self, bytes: &Bytes) -> bool {
+    /// Returns true if storing this JSON would change nothing.
+    pub(crate) fn is_stored_as(&self, json: &[u8]) -> bool {
         match self.foreign.as_deref() {
-            None => self.json == *bytes,
+            None => self.json == json,
             Some(Foreign::Layout | Foreign::Signed) => {
-                let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
                 // A sign that is stored and lost when it is read is no layout.
-                self.json == bytes
+                self.json == json
                     || !json::may_hold_negative_zero(&self.json)
-                        && json::parse_own(&self.json).is_ok_and(|tree: Value| tree.to_vec() == bytes)
+                        && json::parse_own(&self.json).is_ok_and(|tree: Value| tree.to_vec() == json)
             }
             Some(Foreign::Form { .. } | Foreign::Corrupt(_) | Foreign::Damaged(_)) => false,
         }
@@ -265,10 +274,11 @@ impl StoredObject {
     /// The same object as of a later revision: what an event says of an object that is gone.
     #[must_use]
     pub fn at_revision(&self, revision: Revision) -> Self {
-        Self::with(&self.key, self.json.clone(), revision, self.foreign.clone())
+        let shape = AtomicU32::new(self.shape.load(Ordering::Relaxed));
+        Self { shape, ..Self::with(&self.key, self.json.clone(), revision, self.foreign.clone()) }
     }
 
-    /// Its bytes as stored.
+    /// Its JSON: as stored, but for the seal and the layout of another program's bytes.
     #[must_use]
     pub fn json(&self) -> &Bytes {
         &self.json
@@ -326,27 +336,16 @@ impl StoredObject {
         true
     }
 
-    /// Whether serving the bytes as they are was found to be right under this schema epoch.
+    /// Returns true if its bytes are known to be what the schema of this shape makes of them.
     #[must_use]
-    pub(crate) fn is_verified(&self, epoch: u64) -> bool {
-        self.verified.load(Ordering::Relaxed) == epoch
+    pub(crate) fn has_shape(&self, shape: Shape) -> bool {
+        self.shape.load(Ordering::Relaxed) == shape
     }
 
-    /// Notes that serving the bytes as they are is right under this schema epoch.
-    pub(crate) fn set_verified(&self, epoch: u64) {
-        self.verified.store(epoch, Ordering::Relaxed);
+    /// Notes that its bytes are what the schema of this shape makes of them.
+    pub(crate) fn set_shape(&self, shape: Shape) {
+        self.shape.store(shape, Ordering::Relaxed);
     }
-}
-
-/// The bytes to store for an object's JSON. A float that is a negative zero is stored as `-0`, which whoever reads it takes
-/// for the integer 0. So that such bytes are read, and not served as they are, a line ends them, as it ends all that Go's
-/// encoder writes.
-#[must_use]
-pub(crate) fn sealed(mut json: Vec<u8>) -> Vec<u8> {
-    if json::may_hold_negative_zero(&json) {
-        json.push(b'\n');
-    }
-    json
 }
 
 impl Facts {
@@ -389,6 +388,7 @@ mod tests {
     use kindom_storage::Revision;
 
     use super::StoredObject;
+    use crate::seal::Sealed;
 
     fn served(json: &str) -> Option<String> {
         let object = StoredObject::new("ns/a", Bytes::copy_from_slice(json.as_bytes()), Revision(7));
@@ -419,18 +419,21 @@ mod tests {
 
     #[test]
     fn layout_is_no_change() {
-        let ours = Bytes::from_static(
-            br#"{"apiVersion":"g/v1","metadata":{"name":"a","uid":"u"},"s":"\u003c\u0026"}"#,
-        );
-        assert!(!read(&ours).is_foreign());
-        // As Go's encoder writes it, and as nobody does.
+        let ours = br#"{"apiVersion":"g/v1","metadata":{"name":"a","uid":"u"},"s":"\u003c\u0026"}"#;
+        let sealed = Sealed::new(ours.to_vec(), 7);
+        let object = read(&sealed.value());
+        assert!(!object.is_foreign() && object.has_shape(7) && object.is_stored_as(&sealed.json()));
+        // As another program may write it, as Go's encoder does, and as nobody does; and our own, changed.
+        let changed = [&b" "[..], &sealed.value()].concat();
         for bytes in [
-            &b"{\"apiVersion\":\"g/v1\",\"metadata\":{\"name\":\"a\",\"uid\":\"u\"},\"s\":\"\\u003c\\u0026\"}\n"[..],
+            &ours[..],
+            &changed[..],
+            b"{\"apiVersion\":\"g/v1\",\"metadata\":{\"name\":\"a\",\"uid\":\"u\"},\"s\":\"\\u003c\\u0026\"}\n",
             b"{\r\n \"s\": \"<&\", \"apiVersion\":\"g/v1\",\n\"metadata\": {\"uid\":\"u\",\"name\":\"a\"}}",
         ] {
             let object = read(bytes);
-            assert!(object.is_foreign() && object.is_stored_as(&ours));
-            assert!(!object.is_stored_as(&Bytes::from_static(b"{}")));
+            assert!(object.is_foreign() && !object.has_shape(7) && object.is_stored_as(ours));
+            assert!(!object.is_stored_as(b"{}"));
             assert!(!object.json().contains(&b'\n') && !object.json().contains(&b'\r'));
             assert_eq!((object.uid(), object.api_version()), ("u", Some("g/v1")));
         }
@@ -440,20 +443,21 @@ mod tests {
     fn a_negative_zero_is_stored_and_not_served_as_it_is() {
         let with =
             |n: &str| format!(r#"{{"apiVersion":"g/v1","metadata":{{"name":"a","uid":"u"}},"n":{n}}}"#);
-        let sealed = |n: &str| Bytes::from(super::sealed(with(n).into_bytes()));
+        let sealed = |n: &str| Sealed::new(with(n).into_bytes(), 7);
+        let is_stored_as = |object: &StoredObject, n: &str| object.is_stored_as(with(n).as_bytes());
         for n in ["0", "-0.5", "-1", "[1,0]", r#""-0""#, r#""2026-01-01T00:00:00Z""#] {
-            assert_eq!(sealed(n), with(n), "{n}");
-            assert!(!read(&sealed(n)).is_foreign(), "{n}");
+            let object = read(&sealed(n).value());
+            assert!(!object.is_foreign() && object.has_shape(7), "{n}");
         }
         for n in ["-0", "[-0]", r#"{"a":-0}"#, "[1,-0,2]", r#"":-0,""#] {
-            assert_eq!(sealed(n), with(n) + "\n", "{n}");
-            for object in [read(&sealed(n)), StoredObject::new("ns/a", sealed(n), Revision(7))] {
-                assert!(object.is_foreign() && object.is_stored_as(&sealed(n)), "{n}");
+            let sealed = sealed(n);
+            for object in [read(&sealed.value()), StoredObject::written("ns/a", &sealed, Revision(7))] {
+                assert!(object.is_foreign() && !object.has_shape(7) && is_stored_as(&object, n), "{n}");
                 assert_eq!((object.json(), object.uid()), (&Bytes::from(with(n)), "u"), "{n}");
-                assert!(!object.is_stored_as(&sealed("0")), "{n}");
+                assert!(!is_stored_as(&object, "0"), "{n}");
             }
         }
-        assert!(!read(&sealed("0")).is_stored_as(&sealed("-0")));
+        assert!(!is_stored_as(&read(&sealed("0").value()), "-0"));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! Sources: apiserver `pkg/registry/rest/{create,update,delete}.go`, `pkg/registry/generic/registry/store.go` (1.37).
 
-use bytes::Bytes;
 use kindom_api::field::{self, Path};
 use kindom_api::json::{self, MAX_DEPTH};
 use kindom_api::meta::names::is_path_segment;
@@ -13,6 +12,7 @@ use kindom_storage::Revision;
 
 use crate::error::WriteError;
 use crate::render::{encode, metadata_mut};
+use crate::seal::Sealed;
 use crate::spec::VersionSpec;
 use crate::{Deletion, NeedsEmpty, RuleContext, StoredObject, TypeSpec};
 
@@ -27,7 +27,7 @@ const GENERATED_BASE_MAX: usize = 58;
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) key: String,
-    pub(crate) json: Bytes,
+    pub(crate) sealed: Sealed,
     pub(crate) warnings: Vec<String>,
     pub(crate) needs_empty: Option<NeedsEmpty>,
 }
@@ -153,12 +153,7 @@ pub(crate) fn create(
     strategy.canonicalize(cx, &mut object);
     let warnings = strategy.warnings(cx, &object, None);
     let key = TypeSpec::object_key(input.namespace, &name);
-    Ok(Planned {
-        key,
-        json: encode(cx, input.version, object, || false)?.into(),
-        warnings,
-        needs_empty: None,
-    })
+    Ok(Planned { key, sealed: encode(cx, input.version, object, || false)?, warnings, needs_empty: None })
 }
 
 /// What an update needs beyond the objects.
@@ -231,11 +226,11 @@ pub(crate) fn update(
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);
     warnings.extend(strategy.warnings(cx, &object, Some(old)));
     let key = TypeSpec::object_key(input.namespace, name);
-    let json: Bytes = encode(cx, input.version, object, || !old.nests_within(MAX_DEPTH))?.into();
-    let planned = Planned { key, json, warnings, needs_empty };
+    let sealed = encode(cx, input.version, object, || !old.nests_within(MAX_DEPTH))?;
+    let planned = Planned { key, sealed, warnings, needs_empty };
     if gone {
         Ok(UpdatePlan::Delete(planned))
-    } else if input.stored.is_stored_as(&planned.json) {
+    } else if input.stored.is_stored_as(&planned.sealed.json()) {
         Ok(UpdatePlan::Unchanged(planned))
     } else {
         Ok(UpdatePlan::Put(planned))
@@ -382,8 +377,8 @@ pub(crate) fn delete(
     };
     let mark = |cx: &RuleContext<'_>, object: Value| -> Result<DeletePlan, WriteError> {
         // A mark makes nothing deeper: if it is deep now, it was.
-        let json = encode(cx, input.version, object, || true)?.into();
-        Ok(DeletePlan::Mark(Planned { key, json, warnings: Vec::new(), needs_empty }))
+        let sealed = encode(cx, input.version, object, || true)?;
+        Ok(DeletePlan::Mark(Planned { key, sealed, warnings: Vec::new(), needs_empty }))
     };
     if object.at(&["metadata", "deletionTimestamp"]).is_none()
         && let Deletion::Changed = cx.spec.strategy.begin_delete(cx, &mut object)

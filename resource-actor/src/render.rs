@@ -5,7 +5,7 @@ use kindom_api::json::{MAX_DEPTH, OWN_DEPTH_MAX};
 use kindom_api::{Map, Value, json, meta};
 
 use crate::error::{ReadError, WriteError};
-use crate::object::sealed;
+use crate::seal::Sealed;
 use crate::spec::{Conversion, TypeSpec, VersionSpec};
 use crate::{RuleContext, StoredObject};
 
@@ -36,7 +36,7 @@ pub fn write_served(
     tree.write_to(out);
     let mut as_is = Vec::new();
     if same_version && object.write_served(&mut as_is) && out.get(start..) == Some(as_is.as_slice()) {
-        object.set_verified(version.epoch);
+        object.set_shape(version.shape);
     }
     Ok(())
 }
@@ -128,15 +128,16 @@ pub(crate) fn encode(
     version: &VersionSpec,
     mut object: Value,
     was_deep: impl FnOnce() -> bool,
-) -> Result<Vec<u8>, WriteError> {
+) -> Result<Sealed, WriteError> {
     metadata_mut(&mut object).remove("resourceVersion");
     if !matches!(cx.spec.conversion, Conversion::Faces(_)) {
         to_storage_version(cx.spec, version, &mut object).map_err(WriteError::Internal)?;
     }
-    let encoded = object.to_vec_within(MAX_DEPTH);
-    let encoded =
-        encoded.or_else(|deep| object.to_vec_within(if was_deep() { OWN_DEPTH_MAX } else { deep.0 }));
-    encoded.map(sealed).map_err(|_| too_deep(&object))
+    let encoded = match object.to_vec_within(MAX_DEPTH) {
+        Err(_) if was_deep() => object.to_vec_within(OWN_DEPTH_MAX),
+        encoded => encoded,
+    };
+    encoded.map(|json| cx.spec.seal(json)).map_err(|_| too_deep(&object))
 }
 
 fn to_storage_version(spec: &TypeSpec, version: &VersionSpec, object: &mut Value) -> Result<(), String> {
@@ -187,7 +188,7 @@ fn sort_lists(spec: &TypeSpec, object: &mut Value) {
 ///
 /// # Errors
 /// Where the bytes are no object of this group, or conversion is missing.
-pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<Vec<u8>>, String> {
+pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<Sealed>, String> {
     let storage = spec.storage().ok_or("there is no storage version")?;
     if object.api_version() == Some(&spec.api_version(&storage.name)) {
         return Ok(None);
@@ -211,7 +212,7 @@ pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<
     }
     sort_lists(spec, &mut tree);
     metadata_mut(&mut tree).remove("resourceVersion");
-    tree.to_vec_within(OWN_DEPTH_MAX).map(|json| Some(sealed(json))).map_err(|e| e.to_string())
+    tree.to_vec_within(OWN_DEPTH_MAX).map(|json| Some(spec.seal(json))).map_err(|e| e.to_string())
 }
 
 /// Makes an object one of another version of its type.

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use bytes::Bytes;
 use kindom_api::crd::ColumnDefinition;
 use kindom_api::faces::{Face, proposed_subresources, registered_through};
 use kindom_api::names::{api_version, version_order};
@@ -11,8 +12,9 @@ use kindom_api::{GroupKind, GroupResource, GroupVersionKind, Value, json};
 use kindom_schema::Schema;
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
-use kindom_storage::{Key, Revision};
+use kindom_storage::Key;
 
+use crate::seal::{NO_SHAPE, Sealed, Shape};
 use crate::sorted_lists::SortedLists;
 use crate::{Faces, StoredObject, Strategy};
 
@@ -117,10 +119,11 @@ pub struct VersionSpec {
     pub status: bool,
     /// Where a Scale's fields are, if it has `/scale`.
     pub scale: Option<ScalePaths>,
-    /// A number for the text of its schema; never 0.
+    /// A number for what is compiled of it; never 0.
     pub epoch: u64,
-    /// Objects written after this revision have been pruned and defaulted by this schema.
-    since: Revision,
+    /// A number for what prunes and defaults its objects; never [`NO_SHAPE`]. It is stored with them, so that it is the same
+    /// in every build.
+    pub(crate) shape: Shape,
     compiled: ArcSwapOption<CompiledVersion>,
 }
 
@@ -209,7 +212,7 @@ impl TypeSpec {
             served: true,
             deprecation_warning,
             epoch: 1,
-            since: Revision::ZERO,
+            shape: 1,
             compiled: ArcSwapOption::from_pointee(CompiledVersion {
                 schema: None,
                 columns,
@@ -280,7 +283,7 @@ impl TypeSpec {
             .iter()
             .map(|version| {
                 let name = version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-                let epoch = epoch(version, spec.get("preserveUnknownFields"));
+                let (epoch, shape) = epoch_and_shape(version, spec.get("preserveUnknownFields"));
                 let scale = version.at(&["subresources", "scale"]).filter(|scale| !scale.is_null());
                 let scale = scale.or_else(|| proposed.get(&name)?.get("scale"));
                 let same =
@@ -291,7 +294,7 @@ impl TypeSpec {
                     scale: scale.map(ScalePaths::new),
                     deprecation_warning: deprecation(version, listed, &group, &name, &names.kind),
                     epoch,
-                    since: same.map_or(object.revision(), |v| v.since),
+                    shape,
                     compiled: ArcSwapOption::new(same.and_then(|v| v.compiled.load_full())),
                     name,
                 }
@@ -409,6 +412,16 @@ impl TypeSpec {
         namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
     }
 
+    /// The value to store for the JSON of an object that the storage version's schema has pruned and defaulted.
+    #[must_use]
+    pub fn stored_value(&self, json: Vec<u8>) -> Bytes {
+        self.seal(json).value()
+    }
+
+    pub(crate) fn seal(&self, json: Vec<u8>) -> Sealed {
+        Sealed::new(json, self.storage().map_or(NO_SHAPE, |version| version.shape))
+    }
+
     /// The storage key of an object.
     #[must_use]
     pub fn storage_key(&self, object_key: &str) -> Key {
@@ -453,22 +466,28 @@ impl TypeSpec {
 }
 
 impl VersionSpec {
-    /// `true` if the bytes of an object that is stored in this version are known to be what its schema makes of them. Another
-    /// API server's are not for being newer than the schema, as nothing guarded its writes.
+    /// Returns true if the bytes of an object that is stored in this version are known to be what its schema makes of them.
     pub(crate) fn serves_as_is(&self, object: &StoredObject) -> bool {
-        (object.revision() > self.since && !object.is_foreign()) || object.is_verified(self.epoch)
+        object.has_shape(self.shape)
     }
 }
 
-fn epoch(version: &Value, preserve_unknown_fields: Option<&Value>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let mut text = Vec::new();
-    let parts = ["schema", "additionalPrinterColumns", "selectableFields"].map(|part| version.get(part));
-    for part in parts.into_iter().chain([preserve_unknown_fields]) {
-        part.unwrap_or(&Value::Null).write_to(&mut text);
+/// Counts the changes of the code that prunes and defaults: objects of an earlier one are pruned and defaulted again.
+const RULES: &[u8] = b"1";
+
+/// [`VersionSpec::epoch`] and [`VersionSpec::shape`].
+fn epoch_and_shape(version: &Value, preserve_unknown_fields: Option<&Value>) -> (u64, Shape) {
+    let mut text = RULES.to_vec();
+    let write = |part: Option<&Value>, text: &mut Vec<u8>| part.unwrap_or(&Value::Null).write_to(text);
+    write(preserve_unknown_fields, &mut text);
+    write(version.get("schema"), &mut text);
+    let shape = crc32c::crc32c(&text).max(1);
+    for part in ["additionalPrinterColumns", "selectableFields"] {
+        write(version.get(part), &mut text);
     }
+    let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
-    hasher.finish() | 1
+    (hasher.finish() | 1, shape)
 }
 
 /// apiextensions `customresource_handler.go` and `helpers.go` (1.37): the text a deprecated version warns with.

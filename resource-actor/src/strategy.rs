@@ -80,9 +80,8 @@ pub trait Faces: Send + Sync {
 /// The rules of a type. Called on copies, and again when a plan lost a race: they must only depend on what they get.
 /// Generic rules (names, uid, timestamps, namespaces, metadata's validation) are `plan`'s.
 pub trait Strategy: Send + Sync {
-    /// What bytes of the store are in the form that is stored here, or why nobody can read them; none where they have it
-    /// already, if nothing is said of their layout. Called for every object that is read, so it has to be quick about those
-    /// that kindom wrote.
+    /// Brings another program's bytes into the form that is stored here, or says why nobody can read them; none if the type is
+    /// stored as any JSON. Never called for what kindom stored.
     fn translate(&self, _bytes: &[u8]) -> Option<Result<Translated, String>> {
         None
     }

@@ -287,7 +287,7 @@ async fn cut(
         manage_status(&spec, Some(before), &mut tree, &meta::time::format(seconds));
         let key = spec.storage_key(&registered.name);
         let compares = vec![Compare::mod_is(&key, revision)];
-        let txn = Txn { compares, ops: vec![Op::Put(key, tree.to_vec().into())] };
+        let txn = Txn { compares, ops: vec![Op::Put(key, spec.stored_value(tree.to_vec()))] };
         match world.registrations.commit(txn, Deadline::after(STEP)).await? {
             TxnOutcome::Committed { revision } => {
                 tracing::info!(registration = registered.name, "every object is stored in {}", basis.storage);

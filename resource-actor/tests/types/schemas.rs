@@ -2,6 +2,7 @@
 
 use kindom_api::{Value, json, object};
 use kindom_resource_actor::{ResourceHandle, Rewritten, StoredObject, Target, WriteError, render};
+use kindom_storage::{Key, KeyRange, RangeRequest, Storage as _};
 
 use crate::world::*;
 
@@ -41,7 +42,62 @@ fn stored_objects_follow_a_schema_that_changes_in_place() {
     });
 }
 
-/// An object that a drain marks is stored again, and counts as checked by the schema in force.
+/// The value that is stored under a name of the namespace.
+async fn stored_value(world: &World, name: &str) -> String {
+    let key = Key::from(format!("{WIDGETS}ns/{name}"));
+    let request =
+        RangeRequest { range: KeyRange::single(&key), limit: None, revision: None, keys_only: false };
+    let value = world.store.range(request).await.unwrap().kvs.remove(0).value.unwrap();
+    String::from_utf8(value.to_vec()).unwrap()
+}
+
+/// Another program's value is repaired, pruned and defaulted whenever it is read, whatever its layout, and is newer than the
+/// schema without having been through it.
+#[test]
+fn what_another_program_stored_is_not_taken_for_our_own() {
+    run(|world| async move {
+        let embedded = r#"{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer","default":7},"e":{"type":"object","x-kubernetes-embedded-resource":true}}}}}"#;
+        let widgets = world.widgets();
+        world.change(&widgets, &registration(&["v1"], &json::parse(embedded.as_bytes()).unwrap()));
+        let object = |name: &str, spec: &str| {
+            format!(
+                r#"{{"apiVersion":"g.io/v1","kind":"Widget","metadata":{{"name":"{name}","namespace":"ns","uid":"u"}},"spec":{spec}}}"#
+            )
+        };
+        let spec =
+            r#"{"e":{"apiVersion":"v1","kind":"A","metadata":{"labels":{"a":1},"name":"e","odd":1}},"x":1}"#;
+        let read = r#"{"e":{"apiVersion":"v1","kind":"A","metadata":{"name":"e"}},"n":7}"#;
+        for (name, end) in [("a", ""), ("b", "\n"), ("c", " "), ("d", "\n                                ")] {
+            world.put(&format!("{WIDGETS}ns/{name}"), &(object(name, spec) + end));
+            for _ in 0..2 {
+                assert_eq!(served(&widgets, "v1", name).await, read, "{name}");
+            }
+        }
+        // Nor is our own value that another program has changed.
+        create(&widgets, widget("own", 1)).await.unwrap();
+        let own = stored_value(&world, "own").await;
+        assert!(own.contains(r#""spec":{"n":1}}"#) && own.ends_with(char::is_whitespace), "{own}");
+        world.put(&format!("{WIDGETS}ns/own"), &own.replace(r#"{"n":1}"#, r#"{"x":1}"#));
+        assert_eq!(served(&widgets, "v1", "own").await, r#"{"n":7}"#);
+    });
+}
+
+/// A restored value is newer than its registration, and was written by an older schema.
+#[test]
+fn a_value_that_is_copied_is_served_by_the_schema_in_force() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        create(&widgets, widget("old", 1)).await.unwrap();
+        let value = stored_value(&world, "old").await;
+        world.change(&widgets, &registration(&["v1"], &with_defaults("s", "x")));
+        world.put(&format!("{WIDGETS}ns/old"), &value);
+        assert_eq!(served(&widgets, "v1", "old").await, r#"{"s":"x"}"#);
+        world.change(&widgets, &registration(&["v1"], &schema()));
+        assert_eq!(served(&widgets, "v1", "old").await, r#"{"n":1}"#);
+    });
+}
+
+/// An object that a drain marks is stored again, in the form of the schema in force.
 #[test]
 fn a_marked_object_is_brought_up_to_its_schema() {
     run(|world| async move {

@@ -204,7 +204,10 @@ impl World {
             for event in &commit.events {
                 let key = String::from_utf8(event.key.as_bytes().to_vec()).unwrap();
                 let value = match &event.change {
-                    Change::Put { value, .. } => Some(value.clone().unwrap()),
+                    Change::Put { value, .. } => {
+                        let object = StoredObject::new("", value.clone().unwrap(), commit.revision);
+                        Some(object.json().clone())
+                    }
                     Change::Delete => None,
                 };
                 all.push((commit.revision.0, key.trim_start_matches(WIDGETS).to_owned(), value));
