@@ -14,7 +14,6 @@ pub(crate) type Shape = u32;
 /// The shape of an object that may not be served as it is stored, whatever its schema is.
 pub(crate) const NO_SHAPE: Shape = 0;
 
-const SIGNS: [u8; 4] = [b' ', b'\t', b'\n', b'\r'];
 const BEGIN: u8 = b'\n';
 /// Characters of a number of 32 bits.
 const NUMBER: usize = 16;
@@ -36,8 +35,7 @@ impl Sealed {
         json.reserve_exact(LEN);
         json.push(BEGIN);
         for number in [sum, shape] {
-            // `as`: two bits.
-            json.extend((0..NUMBER).map(|at| SIGNS[(number >> (2 * at)) as usize % SIGNS.len()]));
+            json.extend((0..NUMBER).map(|at| sign(number >> (2 * at))));
         }
         Self { value: json.into(), shape }
     }
@@ -70,6 +68,17 @@ pub(crate) fn unseal(value: &Bytes) -> Option<(Bytes, Shape)> {
     Some((value.slice(..at), number(shape)?))
 }
 
+/// The sign of the lowest two bits.
+fn sign(bits: u32) -> u8 {
+    match bits & 3 {
+        0 => b' ',
+        1 => b'\t',
+        2 => b'\n',
+        _ => b'\r',
+    }
+}
+
+/// The number of 16 signs, the lowest bits first.
 fn number(signs: &[u8]) -> Option<u32> {
     signs.iter().rev().try_fold(0, |number, sign| {
         let bits = match sign {
