@@ -113,7 +113,7 @@ impl<'a> Drain<'a> {
 /// The finalizers of an object that is marked already; none where there is something left to do.
 fn held_by(prefix: &str, key: &Key, value: &StoredValue) -> Option<Vec<String>> {
     let name = std::str::from_utf8(key.as_bytes()).ok()?.strip_prefix(prefix)?;
-    StoredObject::of(name, value.clone(), Revision::ZERO).held_by()
+    kindom_resource_actor::held_by(&StoredObject::of(name, value.clone(), Revision::ZERO))
 }
 
 /// A sweep under way.

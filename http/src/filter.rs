@@ -2,7 +2,7 @@
 
 use kindom_api::json;
 use kindom_api::selector::{FieldSelector, LabelSelector};
-use kindom_resource_actor::spec::SelectableField;
+use kindom_resource_actor::version::SelectableField;
 use kindom_resource_actor::{ReadError, StoredObject, TypeSpec};
 
 use crate::RequestError;

@@ -55,7 +55,7 @@ pub(crate) struct Tables {
     meta: MetaVersion,
     include: IncludeObject,
     columns: Vec<Column>,
-    compiled: Arc<kindom_resource_actor::spec::CompiledVersion>,
+    compiled: Arc<kindom_resource_actor::version::CompiledVersion>,
     now: i64,
 }
 

@@ -38,7 +38,9 @@ impl ResourceActor {
             at = page.revision;
             objects.extend(page.kvs.into_iter().filter_map(|kv| {
                 let key = suffix(&prefix, kv.key.as_bytes())?;
-                Some(Arc::new(StoredObject::read(key, kv.value, kv.mod_revision, &*strategy)))
+                Some(Arc::new(StoredObject::read(key, kv.value, kv.mod_revision, |bytes| {
+                    strategy.translate(bytes)
+                })))
             }));
             if !pages.at_end() {
                 // Others on this thread have their turn between two pages.
@@ -71,7 +73,9 @@ impl ResourceActor {
                 let (object, previous) = match &event.change {
                     Change::Put { value, .. } => {
                         let (value, revision) = (value.clone(), commit.revision);
-                        let object = Arc::new(StoredObject::read(key, value, revision, &*self.strategy));
+                        let object = Arc::new(StoredObject::read(key, value, revision, |bytes| {
+                            self.strategy.translate(bytes)
+                        }));
                         (Some(Arc::clone(&object)), snapshot.put(object))
                     }
                     Change::Delete => (None, snapshot.remove(key)),

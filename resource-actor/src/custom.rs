@@ -10,7 +10,7 @@ use kindom_api::{Map, Value};
 use kindom_schema::Others;
 use kindom_schema::scale::{ScalePaths, Selectors};
 
-use crate::render::metadata_mut;
+use crate::metadata::metadata_mut;
 use crate::{RuleContext, Strategy};
 
 /// What the garbage collector keeps objects with, and namespaces (`validator.go`).

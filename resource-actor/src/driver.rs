@@ -19,8 +19,8 @@ use crate::handle::Freshness;
 use crate::managed::Managing;
 use crate::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
 use crate::render::{decode, stored};
+use crate::request::{Basis, Outcome, Target, WriteOptions, Written};
 use crate::rules::{Live, Rules};
-use crate::write::{Basis, Outcome, Target, WriteOptions, Written};
 use crate::{NeedsEmpty, Preconditions, ResourceHandle, RuleContext, StoredObject, TypeSpec};
 
 /// How often a name made from generateName is made again when it is taken (KEP-4420).

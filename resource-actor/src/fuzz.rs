@@ -5,8 +5,8 @@ use kindom_api::json;
 use kindom_fuzz::{Mutants, Target};
 use kindom_storage::Revision;
 
+use crate::StoredObject;
 use crate::seal::Sealed;
-use crate::{CustomObjects, StoredObject};
 
 const VALUES: [&str; 5] = [
     r#"{"apiVersion":"g/v1","kind":"W","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z","labels":{"a":"b"},"name":"a","uid":"u"},"spec":{"s":"\u003c"}}"#,
@@ -40,8 +40,7 @@ fn stored_values() {
     let inputs =
         Mutants::of(seeds).tokens(&tokens).nests(&[("[", "]"), ("{\"a\":", "}"), ("{\"metadata\":", "}")]);
     Target::new("stored-values", 400).rounds(2000).run(inputs, move |bytes| {
-        let object =
-            StoredObject::read("ns/a", Ok(Bytes::copy_from_slice(bytes)), Revision(7), &CustomObjects);
+        let object = StoredObject::read("ns/a", Ok(Bytes::copy_from_slice(bytes)), Revision(7), |_| None);
         assert_eq!((object.namespace(), object.name()), (Some("ns"), "a"));
         let mut served = Vec::new();
         if object.write_served(&mut served) {

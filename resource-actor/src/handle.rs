@@ -19,7 +19,7 @@ use crate::limits::{COMMITS_IN_FLIGHT_MAX, PAST_EVENTS_MAX, READ_YOUR_WRITE_MAX,
 use crate::live::Live;
 use crate::messages::CommitObject;
 use crate::past;
-use crate::{Snapshot, StoredObject, Strategy, TypeSpec, WatchCursor};
+use crate::{Snapshot, StoredObject, Strategy, TypeSpec};
 
 /// What every type's actor is made with.
 pub struct Deps {
@@ -360,7 +360,7 @@ impl ResourceHandle {
     /// The object of a value of the store, whoever wrote it; `key` is what follows the prefix in its key.
     #[must_use]
     pub fn stored_object(&self, key: &str, value: StoredValue, revision: Revision) -> StoredObject {
-        StoredObject::read(key, value, revision, &*self.cell.strategy)
+        StoredObject::read(key, value, revision, |bytes| self.cell.strategy.translate(bytes))
     }
 
     pub(crate) fn storage_key(&self, object_key: &str) -> kindom_storage::Key {
@@ -373,14 +373,6 @@ impl ResourceHandle {
     /// [`StorageError::Future`] if it has not happened; [`ReadError::Timeout`], or what the store says.
     pub async fn happened(&self, revision: Revision, deadline: Deadline) -> Result<(), ReadError> {
         self.awake()?.live.feed.happened(revision, deadline).await
-    }
-
-    /// A watch of the type's changes after `cursor`.
-    ///
-    /// # Errors
-    /// [`ReadError::Gone`], and where the actor can't be started.
-    pub fn watch(&self, cursor: Revision) -> Result<WatchCursor, ReadError> {
-        WatchCursor::new(self, cursor)
     }
 
     /// Counts watches in and out: a watched type does not fall asleep.

@@ -9,8 +9,10 @@ use kindom_managed_fields::{ApplyError, ConvertError, Scope, Versions, apply, up
 use kindom_schema::merge::{MergeType, built_in};
 
 use crate::error::{FieldConflict, WriteError};
-use crate::render::{convert, metadata_mut};
-use crate::spec::{CompiledVersion, Conversion};
+use crate::kind::Conversion;
+use crate::metadata::metadata_mut;
+use crate::render::convert;
+use crate::version::CompiledVersion;
 use crate::{RuleContext, TypeSpec};
 
 /// Who the server's own writes are managed by.

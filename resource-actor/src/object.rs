@@ -13,8 +13,6 @@ use kindom_api::{Value, json, meta};
 use kindom_storage::{DamagedValue, Revision, StoredValue};
 use serde_json::value::RawValue;
 
-use crate::Strategy;
-use crate::plan::{self, DrainPlan};
 use crate::seal::{NO_SHAPE, Sealed, Shape, unseal};
 
 /// An object as it is stored: JSON without `metadata.resourceVersion`, which is spliced in when it is served.
@@ -142,10 +140,15 @@ impl StoredObject {
         }
     }
 
-    /// The object of a value of the store, whoever wrote it, by the rules of its type. What nobody can read is kept
-    /// as it is ([`StoredObject::corrupt`]).
+    /// The object of a value of the store, whoever wrote it. `translate` reads what is not stored as any JSON
+    /// (`Strategy::translate`). What nobody can read is kept as it is ([`StoredObject::corrupt`]).
     #[must_use]
-    pub(crate) fn read(key: &str, value: StoredValue, revision: Revision, strategy: &dyn Strategy) -> Self {
+    pub(crate) fn read(
+        key: &str,
+        value: StoredValue,
+        revision: Revision,
+        translate: impl FnOnce(&[u8]) -> Option<Result<Translated, String>>,
+    ) -> Self {
         let bytes = match value {
             Ok(bytes) => bytes,
             Err(damage) => return Self::damaged(key, &damage, revision),
@@ -153,7 +156,7 @@ impl StoredObject {
         if let Some((json, shape)) = unseal(&bytes) {
             return Self::own(key, json, shape, revision);
         }
-        let foreign = match strategy.translate(&bytes) {
+        let foreign = match translate(&bytes) {
             None => return Self::read_json(key, bytes, revision),
             Some(Err(why)) => Foreign::Corrupt(why),
             Some(Ok(Translated { json, other_form, unknown })) => {
@@ -296,16 +299,6 @@ impl StoredObject {
         self.facts.as_ref().is_some_and(|f| f.deleting)
     }
 
-    /// The finalizers that hold it where it is marked as being deleted; none where a drain still has to mark or delete
-    /// it.
-    #[must_use]
-    pub fn held_by(&self) -> Option<Vec<String>> {
-        match plan::drain(self, "") {
-            DrainPlan::Held(finalizers) => Some(finalizers),
-            DrainPlan::Delete | DrainPlan::Mark(_) => None,
-        }
-    }
-
     /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
@@ -414,7 +407,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> StoredObject {
-        StoredObject::read("ns/a", Ok(Bytes::copy_from_slice(bytes)), Revision(7), &crate::CustomObjects)
+        StoredObject::read("ns/a", Ok(Bytes::copy_from_slice(bytes)), Revision(7), |_| None)
     }
 
     #[test]

@@ -11,9 +11,10 @@ use kindom_managed_fields::keep_times;
 use kindom_storage::Revision;
 
 use crate::error::WriteError;
-use crate::render::{encode, metadata_mut};
+use crate::metadata::metadata_mut;
+use crate::render::encode;
 use crate::seal::Sealed;
-use crate::spec::VersionSpec;
+use crate::version::VersionSpec;
 use crate::{Deletion, NeedsEmpty, RuleContext, StoredObject, TypeSpec};
 
 /// The text of an optimistic lock that failed.
@@ -428,5 +429,15 @@ pub(crate) fn drain(object: &StoredObject, now: &str) -> DrainPlan {
     } else {
         mark_deleted(&mut tree, now);
         DrainPlan::Mark(tree)
+    }
+}
+
+/// The finalizers that hold an object where it is marked as being deleted; none where a drain still has to mark or delete
+/// it.
+#[must_use]
+pub fn held_by(object: &StoredObject) -> Option<Vec<String>> {
+    match drain(object, "") {
+        DrainPlan::Held(finalizers) => Some(finalizers),
+        DrainPlan::Delete | DrainPlan::Mark(_) => None,
     }
 }

@@ -5,8 +5,10 @@ use kindom_api::json::{MAX_DEPTH, OWN_DEPTH_MAX};
 use kindom_api::{Map, Value, json, meta};
 
 use crate::error::{ReadError, WriteError};
+use crate::kind::{Conversion, TypeSpec};
+use crate::metadata::metadata_mut;
 use crate::seal::Sealed;
-use crate::spec::{Conversion, TypeSpec, VersionSpec};
+use crate::version::VersionSpec;
 use crate::{RuleContext, StoredObject};
 
 /// Appends an object as a version serves it, resourceVersion included. Without any parsing where its bytes are known to
@@ -233,18 +235,4 @@ pub(crate) fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Res
             ))
         }
     }
-}
-
-/// The object's metadata, which is made if it is missing.
-pub fn metadata_mut(object: &mut Value) -> &mut Map {
-    if !matches!(object, Value::Object(_)) {
-        *object = Value::Object(Map::new());
-    }
-    let Value::Object(root) = object else { unreachable!("invariant: made a map just above") };
-    let metadata = root.entry_or_insert_with("metadata", || Value::Object(Map::new()));
-    if !matches!(metadata, Value::Object(_)) {
-        *metadata = Value::Object(Map::new());
-    }
-    let Value::Object(metadata) = metadata else { unreachable!("invariant: made a map just above") };
-    metadata
 }

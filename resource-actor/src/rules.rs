@@ -6,10 +6,13 @@ use kindom_api::Value;
 
 use crate::error::WriteError;
 use crate::handle::Freshness;
+use crate::kind::Conversion;
 use crate::managed::{FieldManager, Managing};
-use crate::render::{metadata_mut, stored};
-use crate::spec::{CompiledVersion, Conversion, READ_ONLY_ANNOTATION, VersionSpec};
-use crate::write::Target;
+use crate::metadata::metadata_mut;
+use crate::registration::READ_ONLY_ANNOTATION;
+use crate::render::stored;
+use crate::request::Target;
+use crate::version::{CompiledVersion, VersionSpec};
 use crate::{RuleContext, StoredObject, TypeSpec};
 
 pub(crate) struct Rules {

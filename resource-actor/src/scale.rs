@@ -17,9 +17,9 @@ use crate::apply::Apply;
 use crate::driver::{Attempt, Desired};
 use crate::error::WriteError;
 use crate::managed::{Managing, refused};
+use crate::metadata::metadata_mut;
 use crate::plan;
-use crate::render::metadata_mut;
-use crate::write::Wanted;
+use crate::request::Wanted;
 use crate::{ResourceHandle, RuleContext, Target, TypeSpec, WriteOptions, Written};
 
 /// Why upstream fails an apply of a Scale that would change something: it takes the Scale that comes of the merge for an

@@ -46,6 +46,16 @@ impl Drop for Watched {
     }
 }
 
+impl ResourceHandle {
+    /// A watch of the type's changes after `cursor`.
+    ///
+    /// # Errors
+    /// [`ReadError::Gone`], and where the actor can't be started.
+    pub fn watch(&self, cursor: Revision) -> Result<WatchCursor, ReadError> {
+        WatchCursor::new(self, cursor)
+    }
+}
+
 impl WatchCursor {
     pub(crate) fn new(handle: &ResourceHandle, cursor: Revision) -> Result<Self, ReadError> {
         // Counted before it is awoken, so that it does not fall asleep in between.

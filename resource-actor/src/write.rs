@@ -1,136 +1,14 @@
 //! Creates, updates and deletes of objects: what each desires; [`crate::driver`] carries it out.
 
-use std::sync::Arc;
-
-use kindom_actor_kit::Deadline;
 use kindom_api::Value;
-use kindom_storage::Revision;
 
 use crate::driver::{Attempt, Desired, New};
 use crate::error::WriteError;
 use crate::managed::Managing;
+use crate::metadata::metadata_mut;
 use crate::plan;
-use crate::render::metadata_mut;
-use crate::{Preconditions, ResourceHandle, RuleContext, StoredObject, TypeSpec};
-
-/// What holds for every write of a request.
-#[derive(Clone)]
-pub struct WriteOptions {
-    /// When the client gives up.
-    pub deadline: Deadline,
-    /// Do everything but store it.
-    pub dry_run: bool,
-    /// The largest object, encoded, in bytes.
-    pub object_bytes_max: usize,
-    /// Where namespaces are looked up; none for a store without them.
-    pub namespaces: Option<ResourceHandle>,
-    /// Who the fields that the write sets belong to from now on (KEP-555); at most 128 bytes.
-    pub manager: String,
-    /// The state that the first plan is made on.
-    pub basis: Basis,
-}
-
-impl WriteOptions {
-    /// # Errors
-    /// [`WriteError::Unavailable`] once the deadline has passed.
-    pub(crate) fn refuse_if_late(&self) -> Result<(), WriteError> {
-        match self.deadline.passed() {
-            true => Err(WriteError::Unavailable("timed out: the object kept changing".into())),
-            false => Ok(()),
-        }
-    }
-}
-
-/// The state that a plan is made on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
-    /// The state at this revision, which was read from the store after the request came, or later.
-    AsOf(Revision),
-    /// The state as the store has it now: it is asked.
-    Latest,
-    /// The state known here, types and namespaces included, however old: a guess. It saves a round trip, as the store
-    /// commits what was planned on it only if it holds; any other outcome says nothing ([`WriteError::Guessed`], but see
-    /// [`settles`]).
-    Guess,
-}
-
-/// Returns `true` if the outcome of a write may be reported although the write was planned on possibly stale state: the
-/// store has committed it, or could not be asked.
-#[must_use]
-pub fn settles(outcome: &Result<Written, WriteError>) -> bool {
-    match outcome {
-        Ok(written) => written.outcome.is_committed(),
-        Err(error) => matches!(error, WriteError::Unknown | WriteError::Busy | WriteError::Unavailable(_)),
-    }
-}
-
-/// A write that succeeded.
-pub struct Written {
-    /// The object as stored (a dry run: as it would be). Of a deleted one: its last state.
-    pub object: Arc<StoredObject>,
-    /// The type it was written under.
-    pub spec: Arc<TypeSpec>,
-    /// Warnings for the client.
-    pub warnings: Vec<String>,
-    /// What became of the object.
-    pub outcome: Outcome,
-}
-
-/// What became of an object that was written; in a dry run, what would have become of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is new. Of a dry run it has no resourceVersion.
-    Created {
-        /// Nothing was stored.
-        dry_run: bool,
-    },
-    /// It has a new state, which may be the mark of its deletion.
-    Updated {
-        /// Nothing was stored.
-        dry_run: bool,
-    },
-    /// It was as desired already; nothing was stored.
-    Unchanged,
-    /// It is gone.
-    Deleted {
-        /// Nothing was stored.
-        dry_run: bool,
-    },
-}
-
-impl Outcome {
-    /// Returns `true` if the store has committed something.
-    #[must_use]
-    pub fn is_committed(self) -> bool {
-        match self {
-            Self::Created { dry_run } | Self::Updated { dry_run } | Self::Deleted { dry_run } => !dry_run,
-            Self::Unchanged => false,
-        }
-    }
-
-    /// Returns `true` if the object is gone, or would be.
-    #[must_use]
-    pub fn is_deleted(self) -> bool {
-        matches!(self, Self::Deleted { .. })
-    }
-}
-
-/// Where an object is, and in which version the client speaks of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
-    /// The version of the request.
-    pub version: &'a str,
-    /// The subresource; none for the object itself.
-    pub subresource: Option<&'a str>,
-    /// The namespace; none at cluster scope.
-    pub namespace: Option<&'a str>,
-    /// The name; empty for a create.
-    pub name: &'a str,
-}
-
-/// The object that a client wants, made anew for every plan: from the rules in force, and for updates from what is
-/// stored. It gets `null` where nothing is stored; what it makes of that, unless by a create, only counts for its errors.
-pub type Wanted<'a> = dyn FnMut(&RuleContext<'_>, &Value) -> Result<Value, WriteError> + Send + 'a;
+use crate::request::{Target, Wanted, WriteOptions, Written};
+use crate::{Preconditions, ResourceHandle};
 
 impl ResourceHandle {
     /// Creates an object. `wanted` gets `null` for what is stored.

@@ -7,7 +7,7 @@ use kindom_actor_kit::{Deadline, Woken};
 use kindom_api::crd::{CustomResourceDefinition, condition, decode_crd};
 use kindom_api::{json, meta};
 use kindom_registry_actor::Registered;
-use kindom_resource_actor::spec::READ_ONLY_ANNOTATION;
+use kindom_resource_actor::registration::READ_ONLY_ANNOTATION;
 use kindom_resource_actor::{
     Pages, ResourceHandle, Rewritten, StoredObject, TypeSpec, WriteError, manage_status,
 };

@@ -1,69 +1,29 @@
-//! What a type is at one revision of its registration: names, scope, versions, and how they are served.
+//! A kind: its names, versions and storage prefix at one revision of its registration, and the rules of its objects' life.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use kindom_api::crd::ColumnDefinition;
+use kindom_api::decode::Struct;
 use kindom_api::faces::{Face, proposed_subresources, registered_through};
-use kindom_api::names::{api_version, version_order};
+use kindom_api::field::ErrorList;
+use kindom_api::names::api_version;
 use kindom_api::{GroupKind, GroupResource, GroupVersionKind, Value, json};
-use kindom_schema::Schema;
+use kindom_managed_fields::ConvertError;
 use kindom_schema::columns::Columns;
+use kindom_schema::merge::MergeType;
 use kindom_schema::scale::ScalePaths;
 use kindom_storage::Key;
 
-use crate::seal::{NO_SHAPE, Sealed, Shape};
+use crate::StoredObject;
+use crate::error::WriteError;
+use crate::object::Translated;
+use crate::registration::{
+    GENERATION_ANNOTATION, GENERATION_OF_SPEC, Names, READ_ONLY_ANNOTATION, Registration, Scope,
+};
+use crate::seal::{NO_SHAPE, Sealed};
 use crate::sorted_lists::SortedLists;
-use crate::{Faces, StoredObject, Strategy};
-
-/// The names of a type.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Names {
-    /// As in the path: `widgets`.
-    pub plural: String,
-    /// For command lines: `widget`.
-    pub singular: String,
-    /// As in `kind`: `Widget`.
-    pub kind: String,
-    /// As in a list's `kind`: `WidgetList`.
-    pub list_kind: String,
-    /// Abbreviations: `wd`.
-    pub short_names: Vec<String>,
-    /// Groups such as `all`.
-    pub categories: Vec<String>,
-}
-
-impl Names {
-    /// Reads `spec.names` or `status.acceptedNames` of a registration. What is absent is empty.
-    #[must_use]
-    pub fn from_value(names: Option<&Value>) -> Self {
-        let text =
-            |field| names.and_then(|n| n.get(field)).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let list = |field| {
-            let items = names.and_then(|n| n.get(field)).and_then(Value::as_array).unwrap_or_default();
-            items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        Self {
-            plural: text("plural"),
-            singular: text("singular"),
-            kind: text("kind"),
-            list_kind: text("listKind"),
-            short_names: list("shortNames"),
-            categories: list("categories"),
-        }
-    }
-}
-
-/// Whether objects live in namespaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// In namespaces.
-    Namespaced,
-    /// At cluster scope.
-    Cluster,
-}
+use crate::version::{CompiledVersion, VersionSpec, compile, deprecation, epoch_and_shape};
 
 /// How objects of one version become those of another.
 #[derive(Clone)]
@@ -74,94 +34,6 @@ pub enum Conversion {
     Webhook,
     /// By the built-in type's own rules.
     Faces(Arc<dyn Faces>),
-}
-
-/// The registration that a type comes from.
-#[derive(Debug, Clone)]
-pub struct Registration {
-    /// Its storage key: every write is guarded by it (design, invariant 6).
-    pub key: Key,
-    /// The registration's own stored bytes, from which schemas are compiled when they are needed.
-    pub object: Arc<StoredObject>,
-    /// `true` if it is being deleted: nothing is created any more.
-    pub terminating: bool,
-    /// `true` if its objects are frozen ([`READ_ONLY_ANNOTATION`]).
-    pub read_only: bool,
-    /// `true` if the proposal's rules hold for its objects, as it was registered as a ThirdPartyResource (T-47, T-53).
-    pub third_party: bool,
-    /// `true` if `generation` counts changes of `spec` alone ([`GENERATION_ANNOTATION`]).
-    pub generation_of_spec: bool,
-    /// `true` if the selector of a Scale has to be one, as it was registered in a way that was only proposed (S-24).
-    pub valid_selectors: bool,
-    /// Which lists of its objects are stored sorted.
-    pub sorted_lists: SortedLists,
-}
-
-/// The annotation of a registration whose value `"true"` freezes its objects: writes to them are refused (T-54).
-pub const READ_ONLY_ANNOTATION: &str = "kindom.dev/read-only";
-
-/// The annotation of a registration whose value [`GENERATION_OF_SPEC`] makes `generation` count changes of `spec` alone, as
-/// was proposed (S-03, S-27); it holds for types registered in a way that was only proposed without being said.
-pub const GENERATION_ANNOTATION: &str = "kindom.dev/generation";
-/// Its one value.
-pub const GENERATION_OF_SPEC: &str = "spec";
-
-/// One version of a type.
-#[derive(Debug)]
-pub struct VersionSpec {
-    /// Its name: `v1`.
-    pub name: String,
-    /// `true` if it has an endpoint.
-    pub served: bool,
-    /// What a client is warned of that still uses it.
-    pub deprecation_warning: Option<String>,
-    /// `true` if it has `/status`, which alone writes an object's status then (S-05).
-    pub status: bool,
-    /// Where a Scale's fields are, if it has `/scale`.
-    pub scale: Option<ScalePaths>,
-    /// A number for what is compiled of it; never 0.
-    pub epoch: u64,
-    /// A number for what prunes and defaults its objects; never [`NO_SHAPE`]. It is stored with them, so that it is the same
-    /// in every build.
-    pub(crate) shape: Shape,
-    compiled: ArcSwapOption<CompiledVersion>,
-}
-
-/// What the objects of a version are checked and shown by. Compiled when first needed.
-#[derive(Debug)]
-pub struct CompiledVersion {
-    /// Its schema, shared with all versions and types that have the same; none for built-in types, whose strategy knows.
-    pub schema: Option<Arc<Schema>>,
-    /// Its table.
-    pub columns: Columns,
-    /// The fields that lists and watches can select by, beside those of every type.
-    pub selectable: Vec<SelectableField>,
-}
-
-/// A field that lists and watches can select by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SelectableField {
-    /// As a selector names it: `spec.color`.
-    pub name: String,
-    path: Vec<String>,
-}
-
-impl SelectableField {
-    fn new(json_path: &str) -> Self {
-        let name = json_path.strip_prefix('.').unwrap_or(json_path);
-        Self { name: name.to_owned(), path: name.split('.').map(str::to_owned).collect() }
-    }
-
-    /// An object's value as a selector compares it; empty where there is none.
-    #[must_use]
-    pub fn of(&self, object: &Value) -> String {
-        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
-        match object.at(&path) {
-            Some(Value::String(text)) => text.clone(),
-            Some(value @ (Value::Int(_) | Value::Bool(_))) => value.to_string(),
-            _ => String::new(),
-        }
-    }
 }
 
 /// A type at one revision of its registration.
@@ -465,104 +337,182 @@ impl TypeSpec {
     }
 }
 
-impl VersionSpec {
-    /// Returns true if the bytes of an object that is stored in this version are known to be what its schema makes of them.
-    pub(crate) fn serves_as_is(&self, object: &StoredObject) -> bool {
-        object.has_shape(self.shape)
-    }
+/// What a strategy may look at.
+pub struct RuleContext<'a> {
+    /// The type.
+    pub spec: &'a TypeSpec,
+    /// The version of the request; objects are in it, but for those of a type with [`Faces`], which are as stored from
+    /// `prepare_for_create` and `prepare_for_update` on.
+    pub version: &'a CompiledVersion,
+    /// Its name.
+    pub version_name: &'a str,
+    /// The subresource written through; none for the object itself.
+    pub subresource: Option<&'a str>,
+    /// The time of the request, as metav1.Time prints it.
+    pub now: &'a str,
 }
 
-/// Counts the changes of the code that prunes and defaults: objects of an earlier one are pruned and defaulted again.
-const RULES: &[u8] = b"1";
-
-/// [`VersionSpec::epoch`] and [`VersionSpec::shape`].
-fn epoch_and_shape(version: &Value, preserve_unknown_fields: Option<&Value>) -> (u64, Shape) {
-    let mut text = RULES.to_vec();
-    let write = |part: Option<&Value>, text: &mut Vec<u8>| part.unwrap_or(&Value::Null).write_to(text);
-    write(preserve_unknown_fields, &mut text);
-    write(version.get("schema"), &mut text);
-    let shape = crc32c::crc32c(&text).max(1);
-    for part in ["additionalPrinterColumns", "selectableFields"] {
-        write(version.get(part), &mut text);
-    }
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    (hasher.finish() | 1, shape)
+/// What happens to an object when it is first deleted (apiserver `rest.BeforeDelete` and the registries' overrides).
+pub enum Deletion {
+    /// It goes at once unless it has finalizers.
+    Plain,
+    /// The strategy has changed it (set deletionTimestamp, finalizers, status): that is stored instead.
+    Changed,
 }
 
-/// apiextensions `customresource_handler.go` and `helpers.go` (1.37): the text a deprecated version warns with.
-fn deprecation(version: &Value, all: &[Value], group: &str, name: &str, kind: &str) -> Option<String> {
-    let is = |version: &Value, field| version.get(field).and_then(Value::as_bool).unwrap_or(false);
-    if !is(version, "deprecated") {
-        return None;
-    }
-    if let Some(own) = version.get("deprecationWarning").and_then(Value::as_str) {
-        return Some(own.to_owned());
-    }
-    let better = all
-        .iter()
-        .filter(|v| is(v, "served") && !is(v, "deprecated"))
-        .filter_map(|v| v.get("name").and_then(Value::as_str))
-        .filter(|better| version_order(better) < version_order(name))
-        .min_by_key(|better| version_order(better));
-    Some(match better {
-        Some(better) => format!("{group}/{name} {kind} is deprecated; use {group}/{better} {kind}"),
-        None => format!("{group}/{name} {kind} is deprecated"),
-    })
+/// What a write needs to be empty, and what is said to the client if it is not.
+#[derive(Debug)]
+pub struct NeedsEmpty {
+    /// What the keys start with that must not exist when the write happens; it ends in `/`.
+    pub prefix: String,
+    /// The refusal otherwise.
+    pub refusal: WriteError,
 }
 
-/// Compiles one version of a registration's tree.
-///
-/// # Errors
-/// Where there is no such version, or its schema does not compile.
-pub fn compile(registration: &Value, version: &str) -> Result<CompiledVersion, String> {
-    let versions = registration.at(&["spec", "versions"]).and_then(Value::as_array).unwrap_or_default();
-    let found = versions.iter().find(|v| v.get("name").and_then(Value::as_str) == Some(version));
-    let found = found.ok_or_else(|| format!("there is no version {version}"))?;
-    let preserve =
-        registration.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool).unwrap_or(false);
-    let schema = Schema::shared(found.at(&["schema", "openAPIV3Schema"]), preserve)
-        .map_err(|errors| kindom_api::field::aggregate(&errors))?;
-    let columns = found.get("additionalPrinterColumns").and_then(Value::as_array).unwrap_or_default();
-    let columns: Vec<ColumnDefinition> =
-        columns.iter().filter_map(|column| json::from_value(column).ok()).collect();
-    let selectable = found.get("selectableFields").and_then(Value::as_array).unwrap_or_default();
-    let selectable = selectable
-        .iter()
-        .filter_map(|field| field.get("jsonPath").and_then(Value::as_str))
-        .map(SelectableField::new)
-        .collect();
-    Ok(CompiledVersion { schema: Some(schema), columns: Columns::compile(&columns), selectable })
+/// How the versions of a built-in type show what is stored, where they differ in more than `apiVersion`. Plans of writes
+/// are made on what is stored.
+pub trait Faces: Send + Sync {
+    /// `true` if a version's objects have the form that is stored, but for what no version shows.
+    fn is_stored(&self, version: &str) -> bool;
+
+    /// How objects of an apiVersion merge; none if it is none of the type's, on any route.
+    fn merge_type(&self, api_version: &str) -> Option<MergeType<'static>>;
+
+    /// An object as another of the type's apiVersions, on any route, shows it.
+    ///
+    /// # Errors
+    /// [`ConvertError`]
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError>;
+
+    /// `true` if stored bytes are what a version shows. Asked on every read.
+    fn shows_as_stored(&self, version: &str, json: &[u8]) -> bool;
+
+    /// A stored object as a version shows it.
+    fn show(&self, version: &str, stored: Value) -> Value;
+
+    /// What to store for a version's object that replaces `old` (as stored; none for a create)
+    /// through a subresource, or as a whole.
+    ///
+    /// # Errors
+    /// What the version can't say without losing something, by the version's own fields.
+    fn read(
+        &self,
+        version: &str,
+        object: Value,
+        old: Option<&Value>,
+        subresource: Option<&str>,
+    ) -> Result<Value, ErrorList>;
 }
 
-#[cfg(test)]
-mod tests {
-    use kindom_api::json;
-
-    use super::{SelectableField, deprecation};
-
-    #[test]
-    fn a_deprecated_version_names_the_best_one_that_is_better() {
-        let versions = json::parse(
-            br#"[{"name":"v1alpha1","deprecated":true},{"name":"v1beta1","deprecated":true,"served":true},
-                {"name":"v1","served":true},{"name":"v2","served":true},{"name":"v3"},
-                {"name":"v0","deprecated":true,"deprecationWarning":"own"},{"name":"v9","deprecated":true}]"#,
-        )
-        .unwrap();
-        let versions = versions.as_array().unwrap();
-        let check = |at: usize, name: &str| {
-            deprecation(versions.get(at).unwrap(), versions, "g.io", name, "Widget").unwrap_or_default()
-        };
-        assert_eq!(check(1, "v1beta1"), "g.io/v1beta1 Widget is deprecated; use g.io/v2 Widget");
-        assert_eq!(check(2, "v1"), "");
-        assert_eq!(check(5, "v0"), "own");
-        assert_eq!(check(6, "v9"), "g.io/v9 Widget is deprecated");
+/// The rules of a type. Called on copies, and again when a plan lost a race: they must only depend on what they get.
+/// Generic rules (names, uid, timestamps, namespaces, metadata's validation) are `plan`'s.
+pub trait Strategy: Send + Sync {
+    /// Brings another program's bytes into the form that is stored here, or says why nobody can read them; none if the type is
+    /// stored as any JSON. Never called for what kindom stored.
+    fn translate(&self, _bytes: &[u8]) -> Option<Result<Translated, String>> {
+        None
     }
 
-    #[test]
-    fn a_selectable_field_is_compared_as_text() {
-        let object = json::parse(br#"{"spec":{"s":"x","n":2,"b":true,"m":{}}}"#).unwrap();
-        let of = |path: &str| SelectableField::new(path).of(&object);
-        assert_eq!([".spec.s", ".spec.n", ".spec.b", ".spec.none"].map(of), ["x", "2", "true", ""]);
+    /// `true` if a PUT without resourceVersion overwrites whatever is there.
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    /// The subresources that have an endpoint.
+    fn subresources(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The Go type of a version's objects, by which strategic merge patches merge; none for a type that has no such
+    /// patches.
+    fn go_type(&self, _spec: &TypeSpec, _version: &str) -> Option<&'static Struct> {
+        None
+    }
+
+    /// Brings an object from the wire into the version's shape: unknown fields are dropped, and named if asked for;
+    /// defaults are filled in. Gives back what the client should know of how its object was read.
+    ///
+    /// # Errors
+    /// The text of a 400 where a field has the wrong JSON type for the server to read it.
+    fn decode(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &mut Value,
+        unknown: Option<&mut Vec<String>>,
+    ) -> Result<Vec<String>, String>;
+
+    /// Refuses a configuration that would cost too much to merge; the errors of a 422.
+    fn refuse_configuration(&self, _configuration: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Brings the object that an apply made, which is of the version's type already, into the version's shape: its defaults
+    /// are filled in.
+    ///
+    /// # Errors
+    /// The text of a 500 where the type and the version's shape disagree.
+    fn complete_applied(&self, cx: &RuleContext<'_>, object: &mut Value) -> Result<(), String> {
+        self.decode(cx, object, None).map(drop)
+    }
+
+    /// What an object is before anything is said of it, as the version shows it, where that is more than `apiVersion` and
+    /// `kind`: its fields without Go's `omitempty`.
+    fn empty(&self, _cx: &RuleContext<'_>) -> Option<Value> {
+        None
+    }
+
+    /// The top-level fields of an apiVersion that a write through this endpoint does not set, whatever the client says; so
+    /// it never manages them (`GetResetFields`).
+    fn reset_fields(&self, _cx: &RuleContext<'_>, _api_version: &str) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Sets what the server sets on create, and drops what a client may not set.
+    fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value);
+
+    /// What is wrong with a new object, its metadata included.
+    fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList;
+
+    /// Sets what the server sets on update, and keeps what a client may not change.
+    fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value);
+
+    /// What is wrong with the change, generic rules on metadata excluded. What is let through although it is wrong is told
+    /// to the client in `warnings`.
+    fn validate_update(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &Value,
+        old: &Value,
+        warnings: &mut Vec<String>,
+    ) -> ErrorList;
+
+    /// Brings a valid object into the form that is stored, which is also the form that reads show: the last of the stages
+    /// before the write (B-22).
+    fn canonicalize(&self, _cx: &RuleContext<'_>, _object: &mut Value) {}
+
+    /// What the client should know of the object that it wrote; `old` is what it was, none for a create.
+    fn warnings(&self, _cx: &RuleContext<'_>, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What has to be empty for `old` to become `new`, or to be deleted (none). Checked by the write's own transaction.
+    fn needs_empty(&self, _cx: &RuleContext<'_>, _new: Option<&Value>, _old: &Value) -> Option<NeedsEmpty> {
+        None
+    }
+
+    /// Why this object may not be deleted at all.
+    fn refuse_delete(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    /// Called on the first DELETE of an object that may need more than to vanish.
+    fn begin_delete(&self, _cx: &RuleContext<'_>, _object: &mut Value) -> Deletion {
+        Deletion::Plain
+    }
+
+    /// `true` if an object that is being deleted and has no finalizers in its metadata still has to stay (namespaces keep
+    /// theirs in spec).
+    fn holds_deletion(&self, _object: &Value) -> bool {
+        false
     }
 }
