@@ -69,7 +69,7 @@ mod tests {
     fn verdict(conflict: Option<&'static str>) -> Verdict {
         let conflict =
             conflict.map(|reason| Conflict { reason: reason.into(), message: "x is already in use".into() });
-        Verdict { accepted: kindom_resource_actor::Names::default(), conflict, claims: false }
+        Verdict { accepted: kindom_objects::Names::default(), conflict, claims: false }
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
 use kindom_api::{json, meta};
+use kindom_objects::{ReadError, WriteError, manage_status};
 use kindom_registry_actor::{Judgement, RegistryHandle};
-use kindom_resource_actor::{ReadError, ResourceHandle, WriteError, manage_status};
+use kindom_resource_actor::ResourceHandle;
 use kindom_storage::{Compare, Key, Op, Revision, Txn, TxnOutcome};
 
 use crate::conditions;

@@ -9,7 +9,8 @@
 
 use futures::stream::{self, StreamExt as _};
 use kindom_actor_kit::Deadline;
-use kindom_resource_actor::{Drained, Pages, ResourceHandle, StoredObject, WriteError};
+use kindom_objects::{StoredObject, WriteError};
+use kindom_resource_actor::{Drained, Pages, ResourceHandle};
 use kindom_storage::{
     Change, Commit, Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Storage, StorageError,
     StoredValue, Txn, TxnOutcome, Watch,
@@ -113,7 +114,7 @@ impl<'a> Drain<'a> {
 /// The finalizers of an object that is marked already; none where there is something left to do.
 fn held_by(prefix: &str, key: &Key, value: &StoredValue) -> Option<Vec<String>> {
     let name = std::str::from_utf8(key.as_bytes()).ok()?.strip_prefix(prefix)?;
-    kindom_resource_actor::held_by(&StoredObject::of(name, value.clone(), Revision::ZERO))
+    kindom_objects::held_by(&StoredObject::of(name, value.clone(), Revision::ZERO))
 }
 
 /// A sweep under way.

@@ -13,8 +13,8 @@ use futures::FutureExt as _;
 use futures::future::select_all;
 use kindom_actor_kit::Deadline;
 use kindom_api::{GroupResource, json};
+use kindom_objects::{Scope, StoredObject, TypeSpec, manage_status};
 use kindom_registry_actor::Registered;
-use kindom_resource_actor::{Scope, StoredObject, TypeSpec, manage_status};
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 

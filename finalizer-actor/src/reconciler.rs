@@ -7,8 +7,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
+use kindom_objects::{ReadError, StoredObject, WriteError};
 use kindom_registry_actor::{Registered, RegistryHandle};
-use kindom_resource_actor::{Freshness, ReadError, ResourceHandle, StoredObject, WatchCursor, WriteError};
+use kindom_resource_actor::{Freshness, ResourceHandle, WatchCursor};
 use kindom_storage::Revision;
 use tokio::sync::Semaphore;
 

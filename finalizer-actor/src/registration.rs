@@ -7,8 +7,9 @@ use kindom_actor_kit::Deadline;
 use kindom_api::crd::{CLEANUP_FINALIZER, CustomResourceDefinition, condition, decode_crd};
 use kindom_api::meta::{self, Condition, set_condition};
 use kindom_api::{Value, json};
+use kindom_objects::{TypeSpec, manage_status};
 use kindom_registry_actor::Registered;
-use kindom_resource_actor::{ResourceHandle, TypeSpec, manage_status};
+use kindom_resource_actor::ResourceHandle;
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 

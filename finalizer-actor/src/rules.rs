@@ -11,7 +11,7 @@ use kindom_api::field::ErrorList;
 use kindom_api::namespace::{self as rules, Namespace};
 use kindom_api::{GroupResource, Map, Value, json, object};
 use kindom_codec::protobuf;
-use kindom_resource_actor::{
+use kindom_objects::{
     BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, Translated, TypeSpec, keep_reset,
 };
 use kindom_schema::columns::Columns;

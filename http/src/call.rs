@@ -7,7 +7,8 @@ use actix_web::http::header;
 use kindom_actor_kit::Deadline;
 use kindom_api::GroupResource;
 use kindom_codec::{Format, protobuf};
-use kindom_resource_actor::{Basis, ReadError, ResourceHandle, TypeSpec, VersionSpec};
+use kindom_objects::{ReadError, TypeSpec, VersionSpec};
+use kindom_resource_actor::{Basis, ResourceHandle};
 
 use crate::RequestError;
 use crate::head::header_of;

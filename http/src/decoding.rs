@@ -4,7 +4,7 @@ use kindom_api::names::{GroupKind, GroupVersionKind};
 use kindom_api::status::Status;
 use kindom_api::{Value, field};
 use kindom_codec::{self as codec, DecodeError, FieldValidation, Format};
-use kindom_resource_actor::{RuleContext, WriteError};
+use kindom_objects::{RuleContext, WriteError};
 
 use crate::identity;
 use crate::owner_references::{self, Stage};

@@ -2,8 +2,8 @@
 
 use kindom_api::json;
 use kindom_api::selector::{FieldSelector, LabelSelector};
-use kindom_resource_actor::version::SelectableField;
-use kindom_resource_actor::{ReadError, StoredObject, TypeSpec};
+use kindom_objects::version::SelectableField;
+use kindom_objects::{ReadError, StoredObject, TypeSpec};
 
 use crate::RequestError;
 use crate::call::Call;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::{GroupVersionKind, scale};
+use kindom_objects::TypeSpec;
 use kindom_registry_actor::GroupRoutes;
-use kindom_resource_actor::TypeSpec;
 
 use crate::app::App;
 use crate::discovery::{self, Group, Resource, Subresource, Version};

@@ -13,8 +13,9 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
 use kindom_api::{Value, json, object};
 use kindom_codec::Format as Written;
+use kindom_objects::TypeSpec;
 use kindom_registry_actor::GroupRoutes;
-use kindom_resource_actor::{ResourceHandle, TypeSpec};
+use kindom_resource_actor::ResourceHandle;
 use kindom_schema::openapi::{
     Document, Format, GroupVersionDoc, TypeDoc, preserves_unknown_fields, selectable_fields,
     structural_schema,

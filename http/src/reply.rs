@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use kindom_api::Value;
-use kindom_resource_actor::{ReadError, StoredObject, TypeSpec, VersionSpec, render};
+use kindom_objects::{ReadError, StoredObject, TypeSpec, VersionSpec, render};
 
 use crate::RequestError;
 use crate::call::Call;
@@ -55,7 +55,7 @@ pub(crate) struct Tables {
     meta: MetaVersion,
     include: IncludeObject,
     columns: Vec<Column>,
-    compiled: Arc<kindom_resource_actor::version::CompiledVersion>,
+    compiled: Arc<kindom_objects::version::CompiledVersion>,
     now: i64,
 }
 

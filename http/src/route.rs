@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kindom_actor_kit::Deadline;
-use kindom_resource_actor::{Basis, ResourceHandle, TypeSpec};
+use kindom_objects::TypeSpec;
+use kindom_resource_actor::{Basis, ResourceHandle};
 
 use crate::RequestError;
 use crate::request_info::{ResourceRequest, Verb};

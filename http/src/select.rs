@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kindom_api::status::{Cause, cause};
-use kindom_resource_actor::{Freshness, ReadError, StoredObject, render};
+use kindom_objects::{ReadError, StoredObject, render};
+use kindom_resource_actor::Freshness;
 use kindom_storage::{Revision, StorageError};
 
 use crate::call::Call;

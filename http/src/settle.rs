@@ -3,8 +3,9 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
 use kindom_api::Value;
+use kindom_objects::WriteError;
 use kindom_resource_actor::{
-    Basis, Outcome, ResourceHandle, Target, WriteError, WriteOptions as Options, Written, settles,
+    Basis, Outcome, ResourceHandle, Target, WriteOptions as Options, Written, settles,
 };
 
 use crate::call::Call;

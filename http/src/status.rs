@@ -3,7 +3,7 @@
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
 use kindom_api::status::{Cause, Details, Outcome, Status, cause, reason};
-use kindom_resource_actor::{FieldConflict, ReadError, WriteError};
+use kindom_objects::{FieldConflict, ReadError, WriteError};
 use kindom_storage::StorageError;
 
 use crate::RequestError;

@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use kindom_api::{Value, json};
-use kindom_resource_actor::{Freshness, Names, StoredObject, WatchError, Written};
+use kindom_objects::{Names, StoredObject, WatchError};
+use kindom_resource_actor::{Freshness, Written};
 use tokio::time::timeout_at;
 
 use crate::RequestError;

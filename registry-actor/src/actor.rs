@@ -11,9 +11,8 @@ use kindom_api::crd::{condition, decode_crd};
 use kindom_api::faces::{Face, registered_through};
 use kindom_api::meta::Condition;
 use kindom_api::{Value, json};
-use kindom_resource_actor::{
-    Batch, Batches, CustomObjects, Names, Pages, ResourceHandle, StoredObject, TypeSpec,
-};
+use kindom_objects::{CustomObjects, Names, StoredObject, TypeSpec};
+use kindom_resource_actor::{Batch, Batches, Pages, ResourceHandle};
 use kindom_storage::{Change, KeyRange, Revision, StoredValue, Watch};
 
 use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use kindom_resource_actor::Names;
+use kindom_objects::Names;
 use kindom_storage::Revision;
 
 use explain::Clash;

@@ -9,9 +9,9 @@ use kindom_api::faces::{Face, stored_form};
 use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::meta::{Condition, set_condition};
 use kindom_api::{Value, json};
-use kindom_resource_actor::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
-use kindom_resource_actor::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
-use kindom_resource_actor::{
+use kindom_objects::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
+use kindom_objects::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
+use kindom_objects::{
     Deletion, NeedsEmpty, RuleContext, Strategy, Translated, TypeSpec, WriteError, keep_reset,
 };
 use kindom_schema::crd as rules;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use kindom_actor_kit::{AskError, Deadline, Policy, StartError, Supervised, Wake, Woken, latest};
 use kindom_api::crd::decode_crd;
 use kindom_api::{Value, json};
-use kindom_resource_actor::{Deps, Feed, Names, ReadError, ResourceHandle};
+use kindom_objects::{Names, ReadError};
+use kindom_resource_actor::{Deps, Feed, ResourceHandle};
 use kindom_storage::Revision;
 use parking_lot::{Mutex, RwLock};
 

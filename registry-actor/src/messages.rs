@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kindom_api::crd::CustomResourceDefinition;
-use kindom_resource_actor::{ResourceHandle, StoredObject};
+use kindom_objects::StoredObject;
+use kindom_resource_actor::ResourceHandle;
 use kindom_storage::Revision;
 
 use crate::claims::Verdict;

@@ -6,7 +6,7 @@ use kindom_api::Value;
 use kindom_api::crd::{ColumnDefinition, GROUP, condition};
 use kindom_api::faces::Face;
 use kindom_api::field::{self, ErrorList};
-use kindom_resource_actor::{BuiltInVersion, ConvertError, Faces, Names, Scope, TypeSpec};
+use kindom_objects::{BuiltInVersion, ConvertError, Faces, Names, Scope, TypeSpec};
 use kindom_schema::columns::{Columns, TableColumn};
 use kindom_schema::merge::{MergeType, built_in};
 

@@ -10,7 +10,8 @@ use crate::feed::{Batch, Batches};
 use crate::limits::{FOLD_BYTES_PER_TURN_MAX, FOLD_PER_TURN_MAX};
 use crate::live::Live;
 use crate::messages::{Admitted, CommitObject};
-use crate::{ObjectEvent, Pages, Snapshot, StoredObject, Strategy};
+use crate::{ObjectEvent, Pages, Snapshot};
+use kindom_objects::{StoredObject, Strategy};
 
 /// One incarnation. What it knows beyond `live` is only where it got it from.
 pub(crate) struct ResourceActor {

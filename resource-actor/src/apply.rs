@@ -3,9 +3,9 @@
 use kindom_api::Value;
 
 use crate::driver::{Attempt, Desired, New};
-use crate::error::WriteError;
-use crate::managed::{FieldManager, Managing};
 use crate::{ResourceHandle, Target, WriteOptions, Written};
+use kindom_objects::error::WriteError;
+use kindom_objects::managed::{FieldManager, Managing};
 
 /// What is checked of an object that an apply made, and may still be put right, before it is planned; `creates` says whether it is new.
 pub type Check<'a> = dyn FnMut(&mut Value, bool) -> Result<(), WriteError> + Send + 'a;

@@ -14,14 +14,15 @@ use kindom_api::{Value, meta};
 use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
-use crate::error::{ReadError, WriteError};
+use crate::ResourceHandle;
 use crate::handle::Freshness;
-use crate::managed::Managing;
-use crate::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
-use crate::render::{decode, stored};
 use crate::request::{Basis, Outcome, Target, WriteOptions, Written};
 use crate::rules::{Live, Rules};
-use crate::{NeedsEmpty, Preconditions, ResourceHandle, RuleContext, StoredObject, TypeSpec};
+use kindom_objects::error::{ReadError, WriteError};
+use kindom_objects::managed::Managing;
+use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
+use kindom_objects::render::{decode, stored};
+use kindom_objects::{NeedsEmpty, Preconditions, RuleContext, StoredObject, TypeSpec};
 
 /// How often a name made from generateName is made again when it is taken (KEP-4420).
 const GENERATED_NAME_TRIES: usize = 8;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use kindom_storage::Revision;
 use parking_lot::RwLock;
 
-use crate::StoredObject;
 use crate::limits::{EVENT_LOG_BYTES_MAX, EVENT_LOG_EVENTS_MAX};
+use kindom_objects::StoredObject;
 
 /// A change to one object.
 #[derive(Debug, Clone)]

@@ -13,13 +13,14 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
+use crate::Snapshot;
 use crate::actor::ResourceActor;
-use crate::error::{ReadError, WriteError};
 use crate::limits::{COMMITS_IN_FLIGHT_MAX, PAST_EVENTS_MAX, READ_YOUR_WRITE_MAX, TXN_OPS_MAX};
 use crate::live::Live;
 use crate::messages::CommitObject;
 use crate::past;
-use crate::{Snapshot, StoredObject, Strategy, TypeSpec};
+use kindom_objects::error::{ReadError, WriteError};
+use kindom_objects::{StoredObject, Strategy, TypeSpec};
 
 /// What every type's actor is made with.
 pub struct Deps {

@@ -4,12 +4,13 @@ use kindom_actor_kit::Deadline;
 use kindom_api::meta;
 use kindom_storage::{Compare, Op, Txn, TxnOutcome};
 
+use crate::ResourceHandle;
 use crate::driver::registration;
-use crate::error::WriteError;
-use crate::plan::{self, DrainPlan};
-use crate::render::{refresh, restored};
-use crate::seal::{NO_SHAPE, Sealed};
-use crate::{ResourceHandle, StoredObject};
+use kindom_objects::StoredObject;
+use kindom_objects::error::WriteError;
+use kindom_objects::plan::{self, DrainPlan};
+use kindom_objects::render::{refresh, restored};
+use kindom_objects::seal::{NO_SHAPE, Sealed};
 
 /// The state of an object after one step of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{ObjectEvent, Snapshot, StoredObject};
+use crate::{ObjectEvent, Snapshot};
+use kindom_objects::StoredObject;
 
 /// The objects whose key starts with `prefix` and is at or after `start`, at most `limit` of them, as they were before
 /// `since`; and how many there were in all. `since` are all changes between then and the snapshot. O(log n + since + page).

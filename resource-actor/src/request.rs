@@ -6,8 +6,9 @@ use kindom_actor_kit::Deadline;
 use kindom_api::Value;
 use kindom_storage::Revision;
 
-use crate::error::WriteError;
-use crate::{ResourceHandle, RuleContext, StoredObject, TypeSpec};
+use crate::ResourceHandle;
+use kindom_objects::error::WriteError;
+use kindom_objects::{RuleContext, StoredObject, TypeSpec};
 
 /// What holds for every write of a request.
 #[derive(Clone)]

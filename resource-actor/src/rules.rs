@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 
-use crate::error::WriteError;
 use crate::handle::Freshness;
-use crate::kind::Conversion;
-use crate::managed::{FieldManager, Managing};
-use crate::metadata::metadata_mut;
-use crate::registration::READ_ONLY_ANNOTATION;
-use crate::render::stored;
 use crate::request::Target;
-use crate::version::{CompiledVersion, VersionSpec};
-use crate::{RuleContext, StoredObject, TypeSpec};
+use kindom_objects::error::WriteError;
+use kindom_objects::kind::Conversion;
+use kindom_objects::managed::{FieldManager, Managing};
+use kindom_objects::metadata::metadata_mut;
+use kindom_objects::registration::READ_ONLY_ANNOTATION;
+use kindom_objects::render::stored;
+use kindom_objects::version::{CompiledVersion, VersionSpec};
+use kindom_objects::{RuleContext, StoredObject, TypeSpec};
 
 pub(crate) struct Rules {
     pub(crate) spec: Arc<TypeSpec>,

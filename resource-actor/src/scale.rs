@@ -15,12 +15,13 @@ use kindom_schema::scale::{NO_REPLICAS, ScalePaths};
 
 use crate::apply::Apply;
 use crate::driver::{Attempt, Desired};
-use crate::error::WriteError;
-use crate::managed::{Managing, refused};
-use crate::metadata::metadata_mut;
-use crate::plan;
 use crate::request::Wanted;
-use crate::{ResourceHandle, RuleContext, Target, TypeSpec, WriteOptions, Written};
+use crate::{ResourceHandle, Target, WriteOptions, Written};
+use kindom_objects::error::WriteError;
+use kindom_objects::managed::{Managing, refused};
+use kindom_objects::metadata::metadata_mut;
+use kindom_objects::plan;
+use kindom_objects::{RuleContext, TypeSpec};
 
 /// Why upstream fails an apply of a Scale that would change something: it takes the Scale that comes of the merge for an
 /// object of the type, which has no such version.

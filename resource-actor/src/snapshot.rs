@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use kindom_storage::Revision;
 
-use crate::StoredObject;
+use kindom_objects::StoredObject;
 
 /// How many objects a chunk holds at most: copying one costs well under a microsecond per 64.
 const CHUNK_MAX: usize = 128;

@@ -7,9 +7,10 @@ use kindom_actor_kit::latest;
 use kindom_storage::{Change, Event, KeyRange, KeyValue, Revision, StorageError, StoredValue, Watch};
 use tokio::sync::mpsc::error::TryRecvError;
 
-use crate::error::WatchError;
 use crate::live::Live;
-use crate::{ObjectEvent, ReadError, ResourceHandle};
+use crate::{ObjectEvent, ResourceHandle};
+use kindom_objects::ReadError;
+use kindom_objects::error::WatchError;
 
 /// The changes of a type after a revision, in order, each once.
 ///

@@ -2,13 +2,14 @@
 
 use kindom_api::Value;
 
+use crate::ResourceHandle;
 use crate::driver::{Attempt, Desired, New};
-use crate::error::WriteError;
-use crate::managed::Managing;
-use crate::metadata::metadata_mut;
-use crate::plan;
 use crate::request::{Target, Wanted, WriteOptions, Written};
-use crate::{Preconditions, ResourceHandle};
+use kindom_objects::Preconditions;
+use kindom_objects::error::WriteError;
+use kindom_objects::managed::Managing;
+use kindom_objects::metadata::metadata_mut;
+use kindom_objects::plan;
 
 impl ResourceHandle {
     /// Creates an object. `wanted` gets `null` for what is stored.

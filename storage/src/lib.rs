@@ -18,14 +18,12 @@
 pub mod conformance;
 mod contract;
 mod embedded;
-mod error;
 mod etcd;
 mod hub;
 mod index;
 mod limits;
 mod local;
 mod memory;
-mod model;
 pub mod snapshot;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -37,12 +35,11 @@ pub use embedded::{
     DamagedOf, Embedded, EmbeddedOptions, EmbeddedRestore, Finding, Salvage, Scrub, ScrubCounts, Scrubbed,
     Standing, WriteCounts,
 };
-pub use error::{Applied, StorageError};
 pub use etcd::{Area, Etcd, EtcdOptions, EtcdTls};
+pub use kindom_storage_model::{
+    Applied, Change, Commit, Compare, CompareTarget, DamagedValue, Event, Key, KeyRange, KeyValue, Op,
+    RangeRequest, RangeResult, Revision, StorageError, StoredValue, Txn, TxnOutcome,
+};
 pub use limits::Limits;
 pub use memory::Memory;
-pub use model::{
-    Change, Commit, Compare, CompareTarget, DamagedValue, Event, Key, KeyRange, KeyValue, Op, RangeRequest,
-    RangeResult, Revision, StoredValue, Txn, TxnOutcome,
-};
 pub use watch::{CommitStream, Progress, Watch};

@@ -6,11 +6,10 @@ use futures::stream::{self, StreamExt as _};
 use kindom_actor_kit::{Deadline, Woken};
 use kindom_api::crd::{CustomResourceDefinition, condition, decode_crd};
 use kindom_api::{json, meta};
+use kindom_objects::registration::READ_ONLY_ANNOTATION;
+use kindom_objects::{StoredObject, TypeSpec, WriteError, manage_status};
 use kindom_registry_actor::Registered;
-use kindom_resource_actor::registration::READ_ONLY_ANNOTATION;
-use kindom_resource_actor::{
-    Pages, ResourceHandle, Rewritten, StoredObject, TypeSpec, WriteError, manage_status,
-};
+use kindom_resource_actor::{Pages, ResourceHandle, Rewritten};
 use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 
 use super::reconciler::World;

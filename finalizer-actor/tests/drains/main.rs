@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use kindom_api::{Value, json, object};
-use kindom_resource_actor::{Preconditions, ResourceHandle, WriteError, Written};
+use kindom_objects::{Preconditions, WriteError};
+use kindom_resource_actor::{ResourceHandle, Written};
 use world::{World, cluster, options};
 
 /// A world with namespaces and a finalizer actor.
@@ -75,7 +76,7 @@ impl World {
 
     pub(crate) async fn make_namespace(&self, name: &str) {
         let namespaces = self.namespaces();
-        let mut wanted = |cx: &kindom_resource_actor::RuleContext<'_>, _: &Value| {
+        let mut wanted = |cx: &kindom_objects::RuleContext<'_>, _: &Value| {
             let mut object =
                 object! { "apiVersion": "v1", "kind": "Namespace", "metadata": object! { "name": name } };
             cx.spec.strategy.decode(cx, &mut object, None).unwrap();

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kindom_api::{Value, object};
-use kindom_resource_actor::{RuleContext, Target, WriteError};
+use kindom_objects::{RuleContext, WriteError};
+use kindom_resource_actor::Target;
 use kindom_storage::Storage as _;
 use tokio::time::Instant;
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_api::{Value, object};
-use kindom_resource_actor::{
-    CustomObjects, Drained, Freshness, ResourceHandle, StoredObject, TypeSpec, WatchError, WriteError,
-};
+use kindom_objects::{CustomObjects, StoredObject, TypeSpec, WatchError, WriteError};
+use kindom_resource_actor::{Drained, Freshness, ResourceHandle};
 use kindom_storage::{Compare, Op, Revision, Storage as _};
 use tokio::time::Instant;
 

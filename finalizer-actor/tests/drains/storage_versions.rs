@@ -8,7 +8,8 @@ use futures::FutureExt as _;
 use kindom_actor_kit::Reconciler;
 use kindom_api::{Value, json, object};
 use kindom_finalizer_actor::storage_version::{self, SETTLE};
-use kindom_resource_actor::{ResourceHandle, RuleContext, Target};
+use kindom_objects::RuleContext;
+use kindom_resource_actor::{ResourceHandle, Target};
 use kindom_storage::{Change, KeyRange, Revision, Storage as _};
 use tokio::time::Instant;
 

@@ -3,7 +3,8 @@
 use actix_web::{HttpResponse, web};
 use kindom_api::Value;
 use kindom_codec::{Configuration, FieldValidation, configuration};
-use kindom_resource_actor::{Apply, ApplyCheck, WriteError};
+use kindom_objects::WriteError;
+use kindom_resource_actor::{Apply, ApplyCheck};
 
 use crate::body::plain_body;
 use crate::call::Call;

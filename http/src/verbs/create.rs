@@ -2,7 +2,7 @@
 
 use actix_web::{HttpResponse, web};
 use kindom_api::Value;
-use kindom_resource_actor::RuleContext;
+use kindom_objects::RuleContext;
 
 use crate::body::plain_body;
 use crate::call::Call;

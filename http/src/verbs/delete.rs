@@ -6,9 +6,8 @@ use kindom_api::field;
 use kindom_api::names::GroupKind;
 use kindom_api::status::{Details, Status};
 use kindom_codec as codec;
-use kindom_resource_actor::{
-    Preconditions, ResourceHandle, StoredObject, Target, WriteError, WriteOptions as Options,
-};
+use kindom_objects::{Preconditions, StoredObject, WriteError};
+use kindom_resource_actor::{ResourceHandle, Target, WriteOptions as Options};
 
 use crate::RequestError;
 use crate::body::plain_body;

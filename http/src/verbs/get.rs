@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use kindom_resource_actor::{Freshness, StoredObject, TypeSpec};
+use kindom_objects::{StoredObject, TypeSpec};
+use kindom_resource_actor::Freshness;
 use kindom_storage::Revision;
 
 use crate::RequestError;

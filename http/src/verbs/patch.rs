@@ -7,7 +7,7 @@ use kindom_api::Value;
 use kindom_api::decode::Struct;
 use kindom_api::names::GroupVersionKind;
 use kindom_codec::{self as codec, FieldValidation};
-use kindom_resource_actor::{RuleContext, WriteError};
+use kindom_objects::{RuleContext, WriteError};
 
 use crate::body::plain_body;
 use crate::call::Call;

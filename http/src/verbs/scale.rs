@@ -10,7 +10,8 @@ use actix_web::{HttpResponse, web};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::{Value, field, scale};
 use kindom_codec::{self as codec, FieldValidation, Format};
-use kindom_resource_actor::{RuleContext, StoredObject, TypeSpec, Written, render};
+use kindom_objects::{RuleContext, StoredObject, TypeSpec, render};
+use kindom_resource_actor::Written;
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
 

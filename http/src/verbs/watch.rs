@@ -10,9 +10,8 @@ use bytes::Bytes;
 use futures::stream::{Stream, StreamExt as _, unfold};
 use kindom_actor_kit::latest;
 use kindom_api::{Map, Value, object};
-use kindom_resource_actor::{
-    Freshness, ObjectEvent, ReadError, StoredObject, TypeSpec, VersionSpec, WatchCursor, WatchError, render,
-};
+use kindom_objects::{ReadError, StoredObject, TypeSpec, VersionSpec, WatchError, render};
+use kindom_resource_actor::{Freshness, ObjectEvent, WatchCursor};
 use kindom_storage::{Revision, StorageError};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;

@@ -1,7 +1,7 @@
 //! Registrations as objects.
 
 use kindom_api::{Value, object};
-use kindom_resource_actor::WriteError;
+use kindom_objects::WriteError;
 
 use crate::world::*;
 

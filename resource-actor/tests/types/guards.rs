@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::object;
-use kindom_resource_actor::{Freshness, ReadError, WriteError, WriteOptions};
+use kindom_objects::{ReadError, WriteError};
+use kindom_resource_actor::{Freshness, WriteOptions};
 use kindom_storage::Revision;
 
 use crate::world::*;

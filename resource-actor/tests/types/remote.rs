@@ -3,9 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use kindom_api::object;
-use kindom_resource_actor::{
-    Basis, Freshness, Preconditions, ReadError, ResourceHandle, WriteError, WriteOptions, Written, settles,
-};
+use kindom_objects::{Preconditions, ReadError, WriteError};
+use kindom_resource_actor::{Basis, Freshness, ResourceHandle, WriteOptions, Written, settles};
 use kindom_storage::{Applied, Revision, StorageError};
 
 use crate::world::*;
@@ -100,7 +99,7 @@ fn guess() -> WriteOptions {
 }
 
 async fn guess_change(widgets: &ResourceHandle, name: &str, n: i64) -> Outcome {
-    let mut wanted = |_: &kindom_resource_actor::RuleContext<'_>, old: &kindom_api::Value| {
+    let mut wanted = |_: &kindom_objects::RuleContext<'_>, old: &kindom_api::Value| {
         let mut object = old.clone();
         *object.get_mut("spec").unwrap() = object! { "n": n };
         Ok(object)

@@ -1,7 +1,8 @@
 //! What is read after the schema changed, and through other versions.
 
 use kindom_api::{Value, json, object};
-use kindom_resource_actor::{ResourceHandle, Rewritten, StoredObject, Target, WriteError, render};
+use kindom_objects::{StoredObject, WriteError, render};
+use kindom_resource_actor::{ResourceHandle, Rewritten, Target};
 use kindom_storage::{Key, KeyRange, RangeRequest, Storage as _};
 
 use crate::world::*;
@@ -123,7 +124,7 @@ fn two_versions(v1: &Value, v2: &Value, strategy: &str) -> Value {
 }
 
 async fn create_v2(widgets: &ResourceHandle, name: &str) -> Result<(), WriteError> {
-    let mut wanted = |cx: &kindom_resource_actor::RuleContext<'_>, _: &Value| {
+    let mut wanted = |cx: &kindom_objects::RuleContext<'_>, _: &Value| {
         let mut object = widget(name, 1);
         object.as_object_mut().unwrap().insert("apiVersion", "g.io/v2");
         cx.spec.strategy.decode(cx, &mut object, None).unwrap();
@@ -152,7 +153,7 @@ fn versions_are_views_of_what_is_stored() {
         assert_eq!(v2.get("apiVersion").unwrap().as_str(), Some("g.io/v2"));
         // An update through the other version that changes nothing there changes nothing.
         let before = object.revision();
-        let mut same = |_: &kindom_resource_actor::RuleContext<'_>, old: &Value| Ok(old.clone());
+        let mut same = |_: &kindom_objects::RuleContext<'_>, old: &Value| Ok(old.clone());
         let target = Target { version: "v2", ..at("a") };
         let written = widgets.update(target, true, &mut same, &options()).await.unwrap();
         assert_eq!(written.object.revision(), before);

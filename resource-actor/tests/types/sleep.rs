@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindom_api::{Value, json};
-use kindom_resource_actor::TypeSpec;
+use kindom_objects::TypeSpec;
 use kindom_resource_actor::{Freshness, ResourceHandle};
 use kindom_schema::Schema;
 

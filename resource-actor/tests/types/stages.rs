@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
-use kindom_resource_actor::{
-    BuiltInVersion, ConvertError, CustomObjects, Faces, Names, ResourceHandle, RuleContext, Scope, Strategy,
-    Target, TypeSpec, WriteError,
+use kindom_objects::{
+    BuiltInVersion, ConvertError, CustomObjects, Faces, Names, RuleContext, Scope, Strategy, TypeSpec,
+    WriteError,
 };
+use kindom_resource_actor::{ResourceHandle, Target};
 use kindom_schema::columns::Columns;
 use kindom_schema::merge::MergeType;
 use parking_lot::Mutex;
@@ -303,7 +304,7 @@ fn fields_are_managed_in_the_version_that_they_were_written_in() {
     });
 }
 
-fn managers(object: &kindom_resource_actor::StoredObject) -> Vec<String> {
+fn managers(object: &kindom_objects::StoredObject) -> Vec<String> {
     let object = tree(object);
     let entries = object.at(&["metadata", "managedFields"]).and_then(Value::as_array).unwrap_or_default();
     let show = |entry: &Value| {

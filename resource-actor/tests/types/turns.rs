@@ -1,7 +1,8 @@
 //! Invariant 4. On one thread no actor has a turn while a future is polled: what the first poll answers took none.
 
 use futures::FutureExt as _;
-use kindom_resource_actor::{Freshness, ReadError, ResourceHandle, WriteError, WriteOptions};
+use kindom_objects::{ReadError, WriteError};
+use kindom_resource_actor::{Freshness, ResourceHandle, WriteOptions};
 use kindom_storage::Revision;
 
 use crate::world::*;

@@ -8,9 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, simulation};
 use kindom_api::{Value, json, object};
+use kindom_objects::{
+    BuiltInVersion, CustomObjects, Names, Preconditions, Scope, StoredObject, Strategy, TypeSpec, WriteError,
+};
 use kindom_resource_actor::{
-    Basis, BuiltInVersion, CustomObjects, Deps, Freshness, Names, ObjectEvent, Preconditions, ResourceHandle,
-    Scope, StoredObject, Strategy, Target, TypeSpec, WatchCursor, WriteError, WriteOptions, Written,
+    Basis, Deps, Freshness, ObjectEvent, ResourceHandle, Target, WatchCursor, WriteOptions, Written,
 };
 use kindom_schema::columns::Columns;
 use kindom_storage::{
@@ -333,7 +335,7 @@ pub(crate) async fn create_with(
     object: Value,
     options: &WriteOptions,
 ) -> Result<Written, WriteError> {
-    let mut wanted = |cx: &kindom_resource_actor::RuleContext<'_>, _: &Value| {
+    let mut wanted = |cx: &kindom_objects::RuleContext<'_>, _: &Value| {
         let mut object = object.clone();
         cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::BadRequest)?;
         Ok(object)
@@ -347,7 +349,7 @@ pub(crate) async fn patch(
     name: &str,
     mut change: impl FnMut(&mut Value) + Send,
 ) -> Result<Written, WriteError> {
-    let mut wanted = |_: &kindom_resource_actor::RuleContext<'_>, old: &Value| {
+    let mut wanted = |_: &kindom_objects::RuleContext<'_>, old: &Value| {
         let mut object = old.clone();
         change(&mut object);
         Ok(object)

@@ -1,7 +1,8 @@
 //! Creates, updates and deletes as one client sees them.
 
 use kindom_api::{Value, object};
-use kindom_resource_actor::{Outcome, Preconditions, RuleContext, WriteError};
+use kindom_objects::{Preconditions, RuleContext, WriteError};
+use kindom_resource_actor::Outcome;
 use kindom_storage::{Op, Revision, Storage as _};
 
 use crate::world::*;
@@ -206,7 +207,7 @@ fn a_dry_run_stores_nothing() {
         assert_eq!(created.object.revision(), Revision::ZERO);
         let taken = create_with(&widgets, widget("a", 1), &dry).await.err();
         assert!(matches!(taken, Some(WriteError::AlreadyExists { .. })));
-        let mut other = |_: &kindom_resource_actor::RuleContext<'_>, old: &kindom_api::Value| {
+        let mut other = |_: &kindom_objects::RuleContext<'_>, old: &kindom_api::Value| {
             let mut object = old.clone();
             *object.get_mut("spec").unwrap() = object! { "n": 9 };
             Ok(object)

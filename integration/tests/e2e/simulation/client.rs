@@ -11,9 +11,8 @@ use futures::FutureExt as _;
 use futures::future::{Either, select};
 use kindom_actor_kit::{Deadline, Entropy};
 use kindom_api::{Map, Value, object};
-use kindom_resource_actor::{
-    Basis, Preconditions, ResourceHandle, RuleContext, Target, WriteError, WriteOptions, Written, settles,
-};
+use kindom_objects::{Preconditions, RuleContext, WriteError};
+use kindom_resource_actor::{Basis, ResourceHandle, Target, WriteOptions, Written, settles};
 use tokio::time::sleep;
 
 use super::judge::{CRDS, MARK, Told};

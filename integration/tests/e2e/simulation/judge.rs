@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kindom_api::faces::{Face, REGISTERED_THROUGH};
 use kindom_api::{Value, json};
-use kindom_resource_actor::{Names, ObjectEvent, Snapshot};
+use kindom_objects::Names;
+use kindom_resource_actor::{ObjectEvent, Snapshot};
 use kindom_storage::{Op, Revision};
 
 pub(super) const CRDS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";

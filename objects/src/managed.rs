@@ -20,7 +20,7 @@ pub const SERVER: &str = "kindom";
 
 /// What becomes of an object's managedFields.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Managing<'a> {
+pub enum Managing<'a> {
     /// What the write changes is this manager's.
     Update(&'a str),
     /// An apply has said it already.
@@ -31,13 +31,13 @@ pub(crate) enum Managing<'a> {
 
 impl<'a> Managing<'a> {
     /// An update by this manager; or the object without managedFields, if it is too large with them.
-    pub(crate) fn update(manager: &'a str, strip: bool) -> Self {
+    pub fn update(manager: &'a str, strip: bool) -> Self {
         if strip { Self::Strip } else { Self::Update(manager) }
     }
 }
 
 /// The field manager of one endpoint of a type.
-pub(crate) struct FieldManager<'a> {
+pub struct FieldManager<'a> {
     cx: &'a RuleContext<'a>,
     gvk: GroupVersionKind,
     /// What objects of a registered type's versions are checked by, by version; what is asked for is kept here.
@@ -45,7 +45,9 @@ pub(crate) struct FieldManager<'a> {
 }
 
 impl<'a> FieldManager<'a> {
-    pub(crate) fn new(cx: &'a RuleContext<'a>) -> Self {
+    /// The field manager of the endpoint that a request came to.
+    #[must_use]
+    pub fn new(cx: &'a RuleContext<'a>) -> Self {
         let compiled = vec![OnceCell::new(); cx.spec.versions.len()];
         Self { cx, gvk: cx.spec.gvk(cx.version_name), compiled }
     }
@@ -60,7 +62,7 @@ impl<'a> FieldManager<'a> {
     }
 
     /// Sets the managedFields of an object that replaces `live` (none for a create). Both are in the request's version.
-    pub(crate) fn manage(&self, managing: Managing<'_>, live: Option<&Value>, new: &mut Value) {
+    pub fn manage(&self, managing: Managing<'_>, live: Option<&Value>, new: &mut Value) {
         match managing {
             Managing::Update(manager) => {
                 if let Some(why) = update(&self.scope(), live, new, manager) {
@@ -74,7 +76,7 @@ impl<'a> FieldManager<'a> {
     }
 
     /// What an apply makes of `live` (none: it creates): in the request's version, with its defaults.
-    pub(crate) fn apply(
+    pub fn apply(
         &self,
         live: Option<&Value>,
         patch: &Value,
@@ -156,7 +158,7 @@ pub fn keep_reset<T, E>(object: &mut Value, decode: impl FnOnce(&mut Value) -> R
 }
 
 /// Why an apply is refused, as a write.
-pub(crate) fn refused(why: ApplyError) -> WriteError {
+pub fn refused(why: ApplyError) -> WriteError {
     match why {
         ApplyError::BadRequest(message) => WriteError::BadRequest(message),
         ApplyError::Internal(message) => WriteError::Internal(message),

@@ -3,7 +3,7 @@
 use kindom_api::{Map, Value};
 
 /// The object's metadata, which is made if it is missing.
-pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map {
+pub fn metadata_mut(object: &mut Value) -> &mut Map {
     if !matches!(object, Value::Object(_)) {
         *object = Value::Object(Map::new());
     }

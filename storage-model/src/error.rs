@@ -11,7 +11,7 @@ pub enum Applied {
     Unknown,
 }
 
-/// The errors of [`crate::Storage`].
+/// The errors of the store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StorageError {
     /// The revision asked for lies before the oldest one whose history is kept.
@@ -52,7 +52,7 @@ pub enum StorageError {
         reason: String,
     },
     /// The store accepts no puts, but still serves reads: until it is reopened after a failed write or fsync, or until there
-    /// is space, or a descriptor, again; see [`crate::ReadOnly`].
+    /// is space, or a descriptor, again.
     #[error("the store is read-only: {reason}")]
     ReadOnly {
         /// The cause, which names the file.
@@ -81,7 +81,9 @@ impl From<DamagedValue> for StorageError {
 }
 
 impl StorageError {
-    pub(crate) fn closed() -> Self {
+    /// The error of every call to a store that was closed.
+    #[must_use]
+    pub fn closed() -> Self {
         Self::Unavailable { reason: "the store is closed".to_owned(), applied: Applied::No }
     }
 

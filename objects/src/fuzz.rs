@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use kindom_api::json;
 use kindom_fuzz::{Mutants, Target};
-use kindom_storage::Revision;
+use kindom_storage_model::Revision;
 
 use crate::StoredObject;
 use crate::seal::Sealed;

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use kindom_api::json;
 
 /// The number of the schema that an object was pruned and defaulted by.
-pub(crate) type Shape = u32;
+pub type Shape = u32;
 
 /// The shape of an object that may not be served as it is stored, whatever its schema is.
-pub(crate) const NO_SHAPE: Shape = 0;
+pub const NO_SHAPE: Shape = 0;
 
 const BEGIN: u8 = b'\n';
 /// Characters of a number of 32 bits.
@@ -21,7 +21,7 @@ const LEN: usize = 1 + 2 * NUMBER;
 
 /// A value to store, seal included.
 #[derive(Debug, Clone)]
-pub(crate) struct Sealed {
+pub struct Sealed {
     value: Bytes,
     shape: Shape,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Sealed {
 impl Sealed {
     /// Seals an object's JSON. A float that is a negative zero is stored as `-0`, which whoever reads it takes for the
     /// integer 0; such an object is never served as it is stored.
-    pub(crate) fn new(mut json: Vec<u8>, shape: Shape) -> Self {
+    pub fn new(mut json: Vec<u8>, shape: Shape) -> Self {
         let shape = if json::may_hold_negative_zero(&json) { NO_SHAPE } else { shape };
         let sum = checksum(&json, shape);
         json.reserve_exact(LEN);
@@ -41,23 +41,23 @@ impl Sealed {
     }
 
     /// The bytes to store.
-    pub(crate) fn value(&self) -> Bytes {
+    pub fn value(&self) -> Bytes {
         self.value.clone()
     }
 
     /// The object's JSON, without the seal.
-    pub(crate) fn json(&self) -> Bytes {
+    pub fn json(&self) -> Bytes {
         self.value.slice(..self.value.len() - LEN)
     }
 
     /// The shape that the seal holds.
-    pub(crate) fn shape(&self) -> Shape {
+    pub fn shape(&self) -> Shape {
         self.shape
     }
 }
 
 /// The JSON and the shape of a value that kindom stored; none for another program's value.
-pub(crate) fn unseal(value: &Bytes) -> Option<(Bytes, Shape)> {
+pub fn unseal(value: &Bytes) -> Option<(Bytes, Shape)> {
     let at = value.len().checked_sub(LEN)?;
     let (json, seal) = value.split_at_checked(at)?;
     let (&begin, numbers) = seal.split_first()?;

@@ -8,7 +8,7 @@ use kindom_api::meta::names::is_path_segment;
 use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
 use kindom_api::{Map, Value};
 use kindom_managed_fields::keep_times;
-use kindom_storage::Revision;
+use kindom_storage_model::Revision;
 
 use crate::error::WriteError;
 use crate::metadata::metadata_mut;
@@ -26,16 +26,21 @@ const GENERATED_BASE_MAX: usize = 58;
 
 /// An object as it will be stored.
 #[derive(Debug)]
-pub(crate) struct Planned {
-    pub(crate) key: String,
-    pub(crate) sealed: Sealed,
-    pub(crate) warnings: Vec<String>,
-    pub(crate) needs_empty: Option<NeedsEmpty>,
+pub struct Planned {
+    /// Its key behind the type's prefix.
+    pub key: String,
+    /// The value to store.
+    pub sealed: Sealed,
+    /// Warnings for the client.
+    pub warnings: Vec<String>,
+    /// Keys that must not exist when it is stored.
+    pub needs_empty: Option<NeedsEmpty>,
 }
 
 /// What an update comes to.
 #[derive(Debug)]
-pub(crate) enum UpdatePlan {
+pub enum UpdatePlan {
+    /// It is stored.
     Put(Planned),
     /// Stored already, byte for byte: nothing is written and the resourceVersion stays.
     Unchanged(Planned),
@@ -45,7 +50,7 @@ pub(crate) enum UpdatePlan {
 
 /// What a delete comes to.
 #[derive(Debug)]
-pub(crate) enum DeletePlan {
+pub enum DeletePlan {
     /// It goes at once.
     Delete,
     /// Finalizers hold it: it is marked, and stays.
@@ -90,24 +95,28 @@ fn invalid(name: &str, errors: field::ErrorList) -> Result<(), WriteError> {
 }
 
 /// Drops what only the server says of an object, and says anew of a new one (`rest.WipeObjectMetaSystemFields`).
-pub(crate) fn wipe(metadata: &mut Map) {
+pub fn wipe(metadata: &mut Map) {
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(field);
     }
 }
 
 /// What a create needs beyond the object.
-pub(crate) struct CreateInput<'a> {
-    pub(crate) version: &'a VersionSpec,
-    pub(crate) namespace: Option<&'a str>,
-    pub(crate) uid: &'a str,
-    pub(crate) name_suffix: &'a str,
+pub struct CreateInput<'a> {
+    /// The version of the request.
+    pub version: &'a VersionSpec,
+    /// The namespace of the request; none at cluster scope.
+    pub namespace: Option<&'a str>,
+    /// The uid that it gets.
+    pub uid: &'a str,
+    /// What is added to `generateName`.
+    pub name_suffix: &'a str,
     /// It is made by an apply.
-    pub(crate) applied: bool,
+    pub applied: bool,
 }
 
 /// The name that the object will have: its own, or one made from generateName.
-pub(crate) fn name_for_create(object: &Value, name_suffix: &str) -> (String, bool) {
+pub fn name_for_create(object: &Value, name_suffix: &str) -> (String, bool) {
     let metadata = object.get("metadata");
     let (name, base) = (text(metadata, "name"), text(metadata, "generateName"));
     if !name.is_empty() || base.is_empty() {
@@ -122,7 +131,7 @@ pub(crate) fn name_for_create(object: &Value, name_suffix: &str) -> (String, boo
 }
 
 /// Plans a create (`rest.BeforeCreate`).
-pub(crate) fn create(
+pub fn create(
     cx: &RuleContext<'_>,
     input: &CreateInput<'_>,
     mut object: Value,
@@ -158,20 +167,24 @@ pub(crate) fn create(
 }
 
 /// What an update needs beyond the objects.
-pub(crate) struct UpdateInput<'a> {
-    pub(crate) version: &'a VersionSpec,
-    pub(crate) namespace: Option<&'a str>,
-    pub(crate) name: &'a str,
-    pub(crate) revision: Revision,
+pub struct UpdateInput<'a> {
+    /// The version of the request.
+    pub version: &'a VersionSpec,
+    /// The namespace of the request; none at cluster scope.
+    pub namespace: Option<&'a str>,
+    /// The name in the request.
+    pub name: &'a str,
+    /// The revision that wrote what is stored.
+    pub revision: Revision,
     /// What is stored now.
-    pub(crate) stored: &'a StoredObject,
+    pub stored: &'a StoredObject,
     /// It is a patch of `old`, which has its uid and resourceVersion unless the patch changes them; a PUT's uid is a
     /// precondition.
-    pub(crate) is_patch: bool,
+    pub is_patch: bool,
 }
 
 /// Plans an update of `old` to `object` (`Store.Update`, `rest.BeforeUpdate`).
-pub(crate) fn update(
+pub fn update(
     cx: &RuleContext<'_>,
     input: &UpdateInput<'_>,
     mut object: Value,
@@ -239,7 +252,7 @@ pub(crate) fn update(
 }
 
 /// The object must be the one that the client means.
-pub(crate) fn check_uid(
+pub fn check_uid(
     cx: &RuleContext<'_>,
     namespace: Option<&str>,
     name: &str,
@@ -327,16 +340,21 @@ fn ready_to_go(cx: &RuleContext<'_>, object: &Value) -> bool {
 }
 
 /// What a delete needs beyond the object.
-pub(crate) struct DeleteInput<'a> {
-    pub(crate) version: &'a VersionSpec,
-    pub(crate) namespace: Option<&'a str>,
-    pub(crate) name: &'a str,
-    pub(crate) revision: Revision,
-    pub(crate) preconditions: &'a Preconditions,
+pub struct DeleteInput<'a> {
+    /// The version of the request.
+    pub version: &'a VersionSpec,
+    /// The namespace of the request; none at cluster scope.
+    pub namespace: Option<&'a str>,
+    /// The name in the request.
+    pub name: &'a str,
+    /// The revision that wrote what is stored.
+    pub revision: Revision,
+    /// What the client says of the object that it means.
+    pub preconditions: &'a Preconditions,
 }
 
 /// Plans a delete (`rest.BeforeDelete`, `Store.Delete`).
-pub(crate) fn delete(
+pub fn delete(
     cx: &RuleContext<'_>,
     input: &DeleteInput<'_>,
     mut object: Value,
@@ -408,7 +426,7 @@ pub fn mark_deleted(object: &mut Value, now: &str) {
 
 /// What draining a stored object comes to.
 #[derive(Debug, PartialEq)]
-pub(crate) enum DrainPlan {
+pub enum DrainPlan {
     /// It goes at once.
     Delete,
     /// Finalizers hold it: it is marked, and still as it was stored otherwise.
@@ -418,7 +436,7 @@ pub(crate) enum DrainPlan {
 }
 
 /// Plans the end of an object as it is stored. Bytes that are no object are nobody's to keep (T-48).
-pub(crate) fn drain(object: &StoredObject, now: &str) -> DrainPlan {
+pub fn drain(object: &StoredObject, now: &str) -> DrainPlan {
     let Ok(mut tree) = json::parse_own(object.json()) else { return DrainPlan::Delete };
     let held: Vec<String> = finalizers(&tree).iter().filter_map(Value::as_str).map(str::to_owned).collect();
     if held.is_empty() {

@@ -84,7 +84,7 @@ fn corrupt(prefix: &str, object: &StoredObject, why: &str) -> ReadError {
 ///
 /// # Errors
 /// [`ReadError::Corrupt`]
-pub(crate) fn stored(prefix: &str, object: &StoredObject) -> Result<Value, ReadError> {
+pub fn stored(prefix: &str, object: &StoredObject) -> Result<Value, ReadError> {
     if let Some(why) = object.corrupt() {
         return Err(corrupt(prefix, object, why));
     }
@@ -100,7 +100,7 @@ pub(crate) fn stored(prefix: &str, object: &StoredObject) -> Result<Value, ReadE
 ///
 /// # Errors
 /// Where the stored schema does not compile, or the metadata is no map.
-pub(crate) fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) -> Result<(), String> {
+pub fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) -> Result<(), String> {
     let registered = spec.registration.is_some();
     if registered && object.is_foreign() && tree.get("metadata").is_some() {
         meta::repair_metadata(tree)?;
@@ -125,7 +125,7 @@ pub(crate) fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) 
 ///
 /// # Errors
 /// [`WriteError::Invalid`] for an object that nests too deep; [`WriteError::Internal`] where conversion is missing.
-pub(crate) fn encode(
+pub fn encode(
     cx: &RuleContext<'_>,
     version: &VersionSpec,
     mut object: Value,
@@ -190,7 +190,7 @@ fn sort_lists(spec: &TypeSpec, object: &mut Value) {
 ///
 /// # Errors
 /// Where the bytes are no object of this group, or conversion is missing.
-pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<Sealed>, String> {
+pub fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<Sealed>, String> {
     let storage = spec.storage().ok_or("there is no storage version")?;
     if object.api_version() == Some(&spec.api_version(&storage.name)) {
         return Ok(None);
@@ -218,7 +218,7 @@ pub(crate) fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<
 }
 
 /// Makes an object one of another version of its type.
-pub(crate) fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(), String> {
+pub fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(), String> {
     match spec.conversion {
         Conversion::None => {
             if let Some(map) = object.as_object_mut() {

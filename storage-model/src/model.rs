@@ -109,7 +109,8 @@ impl KeyRange {
     }
 
     /// The longest bytes that every key in it starts with.
-    pub(crate) fn common_prefix(&self) -> &[u8] {
+    #[must_use]
+    pub fn common_prefix(&self) -> &[u8] {
         let start = self.start.as_bytes();
         let Some(end) = &self.end else { return &[] };
         // `[p, successor of p)` has prefix p although p and its end differ in their last byte; `[k, k\0)` has k.
@@ -123,7 +124,8 @@ impl KeyRange {
     }
 
     /// The one key that it holds, where it was built as [`KeyRange::single`].
-    pub(crate) fn as_single(&self) -> Option<&Key> {
+    #[must_use]
+    pub fn as_single(&self) -> Option<&Key> {
         let end = self.end.as_ref()?.as_bytes();
         (end.strip_prefix(self.start.as_bytes()) == Some(&[0])).then_some(&self.start)
     }
@@ -149,7 +151,9 @@ struct Damaged {
 }
 
 impl DamagedValue {
-    pub(crate) fn new(file: String, offset: u64, why: String) -> Self {
+    /// The damage of the value that begins at `offset` of a file of the store's folder.
+    #[must_use]
+    pub fn new(file: String, offset: u64, why: String) -> Self {
         Self(Arc::new(Damaged { file, offset, why }))
     }
 
@@ -392,8 +396,9 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// The bytes that it takes of a queue's bound.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Its weight in a queue: the bytes of its keys and values, former values included.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         let length = |value: &StoredValue| value.as_ref().map_or(0, Bytes::len);
         let prev = |event: &Event| event.prev.as_ref().map_or(0, |prev| length(&prev.value));
         let value = |event: &Event| match &event.change {

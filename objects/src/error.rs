@@ -1,7 +1,7 @@
 //! What can become of a read or a write of an object, by what the caller does about it.
 
 use kindom_api::field::ErrorList;
-use kindom_storage::{Applied, Revision, StorageError};
+use kindom_storage_model::{Applied, Revision, StorageError};
 
 /// Why an object, or a list, could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

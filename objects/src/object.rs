@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use kindom_api::{Value, json, meta};
-use kindom_storage::{DamagedValue, Revision, StoredValue};
+use kindom_storage_model::{DamagedValue, Revision, StoredValue};
 use serde_json::value::RawValue;
 
 use crate::seal::{NO_SHAPE, Sealed, Shape, unseal};
@@ -108,7 +108,7 @@ impl StoredObject {
     }
 
     /// The object that is stored as `sealed`.
-    pub(crate) fn written(key: &str, sealed: &Sealed, revision: Revision) -> Self {
+    pub fn written(key: &str, sealed: &Sealed, revision: Revision) -> Self {
         Self::own(key, sealed.json(), sealed.shape(), revision)
     }
 
@@ -143,7 +143,7 @@ impl StoredObject {
     /// The object of a value of the store, whoever wrote it. `translate` reads what is not stored as any JSON
     /// (`Strategy::translate`). What nobody can read is kept as it is ([`StoredObject::corrupt`]).
     #[must_use]
-    pub(crate) fn read(
+    pub fn read(
         key: &str,
         value: StoredValue,
         revision: Revision,
@@ -227,17 +227,17 @@ impl StoredObject {
     }
 
     /// `true` if its bytes have a sign that goes when they are read.
-    pub(crate) fn is_signed(&self) -> bool {
+    pub fn is_signed(&self) -> bool {
         matches!(self.foreign.as_deref(), Some(Foreign::Signed))
     }
 
     /// Whether another API server has written its bytes.
-    pub(crate) fn is_foreign(&self) -> bool {
+    pub fn is_foreign(&self) -> bool {
         self.foreign.is_some()
     }
 
     /// Returns true if storing this JSON would change nothing.
-    pub(crate) fn is_stored_as(&self, json: &[u8]) -> bool {
+    pub fn is_stored_as(&self, json: &[u8]) -> bool {
         match self.foreign.as_deref() {
             None => self.json == json,
             Some(Foreign::Layout | Foreign::Signed) => {
@@ -331,12 +331,12 @@ impl StoredObject {
 
     /// Returns true if its bytes are known to be what the schema of this shape makes of them.
     #[must_use]
-    pub(crate) fn has_shape(&self, shape: Shape) -> bool {
+    pub fn has_shape(&self, shape: Shape) -> bool {
         self.shape.load(Ordering::Relaxed) == shape
     }
 
     /// Notes that its bytes are what the schema of this shape makes of them.
-    pub(crate) fn set_shape(&self, shape: Shape) {
+    pub fn set_shape(&self, shape: Shape) {
         self.shape.store(shape, Ordering::Relaxed);
     }
 }
@@ -378,7 +378,7 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use kindom_storage::Revision;
+    use kindom_storage_model::Revision;
 
     use super::StoredObject;
     use crate::seal::Sealed;

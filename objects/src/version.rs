@@ -31,7 +31,8 @@ pub struct VersionSpec {
     pub epoch: u64,
     /// A number for what prunes and defaults its objects; never [`NO_SHAPE`]. It is stored with them, so that it is the same
     /// in every build.
-    pub(crate) shape: Shape,
+    pub shape: Shape,
+    /// What [`TypeSpec::compiled`](crate::TypeSpec::compiled) has made of it, if it is kept.
     pub(crate) compiled: ArcSwapOption<CompiledVersion>,
 }
 
@@ -74,7 +75,7 @@ impl SelectableField {
 
 impl VersionSpec {
     /// Returns true if the bytes of an object that is stored in this version are known to be what its schema makes of them.
-    pub(crate) fn serves_as_is(&self, object: &StoredObject) -> bool {
+    pub fn serves_as_is(&self, object: &StoredObject) -> bool {
         object.has_shape(self.shape)
     }
 }
@@ -83,7 +84,7 @@ impl VersionSpec {
 const RULES: &[u8] = b"1";
 
 /// [`VersionSpec::epoch`] and [`VersionSpec::shape`].
-pub(crate) fn epoch_and_shape(version: &Value, preserve_unknown_fields: Option<&Value>) -> (u64, Shape) {
+pub fn epoch_and_shape(version: &Value, preserve_unknown_fields: Option<&Value>) -> (u64, Shape) {
     let mut text = RULES.to_vec();
     let write = |part: Option<&Value>, text: &mut Vec<u8>| part.unwrap_or(&Value::Null).write_to(text);
     write(preserve_unknown_fields, &mut text);
@@ -98,13 +99,7 @@ pub(crate) fn epoch_and_shape(version: &Value, preserve_unknown_fields: Option<&
 }
 
 /// apiextensions `customresource_handler.go` and `helpers.go` (1.37): the text a deprecated version warns with.
-pub(crate) fn deprecation(
-    version: &Value,
-    all: &[Value],
-    group: &str,
-    name: &str,
-    kind: &str,
-) -> Option<String> {
+pub fn deprecation(version: &Value, all: &[Value], group: &str, name: &str, kind: &str) -> Option<String> {
     let is = |version: &Value, field| version.get(field).and_then(Value::as_bool).unwrap_or(false);
     if !is(version, "deprecated") {
         return None;

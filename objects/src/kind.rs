@@ -13,7 +13,7 @@ use kindom_managed_fields::ConvertError;
 use kindom_schema::columns::Columns;
 use kindom_schema::merge::MergeType;
 use kindom_schema::scale::ScalePaths;
-use kindom_storage::Key;
+use kindom_storage_model::Key;
 
 use crate::StoredObject;
 use crate::error::WriteError;
@@ -290,7 +290,9 @@ impl TypeSpec {
         self.seal(json).value()
     }
 
-    pub(crate) fn seal(&self, json: Vec<u8>) -> Sealed {
+    /// Seals the JSON of an object that the storage version's schema has pruned and defaulted.
+    #[must_use]
+    pub fn seal(&self, json: Vec<u8>) -> Sealed {
         Sealed::new(json, self.storage().map_or(NO_SHAPE, |version| version.shape))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindom_api::Value;
-use kindom_storage::Key;
+use kindom_storage_model::Key;
 
 use crate::StoredObject;
 use crate::sorted_lists::SortedLists;

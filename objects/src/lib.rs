@@ -1,0 +1,31 @@
+//! What an object is, and what becomes of it when it is written: kinds and their rules, stored values, versions, plans. Pure:
+//! it knows no actor, no clock and no store.
+//!
+//! # Sources
+//! apiserver `pkg/registry/rest`, `pkg/registry/generic/registry/store.go`; apiextensions `pkg/registry/customresource`,
+//! `pkg/apiserver/customresource_handler.go` (1.37), for behaviour.
+
+mod custom;
+pub mod error;
+#[cfg(test)]
+mod fuzz;
+pub mod kind;
+pub mod managed;
+pub mod metadata;
+mod object;
+pub mod plan;
+pub mod registration;
+pub mod render;
+pub mod seal;
+pub mod sorted_lists;
+pub mod version;
+
+pub use custom::CustomObjects;
+pub use error::{FieldConflict, ReadError, WatchError, WriteError};
+pub use kind::{BuiltInVersion, Deletion, Faces, NeedsEmpty, RuleContext, Strategy, TypeSpec};
+pub use kindom_managed_fields::ConvertError;
+pub use managed::{SERVER, keep_reset, manage_status};
+pub use object::{StoredObject, Translated};
+pub use plan::{Preconditions, held_by, mark_deleted};
+pub use registration::{Names, Scope};
+pub use version::VersionSpec;
