@@ -7,8 +7,19 @@ use std::process::Command;
 use kindom_integration::tools::root;
 use serde_json::Value;
 
-const BELOW_REGISTRY: [&str; 9] =
-    ["api", "formats", "codec", "cel", "schema", "managed-fields", "storage", "actor-kit", "resource-actor"];
+const BELOW_REGISTRY: [&str; 11] = [
+    "api",
+    "formats",
+    "codec",
+    "cel",
+    "schema",
+    "managed-fields",
+    "storage-model",
+    "storage",
+    "objects",
+    "actor-kit",
+    "resource-actor",
+];
 
 /// The crates of the workspace that this one may depend on; none if it is not in the table.
 fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
@@ -16,17 +27,39 @@ fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
     let all =
         || BELOW_REGISTRY.into_iter().chain(["registry-actor", "conflict-actor", "finalizer-actor", "http"]);
     Some(match krate {
-        "api" | "storage" | "actor-kit" => BTreeSet::new(),
+        "api" | "storage-model" | "actor-kit" => BTreeSet::new(),
+        "storage" => BTreeSet::from(["storage-model"]),
         "formats" | "codec" => BTreeSet::from(["api"]),
         "cel" => BTreeSet::from(["api", "formats"]),
         "schema" => BTreeSet::from(["api", "formats", "codec", "cel"]),
         "managed-fields" => BTreeSet::from(["api", "formats", "schema"]),
-        "resource-actor" => BTreeSet::from(["api", "schema", "managed-fields", "storage", "actor-kit"]),
+        "objects" => BTreeSet::from(["api", "schema", "managed-fields", "storage-model"]),
+        "resource-actor" => {
+            BTreeSet::from(["api", "schema", "managed-fields", "objects", "storage", "actor-kit"])
+        }
         "registry-actor" => BTreeSet::from(BELOW_REGISTRY),
         "conflict-actor" | "finalizer-actor" | "http" => with_registry(),
         "server" | "integration" | "benches" | "fuzz" => all().collect(),
         _ => return None,
     })
+}
+
+/// A write can be planned, and tested, without an actor, a clock or a store.
+#[test]
+fn objects_know_no_runtime() {
+    let out = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["tree", "--offline", "-p", "kindom-objects", "-e", "normal", "--prefix", "none", "-f", "{p}"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let tree = String::from_utf8(out.stdout).unwrap();
+    let crates: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(crates.contains("kindom-schema") && crates.contains("kindom-storage-model"), "{crates:?}");
+    for runtime in ["actix", "actix-rt", "actix-web", "kindom-actor-kit", "kindom-storage", "tokio", "tonic"]
+    {
+        assert!(!crates.contains(runtime), "objects depends on {runtime}");
+    }
 }
 
 #[test]
