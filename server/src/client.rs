@@ -1,6 +1,5 @@
 //! A client of one server: JSON there, JSON back.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,21 +8,17 @@ use futures::{Stream, StreamExt as _};
 use http_body_util::{BodyExt as _, Full};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT, WARNING};
 use hyper::{Method, Request, StatusCode};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kindom_api::{Value, json};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-
+use kube::Config;
+use kube::client::ConfigExt as _;
+use secrecy::ExposeSecret as _;
 use tokio::time::timeout;
 
 use crate::BoxError;
-use crate::kubeconfig::Access;
 
 /// The longest wait for an answer; a server that takes longer is taken for dead.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
@@ -65,25 +60,29 @@ impl Answer {
 impl Client {
     /// # Errors
     /// Certificates that do not parse.
-    pub(crate) fn new(access: &Access) -> Result<Self, BoxError> {
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls(access)?).https_or_http();
-        let builder = match &access.server_name {
-            Some(name) => {
-                let name = ServerName::try_from(name.clone()).map_err(|e| format!("tls-server-name: {e}"))?;
-                builder.with_server_name_resolver(FixedServerNameResolver::new(name))
-            }
-            None => builder,
-        };
+    pub(crate) fn new(mut config: Config) -> Result<Self, BoxError> {
+        let origin = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        // Without any, kube would trust whom the machine trusts.
+        let authorities = config.root_cert.get_or_insert_default();
+        if authorities.is_empty() && !config.accept_invalid_certs && origin.starts_with("https:") {
+            return Err(format!("the kubeconfig has no certificate-authority for {origin}").into());
+        }
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
-        let authorization = access.token.as_ref().map(|token| {
+        let connector = config.rustls_https_connector_with_connector(http).map_err(|e| with_causes(&e))?;
+        let token = match (&config.auth_info.token_file, &config.auth_info.token) {
+            (Some(file), _) => {
+                Some(std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?.trim().to_owned())
+            }
+            (None, token) => token.as_ref().map(|token| token.expose_secret().to_owned()),
+        };
+        let authorization = token.filter(|token| !token.is_empty()).map(|token| {
             let value: Result<HeaderValue, _> = format!("Bearer {token}").parse();
             value.map_err(|_| "the token has signs that no header can have")
         });
-        let inner =
-            legacy::Client::builder(TokioExecutor::new()).build(builder.enable_http1().wrap_connector(http));
-        Ok(Self { origin: access.server.clone(), authorization: authorization.transpose()?, inner })
+        let inner = legacy::Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { origin, authorization: authorization.transpose()?, inner })
     }
 
     /// Sends a request; again if the server is too busy for it and says when.
@@ -196,68 +195,6 @@ fn warning(header: &str) -> Option<String> {
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
-fn tls(access: &Access) -> Result<ClientConfig, BoxError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-    let builder = if access.insecure {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
-    } else {
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(access.authorities.as_deref().unwrap_or_default()) {
-            roots.add(certificate?)?;
-        }
-        if roots.is_empty() && access.server.starts_with("https:") {
-            return Err(format!("the kubeconfig has no certificate-authority for {}", access.server).into());
-        }
-        builder.with_root_certificates(roots)
-    };
-    let Some((certificate, key)) = &access.certificate else { return Ok(builder.with_no_client_auth()) };
-    let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
-    let chain = chain.map_err(|e| format!("the client certificate: {e}"))?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| format!("the client key: {e}"))?;
-    Ok(builder.with_client_auth_cert(chain, key)?)
-}
-
-/// Accepts any certificate, as `insecure-skip-tls-verify` asks for; the server must still have its key.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::BoxError;
 use crate::client::{Answer, Client};
 use crate::flags::{Import, Validate};
-use crate::kubeconfig::Access;
+use crate::kubeconfig;
 use crate::manifests::{Place, complete_items, items, read, text};
 use object::{clean, differences, follow_owners, owners, uid, waves};
 
@@ -42,12 +42,15 @@ const WAIT_FOR_TYPE: &str = "&waitFor=Established&timeout=10s";
 /// An unreadable file, no server, or the number of objects that failed.
 pub(crate) fn run(options: &Import) -> Result<(), BoxError> {
     let objects = flattened(read(&options.filename)?);
-    let access =
-        Access::load(options.kubeconfig.as_deref(), options.context.as_deref(), options.server.as_deref())?;
-    let namespace = options.namespace.clone().unwrap_or_else(|| access.namespace.clone());
+    let config = kubeconfig::load(
+        options.kubeconfig.as_deref(),
+        options.context.as_deref(),
+        options.server.as_deref(),
+    )?;
+    let namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let client = Client::new(&access)?;
+        let client = Client::new(config)?;
         let mut import = Importer { client, options, namespace, types: HashMap::new(), now: HashMap::new() };
         import.all(&objects).await
     })

@@ -25,7 +25,7 @@ use kindom_storage::{KeyValue, Revision, Storage};
 use crate::BoxError;
 use crate::client::Client;
 use crate::flags::Snapshot;
-use crate::kubeconfig::Access;
+use crate::kubeconfig;
 pub(crate) use fill::is_unfinished;
 use place::Target;
 pub(crate) use place::{Place, store_of};
@@ -50,12 +50,12 @@ pub(crate) fn run(command: &Snapshot) -> Result<(), BoxError> {
             Snapshot::Save(options) => match options.store.place() {
                 Some(place) => save_store(&place, &options.file).await,
                 None => {
-                    let access = Access::load(
+                    let config = kubeconfig::load(
                         options.kubeconfig.as_deref(),
                         options.context.as_deref(),
                         options.server.as_deref(),
                     )?;
-                    let answer = Client::new(&access)?.stream("/debug/snapshot").await?;
+                    let answer = Client::new(config)?.stream("/debug/snapshot").await?;
                     let saved = save(answer, &options.file).await;
                     saved.map_err(|error| {
                         format!("{error}\na server gives a save up if nothing is read for a minute, or after 30 minutes")
