@@ -36,6 +36,10 @@ demo:
 bench *args:
     cargo build --release -p kindom && cargo run --release -p kindom-benches -- {{args}}
 
+# kindom beside kube-apiserver and etcd, both built first (Go, openssl and etcd needed); docs/benchmarks.md has a run
+bench-beside rounds="9":
+    python3 benches/kube-apiserver/measure.py {{rounds}}
+
 # what schemas cost: compiling them, and the walks over an object
 bench-schema *args:
     cargo bench -p kindom-schema --bench schema -- {{args}}
