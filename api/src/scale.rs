@@ -54,6 +54,6 @@ pub fn decode(tree: &Value) -> Result<Decoded, DecodeError> {
 /// `spec.replicas` of a decoded Scale.
 #[must_use]
 pub fn replicas(scale: &Value) -> i32 {
-    let said = scale.at(&["spec", "replicas"]).and_then(Value::as_i64);
-    said.and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
+    let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_i64);
+    replicas.and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
 }

@@ -264,12 +264,12 @@ impl Status {
             bytes += error.field.len() + error.body().len();
             bytes > TOLD_BYTES_MAX
         });
-        let told = beyond.map_or(errors.len(), |first| first.max(1));
+        let listed = beyond.map_or(errors.len(), |first| first.max(1));
         let shortened: Vec<field::Error>;
-        let errors = if told < errors.len() {
-            let more = format!("too many errors: {} more are not listed", errors.len() - told);
+        let errors = if listed < errors.len() {
+            let more = format!("too many errors: {} more are not listed", errors.len() - listed);
             let note = field::Error::forbidden(&field::Path::root(), more);
-            shortened = errors.iter().take(told).cloned().chain([note]).collect();
+            shortened = errors.iter().take(listed).cloned().chain([note]).collect();
             &shortened
         } else {
             errors

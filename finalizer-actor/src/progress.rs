@@ -167,26 +167,26 @@ mod tests {
     #[test]
     fn a_tally_comes_back_to_nothing() {
         let mut tally = Tally::default();
-        let of = |i: usize| vec![format!("f{}", i % 100), "all".to_owned()];
-        (0..500).for_each(|i| tally.put(&of(i)));
-        (0..250).for_each(|i| tally.take(&of(i)));
-        (500..600).for_each(|i| tally.put(&of(i)));
+        let finalizers = |i: usize| vec![format!("f{}", i % 100), "all".to_owned()];
+        (0..500).for_each(|i| tally.put(&finalizers(i)));
+        (0..250).for_each(|i| tally.take(&finalizers(i)));
+        (500..600).for_each(|i| tally.put(&finalizers(i)));
         assert_eq!((tally.objects, tally.by_name.get("all")), (350, Some(&350)));
-        (250..600).for_each(|i| tally.take(&of(i)));
+        (250..600).for_each(|i| tally.take(&finalizers(i)));
         assert_eq!(tally, Tally { full: true, ..Tally::default() });
     }
 
     #[test]
     fn a_large_drain_is_told_some_tens_of_times() {
         let mut pace = Pace::default();
-        let told = (0..=100_000).rev().filter(|left| {
+        let reports = (0..=100_000).rev().filter(|left| {
             let due = pace.due(*left);
             if due {
                 pace.told(*left);
             }
             due
         });
-        let told = told.count();
-        assert!((20..60).contains(&told), "{told}");
+        let reports = reports.count();
+        assert!((20..60).contains(&reports), "{reports}");
     }
 }

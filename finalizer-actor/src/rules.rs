@@ -79,12 +79,12 @@ fn translate(bytes: &[u8]) -> Result<Translated, String> {
     } else {
         (json::parse(bytes).map_err(|e| e.to_string())?, Vec::new())
     };
-    let said = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
+    let text = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
     if tree.as_object().is_none() {
         return Err("it is no JSON object".to_owned());
     }
-    if (said("apiVersion"), said("kind")) != ("v1", "Namespace") {
-        return Err(format!("no kind {:?} is registered for version {:?}", said("kind"), said("apiVersion")));
+    if (text("apiVersion"), text("kind")) != ("v1", "Namespace") {
+        return Err(format!("no kind {:?} is registered for version {:?}", text("kind"), text("apiVersion")));
     }
     let (mut namespace, fields) = rules::decode_namespace(&tree).map_err(|e| e.to_string())?;
     unknown.extend(fields);

@@ -99,14 +99,14 @@ pub(crate) fn decode_as(
 
 /// Returns true if an object's uid and resourceVersion are the stored ones, so that no plan refuses it for them.
 pub(crate) fn is_based_on(object: &Value, old: &Value) -> bool {
-    let said = |object: &Value, field| {
+    let text = |object: &Value, field| {
         object.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    let revision = |object: &Value| said(object, "resourceVersion").parse::<u64>().ok();
-    let uid = said(object, "uid");
+    let revision = |object: &Value| text(object, "resourceVersion").parse::<u64>().ok();
+    let uid = text(object, "uid");
     revision(object).is_some()
         && revision(object) == revision(old)
-        && (uid.is_empty() || uid == said(old, "uid"))
+        && (uid.is_empty() || uid == text(old, "uid"))
 }
 
 /// 422 for an object of a registered type that says it is another.

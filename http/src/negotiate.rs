@@ -408,12 +408,13 @@ mod tests {
 
     #[test]
     fn preferences() {
-        let of = |header| preferred(header, &[("application/json", 'j'), ("application/x+protobuf", 'p')]);
-        assert_eq!(of(""), Some('j'));
-        assert_eq!(of("*/*"), Some('j'));
-        assert_eq!(of("application/x+protobuf"), Some('p'));
-        assert_eq!(of("application/json;q=0.5, application/x+protobuf, */*"), Some('p'));
-        assert_eq!(of("text/html, application/yaml"), None);
+        let choice =
+            |header| preferred(header, &[("application/json", 'j'), ("application/x+protobuf", 'p')]);
+        assert_eq!(choice(""), Some('j'));
+        assert_eq!(choice("*/*"), Some('j'));
+        assert_eq!(choice("application/x+protobuf"), Some('p'));
+        assert_eq!(choice("application/json;q=0.5, application/x+protobuf, */*"), Some('p'));
+        assert_eq!(choice("text/html, application/yaml"), None);
     }
 
     #[test]

@@ -53,9 +53,9 @@ mod tests {
         let check = |references: &str, left: &str, uids: Option<&str>| {
             let mut object =
                 parse(format!(r#"{{"metadata":{{"ownerReferences":{references}}}}}"#).as_bytes()).unwrap();
-            let told = dedup(&mut object, Stage::Body);
+            let warning = dedup(&mut object, Stage::Body);
             assert_eq!(object.at(&["metadata", "ownerReferences"]).unwrap().to_string(), left);
-            assert_eq!(told.as_deref().and_then(|t| t.rsplit_once(": ")).map(|(_, uids)| uids), uids);
+            assert_eq!(warning.as_deref().and_then(|t| t.rsplit_once(": ")).map(|(_, uids)| uids), uids);
         };
         check(r#"[{"uid":"1"}]"#, r#"[{"uid":"1"}]"#, None);
         check(r#"[{"uid":"1"},{"uid":"2"}]"#, r#"[{"uid":"1"},{"uid":"2"}]"#, None);

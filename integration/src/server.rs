@@ -207,8 +207,8 @@ impl Server {
                 lines.for_each(drop);
             });
         }
-        let said = match tokio::time::timeout(READY_LIMIT, ready).await {
-            Ok(Ok(said)) => said,
+        let line = match tokio::time::timeout(READY_LIMIT, ready).await {
+            Ok(Ok(line)) => line,
             failed => {
                 let _ = process.kill();
                 let status = process.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
@@ -216,12 +216,12 @@ impl Server {
                 return Err(self.not_running(&format!("{what} ({status})")));
             }
         };
-        let Some(address) = address_in(&said) else {
+        let Some(address) = address_in(&line) else {
             let _ = process.kill();
             let _ = process.wait();
-            return Err(self.not_running(&format!("no address in the line it printed: {said}")));
+            return Err(self.not_running(&format!("no address in the line it printed: {line}")));
         };
-        self.running = Some(Running { process, address, said });
+        self.running = Some(Running { process, address, said: line });
         Ok(())
     }
 
@@ -683,13 +683,13 @@ mod tests {
 
     #[test]
     fn the_address_is_found_in_the_printed_line() {
-        let of = |line| address_in(line).map(|a| a.to_string());
+        let address = |line| address_in(line).map(|a| a.to_string());
         assert_eq!(
-            of("kindom serves https://127.0.0.1:6443; export KUBECONFIG=x").as_deref(),
+            address("kindom serves https://127.0.0.1:6443; export KUBECONFIG=x").as_deref(),
             Some("127.0.0.1:6443")
         );
-        assert_eq!(of("at https://[::1]:9, export").as_deref(), Some("[::1]:9"));
-        assert_eq!(of("https://127.0.0.1:40000").as_deref(), Some("127.0.0.1:40000"));
-        assert_eq!(of("nothing"), None);
+        assert_eq!(address("at https://[::1]:9, export").as_deref(), Some("[::1]:9"));
+        assert_eq!(address("https://127.0.0.1:40000").as_deref(), Some("127.0.0.1:40000"));
+        assert_eq!(address("nothing"), None);
     }
 }

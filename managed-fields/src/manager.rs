@@ -71,10 +71,10 @@ pub struct Cause {
 /// Sets the managedFields of `new`, which replaces `live` (`None` for a create): the fields that it changes now belong to
 /// the manager. If that fails the entries stay as they are, as in upstream's `UpdateNoErrors`; then returns the reason.
 pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager: &str) -> Option<String> {
-    let said = take_entries(new);
+    let sent = take_entries(new);
     let api_version = scope.gvk.api_version();
     if live.is_none()
-        && said.is_none()
+        && sent.is_none()
         && scope.versions.empty().is_none()
         && let Some(entries) = of_created(scope, new, manager, &api_version)
     {
@@ -84,9 +84,9 @@ pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager:
     let live_list = live.and_then(entries::of);
     // A write to a subresource does not change entries; mostly it sends the stored ones. A client that does not know them
     // leaves them out.
-    let counts = |said: &&Value| scope.subresource.is_empty() || Some(*said) == live_list;
+    let counts = |sent: &&Value| scope.subresource.is_empty() || Some(*sent) == live_list;
     let of_live = || (entries::decode(live_list).unwrap_or_default(), false);
-    let (managers, of_said) = match said.as_ref().filter(counts) {
+    let (managers, uses_sent) = match sent.as_ref().filter(counts) {
         Some(list) if entries::is_reset(list) => (Managers::new(), true),
         Some(list) => match entries::decode(Some(list)) {
             Ok(managers) if !managers.is_empty() => (managers, true),
@@ -108,16 +108,16 @@ pub fn update(scope: &Scope<'_>, live: Option<&Value>, new: &mut Value, manager:
     };
     let tracked = updater(scope, &api_version).and_then(|updater| {
         let id = Id::new(manager, false, &api_version, scope.subresource);
-        let read = if of_said { said.as_ref() } else { live_list };
+        let read = if uses_sent { sent.as_ref() } else { live_list };
         updated(scope, &updater, live, new, Tracked { managers, read }, id)
     });
     match tracked {
         Ok(entries) => {
-            let mut said = said.filter(|_| of_said);
-            let mut said = said.as_mut().and_then(Value::as_array_mut);
+            let mut sent_entries = sent.filter(|_| uses_sent);
+            let mut sent_entries = sent_entries.as_mut().and_then(Value::as_array_mut);
             let live = live_list.and_then(Value::as_array).unwrap_or_default();
-            let entries = entries.write(|at| match &mut said {
-                Some(said) => said.get_mut(at).map(std::mem::take).unwrap_or_default(),
+            let entries = entries.write(|at| match &mut sent_entries {
+                Some(sent_entries) => sent_entries.get_mut(at).map(std::mem::take).unwrap_or_default(),
                 None => live.get(at).cloned().unwrap_or_default(),
             });
             set_entries(new, entries);
@@ -252,10 +252,10 @@ pub fn apply(
     let read =
         || entries::decode(list).map_err(|why| internal(format!("failed to decode managed fields: {why}")));
     let managers = read()?;
-    let said = gvk_of(patch);
-    if said.as_ref() != Some(scope.gvk) {
-        let said = said.as_ref().map_or_else(|| "/, Kind=".to_owned(), gvk_text);
-        return Err(ApplyError::BadRequest(format!("invalid object type: {said}")));
+    let sent = gvk_of(patch);
+    if sent.as_ref() != Some(scope.gvk) {
+        let sent = sent.as_ref().map_or_else(|| "/, Kind=".to_owned(), gvk_text);
+        return Err(ApplyError::BadRequest(format!("invalid object type: {sent}")));
     }
     if entries::of(patch).is_some() {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
@@ -419,8 +419,8 @@ fn but_last_applied(updater: &Updater<'_>, live: &Value, conflicts: &[Conflict<'
 /// The fields of the client's last applied configuration that still have its values.
 fn last_applied_fields<'v>(updater: &Updater<'v>, live: &'v Value, last: &'v Value) -> Option<Set<'v>> {
     let has_kind = last.get("kind").and_then(Value::as_str).is_some_and(|kind| !kind.is_empty());
-    let said = last.get("apiVersion").and_then(Value::as_str);
-    if !has_kind || said != Some(updater.api_version) {
+    let api_version = last.get("apiVersion").and_then(Value::as_str);
+    if !has_kind || api_version != Some(updater.api_version) {
         return None;
     }
     validate_object(live, updater.ty, Duplicates::Refused, None).ok()?;

@@ -82,13 +82,13 @@ impl<'a> Set<'a> {
             let Some(there) = other.find(&entry.element).ok().and_then(|i| other.entries.get(i)) else {
                 return false;
             };
-            let said = match &entry.element {
+            let same_text = match &entry.element {
                 PathElement::Field(_) | PathElement::Index(_) => true,
                 PathElement::Key(_) | PathElement::Value(_) => {
                     fields_v1::key(&entry.element) == fields_v1::key(&there.element)
                 }
             };
-            said && (there.at.member || !entry.at.member) && entry.at.below.is_said_by(&there.at.below)
+            same_text && (there.at.member || !entry.at.member) && entry.at.below.is_said_by(&there.at.below)
         })
     }
 

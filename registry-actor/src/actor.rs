@@ -314,9 +314,9 @@ fn policy(tree: &Value) -> Settled {
         })
     };
     let blocked = has_invalid_ca_bundle(&crd) && !crd.is_condition_true(condition::ESTABLISHED);
-    let said = crd.condition(condition::ESTABLISHED).is_some_and(|c| c.reason == INVALID_CA_BUNDLE);
+    let is_reported = crd.condition(condition::ESTABLISHED).is_some_and(|c| c.reason == INVALID_CA_BUNDLE);
     Settled {
-        blocked: blocked && said,
+        blocked: blocked && is_reported,
         up_to_date: api_approval_condition(&crd).as_ref().is_none_or(says)
             && match non_structural_schema_condition(&crd) {
                 Some(wanted) => says(&wanted),

@@ -287,8 +287,8 @@ impl ClaimTable {
         let held = |claimant: Option<&Claimant>| claimant.map(|c| roles(&c.accepted)).unwrap_or_default();
         let (lost, gained) = (held(before), held(now));
         // The parts of a holder, beside its name, that a message shows.
-        let told = |c: &Claimant| (c.since.clone(), c.settled.deleting);
-        let retold = before.map(told) != now.map(told);
+        let shown = |c: &Claimant| (c.since.clone(), c.settled.deleting);
+        let retold = before.map(shown) != now.map(shown);
 
         let spaces = self.groups.entry(group.clone()).or_default();
         for (role, name) in lost.difference(&gained) {

@@ -104,10 +104,10 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
     }
     let sorted =
         |crd: &CustomResourceDefinition| crd.metadata.annotations.get(SORTED_LISTS_ANNOTATION).cloned();
-    if let Some(said) = sorted(crd).filter(|said| old.and_then(sorted).as_ref() != Some(said))
-        && let Some(why) = SortedLists::check(&said, &crd.to_value())
+    if let Some(paths) = sorted(crd).filter(|paths| old.and_then(sorted).as_ref() != Some(paths))
+        && let Some(why) = SortedLists::check(&paths, &crd.to_value())
     {
-        errors.push(field::Error::invalid(&annotations.key(SORTED_LISTS_ANNOTATION), said, why));
+        errors.push(field::Error::invalid(&annotations.key(SORTED_LISTS_ANNOTATION), paths, why));
     }
 }
 
@@ -324,15 +324,16 @@ mod tests {
 
     #[test]
     fn computed_conditions_are_set_back_where_they_stand() {
-        let of = |kinds: &[(&str, &str)]| -> Vec<Condition> {
+        let conditions_of = |kinds: &[(&str, &str)]| -> Vec<Condition> {
             kinds.iter().map(|(kind, status)| Condition::new(*kind, *status, "R", "m")).collect()
         };
         let mut old = CustomResourceDefinition::default();
-        old.status.conditions = of(&[("NamesAccepted", "True"), ("Mine", "True"), ("Established", "True")]);
+        old.status.conditions =
+            conditions_of(&[("NamesAccepted", "True"), ("Mine", "True"), ("Established", "True")]);
         let check = |said: &[(&str, &str)], want: &[(&str, &str)]| {
-            let mut conditions = of(said);
+            let mut conditions = conditions_of(said);
             set_back_computed(&mut conditions, &old);
-            assert_eq!(conditions, of(want));
+            assert_eq!(conditions, conditions_of(want));
         };
         let unchanged = [("NamesAccepted", "True"), ("Mine", "True"), ("Established", "True")];
         check(&unchanged, &unchanged);

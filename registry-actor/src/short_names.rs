@@ -65,12 +65,12 @@ impl ShortNames {
 
 /// The warning for a registration's author about a short name that these types hold too; `None` without holders.
 pub(crate) fn warning(index: usize, name: &str, holders: &[&str]) -> Option<String> {
-    let told: Vec<&str> = holders.iter().take(HOLDERS_TOLD_MAX).copied().collect();
-    let (last, first) = told.split_last()?;
+    let listed: Vec<&str> = holders.iter().take(HOLDERS_TOLD_MAX).copied().collect();
+    let (last, first) = listed.split_last()?;
     let holders = match holders.len().saturating_sub(HOLDERS_TOLD_MAX) {
         0 if first.is_empty() => (*last).to_owned(),
         0 => format!("{} and {last}", first.join(", ")),
-        more => format!("{} and {more} more", told.join(", ")),
+        more => format!("{} and {more} more", listed.join(", ")),
     };
     let name = go_quote(name);
     Some(format!(

@@ -158,8 +158,8 @@ impl Faces for Views {
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
-        let said = |field| object.get(field).and_then(Value::as_str).unwrap_or_default();
-        let from = Face::of(said("apiVersion"), said("kind"));
+        let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        let from = Face::of(text("apiVersion"), text("kind"));
         let to = Face::ALL.into_iter().find(|face| face.api_version() == api_version);
         let (Some(from), Some(to)) = (from, to) else { return Err(ConvertError::NoSuchVersion) };
         if from == to {

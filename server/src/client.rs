@@ -52,8 +52,8 @@ impl Answer {
 
     /// A failure as one line.
     pub(crate) fn message(&self) -> String {
-        let said = self.body.get("message").and_then(Value::as_str).filter(|text| !text.is_empty());
-        said.map_or_else(|| format!("the server answered {}", self.status), str::to_owned)
+        let message = self.body.get("message").and_then(Value::as_str).filter(|text| !text.is_empty());
+        message.map_or_else(|| format!("the server answered {}", self.status), str::to_owned)
     }
 }
 

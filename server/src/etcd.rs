@@ -49,10 +49,10 @@ pub(crate) fn options(
 /// # Errors
 /// If waiting is useless: a wrong URL or certificate, say.
 pub(crate) async fn open(options: EtcdOptions) -> Result<Etcd, StorageError> {
-    let mut said: Option<Instant> = None;
+    let mut logged_at: Option<Instant> = None;
     let waiting = |error: &StorageError| {
-        if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
-            said = Some(Instant::now());
+        if logged_at.is_none_or(|logged_at| logged_at.elapsed() >= SAY_EVERY) {
+            logged_at = Some(Instant::now());
             tracing::warn!("waiting for etcd: {error}");
         }
     };

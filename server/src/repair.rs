@@ -17,11 +17,11 @@ use crate::snapshot::store_of;
 /// # Errors
 /// The damages, a line each; or the reason why nothing was done.
 pub(crate) fn run(command: &StorageCommand) -> Result<(), BoxError> {
-    let told = match command {
+    let report = match command {
         StorageCommand::Check(options) => check(&options.data_dir)?,
         StorageCommand::Salvage(options) => salvage(&options.data_dir, &options.to)?,
     };
-    writeln!(std::io::stdout(), "{told}")?;
+    writeln!(std::io::stdout(), "{report}")?;
     Ok(())
 }
 
@@ -39,12 +39,12 @@ fn salvage(data_dir: &Path, to: &Path) -> Result<String, BoxError> {
     let found = Salvage::read(store_of(data_dir))?;
     let keys = found.restore(EmbeddedRestore::begin(store_of(to), &EmbeddedOptions::default())?)?;
     let lost: Vec<_> = found.findings().iter().filter(|finding| finding.is_loss()).cloned().collect();
-    let told =
+    let summary =
         format!("salvaged {keys} of {} keys of {} to {}", found.keys(), data_dir.display(), to.display());
     let revision = found.revision();
     Ok(match lost.is_empty() {
-        true => format!("{told}, as of revision {revision}: nothing is lost but history"),
-        false => format!("{told}, as of revision {revision}; lost is:{}", lines(&lost)),
+        true => format!("{summary}, as of revision {revision}: nothing is lost but history"),
+        false => format!("{summary}, as of revision {revision}; lost is:{}", lines(&lost)),
     })
 }
 

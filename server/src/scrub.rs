@@ -79,8 +79,8 @@ mod tests {
         pass(&store, &clock, |finding| found.borrow_mut().push(finding.clone())).await;
         let found = found.into_inner();
         let [finding] = &found[..] else { panic!("{found:?}") };
-        let of = finding.of.as_ref().unwrap();
-        assert_eq!((finding.file.as_str(), &of.key), ("00000001.log", &Key::from("/k/01")));
+        let damaged = finding.of.as_ref().unwrap();
+        assert_eq!((finding.file.as_str(), &damaged.key), ("00000001.log", &Key::from("/k/01")));
         assert!(finding.is_loss());
         let counts = store.scrub_counts();
         assert_eq!((counts.passes, counts.damaged), (1, 1));

@@ -217,8 +217,9 @@ impl Face {
 /// a ThirdPartyResource (T-47, T-53).
 #[must_use]
 pub fn registered_through(stored: &Value) -> Face {
-    let said = annotations::get(stored, annotations::REGISTERED_THROUGH).and_then(Value::as_str);
-    Face::ALL.into_iter().find(|face| said == Some(face.api_version())).unwrap_or(Face::V1)
+    let registered_through =
+        annotations::get(stored, annotations::REGISTERED_THROUGH).and_then(Value::as_str);
+    Face::ALL.into_iter().find(|face| registered_through == Some(face.api_version())).unwrap_or(Face::V1)
 }
 
 /// A registration as any API server may have stored it, in the stored form: kube-apiserver still stores registrations as
@@ -228,8 +229,8 @@ pub fn registered_through(stored: &Value) -> Face {
 /// # Errors
 /// The reason why upstream could not decode it either.
 pub fn stored_form(tree: &Value) -> Result<Value, String> {
-    let said = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (said("apiVersion"), said("kind"));
+    let text = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
     match Face::of(api_version, kind) {
         Some(Face::V1) => {
             let (mut crd, _) = decode_crd(tree).map_err(|e| e.to_string())?;

@@ -21,8 +21,8 @@ const TODAY: &str = "subresources";
 /// `{"scale": …}` without a `statusReplicasPath` (S-12).
 #[must_use]
 pub fn proposed_subresources(stored: &Value) -> Map {
-    let said = super::annotations::get(stored, SUB_RESOURCES).and_then(Value::as_str);
-    match said.and_then(|text| json::parse(text.as_bytes()).ok()) {
+    let annotation = super::annotations::get(stored, SUB_RESOURCES).and_then(Value::as_str);
+    match annotation.and_then(|text| json::parse(text.as_bytes()).ok()) {
         Some(Value::Object(by_version)) => by_version,
         _ => Map::new(),
     }
@@ -64,9 +64,10 @@ pub(super) struct SubResources {
 impl SubResources {
     /// Takes the annotation out of the hidden ones.
     pub(super) fn take(hidden: &mut Map) -> Self {
-        let said = hidden.remove(SUB_RESOURCES);
-        let said = said.as_ref().and_then(Value::as_str).and_then(|text| json::parse(text.as_bytes()).ok());
-        match said {
+        let annotation = hidden.remove(SUB_RESOURCES);
+        let annotation =
+            annotation.as_ref().and_then(Value::as_str).and_then(|text| json::parse(text.as_bytes()).ok());
+        match annotation {
             Some(Value::Object(by_version)) => Self { by_version, ..Self::default() },
             _ => Self::default(),
         }
@@ -218,10 +219,10 @@ fn is_autoscaling_v1(group_version: &Value) -> bool {
 /// "Only JSON paths without the array notation are allowed" (S-14); v1 takes such a path for the name of a field.
 fn array_notation(scale: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["specReplicasPath", "statusReplicasPath", "labelSelectorPath"] {
-        let said = scale.get(field).and_then(Value::as_str).unwrap_or_default();
-        if said.contains(['[', ']']) {
+        let json_path = scale.get(field).and_then(Value::as_str).unwrap_or_default();
+        if json_path.contains(['[', ']']) {
             let detail = "must be a simple json path without array notation";
-            errors.push(Error::invalid(&path.child(field), said, detail));
+            errors.push(Error::invalid(&path.child(field), json_path, detail));
         }
     }
 }

@@ -115,9 +115,9 @@ pub(super) fn decode(object: &Value) -> Result<(Value, Vec<String>, Vec<String>)
         names.entry_or_insert_with("listKind", || format!("{kind}List").into());
     }
     if let Some(plural) = plural {
-        let said = names.get("plural").and_then(Value::as_str).unwrap_or_default();
+        let sent = names.get("plural").and_then(Value::as_str).unwrap_or_default();
         // Two that differ are for `read` to refuse.
-        if said.is_empty() || plural.as_str() == Some(said) {
+        if sent.is_empty() || plural.as_str() == Some(sent) {
             names.insert("plural", plural);
             spec.remove("plural");
         }
@@ -270,14 +270,14 @@ fn new(object: &Value) -> Value {
 
 fn read_spec(object: &Value, old: &Value) -> Result<Value, ErrorList> {
     refuse_two_plurals(object)?;
-    let said = object.get("spec");
+    let sent = object.get("spec");
     let mut stored = old.clone();
     let spec = map_at(&mut stored, "spec");
     for field in ["group", "scope"] {
-        spec.insert(field, text(said, field));
+        spec.insert(field, text(sent, field));
     }
-    set_fields(map_in(spec, "names"), said.and_then(|s| s.get("names")), &NAME_FIELDS);
-    let (shown, wanted) = (storage_version(old).unwrap_or_default(), text(said, "version"));
+    set_fields(map_in(spec, "names"), sent.and_then(|s| s.get("names")), &NAME_FIELDS);
+    let (shown, wanted) = (storage_version(old).unwrap_or_default(), text(sent, "version"));
     if shown == wanted {
         return Ok(stored);
     }
@@ -314,7 +314,7 @@ fn read_status(object: &Value, old: &Value) -> Result<Value, ErrorList> {
     fn conditions(value: &Value) -> &[Value] {
         value.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default()
     }
-    let mut said: Vec<Option<&Value>> = conditions(object).iter().map(Some).collect();
+    let mut sent: Vec<Option<&Value>> = conditions(object).iter().map(Some).collect();
     let mut errors = ErrorList::new();
     let mut out = Vec::new();
     let status = Path::new("status");
@@ -326,13 +326,13 @@ fn read_status(object: &Value, old: &Value) -> Result<Value, ErrorList> {
             continue;
         }
         // A type that is not in the list any more was removed.
-        let same = said.iter_mut().find(|c| text(**c, "type") == kind && c.is_some());
+        let same = sent.iter_mut().find(|c| text(**c, "type") == kind && c.is_some());
         let Some(condition) = same.and_then(Option::take) else { continue };
         let mut merged = before.clone();
         set_fields(as_map(&mut merged), Some(condition), &CONDITION_FIELDS);
         out.push(merged);
     }
-    out.extend(said.into_iter().flatten().filter(|c| is_foreign(text(Some(c), "type"))).cloned());
+    out.extend(sent.into_iter().flatten().filter(|c| is_foreign(text(Some(c), "type"))).cloned());
     let known = |kind: &str, status: &str| {
         conditions(old).iter().any(|c| text(Some(c), "type") == kind && text(Some(c), "status") == status)
     };

@@ -357,9 +357,11 @@ mod tests {
     fn duplicates_are_named_by_path() {
         let found = duplicate_fields(br#"{"spec":{"x":1,"x":2,"l":[{"y":1,"y":1}]},"spec":{}}"#).unwrap();
         assert_eq!(found, ["spec.x", "spec.l[0].y", "spec"]);
-        let told = |text: &str| parse_telling(text.as_bytes()).unwrap().1;
-        assert!(told(r#"{"b":{"x":1,"a":1,"x":2}}"#) && told(r#"[[{"x":1,"\u0078":1}]]"#));
-        assert!(!told(r#"{"b":{"x":1,"a":{"x":1}},"x":1}"#) && !told("[1,1]"));
+        let has_duplicates = |text: &str| parse_telling(text.as_bytes()).unwrap().1;
+        assert!(
+            has_duplicates(r#"{"b":{"x":1,"a":1,"x":2}}"#) && has_duplicates(r#"[[{"x":1,"\u0078":1}]]"#)
+        );
+        assert!(!has_duplicates(r#"{"b":{"x":1,"a":{"x":1}},"x":1}"#) && !has_duplicates("[1,1]"));
     }
 
     #[test]

@@ -21,21 +21,21 @@ pub(crate) async fn requests(setup: &Setup, report: &mut dyn FnMut(Row)) -> Resu
     let loads = [(1, counts.creates / FEWER), (counts.writers, counts.creates)];
     for (round, (clients, requests)) in loads.into_iter().enumerate() {
         let by = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
-        let mut told = |what: &str, run: Run| {
+        let mut add_row = |what: &str, run: Run| {
             report(Row::new(format!("on etcd: {what} by {by}"), us(run.cpu_us())).remark(run.remark()));
         };
         let mut clients = Clients::connect(&kindom.endpoint()?, Protocol::Http1, clients).await?;
         let first = made;
         let create = move |i| Ask::post(collection("widgets"), widget(&name(first + i), 1).to_string());
-        told("create of 1 KB", clients.run(&kindom, requests, create).await?);
+        add_row("create of 1 KB", clients.run(&kindom, requests, create).await?);
         made += requests;
         let half = requests / 2;
         let bodies = updates(&mut connection, half).await?;
-        told("update of 1 KB", clients.run(&kindom, half, by_index(bodies)).await?);
+        add_row("update of 1 KB", clients.run(&kindom, half, by_index(bodies)).await?);
         let patch =
             move |i| Ask::merge_patch(path(i), format!(r#"{{"spec":{{"replicas":{}}}}}"#, 10 + round));
-        told("merge patch", clients.run(&kindom, half, patch).await?);
-        told("GET", clients.run(&kindom, half, |i| Ask::get(path(i))).await?);
+        add_row("merge patch", clients.run(&kindom, half, patch).await?);
+        add_row("GET", clients.run(&kindom, half, |i| Ask::get(path(i))).await?);
     }
     kindom.end().await
 }

@@ -432,7 +432,7 @@ impl<'e> Checker<'e> {
     }
 
     fn list(&mut self, id: Id, items: &[Id], optional: &[u32]) {
-        let mut of = None;
+        let mut item_type = None;
         let mut optional = optional.iter().peekable();
         for (index, item) in items.iter().enumerate() {
             self.check(*item);
@@ -440,10 +440,10 @@ impl<'e> Checker<'e> {
                 Some(_) => self.unwrapped(*item),
                 None => self.ty(*item),
             };
-            of = Some(self.join(of, ty));
+            item_type = Some(self.join(item_type, ty));
         }
-        let of = of.unwrap_or_else(|| self.bindings.fresh());
-        self.set(id, Type::list(of));
+        let item_type = item_type.unwrap_or_else(|| self.bindings.fresh());
+        self.set(id, Type::list(item_type));
     }
 
     fn map(&mut self, id: Id, entries: &[Entry]) {

@@ -189,8 +189,8 @@ fn go<'a>(value: &Value<'a>, key: &Value<'_>, test: bool) -> Result<Option<Value
                 Value::Double(x) => whole(*x)
                     .ok_or_else(|| EvalError::Message(format!("unsupported index value {key} in list")))?,
                 other => {
-                    let of = other.type_name();
-                    return Err(EvalError::Message(format!("unsupported index type '{of}' in list")));
+                    let index_type = other.type_name();
+                    return Err(EvalError::Message(format!("unsupported index type '{index_type}' in list")));
                 }
             };
             let found = usize::try_from(index).ok().and_then(|index| list.get(index));

@@ -19,9 +19,9 @@ impl<'a> Frame<'a> {
         self.set_local(fold.accumulator, init);
         match &range {
             Value::List(List::Tree(items, shape)) if fold.second.is_none() => {
-                let of = item_shape(*shape);
+                let items_shape = item_shape(*shape);
                 for item in *items {
-                    if !self.step(fold, Value::of(item, of), None)? {
+                    if !self.step(fold, Value::of(item, items_shape), None)? {
                         break;
                     }
                 }

@@ -16,32 +16,36 @@ const T: Type = Type::Param("T");
 const LENGTH_MAX: usize = 1_000_000;
 
 pub(super) fn declare(functions: &mut Functions) {
-    let of = Type::list;
+    let list_of = Type::list;
     let by_result = Cost::Of(|_, result| allocated(result.cost_size()));
     for function in [
         Function::new("slice").overload(
-            Overload::member("list_slice", [of(T), Type::Int, Type::Int], of(T)).run(slice).cost(by_result),
+            Overload::member("list_slice", [list_of(T), Type::Int, Type::Int], list_of(T))
+                .run(slice)
+                .cost(by_result),
         ),
         Function::new("flatten")
             .unguarded()
             .overload(
-                Overload::member("list_flatten", [of(of(T))], of(T))
+                Overload::member("list_flatten", [list_of(list_of(T))], list_of(T))
                     .counted(flatten)
                     .cost(Cost::Of(cost_of_flatten)),
             )
             .overload(
-                Overload::member("list_flatten_int", [of(Type::Dyn), Type::Int], of(Type::Dyn))
+                Overload::member("list_flatten_int", [list_of(Type::Dyn), Type::Int], list_of(Type::Dyn))
                     .counted(flatten)
                     .cost(Cost::Of(cost_of_flatten)),
             ),
         sort(),
         sort_by_keys(),
-        Function::new("lists.range")
-            .overload(Overload::global("lists_range", [Type::Int], of(Type::Int)).run(range).cost(by_result)),
-        Function::new("reverse")
-            .overload(Overload::member("list_reverse", [of(T)], of(T)).run(reverse).cost(by_result)),
+        Function::new("lists.range").overload(
+            Overload::global("lists_range", [Type::Int], list_of(Type::Int)).run(range).cost(by_result),
+        ),
+        Function::new("reverse").overload(
+            Overload::member("list_reverse", [list_of(T)], list_of(T)).run(reverse).cost(by_result),
+        ),
         Function::new("distinct").overload(
-            Overload::member("list_distinct", [of(T)], of(T))
+            Overload::member("list_distinct", [list_of(T)], list_of(T))
                 .counted(distinct)
                 .cost(Cost::Of(|args, _| cost_of_comparisons(args, 0))),
         ),

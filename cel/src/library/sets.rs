@@ -7,9 +7,10 @@ use crate::types::Type;
 use crate::value::{EvalError, List, Value, Work};
 
 pub(super) fn declare(functions: &mut Functions) {
-    let of = || Type::list(Type::Param("T"));
+    let list = || Type::list(Type::Param("T"));
     let function = |name, id, run: Counted, cost| {
-        Function::new(name).overload(Overload::global(id, [of(), of()], Type::Bool).counted(run).cost(cost))
+        Function::new(name)
+            .overload(Overload::global(id, [list(), list()], Type::Bool).counted(run).cost(cost))
     };
     let once = Cost::Of(|args, _| pairs(args).saturating_add(1));
     let twice = Cost::Of(|args, _| pairs(args).saturating_mul(2).saturating_add(1));

@@ -228,7 +228,7 @@ impl<'a> Map<'a> {
             Self::Owned(entries) => entries.at(place).map(|(key, value)| (key.clone(), Ok(value.clone()))),
             Self::Tree(map, shape) => {
                 let (key, value) = map.at(place)?;
-                let of = value_shape(*shape, key)?;
+                let shape_of_value = value_shape(*shape, key)?;
                 let name = match shape.kind() {
                     ShapeKind::Object => match escape(key) {
                         Some(Cow::Owned(escaped)) => Value::string(escaped),
@@ -236,7 +236,7 @@ impl<'a> Map<'a> {
                     },
                     _ => Value::borrowed(key),
                 };
-                Some((name, Value::of(value, of)))
+                Some((name, Value::of(value, shape_of_value)))
             }
         }
     }

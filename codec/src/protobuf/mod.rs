@@ -144,8 +144,8 @@ pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// The message of an object by its own apiVersion and kind.
 #[must_use]
 pub fn message_of(object: &Value) -> Option<&'static Message> {
-    let said = |field| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    message(said("apiVersion"), said("kind"))
+    let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    message(text("apiVersion"), text("kind"))
 }
 
 /// Returns true if bytes are such a body, and not JSON.

@@ -62,9 +62,10 @@ impl<'a> Envelope<'a> {
                 (number, _) => unlisted.note(number),
             }
         }
-        let said = unlisted.within("typeMeta", |unlisted| message_of(&type_meta, &TYPE_META, 0, unlisted))?;
-        let said = |field| said.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Self { api_version: said("apiVersion"), kind: said("kind"), raw, unlisted: unlisted.found })
+        let type_meta =
+            unlisted.within("typeMeta", |unlisted| message_of(&type_meta, &TYPE_META, 0, unlisted))?;
+        let text = |field| type_meta.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(Self { api_version: text("apiVersion"), kind: text("kind"), raw, unlisted: unlisted.found })
     }
 
     /// Reads the object as one of this type. Its apiVersion and kind are the caller's to set. A field that is absent is

@@ -81,10 +81,10 @@ fn both_directions_are_those_of_upstreams_go_types_to_the_byte() {
     assert!(samples.len() > 300);
     let mut kinds = std::collections::BTreeSet::new();
     for sample in samples {
-        let said = |field: &str| sample.get(field).and_then(Value::as_str).unwrap();
-        let message = of(said("apiVersion"), said("kind"));
-        kinds.insert((said("apiVersion").to_owned(), said("kind").to_owned()));
-        let (json, bytes) = (sample.get("json").unwrap(), BASE64.decode(said("protobuf")).unwrap());
+        let text = |field: &str| sample.get(field).and_then(Value::as_str).unwrap();
+        let message = of(text("apiVersion"), text("kind"));
+        kinds.insert((text("apiVersion").to_owned(), text("kind").to_owned()));
+        let (json, bytes) = (sample.get("json").unwrap(), BASE64.decode(text("protobuf")).unwrap());
         let written = encode_as(json, message);
         assert!(written == bytes, "{json}\n{written:?}\n{bytes:?}");
         assert_eq!(encode(json), Some(bytes.clone()));
@@ -130,27 +130,27 @@ fn body(raw: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_is_not_listed_is_told_at_any_depth() {
-    let told = |raw: &[u8]| decode_telling(&body(raw), namespace()).unwrap().1;
+    let unlisted = |raw: &[u8]| decode_telling(&body(raw), namespace()).unwrap().1;
     let none: [&str; 0] = [];
     let varint = |number: u8, value: u8| vec![number << 3, value];
     // Empty, it is what every server before 1.24 wrote (`clusterName`).
     let meta = |more: &[u8]| field(1, &[&field(1, b"foo"), more].concat());
-    assert_eq!(told(&meta(&field(15, b""))), none);
-    assert_eq!(told(&meta(&field(15, b"x"))), ["metadata.15"]);
-    assert_eq!(told(&field(9, b"")), ["9"]);
-    assert_eq!(told(&field(2, &varint(7, 0))), ["spec.7"]);
+    assert_eq!(unlisted(&meta(&field(15, b""))), none);
+    assert_eq!(unlisted(&meta(&field(15, b"x"))), ["metadata.15"]);
+    assert_eq!(unlisted(&field(9, b"")), ["9"]);
+    assert_eq!(unlisted(&field(2, &varint(7, 0))), ["spec.7"]);
     let condition = [field(1, b"A"), field(9, b"x")].concat();
-    assert_eq!(told(&field(3, &field(2, &condition))), ["status.conditions.9"]);
+    assert_eq!(unlisted(&field(3, &field(2, &condition))), ["status.conditions.9"]);
     let fixed = [vec![9 << 3 | 5, 1, 2, 3, 4], vec![10 << 3 | 1, 1, 2, 3, 4, 5, 6, 7, 8]].concat();
-    assert_eq!(told(&field(3, &fixed)), ["status.9", "status.10"]);
+    assert_eq!(unlisted(&field(3, &fixed)), ["status.9", "status.10"]);
     // A group, with another and a field in it.
     let group = [9 << 3 | 3, 1 << 3 | 3, 2 << 3, 5, 1 << 3 | 4, 9 << 3 | 4];
-    assert_eq!(told(&field(3, &group)), ["status.9"]);
-    assert_eq!(told(&meta(&field(13, &field(9, b"")))), ["metadata.ownerReferences.9"]);
-    assert_eq!(told(&meta(&field(11, &field(3, b"")))), ["metadata.labels.3"]);
-    assert_eq!(told(&meta(&field(8, &[varint(1, 5), varint(2, 7)].concat()))), none);
+    assert_eq!(unlisted(&field(3, &group)), ["status.9"]);
+    assert_eq!(unlisted(&meta(&field(13, &field(9, b"")))), ["metadata.ownerReferences.9"]);
+    assert_eq!(unlisted(&meta(&field(11, &field(3, b"")))), ["metadata.labels.3"]);
+    assert_eq!(unlisted(&meta(&field(8, &[varint(1, 5), varint(2, 7)].concat()))), none);
     assert_eq!(
-        told(&meta(&field(8, &[varint(1, 5), varint(3, 7)].concat()))),
+        unlisted(&meta(&field(8, &[varint(1, 5), varint(3, 7)].concat()))),
         ["metadata.creationTimestamp.3"]
     );
     let outer = [body(&meta(b"")), field(9, b"")].concat();
@@ -279,9 +279,9 @@ proptest! {
         static RECORDED: std::sync::LazyLock<Value> = std::sync::LazyLock::new(recorded);
         let samples = RECORDED.get("samples").and_then(Value::as_array).unwrap();
         let sample = &samples[at.index(samples.len())];
-        let said = |field: &str| sample.get(field).and_then(Value::as_str).unwrap();
-        let message = of(said("apiVersion"), said("kind"));
-        let mut bytes = BASE64.decode(said("protobuf")).unwrap();
+        let text = |field: &str| sample.get(field).and_then(Value::as_str).unwrap();
+        let message = of(text("apiVersion"), text("kind"));
+        let mut bytes = BASE64.decode(text("protobuf")).unwrap();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;

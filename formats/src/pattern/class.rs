@@ -84,8 +84,12 @@ pub(super) fn orbit(code: u32) -> &'static [u32] {
     if code < 0x80 && !char::from_u32(code).is_some_and(|c| c.is_ascii_alphabetic()) {
         return &[];
     }
-    let of = &FOLDS.of;
-    of.binary_search_by_key(&code, |(code, _)| *code).ok().and_then(|at| of.get(at)).map_or(&[], |(_, o)| o)
+    let folds = &FOLDS.of;
+    folds
+        .binary_search_by_key(&code, |(code, _)| *code)
+        .ok()
+        .and_then(|at| folds.get(at))
+        .map_or(&[], |(_, o)| o)
 }
 
 /// Adds a range and all that differs from it in case only.

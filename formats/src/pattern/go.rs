@@ -55,11 +55,11 @@ impl<'t> Parser<'t> {
     }
 
     fn beyond(&self, limit: Limit) -> String {
-        let what = match limit {
+        let reason = match limit {
             Limit::Large => "expression too large",
             Limit::Deep => "expression nests too deeply",
         };
-        error(what, self.text)
+        error(reason, self.text)
     }
 
     /// Words the tree's verdict on a node.

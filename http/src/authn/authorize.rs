@@ -129,7 +129,7 @@ pub fn deny(user: &User, attributes: &Attributes<'_>) -> Denial {
             message: sanitized(&format!("User {who} cannot {verb} path {}", go_quote(path))),
         },
         Attributes::Resource { verb, group, resource, subresource, namespace, name } => {
-            let what = match subresource {
+            let object = match subresource {
                 "" => go_quote(resource),
                 _ => go_quote(&format!("{resource}/{subresource}")),
             };
@@ -142,7 +142,7 @@ pub fn deny(user: &User, attributes: &Attributes<'_>) -> Denial {
                 resource: GroupResource { group: group.to_owned(), resource: resource.to_owned() },
                 name: name.to_owned(),
                 message: sanitized(&format!(
-                    "User {who} cannot {verb} resource {what} in API group {in_group} {place}"
+                    "User {who} cannot {verb} resource {object} in API group {in_group} {place}"
                 )),
             }
         }

@@ -247,10 +247,10 @@ mod tests {
             else {
                 panic!("{json}");
             };
-            let told = errors[0].to_string();
+            let text = errors[0].to_string();
             let field =
                 "ignoreStoreReadErrorWithClusterBreakingPotential: Invalid value: true: cannot be set";
-            assert!(told.starts_with(field), "{told}");
+            assert!(text.starts_with(field), "{text}");
         }
     }
 

@@ -102,9 +102,9 @@ fn parse_int(text: &str) -> Result<i64, String> {
 
 fn number_error(function: &str, text: &str, kind: &std::num::IntErrorKind) -> String {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
-    let what =
+    let reason =
         if matches!(kind, PosOverflow | NegOverflow) { "value out of range" } else { "invalid syntax" };
-    format!("strconv.{function}: parsing {}: {what}", field::go_quote(text))
+    format!("strconv.{function}: parsing {}: {reason}", field::go_quote(text))
 }
 
 fn unescape(text: &str) -> Option<String> {

@@ -204,10 +204,10 @@ mod tests {
     #[test]
     fn a_long_field_manager_is_told_in_no_more_than_there_is_room_for() {
         let query = format!("fieldManager={}", "%01".repeat(500_000));
-        let told = WriteOptions::for_create(&Query::parse(&query)).unwrap_err().to_string();
-        assert!(told.contains("invalid character U+0001 (at position 0)"));
-        assert!(told.contains("too many errors: more are not listed"));
-        assert!(told.len() < 64 << 20, "{}", told.len());
+        let text = WriteOptions::for_create(&Query::parse(&query)).unwrap_err().to_string();
+        assert!(text.contains("invalid character U+0001 (at position 0)"));
+        assert!(text.contains("too many errors: more are not listed"));
+        assert!(text.len() < 64 << 20, "{}", text.len());
     }
 
     #[test]

@@ -90,8 +90,8 @@ fn check_identity(
     creates: bool,
     name: &str,
 ) -> Result<(), WriteError> {
-    let said = |field| object.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default();
-    let uid = said("uid");
+    let text = |field| object.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default();
+    let uid = text("uid");
     if creates && !uid.is_empty() {
         return Err(WriteError::Conflict {
             name: name.to_owned(),
@@ -101,7 +101,7 @@ fn check_identity(
         });
     }
     if let Some(namespace) = namespace {
-        identity::check_namespace(said("namespace"), namespace).map_err(refused)?;
+        identity::check_namespace(text("namespace"), namespace).map_err(refused)?;
     }
     check_name(object, name)
 }

@@ -119,16 +119,16 @@ fn patched(
 ) -> Result<Value, WriteError> {
     let mut object = patch.apply(old.clone()).map_err(refused)?;
     let expected = expected(cx, cx.version_name);
-    let said = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let built_in = cx.spec.registration.is_none();
     let mut found = expected.clone();
-    if said("apiVersion") != expected.api_version() || said("kind") != expected.kind {
-        let (found_group, found_version) = kindom_api::names::split_api_version(&said("apiVersion"))
+    if text("apiVersion") != expected.api_version() || text("kind") != expected.kind {
+        let (found_group, found_version) = kindom_api::names::split_api_version(&text("apiVersion"))
             .map_or_else(
-                || (String::new(), said("apiVersion")),
+                || (String::new(), text("apiVersion")),
                 |(group, version)| (group.to_owned(), version.to_owned()),
             );
-        found = GroupVersionKind::new(found_group, found_version, said("kind"));
+        found = GroupVersionKind::new(found_group, found_version, text("kind"));
         if found.kind.is_empty() {
             let missing = format!("Object 'Kind' is missing in '{object}'");
             return Err(refused(patch::undecodable(&object, &missing)));

@@ -144,8 +144,8 @@ fn of_body(bytes: &[u8], format: Format, validation: FieldValidation) -> Result<
 fn of_patched(patch: &Patch, patched: &Value, validation: FieldValidation) -> Result<Sent, RequestError> {
     let undecodable = |why: String| patch::undecodable(patched, &why);
     let typed = scale::decode(patched).map_err(|error| undecodable(error.to_string()));
-    let said = |field| patched.get(field).and_then(Value::as_str).filter(|said| !said.is_empty());
-    let (api_version, kind) = (said("apiVersion"), said("kind"));
+    let text = |field| patched.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
     if api_version.is_some_and(|v| v != scale::API_VERSION) || kind.is_some_and(|k| k != scale::KIND) {
         let (api_version, kind) = (api_version.unwrap_or(scale::API_VERSION), kind.unwrap_or(scale::KIND));
         if kind == scale::KIND && OLDER.contains(&api_version) {

@@ -339,8 +339,8 @@ impl WatchStream {
         let mut chunk = Vec::new();
         // The type itself is forgotten by now.
         if let (Some(spec), Ok(events)) = (self.last_spec.take(), self.cursor.finish().await) {
-            let told = events.iter().position(|event| self.is_lost(event)).unwrap_or(events.len());
-            for event in events.iter().take(told) {
+            let deliverable = events.iter().position(|event| self.is_lost(event)).unwrap_or(events.len());
+            for event in events.iter().take(deliverable) {
                 self.event(&spec, event, &mut chunk);
             }
         }

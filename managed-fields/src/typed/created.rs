@@ -157,18 +157,19 @@ mod tests {
 
     /// A field that is mostly of its type.
     fn field() -> impl Strategy<Value = (&'static str, Value)> {
-        let of = |name: &'static str, value: BoxedStrategy<Value>| value.prop_map(move |value| (name, value));
+        let field =
+            |name: &'static str, value: BoxedStrategy<Value>| value.prop_map(move |value| (name, value));
         prop_oneof![
-            4 => of("n", number().boxed()),
-            4 => of("s", text().boxed()),
-            2 => of("i", prop_oneof![number(), text()].boxed()),
-            4 => of("m", object("[no]", number()).boxed()),
-            4 => of("a", object("[no]", number()).boxed()),
-            4 => of("o", anything().boxed()),
-            4 => of("l", list(number()).boxed()),
-            4 => of("e", list((0_i64..3).prop_map(Value::from)).boxed()),
-            8 => of("k", list(item()).boxed()),
-            1 => of("k", anything().boxed()),
+            4 => field("n", number().boxed()),
+            4 => field("s", text().boxed()),
+            2 => field("i", prop_oneof![number(), text()].boxed()),
+            4 => field("m", object("[no]", number()).boxed()),
+            4 => field("a", object("[no]", number()).boxed()),
+            4 => field("o", anything().boxed()),
+            4 => field("l", list(number()).boxed()),
+            4 => field("e", list((0_i64..3).prop_map(Value::from)).boxed()),
+            8 => field("k", list(item()).boxed()),
+            1 => field("k", anything().boxed()),
             1 => anything().prop_map(|value| ("unknown", value)),
         ]
     }

@@ -59,7 +59,7 @@ pub(super) fn conflict<'a>(
 ) -> Option<Conflict> {
     let role = clashes.last()?.role;
     let (main, others): (Vec<&Clash<'_>>, Vec<&Clash<'_>>) = clashes.iter().partition(|c| c.role == role);
-    let told = |clash: &Clash<'_>| {
+    let holder_text = |clash: &Clash<'_>| {
         let holder = claimant(&clash.hold.by);
         let who = if *clash.hold.by == *name { "this registration itself" } else { &clash.hold.by };
         let mut text = format!("{who} ({}", clash.hold.role.text());
@@ -75,7 +75,7 @@ pub(super) fn conflict<'a>(
     let listed = |clashes: &[&Clash<'_>]| {
         let each = clashes.iter().take(EXPLAINED_MAX);
         let mut all: Vec<String> =
-            each.map(|clash| format!("{} by {}", go_quote(clash.name), told(clash))).collect();
+            each.map(|clash| format!("{} by {}", go_quote(clash.name), holder_text(clash))).collect();
         if let Some(more) = clashes.len().checked_sub(EXPLAINED_MAX).filter(|more| *more > 0) {
             all.push(format!("{more} more"));
         }
@@ -83,7 +83,7 @@ pub(super) fn conflict<'a>(
     };
     let in_use = |clash: &&Clash<'_>| format!("{} is already in use", go_quote(clash.name));
     let mut message = match main.as_slice() {
-        [one] => format!("{} by {}", in_use(one), told(one)),
+        [one] => format!("{} by {}", in_use(one), holder_text(one)),
         // As utilerrors.Aggregate prints several.
         many => format!("[{}]: {}", many.iter().map(in_use).collect::<Vec<_>>().join(", "), listed(many)),
     };

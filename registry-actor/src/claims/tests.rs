@@ -79,8 +79,8 @@ fn settle(table: &mut ClaimTable) -> Vec<String> {
 }
 
 fn message(table: &ClaimTable, name: &str) -> String {
-    let said = table.get(name).unwrap().settled.conflict.as_ref();
-    said.map_or_else(String::new, |conflict| format!("{}\n", conflict.message))
+    let conflict = table.get(name).unwrap().settled.conflict.as_ref();
+    conflict.map_or_else(String::new, |conflict| format!("{}\n", conflict.message))
 }
 
 #[test]
@@ -460,8 +460,8 @@ impl Pair {
             let decided = change(&before, verdict) == Change::Decision;
             let outcome = model::sync(&self.stored, &before);
             prop_assert_eq!(&verdict.accepted, &outcome.accepted);
-            let said = verdict.conflict.as_ref().map(|c| &*c.reason);
-            prop_assert_eq!(said, outcome.conflict.as_ref().map(|c| c.0));
+            let reason = verdict.conflict.as_ref().map(|c| &*c.reason);
+            prop_assert_eq!(reason, outcome.conflict.as_ref().map(|c| c.0));
             if let (Some(conflict), Some((_, upstream))) = (&verdict.conflict, &outcome.conflict) {
                 prop_assert!(
                     conflict.message.starts_with(&format!("{upstream} by r"))

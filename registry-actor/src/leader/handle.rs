@@ -61,11 +61,11 @@ impl LeaderHandle {
         let lease = Lease { registry: registry.clone(), key, identity: deps.entropy.uuid_v4().into() };
         registry.lead(false);
         let arbiter = deps.arbiters.place("leader");
-        let of = lease.clone();
+        let kept = lease.clone();
         // Only its own clock wakes it.
         let never = Wake::new().listen();
         let keeper = deps.supervisor.reconcile("leader", &arbiter, Policy::default(), never, move |_| {
-            Keeper::new(of.clone()).run()
+            Keeper::new(kept.clone()).run()
         })?;
         Ok(Self { lease, keeper })
     }

@@ -23,7 +23,7 @@ impl Keeper {
     pub(super) async fn run(mut self) -> BoxError {
         let mut renewed = Instant::now();
         // An unreachable store is logged once.
-        let mut told = false;
+        let mut is_logged = false;
         loop {
             let asked = Instant::now();
             let trouble = match timeout(STEP, self.step()).await {
@@ -35,10 +35,10 @@ impl Keeper {
                 Ok(Err(error)) => Some(error.to_string()),
                 Err(_) => Some("it takes too long".to_owned()),
             };
-            if let Some(why) = trouble.as_ref().filter(|_| !told) {
+            if let Some(why) = trouble.as_ref().filter(|_| !is_logged) {
                 tracing::warn!(why, "the lease cannot be looked at");
             }
-            told = trouble.is_some();
+            is_logged = trouble.is_some();
             // Others may have it by now.
             if renewed.elapsed() >= EXPIRES {
                 self.lease.registry.lead(false);

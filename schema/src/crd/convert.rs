@@ -181,8 +181,8 @@ fn alpha(document: &Value) -> Result<Value, ConvertError> {
     {
         schema.insert("description", description);
     }
-    let said = document.get("versions").and_then(Value::as_array).unwrap_or_default();
-    let versions: Vec<Value> = said
+    let versions_of_document = document.get("versions").and_then(Value::as_array).unwrap_or_default();
+    let versions: Vec<Value> = versions_of_document
         .iter()
         .enumerate()
         .map(|(i, version)| {

@@ -173,18 +173,18 @@ mod tests {
     #[test]
     fn the_defaults_of_a_registration_share_the_steps() {
         let pattern = |i: usize| format!("^({}{i})?$", "(([ab]{10}){10}){9}".repeat(120));
-        let of = |count: usize| {
+        let errors_of = |count: usize| {
             let properties: Vec<String> = (0..count)
                 .map(|i| format!(r#""p{i}":{{"type":"string","default":"","pattern":"{}"}}"#, pattern(i)))
                 .collect();
             let text = format!(r#"{{"type":"object","properties":{{{}}}}}"#, properties.join(","));
             crate::crd::defaults::validate(&parse(text.as_bytes()).unwrap(), &Path::root(), true)
         };
-        assert_eq!(of(2), []);
-        let errors = of(40);
+        assert_eq!(errors_of(2), []);
+        let errors = errors_of(40);
         assert_eq!(errors.len(), 1, "{errors:?}");
-        let told = errors[0].to_string();
-        assert!(told.contains("validation was given up after 1000000 steps"), "{told}");
+        let text = errors[0].to_string();
+        assert!(text.contains("validation was given up after 1000000 steps"), "{text}");
     }
 
     #[test]

@@ -64,13 +64,13 @@ fn verdicts_are_upstreams() {
             }
         };
         check("errors", sorted(&errors), lines(want, "errors").unwrap_or_default());
-        let mut told: Vec<String> = ratcheted.iter().map(ToString::to_string).collect();
-        told.sort();
+        let mut got: Vec<String> = ratcheted.iter().map(ToString::to_string).collect();
+        got.sort();
         let warnings = want.get("warnings").and_then(Value::as_array).unwrap_or_default();
         let mut warnings: Vec<String> =
             warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         warnings.sort();
-        check("warnings", told, warnings);
+        check("warnings", got, warnings);
         if let Some(rules) = lines(want, "rules") {
             check("rules", sorted(&found.errors), rules);
         }

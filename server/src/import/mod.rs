@@ -128,7 +128,7 @@ impl Importer<'_> {
             writeln!(err, "warning: {warning}")?;
         }
         // Print each text once: many objects have the same warning.
-        let mut told = BTreeSet::new();
+        let mut printed = BTreeSet::new();
         let mut failed = 0;
         for wave in waves(&all) {
             let wave: Vec<&(Place, Value)> = wave.iter().filter_map(|&i| objects.get(i)).collect();
@@ -142,7 +142,7 @@ impl Importer<'_> {
                 for (place, object) in run {
                     let Some(outcome) = results.next().await.transpose()? else { break };
                     now.extend(outcome.uid.map(|is| (uid(object).to_owned(), is)));
-                    for text in outcome.warnings.into_iter().filter(|text| told.insert(text.clone())) {
+                    for text in outcome.warnings.into_iter().filter(|text| printed.insert(text.clone())) {
                         writeln!(err, "warning: {place}: {}: {text}", named(object))?;
                     }
                     match outcome.done {
@@ -284,8 +284,8 @@ impl Importer<'_> {
         follow_owners(&mut body, &self.now);
         let mut collection = group_version_path(type_of(object).0);
         if kind.namespaced {
-            let said = text(object, &["metadata", "namespace"]);
-            let namespace = if said.is_empty() { self.namespace.as_str() } else { said };
+            let own_namespace = text(object, &["metadata", "namespace"]);
+            let namespace = if own_namespace.is_empty() { self.namespace.as_str() } else { own_namespace };
             collection = format!("{collection}/namespaces/{}", escaped(namespace));
             if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.insert("namespace", namespace);
@@ -365,7 +365,7 @@ fn find_type(list: &Value, api_version: &str, kind: &str) -> Option<Type> {
 
 /// Warnings about properties that the imported objects cannot keep.
 fn warnings(objects: &[(Place, Value)], imported: &BTreeSet<&str>) -> Vec<String> {
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     let mut all = Vec::new();
     for (place, object) in objects {
         if is_being_deleted(object) {
@@ -373,7 +373,7 @@ fn warnings(objects: &[(Place, Value)], imported: &BTreeSet<&str>) -> Vec<String
         }
         for owner in owners(object) {
             let uid = text(owner, &["uid"]);
-            if !imported.contains(uid) && told.insert(uid) {
+            if !imported.contains(uid) && reported.insert(uid) {
                 all.push(format!(
                     "{place}: {} stays owned by {} with uid {uid}, which is not imported here; if its owner has another uid by now, set that",
                     named(object),
@@ -440,9 +440,9 @@ mod tests {
             "{kind: Ox, metadata: {name: a, deletionTimestamp: t, ownerReferences: [{kind: Herd, name: h, uid: u}]}}\n---\n\
              {kind: Ox, metadata: {name: b, ownerReferences: [{kind: Herd, name: h, uid: u}, {uid: x}]}}",
         );
-        let told = warnings(&all, &BTreeSet::from(["x"]));
+        let warned = warnings(&all, &BTreeSet::from(["x"]));
         assert_eq!(
-            told,
+            warned,
             [
                 "data.yaml: document 1: ox/a was being deleted; as a new object it is not",
                 "data.yaml: document 1: ox/a stays owned by Herd \"h\" with uid u, which is not imported here; \

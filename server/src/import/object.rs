@@ -46,9 +46,9 @@ pub(super) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
 pub(super) fn follow_owners(object: &mut Value, now: &HashMap<String, String>) {
     let references = object.get_mut("metadata").and_then(|m| m.get_mut("ownerReferences")?.as_array_mut());
     for reference in references.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let said = reference.get("uid").and_then(Value::as_str).unwrap_or_default();
+        let uid_before = reference.get("uid").and_then(Value::as_str).unwrap_or_default();
         // A reference without a uid must not match an object that had none in the file.
-        if let Some(uid) = now.get(said).filter(|_| !said.is_empty()) {
+        if let Some(uid) = now.get(uid_before).filter(|_| !uid_before.is_empty()) {
             reference.insert("uid", uid.as_str());
         }
     }

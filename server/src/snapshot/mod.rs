@@ -45,7 +45,7 @@ pub(crate) fn prefixes() -> Vec<Bytes> {
 /// One line with the reason. Files and stores are then as they were, unless the line says otherwise.
 pub(crate) fn run(command: &Snapshot) -> Result<(), BoxError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let told = runtime.block_on(async {
+    let report = runtime.block_on(async {
         match command {
             Snapshot::Save(options) => match options.store.place() {
                 Some(place) => save_store(&place, &options.file).await,
@@ -77,7 +77,7 @@ pub(crate) fn run(command: &Snapshot) -> Result<(), BoxError> {
             }
         }
     })?;
-    writeln!(std::io::stdout(), "{told}")?;
+    writeln!(std::io::stdout(), "{report}")?;
     Ok(())
 }
 
@@ -175,14 +175,14 @@ fn check(file: &Path) -> Result<(Header, Content), BoxError> {
     match header {
         Some(header) if damages.is_empty() => Ok((header, content)),
         _ => {
-            let mut told = format!("{} is damaged", file.display());
+            let mut report = format!("{} is damaged", file.display());
             for damage in &damages {
-                told.push_str(&format!("\n  {damage}"));
+                report.push_str(&format!("\n  {damage}"));
             }
             if more > 0 {
-                told.push_str(&format!("\n  and {more} more"));
+                report.push_str(&format!("\n  and {more} more"));
             }
-            Err(told.into())
+            Err(report.into())
         }
     }
 }
@@ -237,15 +237,15 @@ async fn copy(from: &Place, to: &Place) -> Result<String, BoxError> {
     let reached = target.finish(revision, &content).await?;
     let now = Cut::begin(Arc::clone(&source), prefixes(), None).await?.header().revision;
     source.close().await?;
-    let mut told =
+    let mut report =
         format!("copied {from} to {to}; both were read and are equal: {}", describe(reached, &content));
     if now != revision {
-        told.push_str(&format!(
+        report.push_str(&format!(
             "\nwhat was copied is revision {revision} of {from}, which is at revision {now} by now: if a server still \
              writes there, that is not in the copy"
         ));
     }
-    Ok(told)
+    Ok(report)
 }
 
 /// The digest of a store's present content, and its revision.

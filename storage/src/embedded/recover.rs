@@ -72,7 +72,7 @@ pub(super) fn recover(
     let reached = (load.batch, load.revision);
     if reached.0 < mark.mark.batch || reached.1 < mark.mark.revision {
         let path = files.segments.last().map_or(mark.path(), |(segment, _)| &segment.path);
-        let what = format!(
+        let reason = format!(
             "the log ends at revision {} (batch {}), but {} says that revision {} (batch {}) was durable",
             reached.1,
             reached.0,
@@ -80,7 +80,7 @@ pub(super) fn recover(
             mark.mark.revision,
             mark.mark.batch
         );
-        return Err(damaged(path, position, &what));
+        return Err(damaged(path, position, &reason));
     }
     files.remove_leftovers(vfs, folder, dir)?;
     let Load { mut index, segments, batch, .. } = load;
@@ -404,11 +404,11 @@ fn without_replaced(segments: &[Segment]) -> Result<BTreeSet<SegmentId>, Storage
             others.contains(batches.end()) && others.start() > batches.start() && others.end() > batches.end()
         });
         if let Some((other, _)) = across {
-            let what = format!(
+            let reason = format!(
                 "it and {} hold some of the same batches, and no other files hold the rest",
                 other.path.display()
             );
-            return Err(one.damaged(0, &what));
+            return Err(one.damaged(0, &reason));
         }
     }
     let is_replaced = |segment: &Segment| {
@@ -436,14 +436,14 @@ impl Load {
         if header.first_batch == self.batch + 1 && header.first_revision == self.revision.next() {
             return Ok(());
         }
-        let what = format!(
+        let reason = format!(
             "it starts at revision {} (batch {}), but revision {} (batch {}) comes next: a segment before it is missing",
             header.first_revision,
             header.first_batch,
             self.revision.next(),
             self.batch + 1
         );
-        Err(segment.damaged(0, &what))
+        Err(segment.damaged(0, &reason))
     }
 
     /// Reads a segment as far as it is whole, behind the part that the index already has; returns the offset of its end. Up
@@ -550,12 +550,12 @@ impl Load {
     fn check_end(&mut self, segment: &Segment, position: u64, next: &Segment) -> Result<(), StorageError> {
         let wanted = (next.header.first_batch - 1, Revision(next.header.first_revision.0.saturating_sub(1)));
         if (self.batch, self.revision) != wanted {
-            let what = format!(
+            let reason = format!(
                 "the batch here is unreadable: revisions {} to {} are missing",
                 self.revision.next(),
                 wanted.1
             );
-            return Err(segment.damaged(position, &what));
+            return Err(segment.damaged(position, &reason));
         }
         let extent = Extent { last_batch: self.batch, last_revision: self.revision, end: position };
         // A pack has the same already.
@@ -574,11 +574,11 @@ impl Load {
         match rest {
             Rest::Empty => {}
             Rest::Batch { batch, offset } => {
-                let what = format!(
+                let reason = format!(
                     "batch {} is unreadable, but batch {batch} lies behind it, at offset {offset}",
                     self.batch + 1
                 );
-                return Err(segment.damaged(position, &what));
+                return Err(segment.damaged(position, &reason));
             }
             Rest::Torn if self.batch < marked => {}
             Rest::Torn => tracing::warn!(

@@ -131,8 +131,8 @@ fn batch(core: &Core, segment: &Segment, at: u64, end: u64, findings: &mut Vec<F
             let key = Key::new(key.clone());
             let location = Location::new(segment.id(), *placed);
             let standing = standing(core, &key, *revision, location);
-            let of = DamagedOf { key, revision: *revision, standing };
-            findings.push(finding(placed.offset, Some(of), "it has a wrong checksum".to_owned()));
+            let damaged = DamagedOf { key, revision: *revision, standing };
+            findings.push(finding(placed.offset, Some(damaged), "it has a wrong checksum".to_owned()));
         }
     }
     frame.end

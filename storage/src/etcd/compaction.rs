@@ -31,7 +31,7 @@ struct Rounds {
 pub(super) async fn keep(core: Weak<Core>, every: Duration) {
     let mut rounds = Rounds::default();
     // An unreachable cluster is logged once.
-    let mut told = false;
+    let mut is_logged = false;
     loop {
         sleep(every).await;
         let Some(core) = core.upgrade() else { return };
@@ -39,10 +39,10 @@ pub(super) async fn keep(core: Weak<Core>, every: Duration) {
             return;
         }
         let failed = core.round(&mut rounds).await.err();
-        if let Some(error) = failed.as_ref().filter(|_| !told) {
+        if let Some(error) = failed.as_ref().filter(|_| !is_logged) {
             tracing::warn!(%error, "etcd: history is not compacted");
         }
-        told = failed.is_some();
+        is_logged = failed.is_some();
     }
 }
 

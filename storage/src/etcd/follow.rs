@@ -45,7 +45,7 @@ pub(super) async fn follow(core: Weak<Core>) {
     let mut at = core.upgrade().map_or(0, |core| core.clients.current());
     let mut pause = PAUSE_MIN;
     // A broken watch is logged once, however often it is tried again.
-    let mut told = false;
+    let mut is_logged = false;
     loop {
         let Some(core) = core.upgrade() else { return };
         let mut begun = false;
@@ -53,9 +53,9 @@ pub(super) async fn follow(core: Weak<Core>) {
             Ended::Closed => return,
             Ended::Compacted(to) => core.gap(to),
             Ended::Broken(why) => {
-                told &= !begun;
+                is_logged &= !begun;
                 let url = core.clients.member(at).map_or("", |member| &member.url);
-                if std::mem::replace(&mut told, true) {
+                if std::mem::replace(&mut is_logged, true) {
                     tracing::debug!(url, why, "etcd: the watch does not begin");
                 } else {
                     tracing::warn!(url, why, after = %core.hub.published(), "etcd: the watch broke, and is taken up again");

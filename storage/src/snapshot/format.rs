@@ -251,15 +251,15 @@ impl<R: Read> Reader<R> {
     /// Compares the checksum behind a record.
     fn check(&mut self, record: &mut Record, wrong: &str) -> Result<(), Damage> {
         let crc = crc32c::crc32c(&record.bytes);
-        let said = self.u32(record)?;
+        let stored_crc = self.u32(record)?;
         self.hash.update(&record.bytes);
-        if said == crc { Ok(()) } else { Err(record.damage(wrong)) }
+        if stored_crc == crc { Ok(()) } else { Err(record.damage(wrong)) }
     }
 
     fn length(&mut self, record: &mut Record, max: usize) -> Result<usize, Damage> {
-        let said = self.u32(record)?;
-        usize::try_from(said).ok().filter(|bytes| *bytes <= max).ok_or_else(|| {
-            record.damage(&format!("a length of {said} cannot be: nothing that follows can be read"))
+        let length = self.u32(record)?;
+        usize::try_from(length).ok().filter(|bytes| *bytes <= max).ok_or_else(|| {
+            record.damage(&format!("a length of {length} cannot be: nothing that follows can be read"))
         })
     }
 

@@ -138,11 +138,11 @@ impl<'t> Visitor<'t> {
     }
 
     fn sign(&mut self, tree: &'t Tree, function: &str) -> Visited {
-        let of = self.visit(tree.child(Label::E))?;
+        let operand = self.visit(tree.child(Label::E))?;
         let mut signs = tree.tokens(Label::Ops);
         match (signs.next(), signs.count() % 2) {
-            (Some(first), 0) => Some(self.build.call(first.token().at, function, [of])),
-            _ => Some(of),
+            (Some(first), 0) => Some(self.build.call(first.token().at, function, [operand])),
+            _ => Some(operand),
         }
     }
 

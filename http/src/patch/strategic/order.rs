@@ -29,26 +29,26 @@ pub(super) fn apply(original: &mut Map, patch: &mut Map, of: &Shape) -> Result<(
             other => Err(Error::not_a_list(other)),
         };
         let current = original.get(name).map(list).transpose()?;
-        let said = patch.get(name).map(list).transpose()?;
+        let patched_list = patch.get(name).map(list).transpose()?;
         let field = Lookup::list(of, name)?;
         let key = field.key();
-        check(said.as_deref().unwrap_or_default(), order, key)?;
-        let merged = match (&current, &said) {
+        check(patched_list.as_deref().unwrap_or_default(), order, key)?;
+        let merged = match (&current, &patched_list) {
             (None, None) => continue,
             (Some(current), None) => current.clone(),
-            (None, Some(said)) => {
-                let mut added = Value::Array(said.clone().into());
+            (None, Some(patched_list)) => {
+                let mut added = Value::Array(patched_list.clone().into());
                 without_directives(&mut added);
                 added.as_array().unwrap_or_default().to_vec()
             }
-            (Some(current), Some(said)) if field.patched != Patched::Replaces => {
-                lists(current.clone(), said, &field, false)?
+            (Some(current), Some(patched_list)) if field.patched != Patched::Replaces => {
+                lists(current.clone(), patched_list, &field, false)?
             }
-            (Some(_), Some(said)) => said.clone(),
+            (Some(_), Some(patched_list)) => patched_list.clone(),
         };
         let (ordered, server_only) = partition(merged, order, key)?;
         let current = current.unwrap_or_default();
-        let items = items_of([&current, said.as_deref().unwrap_or_default()])?;
+        let items = items_of([&current, patched_list.as_deref().unwrap_or_default()])?;
         let all = normalize(ordered, server_only, order, &current, key, items)?;
         original.insert(name, Value::Array(all.into()));
         patch.remove(name);
