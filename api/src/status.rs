@@ -258,11 +258,11 @@ impl Status {
     #[must_use]
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[field::Error]) -> Self {
         // Each stands in the message as well as in a cause.
-        const TOLD_BYTES_MAX: usize = 8 << 20;
+        const LISTED_BYTES_MAX: usize = 8 << 20;
         let mut bytes = 0;
         let beyond = errors.iter().position(|error| {
             bytes += error.field.len() + error.body().len();
-            bytes > TOLD_BYTES_MAX
+            bytes > LISTED_BYTES_MAX
         });
         let listed = beyond.map_or(errors.len(), |first| first.max(1));
         let shortened: Vec<field::Error>;

@@ -19,7 +19,7 @@ use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
 use crate::drain::{Drain, DrainError, Held, Left, Stock, is_empty};
-use crate::progress::{Pace, TOLD_AFTER};
+use crate::progress::{Pace, WRITTEN_AFTER};
 use crate::reconciler::{ReconcileError, STEP, World};
 use crate::registration::now;
 use crate::rules::{self, Content};
@@ -163,12 +163,12 @@ async fn empty_of(
 /// Waits until a type has nothing left, or any other change than a release happens; writes its progress into the conditions.
 async fn hold(world: &World, seen: &StoredObject, mut remaining: Remaining) -> Result<(), ReconcileError> {
     let mut pace = Pace::default();
-    pace.told(remaining.objects());
-    let mut untold: Option<Deadline> = None;
+    pace.reported(remaining.objects());
+    let mut report_due: Option<Deadline> = None;
     loop {
         let changes = select_all(remaining.held.iter_mut().map(|(_, held)| held.change().boxed()));
         let changes = changes.map(|(change, at, _)| (change, at));
-        let changed = match untold {
+        let changed = match report_due {
             None => Some(changes.await),
             Some(deadline) => timeout_at(deadline.instant(), changes).await.ok(),
         };
@@ -178,18 +178,18 @@ async fn hold(world: &World, seen: &StoredObject, mut remaining: Remaining) -> R
                 Left::Nothing => drop(remaining.held.swap_remove(at)),
                 Left::Something => {}
             }
-            untold.get_or_insert_with(|| Deadline::after(TOLD_AFTER));
+            report_due.get_or_insert_with(|| Deadline::after(WRITTEN_AFTER));
         }
         if remaining.held.is_empty() {
             return Ok(());
         }
         let left = remaining.objects();
-        if (pace.due(left) || untold.is_some_and(|deadline| deadline.passed()))
+        if (pace.due(left) || report_due.is_some_and(|deadline| deadline.passed()))
             && let Some(object) = current(world, seen).await?
         {
             conclude(world, &object, &remaining.content(), false).await?;
-            pace.told(left);
-            untold = None;
+            pace.reported(left);
+            report_due = None;
         }
     }
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 /// So many different finalizers are counted by name; what else there is counts as "others".
 const FINALIZERS_MAX: usize = 64;
 /// The most finalizers that are listed, those that hold most first.
-const FINALIZERS_TOLD: usize = 8;
+const FINALIZERS_LISTED: usize = 8;
 /// The most names of objects that are listed.
-pub(crate) const NAMES_TOLD: usize = 3;
+pub(crate) const NAMES_LISTED: usize = 3;
 /// A name longer than this, in characters, is cut.
 const NAME_CHARS_MAX: usize = 128;
 /// With at most this many objects left, every change is worth a write.
 const FEW: usize = 8;
 /// The longest that a change which was not worth a write of its own waits for one.
-pub(crate) const TOLD_AFTER: Duration = Duration::from_secs(3);
+pub(crate) const WRITTEN_AFTER: Duration = Duration::from_secs(3);
 /// The objects held by finalizers: their number, and how many each finalizer holds.
 ///
 /// It is exact for as long as every object that is taken out was put in before, since a finalizer that found no place
@@ -58,15 +58,15 @@ impl Tally {
         self.by_name.iter().map(|(name, count)| (name.as_str(), *count))
     }
 
-    fn told(&self) -> String {
+    fn listed(&self) -> String {
         let mut by_count: Vec<_> = self.finalizers().collect();
         by_count.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
         let mut parts: Vec<String> = by_count
             .iter()
-            .take(FINALIZERS_TOLD)
+            .take(FINALIZERS_LISTED)
             .map(|(name, count)| format!("{} in {}", cut(name), objects(*count)))
             .collect();
-        let more = by_count.len().saturating_sub(FINALIZERS_TOLD);
+        let more = by_count.len().saturating_sub(FINALIZERS_LISTED);
         if more > 0 || self.others > 0 {
             parts.push(if self.others > 0 { "and others".into() } else { format!("and {more} more") });
         }
@@ -93,12 +93,12 @@ pub(crate) fn message(left: usize, names: &[String], tally: &Tally) -> String {
     let verb = if left == 1 { "remains" } else { "remain" };
     let mut message = format!("CustomResource deletion is in progress: {} {verb}", objects(left));
     if !names.is_empty() {
-        let shown: Vec<String> = names.iter().take(NAMES_TOLD).map(|name| cut(name)).collect();
+        let shown: Vec<String> = names.iter().take(NAMES_LISTED).map(|name| cut(name)).collect();
         let more = left.saturating_sub(shown.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         message = format!("{message} ({}{more})", shown.join(", "));
     }
-    let held = tally.told();
+    let held = tally.listed();
     if !held.is_empty() {
         message = format!("{message}, held by finalizers: {held}");
     }
@@ -109,23 +109,24 @@ pub(crate) fn message(left: usize, names: &[String], tally: &Tally) -> String {
 /// read that again. 100,000 objects make some forty.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    told: Option<usize>,
+    /// The number in the last report.
+    last: Option<usize>,
 }
 
 impl Pace {
     /// Returns true if `left` is worth reporting: a quarter less than the last report, or only a few.
     pub(crate) fn due(&self, left: usize) -> bool {
-        self.told.is_none_or(|told| left <= FEW || left.abs_diff(told).saturating_mul(4) >= told)
+        self.last.is_none_or(|last| left <= FEW || left.abs_diff(last).saturating_mul(4) >= last)
     }
 
     /// Notes that `left` was written.
-    pub(crate) fn told(&mut self, left: usize) {
-        self.told = Some(left);
+    pub(crate) fn reported(&mut self, left: usize) {
+        self.last = Some(left);
     }
 
     /// Forgets the last report: it is no longer stored.
     pub(crate) fn forget(&mut self) {
-        self.told = None;
+        self.last = None;
     }
 }
 
@@ -182,7 +183,7 @@ mod tests {
         let reports = (0..=100_000).rev().filter(|left| {
             let due = pace.due(*left);
             if due {
-                pace.told(*left);
+                pace.reported(*left);
             }
             due
         });

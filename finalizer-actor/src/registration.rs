@@ -14,11 +14,11 @@ use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
 use crate::drain::{Drain, DrainError, Held, Left, Stock, first_keys};
-use crate::progress::{NAMES_TOLD, Pace, TOLD_AFTER, Tally, message};
+use crate::progress::{NAMES_LISTED, Pace, Tally, WRITTEN_AFTER, message};
 use crate::reconciler::{ReconcileError, STEP, World};
 
 /// The number of failed attempts that the condition does not mention: one failure is mostly the fall of an actor.
-const FAILURES_UNTOLD: u32 = 3;
+const FAILURES_UNREPORTED: u32 = 3;
 
 /// Built in elsewhere, and stored where a registered type of the name would be (`OverlappingBuiltInResources`).
 const BUILT_IN_ELSEWHERE: [&str; 1] = ["apiservices.apiregistration.k8s.io"];
@@ -35,12 +35,12 @@ pub(crate) async fn finish(world: World, registered: Registered) -> Revision {
         };
         failures += 1;
         tracing::warn!(registration = registered.name, %error, failures, "draining failed; trying again");
-        if failures >= FAILURES_UNTOLD
+        if failures >= FAILURES_UNREPORTED
             && let Some((reason, text)) = failure(&error)
         {
             pace.forget();
             if let Err(error) = tell(&world, &registered, ("True", reason, &text)).await {
-                tracing::warn!(registration = registered.name, %error, "the failure could not be told");
+                tracing::warn!(registration = registered.name, %error, "the failure could not be reported");
             }
         }
         world.pause(failures).await;
@@ -116,7 +116,7 @@ async fn empty(
         if !(first && sweep.is_last()) && left > 0 && pace.due(left) {
             let message = message(left, &[], &Tally::default());
             tell(world, registered, ("True", "InstanceDeletionInProgress", &message)).await?;
-            pace.told(left);
+            pace.reported(left);
         }
         first = false;
     }
@@ -133,18 +133,18 @@ async fn hold(
 ) -> Result<(), ReconcileError> {
     // The condition does not list the finalizers yet.
     pace.forget();
-    let mut untold: Option<Deadline> = None;
+    let mut report_due: Option<Deadline> = None;
     loop {
         let left = held.tally.objects;
-        if pace.due(left) || untold.is_some_and(|deadline| deadline.passed()) {
+        if pace.due(left) || report_due.is_some_and(|deadline| deadline.passed()) {
             let storage = &*world.registry.deps().storage;
-            let names = first_keys(storage, drain.prefix(), NAMES_TOLD).await.map_err(DrainError::Check)?;
+            let names = first_keys(storage, drain.prefix(), NAMES_LISTED).await.map_err(DrainError::Check)?;
             let message = message(left, &names, &held.tally);
             tell(world, registered, ("True", "InstanceDeletionInProgress", &message)).await?;
-            pace.told(left);
-            untold = None;
+            pace.reported(left);
+            report_due = None;
         }
-        let change = match untold {
+        let change = match report_due {
             None => held.change().await?,
             Some(deadline) => match timeout_at(deadline.instant(), held.change()).await {
                 Ok(change) => change?,
@@ -154,7 +154,7 @@ async fn hold(
         match change {
             Left::Nothing | Left::Unsettled => return Ok(()),
             Left::Something => {
-                untold.get_or_insert_with(|| Deadline::after(TOLD_AFTER));
+                report_due.get_or_insert_with(|| Deadline::after(WRITTEN_AFTER));
             }
         }
     }

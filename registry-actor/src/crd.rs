@@ -58,12 +58,12 @@ fn set_back_computed(conditions: &mut Vec<Condition>, old: &CustomResourceDefini
     let mut stored: Vec<Option<&Condition>> =
         old.status.conditions.iter().filter(|c| is_computed(c)).map(Some).collect();
     let mut kept = Vec::with_capacity(conditions.len());
-    for said in std::mem::take(conditions) {
-        if is_computed(&said) {
-            let same = stored.iter_mut().find(|c| c.is_some_and(|c| c.kind == said.kind));
+    for condition in std::mem::take(conditions) {
+        if is_computed(&condition) {
+            let same = stored.iter_mut().find(|c| c.is_some_and(|c| c.kind == condition.kind));
             kept.extend(same.and_then(Option::take).cloned());
         } else {
-            kept.push(said);
+            kept.push(condition);
         }
     }
     kept.extend(stored.into_iter().flatten().cloned());
@@ -330,8 +330,8 @@ mod tests {
         let mut old = CustomResourceDefinition::default();
         old.status.conditions =
             conditions_of(&[("NamesAccepted", "True"), ("Mine", "True"), ("Established", "True")]);
-        let check = |said: &[(&str, &str)], want: &[(&str, &str)]| {
-            let mut conditions = conditions_of(said);
+        let check = |sent: &[(&str, &str)], want: &[(&str, &str)]| {
+            let mut conditions = conditions_of(sent);
             set_back_computed(&mut conditions, &old);
             assert_eq!(conditions, conditions_of(want));
         };

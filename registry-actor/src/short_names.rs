@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use kindom_api::field::go_quote;
 
 /// The most holders of one name that a warning lists.
-const HOLDERS_TOLD_MAX: usize = 3;
+const HOLDERS_LISTED_MAX: usize = 3;
 
 /// Short names and the types that hold them. A look-up costs the same however many types there are.
 #[derive(Debug, Default)]
@@ -65,9 +65,9 @@ impl ShortNames {
 
 /// The warning for a registration's author about a short name that these types hold too; `None` without holders.
 pub(crate) fn warning(index: usize, name: &str, holders: &[&str]) -> Option<String> {
-    let listed: Vec<&str> = holders.iter().take(HOLDERS_TOLD_MAX).copied().collect();
+    let listed: Vec<&str> = holders.iter().take(HOLDERS_LISTED_MAX).copied().collect();
     let (last, first) = listed.split_last()?;
-    let holders = match holders.len().saturating_sub(HOLDERS_TOLD_MAX) {
+    let holders = match holders.len().saturating_sub(HOLDERS_LISTED_MAX) {
         0 if first.is_empty() => (*last).to_owned(),
         0 => format!("{} and {last}", first.join(", ")),
         more => format!("{} and {more} more", listed.join(", ")),
@@ -82,7 +82,7 @@ pub(crate) fn warning(index: usize, name: &str, holders: &[&str]) -> Option<Stri
 mod tests {
     use super::*;
 
-    fn told(names: &ShortNames, group: &str, name: &str) -> String {
+    fn warning_of(names: &ShortNames, group: &str, name: &str) -> String {
         let holders: Vec<&str> = names.elsewhere(group, name).collect();
         warning(0, name, &holders).unwrap_or_default()
     }
@@ -92,25 +92,26 @@ mod tests {
         let mut names = ShortNames::default();
         let list = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         names.set("apples.a.io", "a.io", &list(&["ap", "x"]));
-        assert_eq!(told(&names, "a.io", "ap"), "");
+        assert_eq!(warning_of(&names, "a.io", "ap"), "");
         assert_eq!(
-            told(&names, "b.io", "ap"),
+            warning_of(&names, "b.io", "ap"),
             "spec.names.shortNames[0]: \"ap\" is a short name of apples.a.io too; clients may take it for either"
         );
         names.set("apples.c.io", "c.io", &list(&["ap"]));
-        assert!(told(&names, "b.io", "ap").contains("of apples.a.io and apples.c.io too"));
+        assert!(warning_of(&names, "b.io", "ap").contains("of apples.a.io and apples.c.io too"));
         for group in ["d.io", "e.io"] {
             names.set(&format!("apples.{group}"), group, &list(&["ap"]));
         }
         assert!(
-            told(&names, "b.io", "ap").contains("of apples.a.io, apples.c.io, apples.d.io and 1 more too")
+            warning_of(&names, "b.io", "ap")
+                .contains("of apples.a.io, apples.c.io, apples.d.io and 1 more too")
         );
         assert!(names.is_set("apples.a.io", &list(&["ap", "x"])) && names.is_set("none", &[]));
         names.set("apples.a.io", "a.io", &list(&["x"]));
         names.remove("apples.c.io");
         names.retain(|holder| holder.ends_with(".a.io"));
-        assert_eq!(told(&names, "b.io", "ap"), "");
-        assert!(told(&names, "b.io", "x").contains("apples.a.io"));
+        assert_eq!(warning_of(&names, "b.io", "ap"), "");
+        assert!(warning_of(&names, "b.io", "x").contains("apples.a.io"));
         names.remove("apples.a.io");
         assert!(names.held.is_empty() && names.holders.is_empty());
     }

@@ -13,60 +13,65 @@ pub(crate) fn coerce(
     at: &Path<'_>,
     unknown: &mut Option<&mut Vec<String>>,
 ) -> Result<(), Error> {
-    below(value, node, at, &mut Told { unknown, drops: false })
+    below(value, node, at, &mut Treatment { unknown, drops: false })
 }
 
 /// As [`coerce`], for a stored object: values of a wrong type are dropped (`DropInvalidFields` there). Metadata that is no
 /// map stays as it is. With `is_root` the object itself is taken for an embedded resource.
 pub(crate) fn repair(value: &mut Value, node: &Node, is_root: bool) {
-    let mut told = Told { unknown: &mut None, drops: true };
+    let mut treatment = Treatment { unknown: &mut None, drops: true };
     if let Value::Object(map) = value
         && is_root
         && !node.embedded
     {
         // Dropped values are no errors.
-        let _ = resource(map, &Path::root(), &mut told);
+        let _ = resource(map, &Path::root(), &mut treatment);
     }
-    let _ = below(value, node, &Path::root(), &mut told);
+    let _ = below(value, node, &Path::root(), &mut treatment);
 }
 
 /// Coerces the metadata of one embedded resource that is known to be well formed.
 pub(crate) fn coerce_resource(resource_fields: &mut Map) {
     // Malformed metadata has been refused before.
-    let _ = resource(resource_fields, &Path::root(), &mut Told { unknown: &mut None, drops: false });
+    let _ = resource(resource_fields, &Path::root(), &mut Treatment { unknown: &mut None, drops: false });
 }
 
 /// The treatment of unknown fields and wrong types.
-struct Told<'t, 'u> {
+struct Treatment<'t, 'u> {
     /// Gets the unknown fields of metadata.
     unknown: &'t mut Option<&'u mut Vec<String>>,
     /// `true` if values of a wrong type are dropped without an error.
     drops: bool,
 }
 
-fn below(value: &mut Value, node: &Node, at: &Path<'_>, told: &mut Told<'_, '_>) -> Result<(), Error> {
+fn below(
+    value: &mut Value,
+    node: &Node,
+    at: &Path<'_>,
+    treatment: &mut Treatment<'_, '_>,
+) -> Result<(), Error> {
     if !node.below.embedded {
         return Ok(());
     }
     match value {
         Value::Object(map) => {
             if node.embedded {
-                resource(map, at, told)?;
+                resource(map, at, treatment)?;
             }
             let (mut cursor, additional) = (node.cursor(), node.additional().schema());
             let deep = |value: &Value| matches!(value, Value::Object(_) | Value::Array(_));
             for (key, value) in map.iter_mut().filter(|(_, value)| deep(value)) {
                 if let Some(child) = cursor.property(key) {
-                    below(value, child, &at.child(key), told)?;
+                    below(value, child, &at.child(key), treatment)?;
                 } else if let Some(child) = additional {
-                    below(value, child, &at.key(key), told)?;
+                    below(value, child, &at.key(key), treatment)?;
                 }
             }
         }
         Value::Array(items) => {
             if let Some(of_items) = node.items.as_deref() {
                 for (i, item) in items.iter_mut().enumerate() {
-                    below(item, of_items, &at.index(i), told)?;
+                    below(item, of_items, &at.index(i), treatment)?;
                 }
             }
         }
@@ -75,9 +80,9 @@ fn below(value: &mut Value, node: &Node, at: &Path<'_>, told: &mut Told<'_, '_>)
     Ok(())
 }
 
-fn resource(map: &mut Map, at: &Path<'_>, told: &mut Told<'_, '_>) -> Result<(), Error> {
+fn resource(map: &mut Map, at: &Path<'_>, treatment: &mut Treatment<'_, '_>) -> Result<(), Error> {
     for field in ["apiVersion", "kind"] {
-        if told.drops && map.get(field).is_some_and(|value| value.as_str().is_none()) {
+        if treatment.drops && map.get(field).is_some_and(|value| value.as_str().is_none()) {
             map.remove(field);
         }
         if let Some(value) = map.get(field).filter(|value| value.as_str().is_none()) {
@@ -91,15 +96,15 @@ fn resource(map: &mut Map, at: &Path<'_>, told: &mut Told<'_, '_>) -> Result<(),
         }
         let at = at.child("metadata");
         // The path is printed only for those who ask which fields are unknown.
-        let prefix = if told.unknown.is_some() { at.to_string() } else { String::new() };
+        let prefix = if treatment.unknown.is_some() { at.to_string() } else { String::new() };
         match decode_metadata(metadata, &prefix) {
             Ok(decoded) => {
                 *metadata = decoded.value;
-                if let Some(unknown) = told.unknown {
+                if let Some(unknown) = treatment.unknown {
                     unknown.extend(decoded.unknown_fields);
                 }
             }
-            Err(_) if told.drops => drop_malformed(metadata),
+            Err(_) if treatment.drops => drop_malformed(metadata),
             Err(error) => return Err(Error::invalid(&at, metadata.clone(), error.to_string())),
         }
     }

@@ -18,7 +18,7 @@ pub(crate) fn prune(object: &mut Value, root: Option<&Node>, unknown: Option<&mu
     let empty = Node::default();
     let root = root.unwrap_or(&empty);
     let found = unknown.is_some().then(Vec::new);
-    let mut pruner = Pruner { path: String::new(), found, told: 0 };
+    let mut pruner = Pruner { path: String::new(), found, reported_bytes: 0 };
     match object {
         Value::Object(map) => pruner.map(map, root, true),
         other => pruner.value(other, Some(root)),
@@ -115,14 +115,14 @@ fn pruned_at(path: &[Step<'_>], default: &Value, root: &Node) -> Option<Value> {
 
 /// The most bytes of paths that are reported; further ones are dropped. A long key above many unknown fields is in the path
 /// of each.
-const TOLD_BYTES_MAX: usize = 3 << 20;
+const REPORTED_BYTES_MAX: usize = 3 << 20;
 
 struct Pruner {
     /// The path of the present value; kept up only if paths are asked for.
     path: String,
     found: Option<Vec<String>>,
     /// The bytes of the paths found so far.
-    told: usize,
+    reported_bytes: usize,
 }
 
 impl Pruner {
@@ -241,13 +241,13 @@ impl Pruner {
     }
 
     fn record(&mut self, key: &str) {
-        if self.found.is_none() || self.told >= TOLD_BYTES_MAX {
+        if self.found.is_none() || self.reported_bytes >= REPORTED_BYTES_MAX {
             return;
         }
         let mark = self.enter(key);
         let path = self.path.clone();
         self.path.truncate(mark);
-        self.told += size_of::<String>() + path.len();
+        self.reported_bytes += size_of::<String>() + path.len();
         if let Some(found) = &mut self.found {
             found.push(path);
         }

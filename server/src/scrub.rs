@@ -16,7 +16,7 @@ pub(crate) async fn keep(store: Embedded, clock: Clock, interval: Duration) {
     loop {
         clock.sleep(next.saturating_duration_since(clock.now())).await;
         next = clock.now() + interval;
-        pass(&store, &clock, told).await;
+        pass(&store, &clock, report).await;
     }
 }
 
@@ -37,7 +37,7 @@ async fn pass(store: &Embedded, clock: &Clock, tell: impl Fn(&Finding)) {
     }
 }
 
-fn told(finding: &Finding) {
+fn report(finding: &Finding) {
     if finding.is_loss() {
         tracing::error!(%finding, "the store is damaged: see kindom storage check");
     } else {

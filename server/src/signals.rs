@@ -38,10 +38,10 @@ impl Signals {
             hangup: signal(SignalKind::hangup())?,
         };
         drop(entered);
-        let told = Told { serving: Arc::clone(&serving), end, hangup };
+        let listeners = Listeners { serving: Arc::clone(&serving), end, hangup };
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(move || runtime.block_on(told.by(heard)))?;
+            .spawn(move || runtime.block_on(listeners.by(heard)))?;
         Ok(Self { serving, ends, hangups })
     }
 
@@ -68,13 +68,13 @@ struct Heard {
     hangup: Signal,
 }
 
-struct Told {
+struct Listeners {
     serving: Arc<AtomicBool>,
     end: watch::Sender<bool>,
     hangup: watch::Sender<()>,
 }
 
-impl Told {
+impl Listeners {
     async fn by(self, mut heard: Heard) {
         loop {
             tokio::select! {

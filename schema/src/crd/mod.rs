@@ -302,12 +302,12 @@ fn stored_versions(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
         return;
     }
     // Each error lists all of them, and more than so many help nobody.
-    const TOLD_MAX: usize = 100;
+    const LISTED_MAX: usize = 100;
     let mut left: Vec<(usize, &String)> = stored.iter().enumerate().collect();
     for version in &crd.spec.versions {
         let known = left.iter().any(|(_, name)| **name == version.name);
         // A second version of the same name finds nothing left, as upstream's does.
-        if version.storage && !known && errors.len() < TOLD_MAX {
+        if version.storage && !known && errors.len() < LISTED_MAX {
             let detail = format!("must have the storage version {}", version.name);
             errors.push(Error::invalid(&path, stored.clone(), detail));
         }

@@ -12,7 +12,7 @@ const STEPS_MAX: usize = if cfg!(test) { 1_000_000 } else { 50_000_000 };
 
 /// The most bytes of errors in the answer: as many as the largest request has. Each may show a value of the object, or all
 /// choices of an `enum`, and 1 MB of object can be wrong in 10^10 ways.
-const TOLD_BYTES_MAX: usize = 3 << 20;
+const LISTED_BYTES_MAX: usize = 3 << 20;
 
 /// The steps that are left.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(crate) fn weight(value: &Value) -> usize {
 
 /// The listed errors, and the number of those for which there was no room.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ErrorLog {
     errors: Vec<Error>,
     bytes: usize,
     omitted: usize,
@@ -72,7 +72,7 @@ pub(super) struct Mark {
     omitted: usize,
 }
 
-impl Told {
+impl ErrorLog {
     /// Adds an error, which is not made if there is no room.
     pub(super) fn push(&mut self, error: impl FnOnce() -> Error) {
         if self.is_full() {
@@ -95,7 +95,7 @@ impl Told {
 
     /// `true` if there is no room for more.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes >= TOLD_BYTES_MAX
+        self.bytes >= LISTED_BYTES_MAX
     }
 
     pub(super) fn mark(&self) -> Mark {
@@ -126,7 +126,7 @@ mod tests {
     use kindom_api::{Value, object};
     use kindom_formats::Pattern;
 
-    use super::TOLD_BYTES_MAX;
+    use super::LISTED_BYTES_MAX;
     use crate::{Schema, TooManyDefaults};
 
     fn schema(of_items: &str) -> Schema {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(few.len(), 2_000);
         let errors = schema.validate(&list("{}", 900));
         let bytes: usize = errors.iter().map(|error| error.to_string().len()).sum();
-        assert!(bytes < TOLD_BYTES_MAX, "{bytes}");
+        assert!(bytes < LISTED_BYTES_MAX, "{bytes}");
         let more = 900_000 + 1 - errors.len();
         let last = errors.last().unwrap().to_string();
         assert_eq!(last, format!("<nil>: Too many: <nil>: too many errors: {more} more are not listed"));

@@ -8,15 +8,15 @@ use kindom_api::meta::{
 };
 use kindom_api::{Map, Value};
 
-use super::bounds::Told;
+use super::bounds::ErrorLog;
 use crate::node::Node;
 
 /// Adds the errors in the embedded resources of an object; the object itself is not one.
-pub(super) fn check(root: &Node, object: &Value, errors: &mut Told) {
+pub(super) fn check(root: &Node, object: &Value, errors: &mut ErrorLog) {
     value(root, object, &Path::root(), errors);
 }
 
-fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut Told) {
+fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorLog) {
     if !node.below.embedded {
         return;
     }
@@ -46,7 +46,7 @@ fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut Told) {
     }
 }
 
-fn resource(map: &Map, at: &Path<'_>, errors: &mut Told) {
+fn resource(map: &Map, at: &Path<'_>, errors: &mut ErrorLog) {
     let at_version = at.child("apiVersion");
     match map.get("apiVersion") {
         None => errors.push(|| Error::required(&at_version, "")),
@@ -82,7 +82,7 @@ fn resource(map: &Map, at: &Path<'_>, errors: &mut Told) {
 }
 
 /// The metadata has to decode, and to be valid but for the name, which may be absent.
-fn metadata_of(metadata: &Value, at: &Path<'_>, errors: &mut Told) {
+fn metadata_of(metadata: &Value, at: &Path<'_>, errors: &mut ErrorLog) {
     let mut decoded = match OBJECT_META.decode_at(metadata, "metadata") {
         Ok(decoded) => decoded.value,
         Err(error) => {

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use kindom_api::field::{Error, Path};
 use kindom_api::{Map, Value};
 
-use super::bounds::Told;
+use super::bounds::ErrorLog;
 use crate::node::{ListKind, Node};
 
 /// Up to how many items are compared with each other rather than hashed.
 const PAIRWISE_MAX: usize = 16;
 
 /// Adds an error for each item of a set or map that stands before already; whether there are any.
-pub(super) fn check(root: &Node, object: &Value, errors: &mut Told) -> bool {
+pub(super) fn check(root: &Node, object: &Value, errors: &mut ErrorLog) -> bool {
     let count = errors.count();
     if root.below.lists
         && let Value::Object(map) = object
@@ -27,7 +27,7 @@ pub(super) fn has_duplicates(items: &[Value]) -> bool {
     !second_ones(items, Some).is_empty()
 }
 
-fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut Told) {
+fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut ErrorLog) {
     if !node.below.lists {
         return;
     }
@@ -54,7 +54,7 @@ fn value(node: &Node, value: &Value, at: &Path<'_>, errors: &mut Told) {
     }
 }
 
-fn fields(node: &Node, map: &Map, at: &Path<'_>, errors: &mut Told) {
+fn fields(node: &Node, map: &Map, at: &Path<'_>, errors: &mut ErrorLog) {
     let deep = |item: &Value| matches!(item, Value::Object(_) | Value::Array(_));
     let (mut cursor, additional) = (node.cursor(), node.additional().schema());
     for (key, item) in map.iter().filter(|(_, item)| deep(item)) {
@@ -67,7 +67,7 @@ fn fields(node: &Node, map: &Map, at: &Path<'_>, errors: &mut Told) {
     }
 }
 
-fn by_key(node: &Node, items: &[Value], at: &Path<'_>, errors: &mut Told) {
+fn by_key(node: &Node, items: &[Value], at: &Path<'_>, errors: &mut ErrorLog) {
     for (i, item) in items.iter().enumerate() {
         if !matches!(item, Value::Null | Value::Object(_)) {
             let detail = "must be an object for an array of list-type map";

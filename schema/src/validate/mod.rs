@@ -17,7 +17,7 @@ use kindom_formats::pattern::Budget;
 use crate::Schema;
 use crate::node::Node;
 
-use bounds::Told;
+use bounds::ErrorLog;
 use correlate::Old;
 use walk::Walk;
 
@@ -67,13 +67,13 @@ pub(crate) fn without_rules(root: &Node, object: &Value, steps: &mut Steps) -> E
 
 /// The errors in the embedded resources of an object.
 pub(crate) fn embedded_errors(root: &Node, object: &Value) -> ErrorList {
-    let mut errors = Told::default();
+    let mut errors = ErrorLog::default();
     embedded::check(root, object, &mut errors);
     errors.into_errors()
 }
 
 fn embedded_and_lists(root: &Node, object: &Value) -> ErrorList {
-    let mut errors = Told::default();
+    let mut errors = ErrorLog::default();
     embedded::check(root, object, &mut errors);
     lists::check(root, object, &mut errors);
     errors.into_errors()
@@ -83,7 +83,7 @@ fn embedded_and_lists(root: &Node, object: &Value) -> ErrorList {
 pub(crate) fn update(schema: &Schema, object: &Value, old: &Value, others: Others) -> (ErrorList, ErrorList) {
     let Some(root) = &schema.root else { return (others.around(ErrorList::new()), ErrorList::new()) };
     let mut errors = others.around(Walk::run(root, object, Some(Old::root(root, old)), ""));
-    let mut more = Told::default();
+    let mut more = ErrorLog::default();
     embedded::check(root, object, &mut more);
     ratcheted_lists(root, object, old, &mut more);
     errors.append(&mut more.into_errors());
@@ -108,7 +108,7 @@ pub(crate) fn status_update(
         _ => ErrorList::new(),
     };
     let mut errors = others.around(walk);
-    let mut more = Told::default();
+    let mut more = ErrorLog::default();
     ratcheted_lists(root, object, old, &mut more);
     errors.append(&mut more.into_errors());
     // Rules hold for the whole object: they may compare the status with the rest.
@@ -117,9 +117,9 @@ pub(crate) fn status_update(
 }
 
 /// Lists are held to be unique only if the old object's were.
-fn ratcheted_lists(root: &Node, object: &Value, old: &Value, errors: &mut Told) {
+fn ratcheted_lists(root: &Node, object: &Value, old: &Value, errors: &mut ErrorLog) {
     let mark = errors.mark();
-    let mut before = Told::default();
+    let mut before = ErrorLog::default();
     if lists::check(root, object, errors) && lists::check(root, old, &mut before) {
         errors.forget(&mark);
     }

@@ -11,7 +11,7 @@ use kindom_cel::value::{EvalError, Value as CelValue};
 use kindom_formats::go::bad_value;
 use kindom_formats::pattern::Budget;
 
-use super::bounds::Told;
+use super::bounds::ErrorLog;
 use super::correlate::{ByKey, Old};
 use crate::node::{Node, Types};
 use crate::rules::shape::Resource;
@@ -54,7 +54,7 @@ pub(crate) fn run(
     budget: i64,
     patterns: Budget,
 ) -> Findings {
-    let (errors, ratcheted) = (Told::default(), Told::default());
+    let (errors, ratcheted) = (ErrorLog::default(), ErrorLog::default());
     let mut walk = Walk { errors, ratcheted, budget, runs_left: RUNS_MAX, patterns };
     let pair = old.filter(|_| ratchet).map(|old| Pair::new(Old::root(node, old), value));
     let correlation = Correlation { current: pair.as_ref(), nearest: None };
@@ -68,8 +68,8 @@ pub(crate) fn run(
 struct Stop;
 
 struct Walk {
-    errors: Told,
-    ratcheted: Told,
+    errors: ErrorLog,
+    ratcheted: ErrorLog,
     budget: i64,
     runs_left: usize,
     patterns: Budget,

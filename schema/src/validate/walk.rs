@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use kindom_api::Value;
 use kindom_api::field::{BadValue, Error, ErrorList, ErrorType, Path};
 
-use super::bounds::{Steps, Told, weight};
+use super::bounds::{ErrorLog, Steps, weight};
 use super::correlate::Old;
 use super::trail::Trail;
 use crate::node::{Additional, Junctors, Node, Sizes, Text, Types};
@@ -16,7 +16,7 @@ use kindom_formats::go::bad_value;
 use kindom_formats::pattern::Failure;
 
 pub(super) struct Walk<'s> {
-    told: Told,
+    log: ErrorLog,
     steps: &'s mut Steps,
     /// Failures met, listed or not.
     failures: usize,
@@ -47,9 +47,9 @@ impl Walk<'_> {
         prefix: &'static str,
         steps: &mut Steps,
     ) -> ErrorList {
-        let mut walk = Walk { told: Told::default(), steps, failures: 0, tell: true, prefix };
+        let mut walk = Walk { log: ErrorLog::default(), steps, failures: 0, tell: true, prefix };
         walk.node(node, value, old, &Trail::Root);
-        let mut errors = walk.told.into_errors();
+        let mut errors = walk.log.into_errors();
         if errors.len() > 1 {
             // Several branches may find the same.
             let mut seen = HashSet::with_capacity(errors.len());
@@ -63,14 +63,14 @@ impl Walk<'_> {
 
     /// Walks a value; returns the number of matches. Failures in an unchanged value are dropped.
     fn node(&mut self, node: &Node, value: &Value, old: Option<Old<'_>>, at: &Trail<'_>) -> u32 {
-        let (told, failures) = (self.told.mark(), self.failures);
+        let (mark, failures) = (self.log.mark(), self.failures);
         let count = self.value(node, value, old, at);
         if self.failures > failures
             && let Some(old) = old
         {
             self.steps.take(weight(value));
             if old.unchanged(value) {
-                self.told.forget(&told);
+                self.log.forget(&mark);
                 self.failures = failures;
             }
         }
@@ -416,9 +416,9 @@ impl Walk<'_> {
     pub(super) fn fail(&mut self, error: impl FnOnce(&Self) -> Error) {
         self.failures += 1;
         if self.tell {
-            let mut told = std::mem::take(&mut self.told);
-            told.push(|| error(self));
-            self.told = told;
+            let mut log = std::mem::take(&mut self.log);
+            log.push(|| error(self));
+            self.log = log;
         }
     }
 

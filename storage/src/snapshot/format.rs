@@ -25,7 +25,7 @@ const KEY_BYTES_MAX: usize = 1 << 20;
 const VALUE_BYTES_MAX: usize = 1 << 28;
 const PREFIXES_MAX: usize = 64;
 /// The most damages that are listed.
-const TOLD_MAX: usize = 20;
+const LISTED_MAX: usize = 20;
 
 /// The source of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -317,7 +317,7 @@ pub struct Verdict {
 
 impl Verdict {
     fn damage(&mut self, damage: Damage) {
-        if self.damages.len() < TOLD_MAX { self.damages.push(damage) } else { self.more += 1 }
+        if self.damages.len() < LISTED_MAX { self.damages.push(damage) } else { self.more += 1 }
     }
 }
 
