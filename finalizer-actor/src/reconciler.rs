@@ -128,7 +128,7 @@ impl World {
                     drains.beside(wait(&mut changes, &mut namespaces)).await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "looking for what is being deleted failed; trying again");
+                    tracing::warn!(%error, "the list of types and namespaces to drain could not be read; trying again");
                     namespaces = None;
                     drains.beside(self.pause(1)).await;
                 }

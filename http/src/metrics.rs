@@ -46,7 +46,7 @@ struct KindLabels {
 const DURATION_BUCKETS: [f64; 16] =
     [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0];
 
-/// kube-apiserver's buckets for how long a client's certificate holds yet, in seconds (apiserver
+/// kube-apiserver's buckets for the remaining validity of a client's certificate, in seconds (apiserver
 /// `pkg/authentication/request/x509`).
 const EXPIRATION_BUCKETS: [f64; 14] = [
     0.0,
@@ -96,16 +96,20 @@ impl Metrics {
         let durations = Durations::new_with_constructor(histogram);
         registry.register(
             "apiserver_request",
-            "Requests, by what they were and how they ended",
+            "Requests by verb, resource and code",
             Clone::clone(&requests),
         );
         let expirations = Histogram::new(EXPIRATION_BUCKETS);
         registry.register(
             "apiserver_client_certificate_expiration_seconds",
-            "How long the certificate of a request's client holds yet",
+            "The remaining validity of the client's certificate at each request, in seconds",
             expirations.clone(),
         );
-        registry.register("apiserver_request_duration_seconds", "How long requests took", durations.clone());
+        registry.register(
+            "apiserver_request_duration_seconds",
+            "The duration of requests, in seconds",
+            durations.clone(),
+        );
         registry.register("apiserver_current_inflight_requests", "Requests under way", in_flight);
         registry.register("apiserver_longrunning_requests", "Watches under way", Clone::clone(&watches));
         registry.register("apiserver_watch_events", "Events sent to watches", Clone::clone(&watch_events));
@@ -184,7 +188,7 @@ impl Collector for StoreWrites {
         let WriteCounts { batches, txns } = (self.0)();
         for (name, help, count) in [
             ("kindom_store_batches", "Durable writes of the store, each with one fsync", batches),
-            ("kindom_store_transactions", "Transactions in them", txns),
+            ("kindom_store_transactions", "Transactions in these writes", txns),
         ] {
             let counter = ConstCounter::new(count);
             counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
@@ -204,7 +208,7 @@ impl fmt::Debug for Ends {
 
 impl Collector for Ends {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "When a certificate in use ends, in seconds since the Unix epoch";
+        let help = "The end of a certificate in use, in seconds since the Unix epoch";
         let name = "kindom_certificate_expiration_timestamp_seconds";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (certificate, ends) in (self.0)() {
@@ -228,13 +232,13 @@ impl Collector for StoreScrubs {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let ScrubCounts { passes, bytes, damaged } = (self.0)();
         for (name, help, count) in [
-            ("kindom_store_scrubs", "Passes of the scrub over everything that is sealed", passes),
-            ("kindom_store_scrubbed_bytes", "Bytes that it has read", bytes),
+            ("kindom_store_scrubs", "Complete passes of the scrub over all sealed segments", passes),
+            ("kindom_store_scrubbed_bytes", "Bytes that the scrub has read", bytes),
         ] {
             let counter = ConstCounter::new(count);
             counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
-        let help = "Damaged values and batches that the scrub knows of";
+        let help = "Damaged values and batches that the scrub has found";
         let gauge = ConstGauge::new(i64::try_from(damaged).unwrap_or(i64::MAX));
         gauge.encode(encoder.encode_descriptor("kindom_store_damaged", help, None, MetricType::Gauge)?)
     }

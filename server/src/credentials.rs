@@ -93,7 +93,7 @@ impl Keeper {
         let now = now(clock);
         let pki = Pki::load_or_create(&sources.pki, &sources.names, now)?;
         for why in pki.overdue() {
-            tracing::error!("{why}; what is there goes on");
+            tracing::error!("{why}; the former credentials stay in use");
         }
         let serving = sources.serving(&pki)?;
         let authorities = sources.authorities(&pki)?;
@@ -394,7 +394,7 @@ pub(crate) async fn keep(keeper: Keeper, to: Credentials, clock: Clock, mut hang
         match std::thread::Builder::new().name("credentials".to_owned()).spawn(check) {
             // Dropping its end of the channel reports that the check is done.
             Ok(_) => drop(checked.await),
-            Err(error) => tracing::error!(%error, "credentials cannot be looked at"),
+            Err(error) => tracing::error!(%error, "credentials cannot be checked"),
         }
         if asked {
             clock.sleep(HANGUPS_AT_MOST_EVERY).await;

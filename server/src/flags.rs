@@ -22,13 +22,13 @@ pub(crate) struct Flags {
 pub(crate) enum Command {
     /// Serves until it is told to end (SIGTERM or SIGINT).
     Serve(Box<Serve>),
-    /// Turns registrations of former times into apiextensions.k8s.io/v1.
+    /// Converts registrations of older API versions to apiextensions.k8s.io/v1.
     ///
     /// Prints the manifests with ThirdPartyResources of extensions/v1beta1 and apiextension.k8s.io/v1beta1, and
-    /// CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, converted, and with all else as it is but for comments
-    /// and the order of fields. If anything cannot be converted, it prints nothing but the errors.
+    /// CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, converted. Other objects stay as they are, without
+    /// comments and with their fields sorted. If a document cannot be converted, prints only the errors.
     Convert(Convert),
-    /// Creates what `kubectl get -o yaml` has exported.
+    /// Creates the objects that `kubectl get -o yaml` has exported.
     ///
     /// Leaves out the fields that a server sets (uid, resourceVersion and so on). An object that is there already with the
     /// same content stays unchanged, so an import can be repeated. Owner references follow owners that are imported in the
@@ -37,27 +37,28 @@ pub(crate) enum Command {
     /// Finds damage in a folder, and makes a new folder of the undamaged rest.
     #[command(subcommand)]
     Storage(StorageCommand),
-    /// Saves everything that is stored to a file, checks it, and makes it a store again.
+    /// Saves the content of a store to a file, checks the file, and restores it.
     #[command(subcommand)]
     Snapshot(Snapshot),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Snapshot {
-    /// Writes everything that is stored to a file, as of one revision.
+    /// Writes the content of a store to a file, as of one revision.
     ///
-    /// By default from the running server that the kubeconfig names, for whom writes go on meanwhile; the user must be
-    /// in group system:masters. With --data-dir from a folder that no server has open, with --etcd-servers from a cluster.
+    /// By default the store is that of the running server that the kubeconfig names, which goes on taking writes; the user
+    /// must be in group system:masters. With --data-dir it is a folder that no server has open, with --etcd-servers a
+    /// cluster.
     Save(SnapshotSave),
     /// Reads a whole file, and lists its damages and their places.
     Verify(SnapshotVerify),
-    /// Makes a file an empty store again.
+    /// Restores a file to an empty store.
     ///
-    /// In a folder with the same resourceVersions; an etcd cluster gives new ones.
+    /// A folder keeps the resourceVersions; an etcd cluster gives new ones.
     Restore(SnapshotRestore),
     /// Copies everything from one store to another, which must be empty, and compares them.
     ///
-    /// No server may be running on a folder, and none on the cluster that is copied to.
+    /// No server may be running on a folder, and none on the target cluster.
     Copy(SnapshotCopy),
 }
 
@@ -76,14 +77,14 @@ pub(crate) enum StorageCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct StorageCheck {
-    /// The folder that the store is in, as serve's.
+    /// The folder of the store, as serve's --data-dir.
     #[arg(long, default_value = "kindom-data")]
     pub(crate) data_dir: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct StorageSalvage {
-    /// The folder that the damaged store is in, as serve's.
+    /// The folder of the damaged store, as serve's --data-dir.
     #[arg(long, default_value = "kindom-data")]
     pub(crate) data_dir: PathBuf,
     /// The folder of the new store; it must not hold one yet.
@@ -93,7 +94,7 @@ pub(crate) struct StorageSalvage {
 
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotSave {
-    /// The file to write; one that is there is replaced once the new one is whole.
+    /// The file to write; an existing one is replaced once the new one is whole.
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) store: StoreFlags,
@@ -135,7 +136,7 @@ pub(crate) struct SnapshotCopy {
 }
 
 impl SnapshotCopy {
-    /// From where, and where to.
+    /// The source and the target.
     pub(crate) fn places(&self) -> (Place, Place) {
         let place = |text: &str| {
             if text.starts_with("http://") || text.starts_with("https://") {
@@ -150,10 +151,10 @@ impl SnapshotCopy {
 /// A store that no server has open, or an etcd cluster.
 #[derive(Debug, Args)]
 pub(crate) struct StoreFlags {
-    /// The folder that the store is in, as serve's.
+    /// The folder of the store, as serve's --data-dir.
     #[arg(long, conflicts_with = "etcd_servers")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The servers of an etcd cluster that is the store: URLs, separated by commas.
+    /// The servers of an etcd cluster as the store: URLs, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "URL,...")]
     pub(crate) etcd_servers: Vec<String>,
     #[command(flatten)]
@@ -232,22 +233,22 @@ pub(crate) struct Serve {
     /// The port to listen on; 0 takes a free one.
     #[arg(long, default_value_t = 6443)]
     pub(crate) secure_port: u16,
-    /// The certificate to serve with, PEM, intermediates after it; by default one of our own. If its authority is in the
-    /// file too, admin.kubeconfig holds it. This file and those of the other credentials are read again on SIGHUP, and
-    /// but for tokens once a minute.
+    /// The certificate to serve with, PEM, followed by intermediates; by default the server makes one. If its authority is
+    /// in the file too, admin.kubeconfig holds it. The server reads this file and those of the other credentials again on
+    /// SIGHUP and, except for tokens, once a minute.
     #[arg(long, requires = "tls_private_key_file")]
     pub(crate) tls_cert_file: Option<PathBuf>,
     /// The key of --tls-cert-file, PEM.
     #[arg(long, requires = "tls_cert_file")]
     pub(crate) tls_private_key_file: Option<PathBuf>,
-    /// Another name or address that the certificate which it makes for itself is for. May be repeated.
+    /// Another name or address for the certificate that the server makes for itself. May be repeated.
     #[arg(long, value_name = "NAME|IP", value_parser = subject_name)]
     pub(crate) tls_san: Vec<String>,
     /// The folder of the certificates that the server makes for itself; by default pki in --data-dir. Replicas that share it
     /// trust the same clients, and within a minute serve with the same certificate, which is for the names of all of them.
     #[arg(long)]
     pub(crate) cert_dir: Option<PathBuf>,
-    /// More authorities whose client certificates are trusted, PEM.
+    /// Further authorities whose client certificates are trusted, PEM.
     #[arg(long)]
     pub(crate) client_ca_file: Option<PathBuf>,
     /// Bearer tokens: lines of token,user,uid,"group1,group2".
@@ -256,7 +257,7 @@ pub(crate) struct Serve {
     /// The authorization mode: AlwaysAllow lets every authenticated user do everything.
     #[arg(long, value_enum, default_value_t = AuthorizationMode::AlwaysAllow)]
     pub(crate) authorization_mode: AuthorizationMode,
-    /// The servers of an etcd cluster that is the store, instead of a folder here: URLs, separated by commas.
+    /// The servers of an etcd cluster as the store, instead of a folder: URLs, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "URL,...")]
     pub(crate) etcd_servers: Vec<String>,
     #[command(flatten)]
@@ -303,10 +304,10 @@ pub(crate) struct EtcdAccess {
     /// The prefix of the keys in etcd.
     #[arg(long, default_value = "/registry", value_parser = etcd_prefix)]
     pub(crate) etcd_prefix: String,
-    /// The authorities that etcd's certificates come from, PEM.
+    /// The authorities of etcd's certificates, PEM.
     #[arg(long)]
     pub(crate) etcd_cafile: Option<PathBuf>,
-    /// The certificate to show to etcd, PEM.
+    /// The client certificate for etcd, PEM.
     #[arg(long, requires = "etcd_keyfile")]
     pub(crate) etcd_certfile: Option<PathBuf>,
     /// The key of --etcd-certfile, PEM.

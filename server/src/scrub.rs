@@ -41,7 +41,7 @@ fn report(finding: &Finding) {
     if finding.is_loss() {
         tracing::error!(%finding, "the store is damaged: see kindom storage check");
     } else {
-        tracing::warn!(%finding, "the store is damaged where nobody needs it now");
+        tracing::warn!(%finding, "the store is damaged, but no present value is");
     }
 }
 

@@ -227,7 +227,7 @@ async fn serving(
         let watches = options.shutdown_watch_termination_grace_period;
         let cut = handle.stop(DRAIN.max(watches), watches).await;
         if cut > 0 {
-            tracing::warn!(connections = cut, "cut off: they did not end within the time there is");
+            tracing::warn!(connections = cut, "connections were cut off: they did not end in time");
         }
         why
     };

@@ -93,7 +93,7 @@ impl World {
                     passes.beside(changes.woken()).await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "looking for stored versions failed; trying again");
+                    tracing::warn!(%error, "the list of types to rewrite could not be read; trying again");
                     passes.beside(pause(&self.registry, 1)).await;
                 }
             }

@@ -36,7 +36,7 @@ impl Keeper {
                 Err(_) => Some("it takes too long".to_owned()),
             };
             if let Some(why) = trouble.as_ref().filter(|_| !is_logged) {
-                tracing::warn!(why, "the lease cannot be looked at");
+                tracing::warn!(why, "the lease cannot be read");
             }
             is_logged = trouble.is_some();
             // Others may have it by now.

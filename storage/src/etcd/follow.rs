@@ -58,7 +58,7 @@ pub(super) async fn follow(core: Weak<Core>) {
                 if std::mem::replace(&mut is_logged, true) {
                     tracing::debug!(url, why, "etcd: the watch does not begin");
                 } else {
-                    tracing::warn!(url, why, after = %core.hub.published(), "etcd: the watch broke, and is taken up again");
+                    tracing::warn!(url, why, after = %core.hub.published(), "etcd: the watch broke; it goes on from there");
                 }
                 // Requests need not find out by themselves; where they go then is likely to be well.
                 core.clients.leave(at);
