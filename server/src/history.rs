@@ -8,7 +8,7 @@ use kindom_actor_kit::Clock;
 use kindom_storage::snapshot::Holds;
 use kindom_storage::{Revision, Storage};
 
-/// Compacts for ever, as far as those who still read allow.
+/// Compacts for ever, as far as running snapshots allow.
 pub(crate) async fn keep(storage: Arc<dyn Storage>, holds: Holds, clock: Clock, interval: Duration) {
     let step = (interval / STEPS).max(Duration::from_secs(1));
     let mut seen = VecDeque::new();
@@ -22,10 +22,10 @@ pub(crate) async fn keep(storage: Arc<dyn Storage>, holds: Holds, clock: Clock, 
     }
 }
 
-/// In how many steps the interval passes.
+/// The number of steps in an interval.
 const STEPS: u32 = 5;
 
-/// Notes the revision of now; gives back the one of an interval ago.
+/// Notes the present revision; returns the one of an interval ago.
 fn due(seen: &mut VecDeque<Revision>, now: Revision) -> Option<Revision> {
     seen.push_back(now);
     if seen.len() > STEPS as usize { seen.pop_front() } else { None }

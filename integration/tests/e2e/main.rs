@@ -48,6 +48,7 @@ mod migration;
 mod names;
 mod older_face;
 mod openapi;
+mod operations;
 mod pages;
 mod protobuf;
 mod python_client;
