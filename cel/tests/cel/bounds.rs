@@ -18,7 +18,7 @@ fn plan(source: &str) -> Program {
     Program::plan(&checked).unwrap()
 }
 
-/// Hands on what an expression comes to for a value of `self`.
+/// Hands on the result of an expression for a value of `self`.
 fn outcome(source: &str, tree: &Json, check: impl FnOnce(Outcome<'_>)) {
     let program = plan(source);
     let variables = [Value::of(tree, &Untyped)];
@@ -81,7 +81,7 @@ fn what_costs_nothing_ends_too() {
 fn literals_of_matches_are_judged_without_being_compiled() {
     let text = r"^(lazily-\pL{1,9}|[a-z]{1,9})$";
     let program = plan(&format!("self.matches(r'{text}') || self.find(r'{text}') == 'a'"));
-    // All that have the text share what is compiled.
+    // All expressions with the text share its compiled form.
     assert!(Pattern::shared(text).effort() > 0);
     let value = Json::from("lazily-é");
     let variables = [Value::of(&value, &Untyped)];

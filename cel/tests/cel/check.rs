@@ -1,4 +1,4 @@
-//! Expressions and their types, or what is wrong with these, as cel-go 0.29 with the environment of 1.37 has it.
+//! Expressions and their types, or the type errors, as cel-go 0.29 with the environment of 1.37 has it.
 
 use std::sync::Arc;
 

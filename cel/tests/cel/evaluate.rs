@@ -1,5 +1,5 @@
-//! What expressions evaluate to, and what that costs, as upstream's own code answers
-//! (`integration/expectations/cel`, whose README describes the files).
+//! The values and costs of expressions, as upstream's own code gives them (`integration/expectations/cel`, whose README
+//! describes the files).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ fn evaluate(case: &Json) -> Option<Found> {
     let optional = case.get("optionalOldSelf").and_then(Json::as_bool) == Some(true);
     let seen = schema.as_ref().map(Seen::new);
     let source = case.get("expr").and_then(Json::as_str).unwrap();
-    // What does not compile is another test's.
+    // Another test has the expressions that do not compile.
     let checked = check::compile(source, &environment).ok()?;
     let program = match Program::plan(&checked) {
         Ok(program) => program,
@@ -131,7 +131,7 @@ fn notation(value: &Value<'_>) -> String {
 }
 
 fn visible(map: &Map<'_>) -> Vec<String> {
-    // Of an object, null is not there.
+    // In an object, null counts as absent.
     let there = |key: &Value<'_>| matches!(map, Map::Owned(_)) || !matches!(map.find(key), Ok(None));
     map.iter()
         .filter(|(key, _)| there(key))

@@ -1,4 +1,4 @@
-//! Sources and what they are as expressions, or why they are none, as cel-go 0.29 with the environment of 1.37 has it.
+//! Sources and their expressions, or the syntax errors, as cel-go 0.29 with the environment of 1.37 has it.
 
 use kindom_cel::parse::{Issues, parse};
 use proptest::prelude::*;

@@ -46,7 +46,7 @@ fn text<'s>(schema: &'s Json, field: &str) -> &'s str {
     schema.get(field).and_then(Json::as_str).unwrap_or("")
 }
 
-/// The schema with what the root of a resource always has.
+/// The schema with the fields that the root of a resource always has.
 pub(crate) fn rooted(schema: &Json) -> Json {
     let mut schema = schema.clone();
     let string = || kindom_api::json::parse(br#"{"type": "string"}"#).unwrap();

@@ -1,4 +1,4 @@
-//! Every parser that expressions call, given any text: what it reads it reads again as it prints it.
+//! Every parser that expressions call, given any text: a printed value parses to itself.
 
 use kindom_api::Value as Json;
 use kindom_cel::check::compile;

@@ -15,7 +15,7 @@ fn conditions(tree: &Value) -> Vec<String> {
     shown(tree)
 }
 
-/// Every type is visited: awake, asleep, not served, Terminating; other namespaces keep what they have.
+/// Every type is visited: awake, asleep, not served, Terminating; other namespaces keep their content.
 #[test]
 fn a_deleted_namespace_is_emptied_of_every_type() {
     run(1, 1, |world| async move {
@@ -114,7 +114,7 @@ fn a_create_that_races_with_the_namespace_never_survives_it() {
     tally.both();
 }
 
-/// Every change is told in the end, but many of them with one write.
+/// Every change is reported in the end, but many of them with one write.
 #[test]
 fn what_is_left_in_a_namespace_is_told_at_a_bounded_rate() {
     run(6, 1, |world| async move {

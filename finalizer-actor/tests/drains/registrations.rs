@@ -68,7 +68,7 @@ fn a_deleted_registration_drains_and_goes() {
     });
 }
 
-/// The last finalizer's removal completes it, by an event; until then the condition says what holds it.
+/// The last finalizer's removal completes it, by an event; until then the condition lists the finalizers.
 #[test]
 fn finalizers_hold_a_drain_and_its_condition_says_so() {
     run(2, 1, |world| async move {
@@ -94,7 +94,7 @@ fn finalizers_hold_a_drain_and_its_condition_says_so() {
     });
 }
 
-/// A release costs no pass over what is still held, and few of them cost a write of the status (T-46).
+/// A release costs no pass over the held objects, and few releases cost a write of the status (T-46).
 #[test]
 fn progress_is_told_at_a_bounded_rate() {
     run(7, 0, |world| async move {
@@ -113,7 +113,7 @@ fn progress_is_told_at_a_bounded_rate() {
         world.until(&world.registrations, async || message(&world).await.contains(all)).await;
         for i in 0..2_000 {
             release(&widgets, "ns", &format!("o{i:04}")).await.unwrap();
-            // The last change but a few is told as well, after a while.
+            // The last change but a few is reported as well, after a while.
             if i == 1_000 {
                 world
                     .until(&world.registrations, async || message(&world).await.contains(": 999 objects"))
@@ -264,7 +264,7 @@ fn a_late_deletion_does_not_reach_the_next_registration() {
     });
 }
 
-/// Invariant 6: what is created while the registration is deleted is refused, or drained.
+/// Invariant 6: objects created while the registration is deleted are refused, or drained.
 #[test]
 fn a_create_that_races_with_the_deletion_never_survives_it() {
     let tally = Tally::default();
@@ -352,7 +352,7 @@ fn a_registration_that_was_never_established_goes_as_well() {
     });
 }
 
-/// A registration that can't be read is not removed: whoever registers the name again would find its objects.
+/// A registration that can't be read is not removed: a later registration of the name would find its objects.
 #[test]
 fn damage_is_never_drained_by_guess() {
     run(6, 1, |world| async move {

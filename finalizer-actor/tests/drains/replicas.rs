@@ -1,5 +1,5 @@
-//! Two servers over one store, of which one hears of everything late: both drain, and neither may touch what it should
-//! not, nor let anything land where it should not.
+//! Two servers over one store, one of which sees everything late: both drain, and neither may touch objects of a later type,
+//! nor let a write commit in a deleted one.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! A change of the storage version: what is stored follows, and storedVersions never says less than the truth.
+//! A change of the storage version: the stored objects follow, and storedVersions never omits a version in use.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -159,8 +159,8 @@ fn objects_follow_the_storage_version() {
     });
 }
 
-/// Whoever reads and then updates meets no write of the server's own: it waits until nobody has changed the registration
-/// for a while, and a change in between makes it wait anew.
+/// A client that reads and then updates loses no race against the server: the server waits until the registration has not
+/// changed for a while, and a change in between makes it wait again.
 #[test]
 fn a_rewrite_waits_until_the_registration_has_settled() {
     run(4, 1, |world| async move {
@@ -251,7 +251,7 @@ fn storage_versions_are_never_cut_too_early() {
                 }
                 let last = if seed % 2 == 0 { "v2" } else { "v1" };
                 world.until_stored_in(&[last]).await;
-                // Whoever is behind goes on for a while.
+                // A replica that lags goes on for a while.
                 world.yields(1000).await;
                 done.set(true);
             };

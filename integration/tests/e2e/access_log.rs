@@ -1,4 +1,4 @@
-//! What the log says of requests, where an operator asks for it.
+//! The access log, if an operator asks for it.
 
 use kindom_integration::{Server, ServerOptions};
 use serde_json::{Value, json};

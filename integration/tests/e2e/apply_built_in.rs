@@ -98,10 +98,10 @@ async fn applies_through(client: &Client, face: &str, registration: &Value, owne
     left["f:spec"]["f:names"].as_object_mut().unwrap().remove("f:shortNames");
     let bobs = json!({"f:spec": {"f:names": {"f:shortNames": {}}}});
     assert_eq!(managers(&forced), [applied("alice", api_version, left), applied("bob", api_version, bobs)]);
-    // What the server says of its own may have changed since.
+    // The server's own fields may have changed since.
     assert_eq!(managers(&client.get(&path).await.unwrap().json()), managers(&forced));
 
-    // What bob no longer wants goes: it is nobody's.
+    // A field that bob no longer wants is removed: it has no other manager.
     let nothing =
         json!({"apiVersion": other["apiVersion"], "kind": other["kind"], "metadata": {"name": NAME}});
     let left = ok(apply(client, &path, "bob", &nothing).await);
@@ -244,7 +244,7 @@ async fn namespaces_say_who_manages_them() {
     let again = ok(apply(&client, &path, "carol", &wanted).await);
     assert_eq!(again, forced);
 
-    // Create by apply: the applier owns what it sent, and no default.
+    // Create by apply: the applier owns the fields that it sent, and no default.
     let wanted = namespace("barn", json!({"metadata": {"labels": {"team": "ox"}}}));
     let created = apply(&client, &format!("{NAMESPACES}/barn"), "carol", &wanted)
         .await

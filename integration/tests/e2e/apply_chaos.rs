@@ -14,7 +14,7 @@ const PATH: &str = "/apis/apply-chaos.example.com/v1/namespaces/default/boats/sh
 const APPLIERS: usize = 4;
 /// Between two kills the managers get at least this much done.
 const WRITES_BETWEEN_KILLS: u64 = 8;
-/// Whoever makes no progress for so long never will.
+/// The longest time without progress; a client that needs longer hangs.
 const STUCK: Duration = Duration::from_secs(60);
 
 /// The outcome of one manager's writes.
@@ -228,7 +228,7 @@ async fn managers_lose_nothing_while_actors_are_killed() {
         );
         assert_eq!(own[0]["fieldsV1"], fields, "{writer:?}");
     }
-    // What the founder applied and nobody took is still its own.
+    // Fields that the founder applied and nobody took are still its own.
     let founder = entries.iter().find(|e| e["manager"] == "founder").unwrap();
     assert_eq!(founder["fieldsV1"], json!({"f:spec": {"f:colour": {}}}));
     assert_eq!(entries.len(), writers.len() + 1);

@@ -1,4 +1,4 @@
-//! What the document on building and using APIs (B-…) asks of a server.
+//! The requirements of the document on building and using APIs (B-…).
 
 use kindom_integration::{Client, Server};
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ async fn unconventional_names_are_accepted_with_a_warning() {
     );
 }
 
-/// B-23 to B-25: what is unset is filled in by the schema of the version that it is written in, and stored so.
+/// B-23 to B-25: the schema of the version that an object is written in fills in unset fields, and they are stored.
 #[tokio::test]
 async fn defaults_are_of_a_version_and_are_stored() {
     let server = Server::start().await.unwrap();
@@ -152,7 +152,7 @@ async fn defaults_are_of_a_version_and_are_stored() {
         let created = client.post(&path, &body).await.unwrap().expect_status(201).unwrap().json();
         let filled = [json!(10), json!(20), Value::Null];
         assert_eq!(created["spec"]["size"], filled[i], "{version}");
-        // Through the stored version, which has no default: what was filled in was written to the object.
+        // Through the stored version, which has no default: the filled-in value was written to the object.
         let stored = client.get(&format!("{}/{version}", TOYS.replace("/v1/", "/v3/"))).await.unwrap().json();
         assert_eq!(stored["spec"]["size"], filled[i], "{version}");
     }
@@ -385,7 +385,7 @@ async fn validation_of_an_update_sees_old_and_new() {
     let message = "spec.size: Invalid value: 4: from 6 to 4";
     refused(client.merge_patch(&at("one"), &size(4)).await, 422, "Invalid", message);
 
-    // A rule that comes later lets through what it finds, as long as it does not change.
+    // A later rule lets existing violations through, as long as they do not change.
     let odd = json!({"rule": "self % 2 == 1", "message": "must be odd"});
     let at_crd = format!("{CRDS}/toys.{GROUP}");
     let patch = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema",

@@ -79,7 +79,7 @@ async fn a_watch_outlives_fifty_changes_of_the_registration_and_misses_nothing()
     let expected: Vec<_> = (0..CHANGES / 5).map(|i| vec!["Name".to_owned(), format!("Round {i}")]).collect();
     assert_eq!(columns, expected);
 
-    // What is stored shows the fields that came after it.
+    // Stored objects show the fields that were added later.
     let first = client.get(&format!("{}/ring-0", at("v1"))).await.unwrap().json();
     assert_eq!(first["spec"][format!("f{}", CHANGES - 1)], CHANGES - 1);
     client.delete(&format!("{}/ring-0", at("v1"))).await.unwrap().expect_status(200).unwrap();

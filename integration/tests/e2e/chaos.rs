@@ -13,7 +13,7 @@ use crate::support::{CRDS, condition, crd, object, register, until_gone};
 const WRITERS: usize = 4;
 /// Between two kills the writers get at least this much done.
 const WRITES_BETWEEN_KILLS: u64 = 10;
-/// Whoever makes no progress for so long never will.
+/// The longest time without progress; a client that needs longer hangs.
 const STUCK: Duration = Duration::from_secs(60);
 
 /// The actor of the type that comes and goes.
@@ -75,8 +75,8 @@ async fn put_under_load(
     UnderLoad { of, writers, watchers }
 }
 
-/// Asks until the answer is not one of those that say "later"; `repeated` is what a repetition of a request that did
-/// happen is answered.
+/// Asks until the answer is not one of those that mean "later"; `repeated` is the answer to a repeated request that did
+/// happen before.
 async fn insist(client: &Client, method: &str, path: &str, body: &Value, repeated: u16) -> u64 {
     let mut retriable = 0;
     loop {
@@ -114,7 +114,7 @@ async fn register_and_delete(
     (cycles, retriable)
 }
 
-/// Collects what one type's clients saw; fails on a stream that ended and on an answer worse than retriable.
+/// Collects the observations of one type's clients; fails on a stream that ended and on an answer worse than retriable.
 async fn settle(client: &Client, load: UnderLoad) -> (History, u64) {
     let mut history = History::default();
     let mut retriable = 0;

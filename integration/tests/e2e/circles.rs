@@ -38,7 +38,7 @@ fn modules(src: &Path) -> BTreeMap<Vec<String>, String> {
     found
 }
 
-/// `a::{b, c::d}` as `a::b` and `a::c::d`, without what they are renamed to.
+/// `a::{b, c::d}` as `a::b` and `a::c::d`, without renames.
 fn expanded(tree: &str) -> Vec<Vec<String>> {
     let tree = tree.trim();
     let Some((head, rest)) = tree.split_once('{') else {

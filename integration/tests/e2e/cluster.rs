@@ -50,8 +50,8 @@ async fn replicas_that_share_certificates_share_their_clients() {
     assert_eq!(but_for_the_address(0), but_for_the_address(2));
 }
 
-/// A replica that lags knows a type that is another by now, of another scope. Requests that come then find the new one, and
-/// what was written to it.
+/// A replica that lags still knows a type that has been replaced by another one, of another scope. Requests that come then
+/// find the new one, and its objects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_type_registered_anew_is_found_by_a_replica_that_lags() {
     const PAWNS: &str = "/apis/anew.example.com/v1/pawns";

@@ -1,4 +1,4 @@
-//! What versions of a type say of one object (B-20, B-21), and the one form in which it is stored (B-30, B-31).
+//! One object through the versions of its type (B-20, B-21), and the one form in which it is stored (B-30, B-31).
 
 use kindom_integration::{Client, Random, Server, count};
 use serde_json::{Map, Value, json};
@@ -83,8 +83,8 @@ fn content(object: &Value) -> Value {
     object
 }
 
-/// B-20, B-21: an object reads the same through every version, and what was read through one version and is written
-/// back through it changes nothing, whichever version it is stored in.
+/// B-20, B-21: an object reads the same through every version, and reading and writing it back through one version changes
+/// nothing, whichever version it is stored in.
 #[tokio::test]
 async fn versions_convert_back_and_forth_without_loss() {
     let (_server, client) = started().await;
@@ -145,8 +145,7 @@ async fn versions_convert_back_and_forth_without_loss() {
     }
 }
 
-/// B-20: what each face shows of a registration changes nothing when it is written back through that face, and the
-/// others show what they showed.
+/// B-20: writing back a registration through a face as that face shows it changes nothing, on the other faces either.
 #[tokio::test]
 async fn faces_convert_back_and_forth_without_loss() {
     const FACES: [&str; 3] = [
@@ -258,7 +257,7 @@ async fn lists_without_an_order_are_stored_in_one() {
     let reversed =
         client.merge_patch(&path("v2"), &json!({"spec": {"hosts": ["b", "a", "B"]}})).await.unwrap();
     assert_eq!(reversed.expect_status(200).unwrap().json(), shown(&created, "v2"));
-    // What has an order keeps it.
+    // Lists with an order keep it.
     let plain = client.merge_patch(&path("v1"), &json!({"spec": {"plain": ["1", "2"]}})).await.unwrap();
     assert_eq!(plain.at("/metadata/generation"), 2);
     let added = json!([{"op": "add", "path": "/spec/hosts/-", "value": "A"}]);
@@ -302,7 +301,7 @@ async fn lists_with_an_order_are_not_sorted() {
     let annotate = json!({"metadata": {"annotations": {"kindom.dev/sorted-lists": ".spec.hosts"}}});
     let path = format!("{CRDS}/{name}");
     client.merge_patch(&path, &annotate).await.unwrap().expect_status(200).unwrap();
-    // What is stored is sorted with its next write, whose generation is that of a change or of none.
+    // A stored object is sorted with its next write, whose generation is that of a change or of none.
     let at = format!("{}/one", things("v1"));
     assert_eq!(client.get(&at).await.unwrap().at("/spec"), unsorted);
     let labelled = client.merge_patch(&at, &json!({"metadata": {"labels": {"a": "b"}}})).await.unwrap();
@@ -312,7 +311,7 @@ async fn lists_with_an_order_are_not_sorted() {
         (json!(["a", "b"]), json!(1))
     );
 
-    // The list gets an order: the annotation stays, and says nothing any more.
+    // The list gets an order: the annotation stays, without effect.
     let mut ordered = with_lists(None)["spec"]["versions"].clone();
     for version in ordered.as_array_mut().unwrap() {
         version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["hosts"]["x-kubernetes-list-type"] =
@@ -332,7 +331,7 @@ async fn lists_with_an_order_are_not_sorted() {
     assert_eq!(names(&client.get(&things("v1")).await.unwrap().json()), ["one", "two"]);
 }
 
-/// B-26: `metadata.initializers`, which Kubernetes had until 1.15, is accepted and dropped, and the client is told.
+/// B-26: `metadata.initializers`, which Kubernetes had until 1.15, is accepted and dropped, and the client gets a warning.
 #[tokio::test]
 async fn initializers_are_dropped_with_a_warning() {
     let (_server, client) = started().await;
@@ -362,7 +361,7 @@ async fn initializers_are_dropped_with_a_warning() {
         let stored = client.get(&format!("{path}/{name}")).await.unwrap().expect_status(200).unwrap();
         assert!(stored.json()["metadata"].get("initializers").is_none(), "{path}");
     }
-    // Through a patch too; who asks for no validation is told nothing.
+    // Through a patch too; a client that asks for no validation gets no warning.
     let patch = json!({"metadata": {"initializers": initializers}});
     let path = format!("{}/one", things("v1"));
     let patched = client.merge_patch(&path, &patch).await.unwrap().expect_status(200).unwrap();
@@ -395,7 +394,7 @@ async fn malformed_metadata_takes_no_list_of_another_version_down() {
     assert_eq!(shown, [json!({"name": "n"}), json!({}), json!("text")]);
     let stored = client.get(&format!("{}/a", things("v1"))).await.unwrap().json();
     assert_eq!(stored["spec"]["metadata"], malformed);
-    // What is written through that version has to be well formed there.
+    // An object that is written through that version has to be well formed there.
     let mut new = thing("new", malformed);
     new["apiVersion"] = json!(format!("{GROUP}/v2"));
     client.post(&things("v2"), &new).await.unwrap().expect_status(400).unwrap();

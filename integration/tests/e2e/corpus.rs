@@ -1,4 +1,4 @@
-//! Real registrations, samples and suites, judged by what the real server answered to each (docs/conformance.md).
+//! Real registrations, samples and suites, compared with the real server's verdicts (docs/conformance.md).
 //!
 //! The corpus lies beside the repository (`corpus_folder.rs`), and the program that runs it at `../tools/corpus-check` from
 //! there; without a corpus the tests say that they skip. What differs from the real server is listed by its key in
@@ -64,7 +64,7 @@ impl Corpus {
             command.args(["--filter", part]);
         }
         let said = server.run(command, "").await.unwrap();
-        // 1 says that something failed: whether it should have is judged here.
+        // 1 means that something failed: this test judges if it should have.
         assert!(matches!(said.status.code(), Some(0 | 1)), "{}", said.stderr);
         let ours = read(&out);
         let mut theirs = read(&self.folder.join(format!("reference/{what}-1.37.jsonl")));

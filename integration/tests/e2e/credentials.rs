@@ -128,7 +128,7 @@ async fn tokens_are_read_again_on_sighup_and_watches_stay() {
     let mut watch =
         old.watch(&format!("{NAMESPACES}?watch=true&fieldSelector=metadata.name%3Dlate")).await.unwrap();
     assert_eq!((status(&old).await, status(&new).await), (200, 401));
-    // A file that cannot be parsed changes nothing, and the log says so.
+    // A file that cannot be parsed changes nothing, and the log reports it.
     files.write("tokens.csv", "new,bob\n");
     server.hang_up().unwrap();
     eventually("the log complains", async || {

@@ -56,7 +56,7 @@ async fn a_damaged_value_is_one_corrupt_object() {
     let widget = |name: &str, note: &str| object("d.example.com", "Widget", name, json!({"note": note}));
     create(&client, WIDGETS, &widget("fine", "n")).await;
     let before = revision(&create(&client, WIDGETS, &widget("broken", "to-be-damaged")).await) - 1;
-    // Only what this one was before is damaged.
+    // Only the former value of this one is damaged.
     create(&client, WIDGETS, &widget("past", "past-to-be-damaged")).await;
     let patch = json!({"spec": {"note": "whole"}});
     let path = format!("{WIDGETS}/past");
@@ -84,7 +84,7 @@ async fn a_damaged_value_is_one_corrupt_object() {
     let patched = client.merge_patch(&format!("{WIDGETS}/fine"), &patch).await.unwrap().expect_status(200);
     let now = revision(&patched.unwrap().json());
     assert_eq!(names(&get(&client, "/apis/d.example.com/v1/gadgets").await), [""; 0]);
-    // A watch that comes upon it in history, and one that reads what it has to begin with, end: nobody can go on there.
+    // A watch that reads it in history, and one that reads it as its start, end: no client can go on there.
     let mut watch = client.watch(&format!("{WIDGETS}?watch=true&resourceVersion={before}")).await.unwrap();
     let error = watch.event().await.unwrap();
     assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)), "{error}");
@@ -95,7 +95,7 @@ async fn a_damaged_value_is_one_corrupt_object() {
     let error = watch.event().await.unwrap();
     assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(500)), "{error}");
     assert!(watch.next_in_time().await.unwrap().is_none(), "no bookmark says that this was all");
-    // Its removal: who watches is told to list again, as nobody can say what it was.
+    // Its removal: a watcher has to list again, as the removed state is unknown.
     let mut all = client.watch(&format!("{WIDGETS}?watch=true&resourceVersion={now}")).await.unwrap();
     let selected = format!("{WIDGETS}?watch=true&labelSelector=a%3Db&resourceVersion={now}");
     let mut selected = client.watch(&selected).await.unwrap();
@@ -133,7 +133,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A damaged folder is told, and a whole one is made of the rest; by the page's own commands.
+/// A damaged folder is reported, and a whole one is made of the rest; by the page's own commands.
 #[tokio::test]
 async fn a_damaged_folder_is_checked_and_salvaged() {
     let mut server = ServerOptions::default().embedded().start().await.unwrap();
@@ -171,7 +171,7 @@ async fn a_damaged_folder_is_checked_and_salvaged() {
     create(&client, WIDGETS, &widget("broken", "again")).await;
 }
 
-/// The folder of a server that has ended, damaged at random: what is served is right, and every type is.
+/// The folder of a server that has ended, damaged at random: served values are right, and so is every type.
 #[tokio::test]
 async fn random_damage_to_the_folder_of_a_real_server() {
     let mut server = ServerOptions::default().embedded().start().await.unwrap();
@@ -192,7 +192,7 @@ async fn random_damage_to_the_folder_of_a_real_server() {
     let mut random = Random::new(5);
     let mut hit = 0;
     for round in 0..count(3, 30) {
-        // The same folder every time, without what the round before wrote.
+        // The same folder every time, without the writes of the round before.
         fs::remove_dir_all(&store).unwrap();
         fs::create_dir(&store).unwrap();
         for (bytes, path) in &original {

@@ -109,11 +109,11 @@ impl Creator {
     }
 }
 
-/// A watcher of the whole type that goes on from its last revision wherever it has to connect anew, until the type is gone.
+/// A watcher of the whole type that goes on from its last revision wherever it has to connect again, until the type is gone.
 struct Watcher {
     events: Vec<(String, Seen)>,
     cursor: u64,
-    /// Deletions seen, for whoever waits for progress.
+    /// The number of deletions seen.
     deleted: watch::Sender<usize>,
     /// The number of times that it was connected.
     connected: watch::Sender<usize>,
@@ -218,7 +218,7 @@ async fn release(name: &str, mut now: Now) {
     }
 }
 
-/// Kills actors whenever so much more was deleted, and then again and again until it is told to stop.
+/// Kills actors whenever so many more objects were deleted, and then again and again until it has to stop.
 async fn kill_actors(
     step: usize,
     mut deleted: watch::Receiver<usize>,
@@ -235,7 +235,7 @@ async fn kill_actors(
                 kills += usize::from(kill.is_ok_and(|answer| answer.status / 100 == 2));
             }
         }
-        // Each fall sees some progress, so that the whole comes to an end.
+        // Each fall sees some progress, so that the deletion ends.
         let more = deleted.wait_for(|n| *n > seen + step);
         let mut stop = stop.clone();
         tokio::select! { _ = more => {}, _ = stop.wait_for(|stop| *stop) => {} }
@@ -312,7 +312,7 @@ async fn a_type_in_use_goes_to_its_last_object_whatever_falls() {
     let mut peak = 0;
     let mut seen = deleted.subscribe();
     for kill in 0..process_kills {
-        // Of those without finalizers.
+        // Objects without finalizers.
         let due = objects / HELD_EVERY * (HELD_EVERY - 2) * kill / process_kills;
         seen.wait_for(|n| *n > due).await.unwrap();
         peak = peak.max(server.peak_memory_bytes().unwrap());
@@ -323,7 +323,7 @@ async fn a_type_in_use_goes_to_its_last_object_whatever_falls() {
     stop_killing.send_replace(true);
     let mut actor_kills = killer.await.unwrap();
 
-    // The condition says what is left. Whoever holds objects lets them go, the last ones when everybody watches again.
+    // The condition lists the rest. The holders let go, the last objects when all watchers are back.
     let client = next.borrow().clone();
     let held = until(&client, CRDS, NAME, |crd| message(crd).contains("held by finalizers")).await;
     assert!(message(&held).starts_with("CustomResource deletion is in progress: "), "{}", message(&held));
@@ -354,7 +354,7 @@ async fn a_type_in_use_goes_to_its_last_object_whatever_falls() {
     stop_creating.send_replace(true);
     peak = peak.max(server.peak_memory_bytes().unwrap());
 
-    // What everybody saw adds up.
+    // The observations of all clients add up.
     let (mut attempts, mut refused) = (Vec::new(), [0; 2]);
     for creator in creators {
         let creator = creator.await.unwrap();
@@ -421,7 +421,7 @@ async fn a_large_type_that_nobody_uses_goes_without_being_loaded() {
     let client = server.client().unwrap();
     register(&client, &crd(GROUP, "pawns", "Pawn", "Namespaced")).await;
     register(&client, &crd(GROUP, "pawnshops", "Pawnshop", "Namespaced")).await;
-    // Its kind is taken, so it is never established; what is under its prefix goes all the same.
+    // Its kind is taken, so it is never established; objects under its prefix are deleted all the same.
     let mut never = crd(GROUP, "rooks", "Pawn", "Namespaced");
     never["spec"]["names"]["listKind"] = json!("RookList");
     client.post(CRDS, &never).await.unwrap().expect_status(201).unwrap();
@@ -478,7 +478,7 @@ async fn a_large_type_that_nobody_uses_goes_without_being_loaded() {
     );
 }
 
-/// The namespace's end is told like the registration's, and nothing waits for anything else.
+/// The namespace's end is reported like the registration's, and nothing waits for anything else.
 #[tokio::test]
 async fn a_namespace_goes_after_its_content() {
     let server = Server::start().await.unwrap();

@@ -1,5 +1,5 @@
-//! However deep what a client sends nests: the server goes on, what is stored can be read back in every form, and nothing is
-//! answered that is not so.
+//! However deep a client's object nests: the server goes on, a stored object can be read back in every form, and every
+//! answer is true.
 
 use std::io::Write as _;
 
@@ -89,7 +89,7 @@ async fn a_patch_that_digs_ends_nothing() {
     goes_on(&client).await;
 }
 
-/// Every way to read a type and each of its objects gives what is stored.
+/// Every way to read a type and each of its objects gives the stored state.
 async fn all_can_be_read(client: &Client, names: &[String]) {
     for (accept, agent, query) in [
         ("application/json", "e2e", ""),
@@ -150,7 +150,7 @@ async fn nothing_is_stored_that_cannot_be_read_back() {
     for name in &names {
         let got = client.get(&at(name)).await.unwrap();
         let tree = parse_own(got.text().as_bytes()).unwrap();
-        // What was read can be written.
+        // An object that was read can be written.
         let put =
             client.request("PUT", &at(name)).body("application/json", tree.to_vec()).send().await.unwrap();
         assert_eq!(put.status, 200, "{name}: {:.300}", put.text());

@@ -1,4 +1,4 @@
-//! Random writes by several managers, held against what the real server answered (Shows 4 of server-side apply).
+//! Random writes by several managers, compared with the real server's answers (Shows 4 of server-side apply).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -120,7 +120,7 @@ async fn random_writes_are_answered_as_the_real_server_does() {
     let types = types(SEED);
     let recorded = read_recording().unwrap();
     let told = answers();
-    // The recorded server leaves what is stored in older versions to somebody else.
+    // The recorded server does not rewrite objects of older versions.
     let options = ServerOptions::default().args(&["--feature-gates", "StorageVersionMigrator=false"]);
     let server = options.start().await.unwrap();
     let client = server.client().unwrap();
@@ -140,7 +140,7 @@ async fn random_writes_are_answered_as_the_real_server_does() {
         .collect()
         .await;
     println!("differential: {} writes of {objects} objects", objects * WRITES);
-    // Whoever has the answers at hand wants to see all.
+    // With the answers at hand, list all differences.
     let most = if told.is_some() { faults.len() } else { 20 };
     let shown = faults.iter().take(most).map(String::as_str).collect::<Vec<_>>().join("\n");
     assert!(

@@ -76,9 +76,9 @@ impl Room {
         self.run(&["mount", "-o", &format!("remount,size={bytes}")]);
     }
 
-    /// Leaves no room beside what is there.
+    /// Leaves no room beside the present files.
     fn fill(&self) {
-        // What is being written meanwhile makes it larger than was seen.
+        // Files grow while this runs.
         let size = || {
             let said = self.run(&["df", "--block-size=1", "--output=used"]);
             said.lines().last().unwrap().trim().parse::<u64>().unwrap()
@@ -260,7 +260,7 @@ async fn without_descriptors_nothing_is_lost_and_it_heals() {
         // Each writer has a connection by then.
         join_all((0..WRITERS).map(|_| client.get("/livez"))).await;
         let before = newest_segment(&server);
-        // All below are taken for good, so whatever is opened or accepted from now on fails.
+        // All descriptors below are taken for good, so every open or accept from now on fails.
         let none = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
         let limit = prlimit(process, Resource::Nofile, none).unwrap();
         let bytes = 1_000_000;

@@ -7,9 +7,9 @@ use kindom_integration::{Server, tools};
 async fn an_informer_of_fabric8_syncs_and_sees_what_happens() {
     let Some(mut command) = tools::fabric8().unwrap() else { return };
     let server = Server::start().await.unwrap();
-    // What its JVM may take of a small machine.
+    // The memory that its JVM may take of a small machine.
     command.env("JAVA_TOOL_OPTIONS", "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1");
-    // A busy machine starts a JVM slowly; what is tried here is not that.
+    // A busy machine starts a JVM slowly; that is not tested here.
     for timeout in ["KUBERNETES_CONNECTION_TIMEOUT", "KUBERNETES_REQUEST_TIMEOUT"] {
         command.env(timeout, "60000");
     }

@@ -38,7 +38,7 @@ fn status_of(registration: &Value, kind: &str) -> String {
     found["status"].as_str().unwrap_or_default().to_owned()
 }
 
-/// T-03, T-06, T-21 to T-27, T-32, T-38, T-39: the proposal's own object, and what it is on the other face.
+/// T-03, T-06, T-21 to T-27, T-32, T-38, T-39: the proposal's own object, and its form on the other face.
 #[tokio::test]
 async fn a_third_party_resource_is_a_registration_of_one_version() {
     let (_server, client) = started().await;
@@ -124,7 +124,7 @@ async fn what_is_wrong_is_named_by_the_proposal_s_own_fields() {
     let path = format!("{TPRS}/oxen.{GROUP}/status");
     let message = r#"status.conditions[0].status: Unsupported value: "Perhaps""#;
     refused(client.put(&path, &wrong).await, 422, "Invalid", message);
-    // What others say is kept, what is computed is not theirs to say.
+    // Conditions of others are kept, computed ones cannot be set.
     wrong["status"]["conditions"] = json!([
         {"type": "Mine", "status": "Unknown", "reason": "Why", "message": "m", "lastTransitionTime": null},
         {"type": "NameConflict", "status": "True", "reason": "No", "message": "m", "lastTransitionTime": null},

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::support::{crd, register};
 
-/// Answers with what it was asked, in two chunks.
+/// Answers with the request, in two chunks.
 #[derive(Default)]
 struct Echo {
     seen: Mutex<Vec<Delegated>>,
@@ -112,7 +112,7 @@ fn what_nobody_registered_is_the_next_handler_s() {
         assert_eq!(client.get("/some/path").await.unwrap().text(), "GET /some/path: ");
         assert_eq!(client.get("/apis/else.where.io/v1").await.unwrap().status, 418);
 
-        // What is registered is ours from then on, also where it has no such object, verb or subresource.
+        // A registered type is ours from then on, even if it has no such object, verb or subresource.
         let rings = "/apis/else.where.io/v1/namespaces/default/rings";
         assert_eq!(client.get(rings).await.unwrap().status, 418);
         register(&client, &crd("else.where.io", "rings", "Ring", "Namespaced")).await;
@@ -120,7 +120,7 @@ fn what_nobody_registered_is_the_next_handler_s() {
         assert_eq!(client.get(&format!("{rings}/none")).await.unwrap().status, 404);
         assert_eq!(client.get(&format!("{rings}/none/parts")).await.unwrap().status, 404);
         assert_eq!(client.get("/apis/apiextensions.k8s.io/v1/nothing").await.unwrap().status, 404);
-        // Another version of a registered type is nobody's.
+        // Another version of a registered type is not ours.
         assert_eq!(client.get(&rings.replace("/v1/", "/v2/")).await.unwrap().status, 418);
     });
     let seen = echo.seen.lock().unwrap();

@@ -415,7 +415,7 @@ async fn a_resource_version_from_the_future_is_504() {
     goes_on(&client, "b").await;
 }
 
-/// As upstream's cache, a watch opens, and tells what happens after that revision.
+/// As with upstream's cache, a watch opens, and sends the events after that revision.
 #[tokio::test]
 async fn a_watch_from_the_future_opens_and_waits() {
     let (_server, client) = server().await;
@@ -433,7 +433,7 @@ async fn a_watch_from_the_future_opens_and_waits() {
     }
 }
 
-/// Whoever asks to be somebody else means to be able to do less.
+/// A client that asks to be another user means to have fewer rights.
 #[tokio::test]
 async fn who_asks_to_be_somebody_else_is_refused_everywhere() {
     let (_server, client) = server().await;
@@ -538,7 +538,7 @@ async fn heads_that_are_too_large_are_431() {
     // Today's answer over HTTP/1.1 to a large head, and to many headers (docs/decisions/0012-connections.md).
     let begin = format!("GET {BUGS} HTTP/1.1\r\nHost: x\r\n");
     let many: String = (0..200).map(|i| format!("x-{i}: y\r\n")).collect();
-    // No byte more than it reads before it answers: what is left unread resets the connection.
+    // No byte more than it reads before it answers: unread bytes would reset the connection.
     let large = format!("x-0: {}", "x".repeat(128 * 1024 - begin.len() - 5));
     for headers in [large, format!("{many}\r\n")] {
         let mut stream = server.dial().await.unwrap();
@@ -664,7 +664,7 @@ async fn a_watcher_that_does_not_read_holds_nobody_back() {
     let from = list["metadata"]["resourceVersion"].as_str().unwrap();
     let mut reader = client.watch(&format!("{BUGS}?watch=true&resourceVersion={from}")).await.unwrap();
     let writes = count(200, 2_000);
-    // Whoever reads gets all of it.
+    // A client that reads gets all of it.
     let reading = tokio::spawn(async move {
         for expected in 0..=writes {
             let event = reader.event().await.unwrap();

@@ -1,5 +1,5 @@
-//! Applies and managedFields from those who mean harm, and from those who are in each other's way. What the real server
-//! says to the first is in the script `hostile-apply`; here is what it takes too long to say.
+//! Applies and managedFields from those who mean harm, and from those who are in each other's way. The script
+//! `hostile-apply` has the real server's answers to the first; here are the cases for which it takes too long.
 
 use std::fmt::Write as _;
 
@@ -138,7 +138,7 @@ async fn patches_that_explode_are_refused_and_leave_nothing_behind() {
         let answer = apply_text(&client, &at("one"), "fieldManager=other&force=true", body).await;
         assert!(answer.status != 200 && proper(&answer), "{what}: {} {:.300}", answer.status, answer.text());
     }
-    // What is only large is taken or refused, but answered.
+    // A patch that is only large is accepted or refused, but answered.
     let same: String = "  - {name: ann}\n".repeat(50_000);
     let many: String = (0..20_000).fold(String::new(), |mut all, i| {
         write!(all, "{{name: n{i}}},").unwrap();
@@ -328,7 +328,7 @@ async fn noise_as_a_patch_is_never_more_than_refused() {
     println!("noise: {} taken, {} refused, {} as upstream's 500", told[2], told[4], told[5]);
     assert!(told[2] > 0 && told[4] > 0);
     assert!(server.peak_memory_bytes().unwrap() < MEMORY_MAX);
-    // What was taken can be read, and goes.
+    // Accepted objects can be read, and deleted.
     client.get(BOATS).await.unwrap().expect_status(200).unwrap();
     client.delete(BOATS).await.unwrap().expect_status(200).unwrap();
 }
@@ -423,7 +423,7 @@ async fn an_apply_while_its_type_or_namespace_goes() {
     condition(&client, &format!("boats.{GROUP}"), "Terminating", "True").await;
     let new = apply(&client, &at("new"), "fieldManager=a", &boat(GROUP, "new", json!({}))).await;
     refused(Ok(new), 403, "Forbidden", "create not allowed while custom resource definition is terminating");
-    // What is there may be changed: its finalizer must be able to go.
+    // An existing object may be changed: its finalizer must be removable.
     let mut freed = held.clone();
     freed["metadata"].as_object_mut().unwrap().remove("finalizers");
     let answer = apply(&client, &at("held"), "fieldManager=a", &freed).await;

@@ -101,7 +101,7 @@ async fn deep_schemas_and_objects() {
         format!(r#"{open}{{"type":"string"}}{}"#, "}}".repeat(levels))
     };
     let value = |levels: usize| format!("{}\"x\"{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
-    // What the client here can read.
+    // The depth that the client here can read.
     trap.registered("deeps", &schema(50)).await;
     assert_eq!(trap.object("deeps", &value(50)).await.status, 201);
     assert!(trap.object("deeps", &value(100)).await.status < 500);
@@ -254,7 +254,7 @@ async fn branches_upon_branches() {
     let answer = trap.registration("nots", &schema).await;
     assert!(matches!(answer.status, 201 | 422), "{:.300}", answer.text());
 
-    // What is held against many branches, each of them much work: more steps than one validation has.
+    // A value checked against many branches, each much work: more steps than one validation has.
     let given_up = "validation was given up after";
     let any = times(60, |i| format!(r#"{{"pattern":"^x{{999}}{i}$"}}"#));
     let schema = format!(r#"{{"type":"object","properties":{{"s":{{"type":"string","anyOf":[{any}]}}}}}}"#);
@@ -348,7 +348,7 @@ async fn rules_near_their_limits() {
             );
         }
     }
-    // Many rules, each close to what one may cost.
+    // Many rules, each close to the most that one may cost.
     let rules = times(100, |i| rule(&format!("self.m.all(x, self.m.all(y, x + y != {i}))")));
     let schema = format!(
         r#"{{"type":"object","properties":{{"m":{{"type":"array","maxItems":800,"items":{{"type":"integer"}}}}}},"x-kubernetes-validations":[{rules}]}}"#
@@ -356,7 +356,7 @@ async fn rules_near_their_limits() {
     let answer = trap.registration("crowds", &schema).await;
     refused(&answer, 422, "contributed to estimated rule cost total exceeding cost limit");
 
-    // What is estimated with a small list, and run on a long one.
+    // Rules estimated with a small list, and run on a long one.
     let schema = ruled(
         &rule("self.l.all(x, x >= 0 || self.l.exists(y, y == -x))")
             .replace("\"rule\"", "\"message\":\"no\",\"rule\""),
@@ -462,7 +462,7 @@ async fn defaults_that_multiply() {
     let text = "the defaults of its schema would add more than";
     refused(&trap.object("defaults", &items(1_000)).await, 400, text);
     refused(&trap.object("defaults", &items(400_000)).await, 400, text);
-    // What was stored before its type had the defaults.
+    // Objects that were stored before their type had the defaults.
     trap.registered(
         "laters",
         r#"{"type":"object","properties":{"l":{"type":"array","items":{"type":"object"}}}}"#,
@@ -513,7 +513,7 @@ async fn columns_and_fields_with_hostile_paths() {
         json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let whole = trap.send("POST", CRDS, body.to_string(), "columns").await;
     assert!(matches!(whole.status, 201 | 422), "{:.300}", whole.text());
-    // Those that are refused go; the rest are used.
+    // Refused columns are dropped; the others are used.
     for column in (0..columns.len()).rev() {
         let mut one = body.clone();
         one["spec"]["versions"][0]["additionalPrinterColumns"] = json!([columns[column]]);

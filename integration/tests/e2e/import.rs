@@ -1,4 +1,4 @@
-//! `kindom import` against a server, and what it does where something is in its way.
+//! `kindom import` against a server, and its behaviour when something is in its way.
 
 use kindom_integration::{Client, Output, Server};
 use serde_json::{Value, json};
@@ -252,7 +252,7 @@ async fn credentials_come_from_the_kubeconfig() {
     assert!(output.stderr.starts_with("error: missing.yaml: "), "{}", output.stderr);
 }
 
-/// T-53, T-05: what was registered through an old face comes back through it.
+/// T-53, T-05: a type that was registered through an old face comes back through it.
 #[tokio::test]
 async fn registrations_of_any_face_are_imported() {
     let (server, client) = started().await;

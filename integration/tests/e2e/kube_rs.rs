@@ -100,7 +100,7 @@ struct Context {
 
 type ReconcileError = kube::runtime::finalizer::Error<kube::Error>;
 
-/// Makes the outside like the spec and says in the status what was done; cleans up before the object goes.
+/// Makes the outside like the spec and reports in the status; cleans up before the object is deleted.
 async fn reconcile(object: Arc<DynamicObject>, context: Arc<Context>) -> Result<Action, ReconcileError> {
     finalizer(&context.api, FINALIZER, object, |event| async {
         match event {
@@ -359,7 +359,7 @@ async fn an_autoscaler_reads_patches_and_replaces_the_scale() {
     let refused =
         api.patch_scale("one", &PatchParams::default(), &Patch::Merge(&negative)).await.unwrap_err();
     assert_eq!(told(refused).0, 422);
-    // Its owner is told, and gives it up.
+    // Its owner gets the event, and gives it up.
     let spec = json!({"colour": "red", "replicas": 2});
     let owner = PatchParams::apply("owner");
     let conflict = api.patch("one", &owner, &Patch::Apply(&boat("one", spec, &resource))).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Who may depend on whom, and who may name the actor and HTTP runtimes. ARCHITECTURE.md has the table.
+//! The allowed dependencies, and the files that may name the actor and HTTP runtimes. ARCHITECTURE.md has the table.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -146,7 +146,7 @@ fn only_the_named_files_know_the_runtimes() {
             for (number, line) in text.lines().enumerate() {
                 for runtime in runtimes(line) {
                     let fine = match runtime {
-                        // The web server and what it is made of.
+                        // The web server and its parts.
                         "actix_web" | "actix_server" | "actix_service" | "actix_http" => {
                             krate == "http" || krate == "server"
                         }

@@ -1,4 +1,4 @@
-//! What applies make of objects and their managedFields.
+//! The effect of applies on objects and their managedFields.
 
 use kindom_api::Value;
 use kindom_managed_fields::{ApplyError, apply, update};

@@ -1,4 +1,4 @@
-//! The field manager by tables and properties. What it is held to by the real server is in `integration/expectations`.
+//! The field manager by tables and properties. `integration/expectations` has the real server's answers.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod applies;

@@ -1,4 +1,4 @@
-//! What holds of any applies and updates by any managers.
+//! Properties of any applies and updates by any managers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ fn dict(keys: &'static [&'static str]) -> impl Strategy<Value = String> {
         .prop_map(|(keys, values)| members(keys.into_iter().zip(values.into_iter().map(Some)).collect()))
 }
 
-/// An empty set or list by keys is nobody's in an apply (as upstream has it), so none is made.
+/// An empty set or list by keys has no owner in an apply (as upstream has it), so none is generated.
 fn list(least: usize) -> impl Strategy<Value = String> {
     subsequence(vec![r#""a""#, r#""b""#, r#""c""#], least..=3)
         .prop_shuffle()
@@ -46,7 +46,7 @@ fn ports() -> impl Strategy<Value = String> {
     let rest = prop::collection::vec((prop::option::of(text()), any::<bool>()), 3);
     (subsequence(keys, 1..=3).prop_shuffle(), rest).prop_map(|(keys, rest)| {
         let items = keys.into_iter().zip(rest).map(|((port, protocol), (name, said))| {
-            // The default need not be said.
+            // The default may be omitted.
             let protocol = (said || protocol != "TCP").then(|| format!("{protocol:?}"));
             members(vec![("port", Some(port.to_string())), ("protocol", protocol), ("name", name)])
         });
@@ -190,7 +190,7 @@ fn judge(writes: &[Write]) {
             Write::Update { manager, spec } => {
                 let mut new = thing(spec);
                 if live.is_some() {
-                    // As whoever knows nothing of managedFields sends it.
+                    // As a client without knowledge of managedFields sends it.
                     let metadata = new.get_mut("metadata").unwrap().as_object_mut().unwrap();
                     metadata.insert("uid", "u");
                 }
@@ -245,7 +245,7 @@ fn judge(writes: &[Write]) {
                                 "{path:?} of {other:?}"
                             );
                         } else if !has.contains(path) {
-                            // What an update set inside an item goes with the item.
+                            // Fields that an update set inside an item are removed with the item.
                             assert!(changed || !is.contains_key(path), "{other:?} lost {path:?}: {after}");
                         }
                     }

@@ -1,4 +1,4 @@
-//! What creates and updates make of managedFields.
+//! The effect of creates and updates on managedFields.
 
 use kindom_managed_fields::{Scope, keep_times, update};
 
@@ -32,7 +32,7 @@ fn an_update_takes_what_it_changes() {
             r#"b Update @02 {"f:spec":{"f:replicas":{},"f:set":{".":{},"v:\"q\"":{}}}}"#,
         ]
     );
-    // What goes is nobody's.
+    // A removed field has no manager.
     let mut less = thing(r#"{"replicas":2}"#);
     update(&scope(&things, &gvk, T2), Some(&new), &mut less, "c");
     assert_eq!(
@@ -76,7 +76,7 @@ fn entries_can_be_given_forgotten_and_not_lost() {
     new.get_mut("metadata").unwrap().as_object_mut().unwrap().insert("managedFields", parse("[{}]"));
     update(&Scope { subresource: "status", ..scope }, Some(&live), &mut new, "other");
     assert_eq!(managers(&new), managers(&live));
-    // What was never tracked is not from now on.
+    // An object that was never tracked stays so.
     let mut new = thing(r#"{"replicas":2}"#);
     update(&scope, Some(&thing(r#"{"replicas":1}"#)), &mut new, "other");
     assert_eq!(managers(&new), [""; 0]);

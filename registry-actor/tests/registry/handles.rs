@@ -19,7 +19,7 @@ fn with_version(mut crd: Value, name: &str) -> Value {
     crd
 }
 
-/// T-19, T-42, T-43: served by what the status says.
+/// T-19, T-42, T-43: the status decides what is served.
 #[test]
 fn a_type_is_routed_once_its_names_are_accepted() {
     run(1, 0, vec![], |world| async move {
@@ -84,7 +84,7 @@ fn handles_and_watches_outlive_changes_and_the_registry() {
     });
 }
 
-/// T-52, T-56: the old type ends for whoever holds it; the new one has nothing of it.
+/// T-52, T-56: the old type ends for its handles; the new one has nothing of it.
 #[test]
 fn a_registration_made_anew_is_another_type() {
     for down in [false, true] {
@@ -96,7 +96,7 @@ fn a_registration_made_anew_is_another_type() {
             create(&old, "ns", "a", &[], None).await.unwrap();
             let key = format!("{}ns/a", old.prefix());
             if down {
-                // The registry falls, and sees only what came of it.
+                // The registry falls, and sees only the result.
                 world.table.kill("registry");
             }
             world.remove(&key);

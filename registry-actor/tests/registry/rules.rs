@@ -54,7 +54,7 @@ fn a_user_can_neither_claim_nor_free_a_name_by_writing_status() {
     });
 }
 
-/// T-45, T-46: one transaction marks it, says so, and keeps it.
+/// T-45, T-46: one transaction marks it, sets the condition, and keeps it.
 #[test]
 fn a_deleted_registration_stays_marked() {
     run(3, 0, vec![], |world| async move {

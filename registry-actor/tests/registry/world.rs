@@ -18,8 +18,7 @@ use kindom_storage::{
     StorageFuture, Txn, TxnOutcome, Watch,
 };
 
-/// A store in memory that lets others run in the middle of every call, delays what its watches say, and fails where it
-/// is told to.
+/// A store in memory that lets others run in the middle of every call, delays its watches, and fails on request.
 pub(crate) struct Slow {
     pub(crate) inner: Memory,
     entropy: Entropy,
@@ -163,7 +162,7 @@ impl World {
         Self::over(store, entropy, built_in)
     }
 
-    /// Another server over the same store, whose calls are as slow and whose watches lag as much as is said.
+    /// Another server over the same store, with calls as slow and watches as late as given.
     pub(crate) fn replica(&self, pauses: u64, lag: u64, built_in: Vec<TypeSpec>) -> Self {
         let entropy = self.entropy.fork();
         let store = Slow::new(self.store.inner.clone(), entropy.fork(), pauses, lag);
@@ -288,7 +287,7 @@ impl World {
         self.until(&self.registrations, shows).await;
     }
 
-    /// Waits until the message of the registration's `NamesAccepted` tells this.
+    /// Waits until the message of the registration's `NamesAccepted` has this text.
     pub(crate) async fn until_told(&self, name: &str, text: &str) {
         let tells = async || {
             let crd = self.crd(name).await.unwrap_or_default();

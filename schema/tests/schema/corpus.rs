@@ -1,4 +1,4 @@
-//! Real registrations and objects, and what a real API server answered to them.
+//! Real registrations and objects, and a real API server's answers.
 //!
 //! The corpus is not part of the repository (`corpus_folder.rs`); without it the tests say that they skip.
 
@@ -112,7 +112,7 @@ fn samples(corpus: &Path) -> BTreeMap<String, Vec<Sample>> {
     by_crd
 }
 
-/// A cause as the reference tells it: reason, field, message.
+/// A cause as the reference has it: reason, field, message.
 type Cause = (String, String, String);
 
 fn reference_causes(answer: &Value) -> BTreeSet<Cause> {
@@ -157,7 +157,8 @@ fn judge(sample: &Sample, crd: &Crd, document: &Value, counts: &mut Counts) {
     if version.has_status {
         object.as_object_mut().unwrap().remove("status");
     }
-    // What is read back went through the storage version, whose defaults it has; conversion prunes, but does not default.
+    // An object that is read back went through the storage version, whose defaults it has; conversion prunes, but does not
+    // default.
     let mut read = object.clone();
     if let Some(Version { schema: Ok(stored), .. }) = crd.versions.get(&crd.storage_version) {
         stored.prune(&mut read, None);

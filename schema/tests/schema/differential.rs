@@ -1,5 +1,5 @@
-//! Our validator against the `jsonschema` crate's, over random schemas and objects: what both understand, they must
-//! judge alike. Where Kubernetes means something else than JSON Schema does, [`explained`] says what.
+//! Our validator against the `jsonschema` crate's, over random schemas and objects: on everything that both understand they
+//! must agree. [`explained`] lists the differences between Kubernetes and JSON Schema.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ fn recorded() -> PathBuf {
 struct Comparison<'e> {
     /// Upstream's named types.
     types: &'e Value,
-    /// Those that have been compared: they are the same wherever they stand.
+    /// The types that have been compared: they are the same wherever they stand.
     seen: BTreeSet<&'e str>,
     differences: Vec<String>,
 }
@@ -160,7 +160,7 @@ fn built_in_types_merge_as_upstream_has_them() {
 /// Asks all that can be asked of a type; gives how many places it looked at.
 pub(crate) fn walk(of: MergeType<'_>, depth: usize) -> usize {
     let is_anything = of.scalar().is_some() && of.map().is_some_and(|map| map.fields().next().is_none());
-    // What may be anything may hold anything, without end.
+    // A value that may be anything may hold anything, without end.
     if depth == 0 || is_anything {
         return 1;
     }

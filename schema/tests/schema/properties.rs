@@ -105,12 +105,12 @@ proptest! {
         prop_assert_eq!(once, again);
     }
 
-    /// Upstream's order with what a client sends, and with what it reads from its store.
+    /// Upstream's order for a client's object, and for one from its store.
     #[test]
     fn what_was_written_survives_every_reading(schema in schema(), object in value()) {
         let schema = Schema::compile(Some(&schema), false).unwrap();
         let mut written = object.clone();
-        // What upstream's decoder refuses is not written.
+        // An object that upstream's decoder refuses is not written.
         prop_assume!(schema.reshape(&mut written, None).is_ok());
         let mut again = written.clone();
         prop_assert!(schema.reshape(&mut again, None).is_ok());

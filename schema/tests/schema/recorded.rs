@@ -45,7 +45,7 @@ fn script(topic: &str) -> Script {
     let mut writes = Vec::new();
     for (step, answer) in steps.iter().zip(answers) {
         let text = |field: &str| step.get(field).and_then(Value::as_str).unwrap_or_default();
-        // Steps that change what a fixture is in other ways than by `set` are not read here.
+        // Steps that change a fixture in other ways than by `set` are not read here.
         let known = ["name", "method", "path", "query", "from", "set", "select", "accept"];
         let plain = step.as_object().unwrap().keys().all(|field| known.contains(&field));
         let dry = step.at(&["query", "fieldValidation"]).is_none();
@@ -85,7 +85,7 @@ fn check_validation(topic: &str) -> usize {
             (selected.get("/details"), selected.get("/message").and_then(Value::as_str))
         {
             let errors = kindom_api::field::aggregate(&schema.validate(&object));
-            // What looks like a uid is masked.
+            // Text that looks like a uid is masked.
             let masked = message.contains("<uid-");
             assert!(
                 masked || message.ends_with(&format!(" is invalid: {errors}")),
@@ -137,7 +137,7 @@ fn cells_are_those_recorded() {
         let ours = columns.cells(&object, 1_800_000_000);
         assert_eq!(ours.len(), theirs.len(), "{name}");
         for (ours, theirs) in ours.iter().zip(theirs) {
-            // What depends on the clock is masked.
+            // Values that depend on the clock are masked.
             if theirs.as_str() != Some("<age>") {
                 assert_eq!(ours.to_string(), theirs.to_string(), "{name}");
             }

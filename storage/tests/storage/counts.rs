@@ -1,4 +1,4 @@
-//! What the engine says of its own batches.
+//! The engine's counts of its own batches.
 
 use kindom_storage::{Compare, Embedded, EmbeddedOptions, Key, Op, Storage as _, Txn};
 

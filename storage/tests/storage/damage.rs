@@ -78,7 +78,7 @@ fn damaged(found: &[Shown], expected: &[Shown], what: &str) -> usize {
     found.iter().zip(expected).filter(differs).count()
 }
 
-/// A closed store of several segments, some of them packed, and what is in it.
+/// A closed store of several segments, some of them packed, and its content.
 async fn sample() -> (SimDisk, Vec<Shown>) {
     let disk = SimDisk::new(1);
     let store = open(&disk).unwrap();
@@ -174,7 +174,7 @@ async fn a_torn_tail_without_a_mark_is_cut() {
     for n in 0..3 {
         put(&store, &format!("k{n}"), "value").await.unwrap();
     }
-    // The mark still says that nothing was durable.
+    // According to the mark nothing was durable yet.
     let path = logs(&disk).pop().unwrap();
     let mut bytes = disk.read(&path).unwrap();
     let (start, end) = last_batch(&bytes);
@@ -185,7 +185,7 @@ async fn a_torn_tail_without_a_mark_is_cut() {
         bytes = disk.read(&path).unwrap();
         let reopened = open(&torn).unwrap();
         assert_eq!(reopened.published(), Revision(2));
-        // What is written in its place stays.
+        // A value that is written in its place stays.
         assert_eq!(put(&reopened, "new", "value").await.unwrap(), Revision(3));
         torn.cut();
         torn.power_on();
@@ -231,7 +231,7 @@ async fn damage_before_a_later_batch_is_refused_without_a_mark() {
             corrupt(&open(&disk).unwrap_err(), &path);
             continue;
         }
-        // Of a value everything else is known: one key is lost.
+        // Only the value is damaged: one key is lost.
         let store = open(&disk).unwrap();
         let found = read(&store).await.unwrap();
         let whole: Vec<_> = found.kvs.iter().map(|kv| (kv.key.to_string(), kv.value.is_ok())).collect();
@@ -280,7 +280,7 @@ async fn a_damaged_value_of_the_last_batch_is_told_from_a_torn_one_by_the_mark()
     }
 }
 
-/// Whoever has a newer build's folder is not told to restore a backup.
+/// The error for a newer build's folder does not advise to restore a backup.
 #[tokio::test]
 async fn a_segment_of_a_newer_format_is_no_damage() {
     let disk = SimDisk::new(1);
@@ -320,7 +320,7 @@ async fn a_damaged_value_stays_damaged_through_a_pack() {
         put(&store, &format!("k{}", n % 3), &"v".repeat(300)).await.unwrap();
     }
     store.compact(store.published()).await.unwrap();
-    // The packer wakes by itself; wait for what it does.
+    // The packer runs on its own; wait for its work.
     let patience = tokio::time::Instant::now() + Duration::from_secs(60);
     while disk.files().contains(&path) {
         assert!(tokio::time::Instant::now() < patience, "{:?}", disk.files());
@@ -432,7 +432,7 @@ async fn space_is_reclaimed() {
     let before = everything(&store).await.unwrap();
     let used =
         || disk.files().iter().map(|path| disk.read(path).map_or(0, |bytes| bytes.len())).sum::<usize>();
-    // The packer wakes by itself; wait for what it does.
+    // The packer runs on its own; wait for its work.
     let patience = tokio::time::Instant::now() + Duration::from_secs(60);
     while used() > 100_000 {
         assert!(tokio::time::Instant::now() < patience, "{} bytes in {:?}", used(), disk.files());

@@ -1,4 +1,4 @@
-//! One call of the system fails: what is served then is what the next opening finds, and nothing is kept from healing.
+//! One call of the system fails: the next opening finds the served state, and everything heals.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ fn apply(state: &mut State, op: &Op) {
 struct Known {
     /// The answered state.
     state: State,
-    /// With what may have happened.
+    /// The state if the writes of unknown outcome happened.
     perhaps: Option<State>,
 }
 
@@ -107,7 +107,7 @@ fn open(disk: &SimDisk, options: &EmbeddedOptions) -> Result<Embedded, String> {
     })
 }
 
-/// Answers the call that failed, if it came to that.
+/// Lets one call fail; returns that call, if it was reached.
 async fn fail_one_call(seed: u64) -> Result<Option<String>, String> {
     let mut random = Random::new(seed);
     let disk = SimDisk::new(seed);
@@ -119,7 +119,7 @@ async fn fail_one_call(seed: u64) -> Result<Option<String>, String> {
     work(&store, &mut random, &mut known, 20).await;
     store.close().await.map_err(|error| error.to_string())?;
     drop(store);
-    // These are few among all calls, and what the most depends on.
+    // These are rare among all calls, and the most depends on them.
     let (what, calls) = [("", 900), ("", 900), ("create", 25), ("rename", 12)][random.below(4)];
     disk.fail_call(what, 1 + random.below(calls) as u64, fault);
     let store = open(&disk, &options)?;
@@ -134,7 +134,7 @@ async fn fail_one_call(seed: u64) -> Result<Option<String>, String> {
         return Err(format!("after {failed:?}, what is served is not what was acknowledged"));
     }
     match random.below(3) {
-        // Cut off, as by kill -9: the system writes what it has.
+        // Cut off, as by kill -9: the system still writes its buffers.
         0 => {
             let copy = disk.duplicate();
             drop(store);
@@ -181,7 +181,7 @@ async fn reopened(
         store.txn(txn).await.map_err(|error| error.to_string())?;
     }
     store.compact(store.published()).await.map_err(|error| error.to_string())?;
-    // Nothing is left but what is reserved, and less than a quarter of a segment of deletes.
+    // Only the reserve is left, and less than a quarter of a segment of deletes.
     let patience = tokio::time::Instant::now() + Duration::from_secs(60);
     while disk.used() > 10_000 + 5 * options.segment_bytes || !all_hinted(disk) {
         if tokio::time::Instant::now() > patience {

@@ -44,7 +44,8 @@ async fn child() {
     futures::future::join_all(writers).await;
 }
 
-/// Runs a child in the folder until it acknowledged some writes, and kills it. What it acknowledged, by revision.
+/// Runs a child in the folder until it has acknowledged some writes, and kills it. Returns the acknowledged writes, by
+/// revision.
 fn run_and_kill(folder: &Path, lines_min: usize) -> BTreeMap<u64, (String, u32)> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::child", "--nocapture"])
@@ -243,8 +244,8 @@ async fn packing_child() {
     futures::future::join_all(writers).await;
 }
 
-/// Runs such a child until it dies; adds what it acknowledged last of each key, with the revision and the value's CRC
-/// (0: deleted).
+/// Runs such a child until it dies; adds its last acknowledged change of each key, with the revision and the value's CRC (0:
+/// deleted).
 fn run_until_it_dies(folder: &Path, calls: usize, last: &mut BTreeMap<String, (u64, u32)>) {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::packing_child", "--nocapture"])
@@ -284,7 +285,7 @@ async fn killed_in_the_middle_of_a_pack_nothing_acknowledged_is_lost() {
         let found: BTreeMap<_, _> = all.kvs.iter().map(|kv| (kv.key.to_string(), kv)).collect();
         for (key, (revision, crc)) in &last {
             match found.get(key) {
-                // What was not answered any more may be there too, on top.
+                // Writes that were no longer answered may be there too, on top.
                 Some(kv) if kv.mod_revision.0 > *revision => {}
                 Some(kv) => {
                     let same =

@@ -72,7 +72,7 @@ async fn work(store: &Embedded, random: &mut Random, acknowledged: &mut Vec<Ackn
     }
 }
 
-/// Compares what is there with what was acknowledged.
+/// Compares the content with the acknowledged writes.
 async fn check(store: &Embedded, acknowledged: &[Acknowledged]) -> Result<(), String> {
     let published = store.published();
     let compacted = store.compacted();
@@ -112,7 +112,7 @@ async fn check(store: &Embedded, acknowledged: &[Acknowledged]) -> Result<(), St
         let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
         let found = store.range(request).await.map_err(|error| error.to_string())?;
         let found = found.kvs.first();
-        // What was never answered may be there too, on top.
+        // Writes that were never answered may be there too, on top.
         let newer = history
             .values()
             .any(|commit| commit.revision > revision && commit.events.iter().any(|event| event.key == key));

@@ -1,4 +1,4 @@
-//! What is not needed any more goes, whatever else is in the folder, and opening reads little.
+//! Data that is no longer needed goes, whatever else is in the folder, and opening reads little.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ async fn put(store: &Embedded, key: &str, value: &str) {
     write(store, Op::Put(Key::from(key), Bytes::copy_from_slice(value.as_bytes()))).await;
 }
 
-/// The value of a key, or why there is none.
+/// The value of a key, or the reason why there is none.
 async fn get(store: &Embedded, key: &str) -> Result<Bytes, String> {
     let range = KeyRange::single(&Key::from(key));
     let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
@@ -35,7 +35,7 @@ async fn get(store: &Embedded, key: &str) -> Result<Bytes, String> {
     found.kvs.remove(0).value.map_err(|damaged| format!("{damaged:?} is damaged"))
 }
 
-/// The packer wakes by itself: waits for what it does.
+/// The packer runs on its own: waits for its work.
 async fn until(what: &str, disk: &SimDisk, done: impl Fn() -> bool) {
     let patience = Instant::now() + Duration::from_secs(60);
     while !done() {
@@ -68,7 +68,7 @@ async fn deletes_do_not_pile_up_behind_what_lives() {
         }
     }
     store.compact(store.published()).await.unwrap();
-    // What lives, as much again, a few segments, and the reserve. The deletes alone are four times that.
+    // The live data, as much again, a few segments, and the reserve. The deletes alone are four times that.
     until("the deletes go", &disk, || disk.used() < 2 * 66_000 + 5 * SEGMENT).await;
     store.close().await.unwrap();
     let store = open(&disk);
@@ -77,7 +77,7 @@ async fn deletes_do_not_pile_up_behind_what_lives() {
 }
 
 /// A closed store whose oldest segment holds `dead`, `kept` and `damaged`, the first of which is overwritten. One bit at a
-/// distance from the start of the value of `flipped` is not what it was.
+/// distance from the start of the value of `flipped` is flipped.
 async fn with_a_flipped_bit(flipped: &str, distance: isize) -> SimDisk {
     let disk = SimDisk::new(1);
     let store = open(&disk);
@@ -114,7 +114,7 @@ async fn a_flipped_bit_does_not_stop_reclaiming() {
             assert_eq!(get(&store, "kept").await.unwrap(), "the value of kept");
             let damaged = get(&store, "damaged").await;
             if flipped == "damaged" {
-                // It is carried as it is: found, and named, never taken for the truth.
+                // The pack carries it as it is: found, named, and never served.
                 let error = damaged.unwrap_err();
                 assert!(error.contains("damaged"), "{error}");
             } else {
@@ -181,7 +181,7 @@ async fn the_hint_of_a_first_part_is_replaced() {
     let disk = SimDisk::new(1);
     let store = open(&disk);
     put(&store, "a", "1").await;
-    // The hint of what is there so far.
+    // The hint of the present content.
     let store = open_again(&store, &disk).await;
     for n in 0..100 {
         put(&store, &format!("k{n}"), &"v".repeat(1000)).await;

@@ -1,4 +1,4 @@
-//! Finding damage before it is needed, and making a whole folder of what is left of a damaged one.
+//! Finding damage before a client needs the value, and making a whole folder of the rest of a damaged one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn salvage(disk: &SimDisk) -> Salvage {
     Salvage::read_on(&disk.process(), "store").unwrap()
 }
 
-/// Makes a store of what can be read, and opens it.
+/// Makes a store of everything that can be read, and opens it.
 fn restored(salvage: &Salvage) -> (tempfile::TempDir, Embedded) {
     let folder = tempfile::tempdir().unwrap();
     let new = folder.path().join("new");
@@ -88,7 +88,7 @@ async fn sample() -> SimDisk {
         put(&store, &format!("k{n:02}"), &format!("value {n} {}", "v".repeat(300))).await;
     }
     put(&store, "a", "the value of a").await;
-    // The packer writes the hints of what is sealed by itself; wait for that.
+    // The packer writes the hints of sealed segments on its own; wait for them.
     let patience = tokio::time::Instant::now() + Duration::from_secs(60);
     while files(&disk, "hint").len() + 1 < files(&disk, "log").len() {
         assert!(tokio::time::Instant::now() < patience, "{:?}", disk.files());
@@ -205,7 +205,7 @@ async fn the_end_of_an_interrupted_write_is_no_finding() {
     let store = open(&disk, "store").unwrap();
     put(&store, "a", "first").await;
     put(&store, "b", "second").await;
-    // As a crash leaves it: the mark still says that nothing was durable.
+    // The state after a crash: according to the mark nothing was durable.
     let disk = disk.duplicate();
     let log = files(&disk, "log").remove(0);
     change(&disk, &log, |bytes| {
@@ -234,7 +234,7 @@ async fn a_scrub_finds_what_is_damaged_in_sealed_segments() {
     let counts = store.scrub_counts();
     assert_eq!((counts.passes, counts.damaged), (1, 2));
     assert!(counts.bytes > 10_000, "{counts:?}");
-    // A batch that cannot be read is told, and what follows it is read.
+    // A batch that cannot be read is reported, and later ones are read.
     let log = files(&disk, "log").remove(2);
     let flip_header = || {
         let file = disk.process().open(&log).unwrap();
@@ -249,7 +249,7 @@ async fn a_scrub_finds_what_is_damaged_in_sealed_segments() {
     assert_eq!(findings.len(), 3);
     assert!(findings.iter().any(|finding| finding.of.is_none() && finding.offset == 512), "{findings:?}");
     assert_eq!(store.scrub_counts().damaged, 3);
-    // What is repaired is forgotten with the next pass.
+    // Repaired damage is forgotten with the next pass.
     flip_header();
     let mut scrub = store.scrub();
     while scrub.step(u64::MAX).is_some() {}

@@ -131,7 +131,7 @@ async fn started_on_a_full_disk_it_takes_deletes_and_heals() {
             disk.power_on();
         }
         drop(store);
-        // Others took what it gave back.
+        // Other programs took the space that it gave back.
         disk.set_capacity(Some(disk.used()));
         let store = open(&disk);
         assert_eq!(keys(&store).await, names(written));
@@ -177,7 +177,7 @@ async fn a_disk_that_reserves_nothing_refuses_what_it_could_not_write() {
     let (written, error) = fill(&store).await;
     refused(&error);
     assert_eq!(keys(&store).await, names(written));
-    // What was taken back is not in the way of what comes.
+    // Writes that were taken back do not hinder later ones.
     disk.set_capacity(None);
     heals(&store).await;
     for n in written..written + 50 {

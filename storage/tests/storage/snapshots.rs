@@ -84,7 +84,7 @@ proptest! {
         let at = at.index(mixed.len());
         mixed.truncate(at);
         mixed.extend(garbage);
-        // Unless what was put there is what was there.
+        // Unless the new bytes equal the old ones.
         prop_assert!(mixed == encoded(&header, &kvs) || !verify(&mixed[..], |_| ()).damages.is_empty());
     }
 
@@ -266,7 +266,7 @@ async fn a_restored_store_is_the_one_that_was_saved() {
             run(&store, vec![put(&format!("/r/new{round}"), "x")]).await;
             store.close().await.unwrap();
         }
-        // What it holds can all go, and be forgotten.
+        // Its keys can all be deleted and compacted away.
         let store = Embedded::open(&target, options.clone()).unwrap();
         for kv in all(&store).await {
             run(&store, vec![Op::Delete(kv.key)]).await;

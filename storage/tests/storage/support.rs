@@ -1,4 +1,4 @@
-//! What several of the tests need.
+//! Helpers that several of the tests use.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};

@@ -207,7 +207,7 @@ async fn a_value_that_moves_during_an_fsync_is_still_the_one_before() {
 }
 
 /// Writers, a compactor and watches (from now and from history) on a small store, whose syncs take long enough for the
-/// packer to move what a batch refers to.
+/// packer to move the values that a batch refers to.
 async fn churn(seed: u64) {
     let disk = SimDisk::new(seed);
     let options = EmbeddedOptions { segment_bytes: 6000, ..EmbeddedOptions::default() };
@@ -229,7 +229,7 @@ async fn churn(seed: u64) {
             assert!(matches!(outcome, Ok(TxnOutcome::Committed { .. })), "{outcome:?}");
         }
         if round % 10 == 0 {
-            // What the last rounds wrote stays, for whoever follows from there.
+            // The writes of the last rounds stay, for watches that start there.
             store.compact(from).await.unwrap();
             from = store.published();
             let watch = store.watch(all.clone(), Some(store.compacted().next())).await.unwrap();

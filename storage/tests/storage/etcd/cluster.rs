@@ -96,7 +96,7 @@ impl Cluster {
         (0..self.members.len()).map(|at| self.url(at)).collect()
     }
 
-    /// It hears and says nothing until it goes on.
+    /// The node receives requests and answers none until it goes on.
     pub(crate) fn pause(&self, at: usize) {
         self.signal(at, Signal::STOP);
     }
@@ -109,8 +109,8 @@ impl Cluster {
         self.members[at].process.take().unwrap().kill().await.unwrap();
     }
 
-    /// The only member loses what it has, and starts again as the member of a new cluster; of the same one if its name
-    /// is, as after a restored backup.
+    /// The only member loses its data, and starts again as the member of a new cluster; of the same one if the name is the
+    /// same, as after a restored backup.
     pub(crate) async fn start_over(&mut self, name: &str) {
         self.kill(0).await;
         std::fs::remove_dir_all(self.dir.path().join("m0")).unwrap();

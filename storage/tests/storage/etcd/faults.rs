@@ -1,4 +1,4 @@
-//! What breaks between the engine and its cluster.
+//! Faults between the engine and its cluster.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ async fn a_cut_connection_leaves_no_gap() {
         for n in 0..3 {
             last = put(&direct, &format!("k/{round}/b{n}"), "").await;
         }
-        // A read fails over what is cut, and says what was written meanwhile.
+        // A read fails over to another endpoint, and sees the writes of the meantime.
         assert!(in_time("freshness", store.fresh()).await.unwrap() >= last);
         assert!(store.published() >= last);
     }
@@ -221,7 +221,7 @@ async fn a_request_that_is_too_large_is_named() {
     let ops = (0..129).map(|n| Op::Delete(Key::from(format!("k{n}")))).collect();
     let refused = in_time("a refusal", store.txn(Txn { compares: Vec::new(), ops })).await.unwrap_err();
     assert!(refused.to_string().contains("128"), "{refused}");
-    // Many large values are read in pages, each far below what one reply with all of them would be.
+    // Many large values are read in pages, each far smaller than one reply with all of them.
     let value = "x".repeat(1 << 20);
     for n in 0..12 {
         put(&store, &format!("large/{n:02}"), &value).await;
@@ -251,7 +251,7 @@ async fn replicas_agree_on_who_compacts() {
         }
     };
     in_time("compaction", work).await;
-    // Whoever compacted, all of it is gone, and nothing that is new.
+    // Whichever replica compacted, all of it is gone, and nothing newer.
     let old = RangeRequest { revision: Some(Revision(3)), ..RangeRequest::prefix(b"") };
     assert!(matches!(writer.range(old).await, Err(StorageError::Compacted { .. })));
     assert!(replicas.iter().all(|replica| replica.compacted() <= last));

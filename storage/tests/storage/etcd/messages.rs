@@ -16,8 +16,8 @@ fn the_generated_messages_are_current() {
         .emit_rerun_if_changed(false)
         // The names of services and methods are enough.
         .disable_comments(["."])
-        // What is sent is shared with the caller, not copied. What comes is copied: a value would else keep the whole
-        // message that it came in.
+        // Requests share their bytes with the caller. Responses are copied: a value would otherwise keep the whole message
+        // in memory.
         .bytes(".etcdserverpb.RangeRequest")
         .bytes(".etcdserverpb.PutRequest")
         .bytes(".etcdserverpb.DeleteRangeRequest")

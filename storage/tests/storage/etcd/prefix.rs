@@ -13,7 +13,7 @@ fn ours(cluster: &Cluster) -> EtcdOptions {
     EtcdOptions::new(cluster.urls(), areas, "/kindom/other/freshness")
 }
 
-/// All keys, by what they are called in etcd.
+/// All keys, by their names in etcd.
 async fn everything(cluster: &Cluster) -> Etcd {
     let options = EtcdOptions::new(cluster.urls(), vec![Area::same("")], "/nobody");
     in_time("a store", Etcd::open(options, |_| ())).await.unwrap()

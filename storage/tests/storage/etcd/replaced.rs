@@ -1,4 +1,4 @@
-//! A cluster that took back what it had told.
+//! A cluster that took back commits that it had reported.
 
 use futures::FutureExt as _;
 use kindom_storage::{Etcd, EtcdOptions, KeyRange, Storage as _, StorageError};
@@ -40,7 +40,7 @@ async fn a_revision_that_went_back_ends_the_store() {
     assert!(next(&mut watching).await.is_err());
 }
 
-/// It has more revisions than the one before: the watch alone tells.
+/// It has more revisions than the former one: only the watch shows the difference.
 #[tokio::test]
 async fn another_cluster_ends_the_store() {
     let (mut cluster, store) = started().await;
