@@ -1,4 +1,4 @@
-//! How to talk to a supervised actor: asks with a bound and a deadline.
+//! The way to talk to a supervised actor: asks with a bound and a deadline.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! When a fallen actor comes back. Pure: time comes in as an argument.
+//! The restarts of a fallen actor. Pure: time is an argument.
 
 use std::{collections::VecDeque, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Why something could not be measured.
+//! The reasons why a measurement failed.
 
 use std::fmt::Display;
 use std::io;

@@ -127,6 +127,6 @@ fn say(line: &str) {
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let most = getrlimit(Resource::Nofile).maximum;
-    // Where it may not, fewer watches fit.
+    // If the system refuses, fewer watches fit.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
 }

@@ -1,4 +1,4 @@
-//! How evaluation sees a value of the server's tree (`apiserver/pkg/cel/common/values.go`, `UnstructuredToVal`).
+//! A value of the server's tree as evaluation sees it (`apiserver/pkg/cel/common/values.go`, `UnstructuredToVal`).
 
 /// A schema as evaluation asks it. The schema crate's compiled nodes are shapes; [`Untyped`] is the shape of anything.
 pub trait Shape: std::fmt::Debug + Sync {

@@ -1,14 +1,14 @@
-//! Who asks, and whether they may: client certificates, bearer tokens, anonymous callers.
+//! Authentication and authorization: client certificates, bearer tokens, anonymous callers.
 //!
 //! Knows TLS but no HTTP framework: the caller hands in the connection's certificates and the value
 //! of the Authorization header.
 //!
 //! # Flow
 //!
-//! Once a connection: [`server_config`] asks the client for a certificate and takes whatever it proves
-//! to hold, so that a certificate which does not verify is answered 401 instead of breaking the
-//! handshake; [`Authenticator::peer`] verifies it. Once a request: [`Authenticator::authenticate`]
-//! puts the peer and the bearer token together, then [`authorize`] decides.
+//! Once a connection: [`server_config`] asks the client for a certificate and accepts any whose key the client proves to
+//! hold, so that a certificate which does not verify is answered 401 instead of breaking the handshake;
+//! [`Authenticator::peer`] verifies it. Once a request: [`Authenticator::authenticate`] puts the peer and the bearer token
+//! together, then [`authorize`] decides.
 //!
 //! # Sources
 //!

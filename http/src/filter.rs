@@ -1,4 +1,4 @@
-//! Which objects of a type a list, a watch or a deletecollection is about.
+//! The selection of a type's objects by a list, a watch or a deletecollection.
 
 use kindom_api::json;
 use kindom_api::selector::{FieldSelector, LabelSelector};

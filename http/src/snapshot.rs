@@ -167,7 +167,7 @@ mod tests {
         // It never stalls, and never gets to the end.
         assert_eq!(sent_to_a_reader_that_rests(Duration::from_secs(50)).await, LASTS_MAX);
         assert!(sent_to_a_reader_that_rests(Duration::from_secs(500)).await < 3 * STALLED);
-        // Who gets it in time is not disturbed.
+        // A reader in time is not disturbed.
         let (chunks, mut body) = mpsc::channel(1);
         let few = iter((0..9).map(|_| Ok(Bytes::new())));
         let (received, ()) = tokio::join!(

@@ -1,4 +1,4 @@
-//! Why a test could not be carried out.
+//! The reasons why a test could not be carried out.
 
 use std::fmt;
 use std::time::Duration;

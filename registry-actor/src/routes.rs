@@ -1,4 +1,4 @@
-//! Which types are served: a lock-free table from group and plural to the type's handle.
+//! The served types: a lock-free table from group and plural to the type's handle.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How to reach a server: what kubectl reads, as far as files and certificates go.
+//! The access to a server: the parts of a kubeconfig about files and certificates, as kubectl reads them.
 
 use std::path::{Path, PathBuf};
 

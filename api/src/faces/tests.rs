@@ -199,7 +199,7 @@ mod third_party {
             "metadata.annotations[face.kindom.dev/registered-through]: Forbidden: is the server's to set";
         assert_eq!(refused(FACE, &text, None, None), [error]);
         let old = stored(FACE, OXEN, None, None);
-        // Who saw them in the store may send them back.
+        // A client that saw them in the store may send them back.
         let new = stored(FACE, &text, Some(&old), None);
         assert_eq!(registered_through(&new), FACE);
         let v1 = Face::V1.show(old.clone()).to_string();
@@ -386,7 +386,7 @@ mod v1beta1 {
             .replace(r#""version":"v1""#, r#""version":"v2""#);
         let renamed = stored(Face::ThirdPartyResource, &tpr, Some(&old), None);
         assert_eq!(scale(&renamed), scale(&old));
-        // Who sees it may change it, and remove it.
+        // A client that sees it may change it, and remove it.
         let shown = FACE.show(old.clone()).to_string();
         let changed = stored(FACE, &shown.replace(".spec.replicas", ".spec.count"), Some(&old), None);
         assert!(scale(&changed).unwrap().contains(".spec.count"));

@@ -259,7 +259,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let levels = self.deeper()?;
         let mut entries: Vec<(Key, Value)> = Vec::new();
-        // Whether a key stands there more than once already.
+        // The keys so far; `true` once a repetition has been reported.
         let mut seen: HashMap<Key, bool> = HashMap::new();
         while let Some(key) = map.next_key::<Key>()? {
             let path = Trail::Field(self.path, &key);

@@ -361,7 +361,7 @@ impl<'a> Frame<'a> {
                 self.work.spend(a.len() + b.len())?;
                 invoke(function, overload, args, &mut self.work)
             }
-            // Where types are known when it runs only, the length of a text is not counted.
+            // If types are known only at run time, the length of a text is not counted.
             [Value::String(a), Value::String(b)] if overload.is_none() && function.name == operators::ADD => {
                 self.work.spend((a.as_str().len() + b.as_str().len()) / 4)?;
                 invoke(function, overload, args, &mut self.work)

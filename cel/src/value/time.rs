@@ -305,7 +305,7 @@ pub fn zone_offset(zone: &str, at: Timestamp) -> Result<i64, EvalError> {
     static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
     let unknown = || EvalError::Message(format!("unknown time zone {zone}"));
     let found = DATABASE.get(zone).map_err(|_| unknown())?;
-    // Where Go looks names are files, whose case matters.
+    // Go looks names up as files, whose case matters.
     if found.iana_name() != Some(zone) {
         return Err(unknown());
     }

@@ -79,7 +79,7 @@ impl<'t> Parser<'t> {
     }
 
     fn expression(&mut self) -> Result<(), String> {
-        // Where the repetition before this began.
+        // The start of the repetition before this one.
         let mut last = None;
         while let Some(c) = self.peek() {
             let from = self.at;

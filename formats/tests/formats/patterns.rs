@@ -1,4 +1,4 @@
-//! What Go's own package takes and finds (`go/main.go`, which prints `go/recorded.jsonl`).
+//! The expressions that Go's own package accepts, and its matches (`go/main.go`, which prints `go/recorded.jsonl`).
 
 use kindom_api::Value;
 use kindom_api::json::parse;

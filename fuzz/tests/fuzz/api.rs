@@ -1,4 +1,4 @@
-//! What `kindom-api` reads: JSON, protobuf, selectors, times, names, registrations, namespaces, scales.
+//! The inputs of `kindom-api`: JSON, protobuf, selectors, times, names, registrations, namespaces, scales.
 
 use kindom_api::crd::{self, decode_crd, default_crd, prepare_for_create};
 use kindom_api::faces::{Face, stored_form};

@@ -1,4 +1,4 @@
-//! What `kindom-codec` reads: bodies, apply patches and manifests in JSON and YAML.
+//! The inputs of `kindom-codec`: bodies, apply patches and manifests in JSON and YAML.
 
 use kindom_api::json::{self, MAX_DEPTH, Value};
 use kindom_api::names::GroupVersionKind;

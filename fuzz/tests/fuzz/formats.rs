@@ -1,4 +1,4 @@
-//! What `kindom-formats` reads: formats of strings, addresses, URLs, regular expressions.
+//! The inputs of `kindom-formats`: formats of strings, addresses, URLs, regular expressions.
 
 use kindom_formats::net::{Address, Network};
 use kindom_formats::pattern::Budget;

@@ -1,4 +1,4 @@
-//! What `kindom-http` reads: paths, queries, headers, bodies, patches, continue tokens, files of tokens.
+//! The inputs of `kindom-http`: paths, queries, headers, bodies, patches, continue tokens, files of tokens.
 
 use kindom_api::json::{self, MAX_DEPTH, Value};
 use kindom_api::{crd, namespace};

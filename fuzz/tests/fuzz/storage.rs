@@ -1,4 +1,4 @@
-//! What a disk may give back: the files of a folder, and snapshots.
+//! The bytes that a disk may give back: the files of a folder, and snapshots.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -131,7 +131,7 @@ fn settle_status(status: &mut Value) {
     if several && let Some((head, _)) = message.split_once(" is invalid: [") {
         *message = format!("{head} is invalid: <causes>");
     }
-    // Which faults come before that of a field that is not declared, which ends the walk, is a map's accident too.
+    // The faults reported before an undeclared field, which ends the walk, depend on a map's order too.
     if message.starts_with("failed to create typed")
         && message.contains("field not declared in schema")
         && let Some((head, _)) = message.split_once("): ")

@@ -50,7 +50,7 @@ fn what_a_run_decides_is_masked() {
         theirs.mask(200, &[], object("v", "9", "2027-01-01T00:00:00Z", "2027-01-01T00:00:00Z").as_bytes());
     assert_eq!(one, other);
     assert_eq!(ours.revision(), "7");
-    // Whether a resourceVersion stayed is no accident, and an old time was sent by a client.
+    // A resourceVersion that stays is no accident, and a client sent an old time.
     let stays = ours.mask(200, &[], br#"{"metadata":{"resourceVersion":"7"}}"#);
     let moves = theirs.mask(200, &[], br#"{"metadata":{"resourceVersion":"10"}}"#);
     assert_eq!(

@@ -1,9 +1,9 @@
-//! Who manages what where no recording can say it: on the two older faces of registrations, and of namespaces.
+//! The managers of fields in cases without a recording: on the two older faces of registrations, and of namespaces.
 //!
 //! The rules are those of `managedfields` in apimachinery 1.37: a create and an update are tracked before the strategy
-//! prepares what is stored (`handlers/create.go`, `handlers/update.go`), an applier owns what it sent
+//! prepares the stored object (`handlers/create.go`, `handlers/update.go`), an applier owns what it sent
 //! (`structuredmerge.go` `Apply`), an entry is in the version that it was written through (`managers` of
-//! `versionconverter.go`), and what an endpoint resets nobody comes to own through it (`stripmeta.go`,
+//! `versionconverter.go`), and no manager gets a field through an endpoint that resets it (`stripmeta.go`,
 //! `GetResetFields`).
 
 use kindom_integration::{Answer, Client, Server};

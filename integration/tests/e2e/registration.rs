@@ -1,4 +1,4 @@
-//! What the proposal on registering types (T-…) asks for, on the face `apiextensions.k8s.io/v1`.
+//! The requirements of the proposal on registering types (T-…), on the face `apiextensions.k8s.io/v1`.
 
 use kindom_integration::{Answer, Client, Server};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What several modules need.
+//! Helpers that several modules use.
 
 use std::sync::Arc;
 use std::time::Duration;

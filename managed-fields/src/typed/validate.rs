@@ -1,4 +1,4 @@
-//! Whether a value is of a type (`typed/validate.go`).
+//! The check that a value is of a type (`typed/validate.go`).
 
 use std::collections::BTreeSet;
 

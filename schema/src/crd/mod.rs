@@ -370,7 +370,7 @@ fn api_approval(
         return;
     }
     let state = api_approval_state(new);
-    // Who only updates another part need not mend this.
+    // An update of another part need not mend this.
     let unchanged = old.is_some_and(|old| {
         std::mem::discriminant(&api_approval_state(old)) == std::mem::discriminant(&state)
     });

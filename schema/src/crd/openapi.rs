@@ -86,7 +86,7 @@ pub(super) fn validate(
     for (i, rule) in list(schema, "x-kubernetes-validations").iter().enumerate() {
         validation_rule(rule, schema, &at.index(i), errors);
     }
-    // Where something is wrong with a schema, what expressions see is not known, and there is more to mend first.
+    // In a wrong schema the declarations for expressions are unknown, and other errors come first.
     if let Some(scope) = scope.filter(|_| errors.len() == before)
         && !list(schema, "x-kubernetes-validations").is_empty()
     {

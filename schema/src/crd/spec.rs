@@ -51,7 +51,7 @@ pub(super) fn validate(view: &View<'_>, options: &Options, path: &Path<'_>, erro
     group(&spec.group, &path.child("group"), errors);
     scope(&spec.scope, &path.child("scope"), errors);
     schema_required(view, options, path, errors);
-    // Where no default is allowed at all, each is reported where it stands.
+    // If no default is allowed at all, each is reported at its place.
     let allows_defaults = options.defaults_forbidden.is_none();
     if allows_defaults
         && spec.preserve_unknown_fields
@@ -377,7 +377,7 @@ fn schema_rules(
     openapi::validate(schema, &at, scope.as_ref(), &context, options.options, &mut found);
     let mut rules = found.rules;
     errors.append(&mut rules.errors);
-    // What makes a schema unreadable mostly has a better error by now.
+    // The cause of an unreadable schema mostly has a better error by now.
     if let Some(text) = unsupported.filter(|_| errors.len() == before) {
         errors.push(Error::invalid(&at, "", text));
     }

@@ -1,4 +1,4 @@
-//! How expressions see values: through the compiled nodes (`apiserver/pkg/cel/common/values.go`, `UnstructuredToVal`).
+//! Values as expressions see them: through the compiled nodes (`apiserver/pkg/cel/common/values.go`, `UnstructuredToVal`).
 
 use kindom_cel::shape::{Shape, ShapeKind};
 use kindom_formats::Format;

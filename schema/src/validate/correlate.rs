@@ -1,4 +1,4 @@
-//! Which old value a new one stands for (`apiserver/pkg/cel/common/equality.go`).
+//! The old value that corresponds to a new one (`apiserver/pkg/cel/common/equality.go`).
 
 use std::cell::OnceCell;
 use std::collections::HashMap;

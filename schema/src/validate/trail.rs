@@ -1,5 +1,5 @@
-//! Where the walk is, as kube-openapi names it: fields of maps by a point, whatever the key. Nothing is built until an
-//! error is.
+//! The place of the walk, as kube-openapi names it: fields of maps by a point, whatever the key. The text is built only for
+//! an error.
 
 use std::fmt;
 

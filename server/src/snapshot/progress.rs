@@ -1,4 +1,4 @@
-//! How far it is, for people: a line on the standard error, if that is a terminal.
+//! The progress, for people: a line on the standard error, if that is a terminal.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;

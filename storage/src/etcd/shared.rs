@@ -54,7 +54,7 @@ impl<T: Clone + Send + 'static> Shared<T> {
                 while let Some(waiting) = next(&state) {
                     let answer = call().await;
                     for reply in waiting {
-                        // Who no longer waits needs no answer.
+                        // A caller that no longer waits needs no answer.
                         let _ = reply.send(answer.clone());
                     }
                 }

@@ -1,4 +1,4 @@
-//! Who still reads at an old revision, so that history there is kept.
+//! The revisions that are still being read, whose history is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which way a choice goes (ANTLR 4.13 `ParserATNSimulator.AdaptivePredict`).
+//! The prediction of a choice (ANTLR 4.13 `ParserATNSimulator.AdaptivePredict`).
 //!
 //! Only the first stage is needed, which does not know who called the rule: the one ambiguity of the grammar, the sign of
 //! a number, goes to the first of its ways in either stage.

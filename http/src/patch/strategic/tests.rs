@@ -64,7 +64,7 @@ fn maps_merge() {
     check(r#"{"labels":{"a":null,"b":"1"}}"#, "{}", r#"{"labels":{"b":"1"}}"#);
     check(r#"{"labels":{"$patch":"replace","b":"1"}}"#, r#"{"labels":{"a":"1"}}"#, r#"{"labels":{"b":"1"}}"#);
     check(r#"{"labels":{"$patch":"delete","b":"1"}}"#, r#"{"labels":{"a":"1"}}"#, r#"{"labels":{}}"#);
-    // Where there is no map, the directive takes its own along.
+    // Without a map, the directive brings its own.
     check(r#"{"labels":{"$patch":"replace","b":"1"}}"#, "{}", "{}");
     check("null", r#"{"labels":{"a":"1"}}"#, r#"{"labels":{"a":"1"}}"#);
     let merge = r#"error: unknown patch type: merge in map: map[$patch:merge b:1]"#;

@@ -1,4 +1,4 @@
-//! What happened in a run, in order, and a number for all of it.
+//! The events of a run, in order, and a number for all of them.
 
 use std::fmt;
 
