@@ -26,15 +26,14 @@ fn flags(help: &str) -> BTreeMap<String, String> {
     let mut flags = BTreeMap::new();
     let mut flag = None;
     for line in help.lines().map(str::trim) {
-        if line.starts_with('-') {
-            let name = line.split([' ', ',', '.']).find(|word| word.starts_with("--")).unwrap();
+        // `-v, --verbose...`; the values of a flag are listed as `- text: …`.
+        let name = line.split([' ', ',', '.']).find(|word| word.starts_with("--"));
+        if let (true, Some(name)) = (line.starts_with('-'), name) {
             flag = Some(name.to_owned());
             flags.insert(name.to_owned(), "–".to_owned());
-        } else if let Some(default) = line.strip_prefix("[default: ")
-            && let Some(flag) = flag.clone()
-        {
-            let default = default.trim_end_matches(']');
-            flags.insert(flag, if default.is_empty() { "–".to_owned() } else { default.to_owned() });
+        } else if let (Some(flag), Some(default)) = (&flag, line.strip_prefix("[default: ")) {
+            let default = default.trim_end_matches(']').trim_matches('"');
+            flags.insert(flag.clone(), if default.is_empty() { "–" } else { default }.to_owned());
         }
     }
     flags.remove("--help");
