@@ -13,7 +13,7 @@ use kindom_schema::scale::{ScalePaths, Selectors};
 use crate::metadata::metadata_mut;
 use crate::{RuleContext, Strategy};
 
-/// What the garbage collector keeps objects with, and namespaces (`validator.go`).
+/// The finalizers of the garbage collector and of namespaces (`validator.go`).
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
 /// The subresource that alone writes an object's status, where a version has it.
@@ -27,14 +27,14 @@ fn scale<'a>(cx: &RuleContext<'a>) -> Option<&'a ScalePaths> {
     cx.spec.version(cx.version_name)?.scale.as_ref()
 }
 
-/// Whose selectors have to be such; `old` is the object before.
+/// The objects whose label selectors have to be valid; `old` is the object before.
 fn selectors<'a>(cx: &RuleContext<'_>, old: Option<&'a Value>) -> Selectors<'a> {
     let asked = cx.spec.registration.as_ref().is_some_and(|r| r.valid_selectors);
     if asked { Selectors::Valid(old) } else { Selectors::Any }
 }
 
-/// Whether an object's generation rises: for any change outside metadata, or for one of `spec` where the proposal's rule
-/// was chosen (S-03). Lists that are stored sorted do not change by coming in another order (B-30).
+/// Returns true if an object's generation rises: for any change outside metadata, or for one of `spec` if the registration
+/// chose the proposal's rule (S-03). Lists that are stored sorted do not change if only their order differs (B-30).
 fn is_new_generation(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool {
     let Some(lists) = cx.spec.sorted_lists() else { return is_changed(cx, object, old) };
     let sorted = |object: &Value| {
@@ -65,7 +65,7 @@ fn keep_all_but_status(object: &mut Value, old: &Value) {
     let status = object.as_object_mut().and_then(|map| map.remove("status"));
     let metadata = metadata_mut(object);
     let own = OWN.map(|field| (field, metadata.remove(field)));
-    // Who manages what is much of an object, so the old list is not copied first.
+    // managedFields are a large part of an object, so do not copy the old list first.
     let kept = old.as_object().into_iter().flat_map(Map::iter).filter(|(name, _)| *name != "status");
     let kept = kept.map(|(name, value)| match value {
         Value::Object(metadata) if name == "metadata" => {
@@ -84,8 +84,8 @@ fn keep_all_but_status(object: &mut Value, old: &Value) {
     }
 }
 
-/// Objects of registered types: validated by their version's schema and by what a Scale may hold; `generation` counts
-/// changes outside metadata, and outside status where `/status` alone writes it.
+/// Objects of registered types: validated by their version's schema and by the rules of a Scale; `generation` counts changes
+/// outside metadata, and outside status where `/status` alone writes it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CustomObjects;
 
@@ -97,7 +97,7 @@ impl Strategy for CustomObjects {
         mut unknown: Option<&mut Vec<String>>,
     ) -> Result<Vec<String>, String> {
         let in_metadata = coerce_metadata(object).map_err(|e| e.to_string())?;
-        // In upstream's order: of the object's metadata, then what was pruned, then of embedded metadata.
+        // In upstream's order: first the object's metadata, then pruned fields, then embedded metadata.
         if let Some(unknown) = unknown.as_deref_mut() {
             unknown.extend(in_metadata);
         }
@@ -203,9 +203,9 @@ impl Strategy for CustomObjects {
         errors
     }
 
-    /// Upstream stores an apply's object as it was merged, and reads it as anything that is stored. A status that was
-    /// dropped may have a default, which it fills in when it reads what it stored without. Lists whose order means
-    /// nothing may have one all the same (B-30).
+    /// Upstream stores an apply's object as it was merged, and reads it as any other stored object. A status that was
+    /// dropped may have a default, which it fills in when it reads the object again. Lists whose order has no meaning may
+    /// have a stored order all the same (B-30).
     fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
         if let Some(schema) = &cx.version.schema {
             schema.repair(object);
@@ -214,7 +214,7 @@ impl Strategy for CustomObjects {
             && has_status(cx)
             && object.get(STATUS).is_none()
         {
-            // What has no room is refused when it is read.
+            // An object without room for its defaults is refused when it is read.
             if schema.default(object).is_err()
                 && let Some(map) = object.as_object_mut()
             {
@@ -226,8 +226,8 @@ impl Strategy for CustomObjects {
         }
     }
 
-    /// `generateWarningsFromObj`; the finalizers that are there anew, each once and sorted. Those that are not qualified
-    /// names are errors.
+    /// `generateWarningsFromObj`; new finalizers are listed once each, sorted. Those that are not qualified names are
+    /// errors.
     fn warnings(&self, cx: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
         if cx.subresource.is_some() {
             return Vec::new();

@@ -1,9 +1,9 @@
-//! What can become of a read or a write of an object, by what the caller does about it.
+//! The failures of a read or a write of an object, by the caller's reaction.
 
 use kindom_api::field::ErrorList;
 use kindom_storage_model::{Applied, Revision, StorageError};
 
-/// Why an object, or a list, could not be read.
+/// The reason why an object, or a list, could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The deadline passed before a fresh enough state was at hand.
@@ -24,7 +24,7 @@ pub enum ReadError {
         key: String,
         /// The revision that wrote them.
         revision: Revision,
-        /// What is wrong with them.
+        /// The reason.
         why: String,
     },
     /// The stored bytes can't be served in the version asked for.
@@ -35,13 +35,13 @@ pub enum ReadError {
 /// A field that somebody else manages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldConflict {
-    /// Who does.
+    /// The text, which names the manager that has the field.
     pub message: String,
     /// Its path: `.spec.replicas`.
     pub field: String,
 }
 
-/// Why an object was not written. Unless the variant says otherwise, it certainly was not.
+/// The reason why an object was not written. Unless the variant says otherwise, it certainly was not.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WriteError {
     /// There is no such object.
@@ -79,7 +79,7 @@ pub enum WriteError {
     Conflict {
         /// Its name.
         name: String,
-        /// What does not hold.
+        /// The condition that does not hold.
         message: String,
     },
     /// An apply would change fields that others manage.
@@ -87,7 +87,7 @@ pub enum WriteError {
     ApplyConflict {
         /// As upstream says it.
         message: String,
-        /// Whose they are.
+        /// The fields, and their managers.
         causes: Vec<FieldConflict>,
     },
     /// The object is not the one that a delete is meant for.
@@ -95,7 +95,7 @@ pub enum WriteError {
     Precondition {
         /// Its name.
         name: String,
-        /// What does not hold.
+        /// The condition that does not hold.
         message: String,
     },
     /// The type has no unconditional updates, and this update names no resourceVersion.
@@ -109,7 +109,7 @@ pub enum WriteError {
     Invalid {
         /// Its name.
         name: String,
-        /// What is wrong with which field.
+        /// The errors, with the paths of the fields.
         errors: ErrorList,
     },
     /// The request makes no sense.
@@ -131,7 +131,7 @@ pub enum WriteError {
         /// The limit.
         limit: usize,
     },
-    /// What would be written is larger than the server behind the store takes; in its words.
+    /// The object is larger than the server behind the store takes; in its words.
     #[error("{0}")]
     RequestTooLarge(String),
     /// A patch can't be applied; the caller's own error, carried through.
@@ -148,10 +148,10 @@ pub enum WriteError {
     WouldLose {
         /// Its name.
         name: String,
-        /// Which fields.
+        /// The fields.
         fields: String,
     },
-    /// What should not happen.
+    /// A bug, or damage: this should not happen.
     #[error("{0}")]
     Internal(String),
     /// The type, or the store, has too much to do; try again.
@@ -166,7 +166,7 @@ pub enum WriteError {
     /// The type is not registered any more.
     #[error("the type is not registered any more")]
     Gone,
-    /// What it was planned on is not what is stored. It was to be no more than a guess: it has to be asked anew.
+    /// The stored state differs from the one it was planned on, which was only a guess: it has to be planned again.
     #[error("it was planned on what is stored no more")]
     Guessed,
 }
@@ -204,13 +204,13 @@ impl From<ReadError> for WriteError {
     }
 }
 
-/// Why a watch ends.
+/// The reason why a watch ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
     /// The revision to start from, or to go on from, has left the history: the client lists again.
     #[error("too old resource version: {requested} ({oldest})")]
     Expired {
-        /// Where the watch wanted to go on.
+        /// The revision at which the watch wanted to go on.
         requested: Revision,
         /// The oldest revision it could have.
         oldest: Revision,

@@ -25,7 +25,7 @@ use crate::seal::{NO_SHAPE, Sealed};
 use crate::sorted_lists::SortedLists;
 use crate::version::{CompiledVersion, VersionSpec, compile, deprecation, epoch_and_shape};
 
-/// How objects of one version become those of another.
+/// The conversion of objects of one version to another.
 #[derive(Clone)]
 pub enum Conversion {
     /// By changing `apiVersion`.
@@ -42,17 +42,17 @@ pub struct TypeSpec {
     pub group: String,
     /// Its names, as accepted.
     pub names: Names,
-    /// Whether objects live in namespaces.
+    /// The scope of its objects.
     pub scope: Scope,
     /// Its versions, served or not, in the registration's order.
     pub versions: Vec<VersionSpec>,
     /// The index of the version that objects are stored in.
     pub storage_version: usize,
-    /// How versions are converted.
+    /// The conversion of its versions.
     pub conversion: Conversion,
-    /// What its keys start with, `/` at the end included.
+    /// The prefix of its keys, with the `/` at its end.
     pub prefix: Arc<str>,
-    /// Where it comes from; none for built-in types.
+    /// The registration; `None` for built-in types.
     pub registration: Option<Registration>,
     /// The rules of its objects' life.
     pub strategy: Arc<dyn Strategy>,
@@ -62,9 +62,9 @@ pub struct TypeSpec {
 pub struct BuiltInVersion {
     /// `v1`
     pub name: &'static str,
-    /// What it is shown by.
+    /// The columns of its table.
     pub columns: Columns,
-    /// What a client is warned of that still uses it.
+    /// The warning for a client that still uses it.
     pub deprecation_warning: Option<String>,
 }
 
@@ -114,7 +114,7 @@ impl TypeSpec {
         Self { conversion: Conversion::Faces(faces), ..self }
     }
 
-    /// What the keys of a registered type start with.
+    /// The prefix of a registered type's keys.
     #[must_use]
     pub fn prefix_of(group: &str, plural: &str) -> String {
         format!("/registry/{group}/{plural}/")
@@ -126,10 +126,11 @@ impl TypeSpec {
         Self { prefix: Arc::clone(&stored.prefix), ..self }
     }
 
-    /// The type that a stored registration, also given as a tree, describes. What `before` has compiled of unchanged schemas is kept.
+    /// The type that a stored registration, also given as a tree, describes. Unchanged schemas that `before` has compiled
+    /// are kept.
     ///
     /// # Errors
-    /// Where the stored bytes are no registration; they were validated when they were written, so this is damage.
+    /// If the stored bytes are no registration; they were validated when they were written, so this is damage.
     pub fn from_registration(
         key: Key,
         object: &Arc<StoredObject>,
@@ -272,7 +273,7 @@ impl TypeSpec {
         self.registration.as_ref().is_some_and(|r| r.third_party)
     }
 
-    /// Which lists of its objects are stored sorted, if any.
+    /// The lists of its objects that are stored sorted, if any.
     #[must_use]
     pub fn sorted_lists(&self) -> Option<&SortedLists> {
         self.registration.as_ref().map(|r| &r.sorted_lists).filter(|lists| !lists.is_empty())
@@ -302,10 +303,10 @@ impl TypeSpec {
         Key::from(format!("{}{object_key}", self.prefix))
     }
 
-    /// What objects of a version are checked and shown by; compiled now if it was not yet.
+    /// The compiled form of a version; compiled now if it was not yet.
     ///
     /// # Errors
-    /// Where the stored schema does not compile; it did when it was written.
+    /// If the stored schema does not compile; it did when it was written.
     pub fn compiled(&self, version: &VersionSpec) -> Result<Arc<CompiledVersion>, String> {
         if let Some(compiled) = version.compiled.load_full() {
             return Ok(compiled);
@@ -317,7 +318,7 @@ impl TypeSpec {
         Ok(compiled)
     }
 
-    /// Drops what was compiled; it is compiled again when needed.
+    /// Drops the compiled forms; they are compiled again when needed.
     pub fn drop_compiled(&self) {
         if self.registration.is_some() {
             for version in self.versions.iter().filter(|version| version.compiled.load().is_some()) {
@@ -339,7 +340,7 @@ impl TypeSpec {
     }
 }
 
-/// What a strategy may look at.
+/// The inputs of a rule.
 pub struct RuleContext<'a> {
     /// The type.
     pub spec: &'a TypeSpec,
@@ -354,7 +355,7 @@ pub struct RuleContext<'a> {
     pub now: &'a str,
 }
 
-/// What happens to an object when it is first deleted (apiserver `rest.BeforeDelete` and the registries' overrides).
+/// The effect of the first delete of an object (apiserver `rest.BeforeDelete` and the registries' overrides).
 pub enum Deletion {
     /// It goes at once unless it has finalizers.
     Plain,
@@ -362,22 +363,22 @@ pub enum Deletion {
     Changed,
 }
 
-/// What a write needs to be empty, and what is said to the client if it is not.
+/// A prefix that a write needs to be empty, and the error for the client if it is not.
 #[derive(Debug)]
 pub struct NeedsEmpty {
-    /// What the keys start with that must not exist when the write happens; it ends in `/`.
+    /// The prefix under which no key may exist when the write happens; it ends in `/`.
     pub prefix: String,
     /// The refusal otherwise.
     pub refusal: WriteError,
 }
 
-/// How the versions of a built-in type show what is stored, where they differ in more than `apiVersion`. Plans of writes
-/// are made on what is stored.
+/// The faces of a built-in type whose versions differ in more than `apiVersion`. Plans of writes are made on the stored
+/// form.
 pub trait Faces: Send + Sync {
-    /// `true` if a version's objects have the form that is stored, but for what no version shows.
+    /// Returns true if a version's objects have the stored form, except for fields that no version shows.
     fn is_stored(&self, version: &str) -> bool;
 
-    /// How objects of an apiVersion merge; none if it is none of the type's, on any route.
+    /// The merge type of objects of an apiVersion; `None` if the type has no such version on any route.
     fn merge_type(&self, api_version: &str) -> Option<MergeType<'static>>;
 
     /// An object as another of the type's apiVersions, on any route, shows it.
@@ -386,17 +387,17 @@ pub trait Faces: Send + Sync {
     /// [`ConvertError`]
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError>;
 
-    /// `true` if stored bytes are what a version shows. Asked on every read.
+    /// Returns true if stored bytes can be shown as they are in a version. Called on every read.
     fn shows_as_stored(&self, version: &str, json: &[u8]) -> bool;
 
     /// A stored object as a version shows it.
     fn show(&self, version: &str, stored: Value) -> Value;
 
-    /// What to store for a version's object that replaces `old` (as stored; none for a create)
-    /// through a subresource, or as a whole.
+    /// Turns a version's object that replaces `old` (as stored; `None` for a create) through a subresource, or as a whole,
+    /// into the form to store.
     ///
     /// # Errors
-    /// What the version can't say without losing something, by the version's own fields.
+    /// Fields that the stored form can't hold, by the version's own paths.
     fn read(
         &self,
         version: &str,
@@ -406,8 +407,8 @@ pub trait Faces: Send + Sync {
     ) -> Result<Value, ErrorList>;
 }
 
-/// The rules of a type. Called on copies, and again when a plan lost a race: they must only depend on what they get.
-/// Generic rules (names, uid, timestamps, namespaces, metadata's validation) are `plan`'s.
+/// The rules of a type. Called on copies, and again when a plan lost a race: they must depend on their arguments only.
+/// `plan` has the generic rules (names, uid, timestamps, namespaces, validation of metadata).
 pub trait Strategy: Send + Sync {
     /// Brings another program's bytes into the form that is stored here, or says why nobody can read them; none if the type is
     /// stored as any JSON. Never called for what kindom stored.
@@ -431,11 +432,11 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Brings an object from the wire into the version's shape: unknown fields are dropped, and named if asked for;
-    /// defaults are filled in. Gives back what the client should know of how its object was read.
+    /// Brings an object from the wire into the version's shape: drops unknown fields (and lists them in `unknown`, if given)
+    /// and fills in defaults. Returns warnings for the client.
     ///
     /// # Errors
-    /// The text of a 400 where a field has the wrong JSON type for the server to read it.
+    /// The text of a 400, if a field has a JSON type that the server cannot read.
     fn decode(
         &self,
         cx: &RuleContext<'_>,
@@ -457,8 +458,8 @@ pub trait Strategy: Send + Sync {
         self.decode(cx, object, None).map(drop)
     }
 
-    /// What an object is before anything is said of it, as the version shows it, where that is more than `apiVersion` and
-    /// `kind`: its fields without Go's `omitempty`.
+    /// A new object as the version shows it, if that is more than `apiVersion` and `kind`: with its fields without Go's
+    /// `omitempty`.
     fn empty(&self, _cx: &RuleContext<'_>) -> Option<Value> {
         None
     }
@@ -469,17 +470,17 @@ pub trait Strategy: Send + Sync {
         &[]
     }
 
-    /// Sets what the server sets on create, and drops what a client may not set.
+    /// Sets the server's fields on create, and drops those that a client may not set.
     fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value);
 
-    /// What is wrong with a new object, its metadata included.
+    /// The errors in a new object, its metadata included.
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList;
 
-    /// Sets what the server sets on update, and keeps what a client may not change.
+    /// Sets the server's fields on update, and keeps those that a client may not change.
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value);
 
-    /// What is wrong with the change, generic rules on metadata excluded. What is let through although it is wrong is told
-    /// to the client in `warnings`.
+    /// The errors in the change, generic rules on metadata excluded. Errors that are let through go to `warnings`, for the
+    /// client.
     fn validate_update(
         &self,
         cx: &RuleContext<'_>,
@@ -492,17 +493,18 @@ pub trait Strategy: Send + Sync {
     /// before the write (B-22).
     fn canonicalize(&self, _cx: &RuleContext<'_>, _object: &mut Value) {}
 
-    /// What the client should know of the object that it wrote; `old` is what it was, none for a create.
+    /// Warnings about the object that the client wrote; `old` is the former object, `None` for a create.
     fn warnings(&self, _cx: &RuleContext<'_>, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// What has to be empty for `old` to become `new`, or to be deleted (none). Checked by the write's own transaction.
+    /// The prefix that has to be empty for `old` to become `new`, or to be deleted (`None`). The write's own transaction
+    /// checks it.
     fn needs_empty(&self, _cx: &RuleContext<'_>, _new: Option<&Value>, _old: &Value) -> Option<NeedsEmpty> {
         None
     }
 
-    /// Why this object may not be deleted at all.
+    /// The reason why this object may not be deleted at all.
     fn refuse_delete(&self, _name: &str) -> Option<String> {
         None
     }

@@ -1,5 +1,5 @@
-//! What an object is, and what becomes of it when it is written: kinds and their rules, stored values, versions, plans. Pure:
-//! it knows no actor, no clock and no store.
+//! Objects, and the planning of their writes: kinds and their rules, stored values, versions, plans. Pure: it knows no
+//! actor, no clock and no store.
 //!
 //! # Sources
 //! apiserver `pkg/registry/rest`, `pkg/registry/generic/registry/store.go`; apiextensions `pkg/registry/customresource`,

@@ -1,4 +1,4 @@
-//! Who manages which fields of what is written (KEP-555): a type as the field manager asks for it.
+//! The managers of written fields (KEP-555): a type as the field manager sees it.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::render::convert;
 use crate::version::CompiledVersion;
 use crate::{RuleContext, TypeSpec};
 
-/// Who the server's own writes are managed by.
+/// The manager of the server's own writes.
 pub const SERVER: &str = "kindom";
 
-/// What becomes of an object's managedFields.
+/// The treatment of an object's managedFields.
 #[derive(Debug, Clone, Copy)]
 pub enum Managing<'a> {
-    /// What the write changes is this manager's.
+    /// The changed fields belong to this manager.
     Update(&'a str),
     /// An apply has said it already.
     Applied,
@@ -40,7 +40,7 @@ impl<'a> Managing<'a> {
 pub struct FieldManager<'a> {
     cx: &'a RuleContext<'a>,
     gvk: GroupVersionKind,
-    /// What objects of a registered type's versions are checked by, by version; what is asked for is kept here.
+    /// The compiled versions of a registered type's objects, by version; versions are compiled on demand and kept here.
     compiled: Vec<OnceCell<Option<Arc<CompiledVersion>>>>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> FieldManager<'a> {
         }
     }
 
-    /// What an apply makes of `live` (none: it creates): in the request's version, with its defaults.
+    /// Applies `patch` to `live` (`None` creates); the result is in the request's version, with its defaults.
     pub fn apply(
         &self,
         live: Option<&Value>,
@@ -142,8 +142,8 @@ impl Versions for FieldManager<'_> {
     }
 }
 
-/// Decodes an object of a built-in type and keeps an empty list of managedFields, which takes them away: Go's decoder tells
-/// it from none.
+/// Decodes an object of a built-in type and keeps an empty list of managedFields, which removes all entries: Go's decoder
+/// distinguishes it from an absent list.
 ///
 /// # Errors
 /// Those of `decode`.
@@ -157,7 +157,7 @@ pub fn keep_reset<T, E>(object: &mut Value, decode: impl FnOnce(&mut Value) -> R
     Ok(decoded)
 }
 
-/// Why an apply is refused, as a write.
+/// The error of a write whose apply was refused.
 pub fn refused(why: ApplyError) -> WriteError {
     match why {
         ApplyError::BadRequest(message) => WriteError::BadRequest(message),
@@ -170,8 +170,8 @@ pub fn refused(why: ApplyError) -> WriteError {
     }
 }
 
-/// Says in a registration's or a namespace's managedFields that the server has changed its status from `old` to what
-/// it is: as a write to `/status` would, but without a look at the rest, which is the same.
+/// Records in a registration's or a namespace's managedFields that the server has changed its status from `old` to the
+/// present one: as a write to `/status` would, but without comparing the rest, which is the same.
 pub fn manage_status(spec: &TypeSpec, old: Option<Value>, new: &mut Value, now: &str) {
     let Some(stored) = spec.storage() else { return };
     let Ok(compiled) = spec.compiled(stored) else { return };

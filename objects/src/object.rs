@@ -22,14 +22,14 @@ pub struct StoredObject {
     json: Bytes,
     revision: Revision,
     facts: Option<Facts>,
-    /// What is to be said of bytes that are not as kindom writes them.
+    /// The difference from bytes that kindom writes; `None` for our own.
     foreign: Option<Box<Foreign>>,
     /// The schema under which the bytes may be served as they are: the one that they were stored by, or found to be right
     /// by since.
     shape: AtomicU32,
 }
 
-/// How another API server's bytes differ from those that are kept here.
+/// The way in which another API server's bytes differ from ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Foreign {
     /// In nothing but layout.
@@ -45,25 +45,25 @@ enum Foreign {
     Damaged(String),
 }
 
-/// What the bytes of another API server are in the form that is stored here.
+/// The bytes of another API server, in the form that is stored here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Translated {
     /// The JSON.
     pub json: Vec<u8>,
     /// They are of another version or encoding, and not just laid out in another way.
     pub other_form: bool,
-    /// Fields that are not known, by path: what is written again would lose them.
+    /// The paths of unknown fields: another write would lose them.
     pub unknown: Vec<String>,
 }
 
-/// What is read out of the bytes when an object enters a snapshot.
+/// The facts read out of the bytes when an object enters a snapshot.
 #[derive(Debug)]
 struct Facts {
     api_version: Arc<str>,
     uid: Box<str>,
     labels: Box<[(Box<str>, Box<str>)]>,
     deleting: bool,
-    /// Where `"resourceVersion":"N",` goes.
+    /// The offset at which `"resourceVersion":"N",` is inserted.
     splice: usize,
 }
 
@@ -75,7 +75,7 @@ struct Document<'a> {
     metadata: Metadata<'a>,
 }
 
-/// Where the metadata is, for bytes that are not written as ours are.
+/// The place of the metadata, for bytes in another layout than ours.
 #[derive(serde::Deserialize)]
 struct Whole<'a> {
     #[serde(borrow)]
@@ -118,20 +118,20 @@ impl StoredObject {
     }
 
     fn with(key: &str, json: Bytes, revision: Revision, foreign: Option<Box<Foreign>>) -> Self {
-        // What is no object has none, even if it looks like one.
+        // Bytes that are no object have no facts, even if they look like one.
         let corrupt = matches!(foreign.as_deref(), Some(Foreign::Corrupt(_) | Foreign::Damaged(_)));
         let facts = if corrupt { None } else { Facts::read(&json) };
         Self { key: key.into(), json, revision, facts, foreign, shape: AtomicU32::new(NO_SHAPE) }
     }
 
-    /// The object of a value that the store has lost. It has a key and a revision, so it can be listed as what it is, and
+    /// The object of a value that the store has lost. It has a key and a revision, so it can be listed as damaged, and
     /// deleted.
     #[must_use]
     pub fn damaged(key: &str, damage: &DamagedValue, revision: Revision) -> Self {
         Self::with(key, Bytes::new(), revision, Some(Box::new(Foreign::Damaged(damage.to_string()))))
     }
 
-    /// As [`StoredObject::new`], of what the store has of it.
+    /// As [`StoredObject::new`], from the store's value of the object.
     #[must_use]
     pub fn of(key: &str, value: StoredValue, revision: Revision) -> Self {
         match value {
@@ -140,8 +140,8 @@ impl StoredObject {
         }
     }
 
-    /// The object of a value of the store, whoever wrote it. `translate` reads what is not stored as any JSON
-    /// (`Strategy::translate`). What nobody can read is kept as it is ([`StoredObject::corrupt`]).
+    /// The object of a stored value, whichever server wrote it. `translate` reads a value that is not stored as plain JSON
+    /// (`Strategy::translate`). Unreadable bytes are kept as they are ([`StoredObject::corrupt`]).
     #[must_use]
     pub fn read(
         key: &str,
@@ -202,7 +202,7 @@ impl StoredObject {
         }
     }
 
-    /// Why nobody can read its bytes, if so.
+    /// The reason why its bytes cannot be read; `None` if they can.
     #[must_use]
     pub fn corrupt(&self) -> Option<&str> {
         match self.foreign.as_deref()? {
@@ -217,7 +217,7 @@ impl StoredObject {
         matches!(self.foreign.as_deref(), Some(Foreign::Damaged(_)))
     }
 
-    /// What writing it again would lose: fields of the stored bytes that are not known here.
+    /// The fields of the stored bytes that are unknown here: another write would lose them.
     #[must_use]
     pub fn would_lose(&self) -> Option<&str> {
         match self.foreign.as_deref()? {
@@ -231,7 +231,7 @@ impl StoredObject {
         matches!(self.foreign.as_deref(), Some(Foreign::Signed))
     }
 
-    /// Whether another API server has written its bytes.
+    /// Returns true if another API server has written its bytes.
     pub fn is_foreign(&self) -> bool {
         self.foreign.is_some()
     }
@@ -250,7 +250,7 @@ impl StoredObject {
         }
     }
 
-    /// What follows the type's prefix in its storage key.
+    /// The part of its storage key behind the type's prefix.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
@@ -274,7 +274,7 @@ impl StoredObject {
         self.revision
     }
 
-    /// The same object as of a later revision: what an event says of an object that is gone.
+    /// The same object at a later revision, for the event of its deletion.
     #[must_use]
     pub fn at_revision(&self, revision: Revision) -> Self {
         let shape = AtomicU32::new(self.shape.load(Ordering::Relaxed));
@@ -293,7 +293,7 @@ impl StoredObject {
         self.facts.as_ref().map_or("", |f| &f.uid)
     }
 
-    /// Whether it is being deleted.
+    /// Returns true if it is being deleted.
     #[must_use]
     pub fn deleting(&self) -> bool {
         self.facts.as_ref().is_some_and(|f| f.deleting)
@@ -329,13 +329,13 @@ impl StoredObject {
         true
     }
 
-    /// Returns true if its bytes are known to be what the schema of this shape makes of them.
+    /// Returns true if its bytes are known to be pruned and defaulted by the schema of this shape.
     #[must_use]
     pub fn has_shape(&self, shape: Shape) -> bool {
         self.shape.load(Ordering::Relaxed) == shape
     }
 
-    /// Notes that its bytes are what the schema of this shape makes of them.
+    /// Notes that its bytes are pruned and defaulted by the schema of this shape.
     pub fn set_shape(&self, shape: Shape) {
         self.shape.store(shape, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! What a write will store: the generic rules of create, update and delete. Pure; called again when a plan lost a race.
+//! The bytes that a write will store: the generic rules of create, update and delete. Pure; called again when a plan lost a
+//! race.
 //!
 //! Sources: apiserver `pkg/registry/rest/{create,update,delete}.go`, `pkg/registry/generic/registry/store.go` (1.37).
 
@@ -21,7 +22,7 @@ use crate::{Deletion, NeedsEmpty, RuleContext, StoredObject, TypeSpec};
 const CHANGED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// How long a generated name may be before its suffix is added, so that it stays a DNS label.
+/// The longest base of a generated name, so that the name with its suffix stays a DNS label.
 const GENERATED_BASE_MAX: usize = 58;
 
 /// An object as it will be stored.
@@ -37,7 +38,7 @@ pub struct Planned {
     pub needs_empty: Option<NeedsEmpty>,
 }
 
-/// What an update comes to.
+/// The plan of an update.
 #[derive(Debug)]
 pub enum UpdatePlan {
     /// It is stored.
@@ -48,7 +49,7 @@ pub enum UpdatePlan {
     Delete(Planned),
 }
 
-/// What a delete comes to.
+/// The plan of a delete.
 #[derive(Debug)]
 pub enum DeletePlan {
     /// It goes at once.
@@ -94,14 +95,14 @@ fn invalid(name: &str, errors: field::ErrorList) -> Result<(), WriteError> {
     if errors.is_empty() { Ok(()) } else { Err(WriteError::Invalid { name: name.to_owned(), errors }) }
 }
 
-/// Drops what only the server says of an object, and says anew of a new one (`rest.WipeObjectMetaSystemFields`).
+/// Drops the metadata that only the server sets, and sets that of a new object (`rest.WipeObjectMetaSystemFields`).
 pub fn wipe(metadata: &mut Map) {
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(field);
     }
 }
 
-/// What a create needs beyond the object.
+/// The inputs of a create besides the object.
 pub struct CreateInput<'a> {
     /// The version of the request.
     pub version: &'a VersionSpec,
@@ -109,7 +110,7 @@ pub struct CreateInput<'a> {
     pub namespace: Option<&'a str>,
     /// The uid that it gets.
     pub uid: &'a str,
-    /// What is added to `generateName`.
+    /// The suffix for `generateName`.
     pub name_suffix: &'a str,
     /// It is made by an apply.
     pub applied: bool,
@@ -145,7 +146,7 @@ pub fn create(
     }
     metadata.insert("creationTimestamp", cx.now);
     metadata.insert("uid", input.uid);
-    // The proposal's migration creates what it exported (T-53), and an apply is of what may be there.
+    // The proposal's migration creates exported objects (T-53), and the object of an apply may exist.
     let with_revision = !cx.spec.third_party()
         && !input.applied
         && metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|v| !v.is_empty() && v != "0");
@@ -166,7 +167,7 @@ pub fn create(
     Ok(Planned { key, sealed: encode(cx, input.version, object, || false)?, warnings, needs_empty: None })
 }
 
-/// What an update needs beyond the objects.
+/// The inputs of an update besides the objects.
 pub struct UpdateInput<'a> {
     /// The version of the request.
     pub version: &'a VersionSpec,
@@ -174,9 +175,9 @@ pub struct UpdateInput<'a> {
     pub namespace: Option<&'a str>,
     /// The name in the request.
     pub name: &'a str,
-    /// The revision that wrote what is stored.
+    /// The revision of the stored object.
     pub revision: Revision,
-    /// What is stored now.
+    /// The stored object.
     pub stored: &'a StoredObject,
     /// It is a patch of `old`, which has its uid and resourceVersion unless the patch changes them; a PUT's uid is a
     /// precondition.
@@ -201,7 +202,7 @@ pub fn update(
     }
     check_revision(cx, input, metadata)?;
 
-    // What a client may not change.
+    // Fields that a client may not change.
     metadata
         .insert("generation", old_metadata.and_then(|m| m.get("generation")).cloned().unwrap_or(Value::Null));
     metadata.remove("selfLink");
@@ -228,7 +229,7 @@ pub fn update(
     }
     let path = Path::new("metadata");
     let (new_metadata, null) = (object.get("metadata").unwrap_or(&Value::Null), Value::Null);
-    // Both look at labels, annotations and more, as upstream's do: what is wrong there is said twice.
+    // Both look at labels, annotations and more, as upstream's do: an error there is reported twice.
     let mut errors = validate_object_meta(new_metadata, cx.spec.namespaced(), &is_path_segment, &path);
     errors.extend(validate_object_meta_update(new_metadata, old_metadata.unwrap_or(&null), &path));
     let mut warnings = Vec::new();
@@ -339,7 +340,7 @@ fn ready_to_go(cx: &RuleContext<'_>, object: &Value) -> bool {
         && !cx.spec.strategy.holds_deletion(object)
 }
 
-/// What a delete needs beyond the object.
+/// The inputs of a delete besides the object.
 pub struct DeleteInput<'a> {
     /// The version of the request.
     pub version: &'a VersionSpec,
@@ -347,9 +348,9 @@ pub struct DeleteInput<'a> {
     pub namespace: Option<&'a str>,
     /// The name in the request.
     pub name: &'a str,
-    /// The revision that wrote what is stored.
+    /// The revision of the stored object.
     pub revision: Revision,
-    /// What the client says of the object that it means.
+    /// The client's conditions on the object.
     pub preconditions: &'a Preconditions,
 }
 
@@ -424,7 +425,7 @@ pub fn mark_deleted(object: &mut Value, now: &str) {
     }
 }
 
-/// What draining a stored object comes to.
+/// The plan of draining a stored object.
 #[derive(Debug, PartialEq)]
 pub enum DrainPlan {
     /// It goes at once.
@@ -435,14 +436,14 @@ pub enum DrainPlan {
     Held(Vec<String>),
 }
 
-/// Plans the end of an object as it is stored. Bytes that are no object are nobody's to keep (T-48).
+/// Plans the end of an object as it is stored. Bytes that are no object are deleted (T-48).
 pub fn drain(object: &StoredObject, now: &str) -> DrainPlan {
     let Ok(mut tree) = json::parse_own(object.json()) else { return DrainPlan::Delete };
     let held: Vec<String> = finalizers(&tree).iter().filter_map(Value::as_str).map(str::to_owned).collect();
     if held.is_empty() {
         DrainPlan::Delete
     } else if tree.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| *at != Value::Null) {
-        // Of the tree, as the rest of the metadata may be such that `object` could read nothing of it.
+        // The finalizers in the tree: the other metadata may be so wrong that `object` could not read them.
         DrainPlan::Held(held)
     } else {
         mark_deleted(&mut tree, now);

@@ -1,4 +1,4 @@
-//! What a type takes over from its registration: names, scope, and what its annotations ask for.
+//! The parts that a type takes from its registration: names, scope, and the settings in its annotations.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Reads `spec.names` or `status.acceptedNames` of a registration. What is absent is empty.
+    /// Reads `spec.names` or `status.acceptedNames` of a registration. An absent name is empty.
     #[must_use]
     pub fn from_value(names: Option<&Value>) -> Self {
         let text =
@@ -46,7 +46,7 @@ impl Names {
     }
 }
 
-/// Whether objects live in namespaces.
+/// The scope of a type's objects: in namespaces, or in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// In namespaces.
@@ -72,7 +72,7 @@ pub struct Registration {
     pub generation_of_spec: bool,
     /// `true` if the selector of a Scale has to be one, as it was registered in a way that was only proposed (S-24).
     pub valid_selectors: bool,
-    /// Which lists of its objects are stored sorted.
+    /// The lists of its objects that are stored sorted.
     pub sorted_lists: SortedLists,
 }
 

@@ -59,7 +59,7 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
     if spec.version_of(object).is_none_or(|stored| stored.name != version.name) {
         convert(spec, &mut tree, &version.name).map_err(undecodable)?;
         if let Some(schema) = &spec.compiled(version).map_err(undecodable)?.schema {
-            // Upstream refuses to read what is malformed by this schema, and then to list its type.
+            // Upstream refuses to read an object that is malformed by this schema, and then to list its type.
             schema.prune(&mut tree, None);
             schema.repair(&mut tree);
         }
@@ -67,7 +67,7 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
     Ok(tree)
 }
 
-/// What reading an object comes to whose bytes are none.
+/// The error of an object whose bytes cannot be read.
 ///
 /// # Errors
 /// [`ReadError::Corrupt`], if so.
@@ -94,12 +94,12 @@ pub fn stored(prefix: &str, object: &StoredObject) -> Result<Value, ReadError> {
 }
 
 /// Prunes and defaults a stored object's tree by the schema, as it is now, of the version that the object is stored in;
-/// unless that was done when it was written. What another API server wrote gets what that would give it at every read:
-/// metadata without what is malformed, and a generation (`customresource_handler.go`, `dropInvalidMetadata` and
+/// unless that was done when it was written. An object that another API server wrote is treated as that server would at
+/// every read: it loses malformed metadata, and gets a generation (`customresource_handler.go`, `dropInvalidMetadata` and
 /// `repairGeneration`, 1.37).
 ///
 /// # Errors
-/// Where the stored schema does not compile, or the metadata is no map.
+/// If the stored schema does not compile, or the metadata is no map.
 pub fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) -> Result<(), String> {
     let registered = spec.registration.is_some();
     if registered && object.is_foreign() && tree.get("metadata").is_some() {
@@ -119,9 +119,9 @@ pub fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) -> Resu
 }
 
 /// The bytes to store for an object of a version: converted to the storage version, pruned and defaulted by its schema,
-/// without resourceVersion. What could not be read back is not stored: with its managedFields an object may nest deeper
-/// than what a client has sent. `was_deep` says if what is stored now nests deeper than may be, as that of an older build
-/// or of another server may; such an object can still lose its finalizers and its depth.
+/// without resourceVersion. An object that could not be read back is refused: with its managedFields it may nest deeper than
+/// the client's. `was_deep` is `true` if the stored object nests deeper than allowed, as one of an older build or another
+/// server may; such an object can still lose its finalizers and its depth.
 ///
 /// # Errors
 /// [`WriteError::Invalid`] for an object that nests too deep; [`WriteError::Internal`] where conversion is missing.
@@ -179,7 +179,7 @@ fn nests_too_deep(path: &Path<'_>) -> field::Error {
     field::Error::forbidden(path, why)
 }
 
-/// The storage version's defaults may be what a list is sorted by.
+/// Sorts the lists that are stored sorted; the storage version's defaults may be among the keys.
 fn sort_lists(spec: &TypeSpec, object: &mut Value) {
     if let Some(lists) = spec.sorted_lists() {
         lists.sort(object);
@@ -203,7 +203,7 @@ pub fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<Sealed>
     if said.split_once('/').is_none_or(|(group, _)| group != spec.group) {
         return Err(format!("apiVersion {said:?} is none of {}", spec.group));
     }
-    // What `Facts` can't read would be looked at again for ever.
+    // An object that `Facts` can't read would be looked at again for ever.
     if object.api_version().is_none() {
         return Err("its metadata can't be read".into());
     }

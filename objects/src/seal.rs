@@ -1,4 +1,4 @@
-//! The seal that ends every object that kindom stores. It tells our values from those of other programs, which are
+//! The seal that ends every object that kindom stores. It distinguishes our values from those of other programs, which are
 //! repaired, pruned and defaulted whenever they are read.
 //!
 //! A seal is white space, so that every reader of JSON passes over it: a line break and 32 characters of two bits each. They
@@ -27,8 +27,8 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Seals an object's JSON. A float that is a negative zero is stored as `-0`, which whoever reads it takes for the
-    /// integer 0; such an object is never served as it is stored.
+    /// Seals an object's JSON. A float that is a negative zero is stored as `-0`, which every parser reads as the integer 0;
+    /// such an object is never served as it is stored.
     pub fn new(mut json: Vec<u8>, shape: Shape) -> Self {
         let shape = if json::may_hold_negative_zero(&json) { NO_SHAPE } else { shape };
         let sum = checksum(&json, shape);

@@ -10,8 +10,8 @@ pub const SORTED_LISTS_ANNOTATION: &str = "kindom.dev/sorted-lists";
 
 /// The lists of a type's objects that are stored sorted.
 ///
-/// A set is sorted by its items, a list by keys by the values of these keys: null before booleans, numbers, strings
-/// (by their bytes), lists and maps (by their JSON). What is no list any more is left alone.
+/// A set is sorted by its items, a list by keys by the values of these keys: null before booleans, numbers, strings (by
+/// their bytes), lists and maps (by their JSON). A value that is no longer a list stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SortedLists(Vec<SortedList>);
 
@@ -19,11 +19,11 @@ pub struct SortedLists(Vec<SortedList>);
 struct SortedList {
     /// The fields that lead to it.
     path: Vec<String>,
-    /// Of a list by keys; none of a set.
+    /// The keys of a list by keys; empty for a set.
     keys: Vec<String>,
 }
 
-/// What a schema says of the field that a path leads to.
+/// The schema's description of the field that a path leads to.
 enum Field {
     Absent,
     Unordered { keys: Vec<String> },
@@ -62,8 +62,8 @@ fn storage_version(registration: &Value) -> Option<&Value> {
 }
 
 impl SortedLists {
-    /// What a registration's annotation says. Paths that the storage version's schema does not know as lists without an
-    /// order, which it did when they were set, are left out.
+    /// The lists that a registration's annotation names. Paths that the storage version's schema does not know as lists
+    /// without an order, although it did when they were set, are left out.
     #[must_use]
     pub fn of(registration: &Value) -> Self {
         let said =
@@ -79,11 +79,11 @@ impl SortedLists {
         Self(said.split(',').filter_map(|said| path(said.trim())).filter_map(list).collect())
     }
 
-    /// What is wrong with an annotation's value for a registration, if anything.
+    /// The error in an annotation's value for a registration; `None` if it is valid.
     #[must_use]
     pub fn check(said: &str, registration: &Value) -> Option<String> {
         let Some(storage) = storage_version(registration) else {
-            // That is said of spec.versions.
+            // The validation of spec.versions reports that.
             return None;
         };
         let name =
@@ -114,7 +114,7 @@ impl SortedLists {
         None
     }
 
-    /// Whether there are none.
+    /// Returns true if no list is stored sorted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

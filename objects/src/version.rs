@@ -21,22 +21,22 @@ pub struct VersionSpec {
     pub name: String,
     /// `true` if it has an endpoint.
     pub served: bool,
-    /// What a client is warned of that still uses it.
+    /// The warning for a client that still uses it.
     pub deprecation_warning: Option<String>,
     /// `true` if it has `/status`, which alone writes an object's status then (S-05).
     pub status: bool,
-    /// Where a Scale's fields are, if it has `/scale`.
+    /// The paths of a Scale's fields, if it has `/scale`.
     pub scale: Option<ScalePaths>,
-    /// A number for what is compiled of it; never 0.
+    /// A number for its compiled form; never 0.
     pub epoch: u64,
     /// A number for what prunes and defaults its objects; never [`NO_SHAPE`]. It is stored with them, so that it is the same
     /// in every build.
     pub shape: Shape,
-    /// What [`TypeSpec::compiled`](crate::TypeSpec::compiled) has made of it, if it is kept.
+    /// The result of [`TypeSpec::compiled`](crate::TypeSpec::compiled), if it is kept.
     pub(crate) compiled: ArcSwapOption<CompiledVersion>,
 }
 
-/// What the objects of a version are checked and shown by. Compiled when first needed.
+/// The compiled form by which the objects of a version are checked and shown. Compiled when first needed.
 #[derive(Debug)]
 pub struct CompiledVersion {
     /// Its schema, shared with all versions and types that have the same; none for built-in types, whose strategy knows.
@@ -61,7 +61,7 @@ impl SelectableField {
         Self { name: name.to_owned(), path: name.split('.').map(str::to_owned).collect() }
     }
 
-    /// An object's value as a selector compares it; empty where there is none.
+    /// An object's value as a selector compares it; empty if the object has none.
     #[must_use]
     pub fn of(&self, object: &Value) -> String {
         let path: Vec<&str> = self.path.iter().map(String::as_str).collect();

@@ -13,7 +13,7 @@ use crate::messages::{Admitted, CommitObject};
 use crate::{ObjectEvent, Pages, Snapshot};
 use kindom_objects::{StoredObject, Strategy};
 
-/// One incarnation. What it knows beyond `live` is only where it got it from.
+/// One incarnation. Beyond `live` it only knows the source of its state.
 pub(crate) struct ResourceActor {
     storage: Arc<dyn Storage>,
     live: Arc<Live>,
@@ -92,7 +92,7 @@ impl ResourceActor {
     }
 }
 
-/// What follows the type's prefix in a key. Keys that are no text are nobody's objects.
+/// The part of a key behind the type's prefix. A key that is no text is no object.
 fn suffix<'a>(prefix: &str, key: &'a [u8]) -> Option<&'a str> {
     std::str::from_utf8(key.strip_prefix(prefix.as_bytes())?).ok()
 }

@@ -1,4 +1,4 @@
-//! Server-side apply (KEP-555): of a configuration, merged into what is stored or into nothing.
+//! Server-side apply (KEP-555): a configuration is merged into the stored object, or into nothing.
 
 use kindom_api::Value;
 
@@ -7,17 +7,18 @@ use crate::{ResourceHandle, Target, WriteOptions, Written};
 use kindom_objects::error::WriteError;
 use kindom_objects::managed::{FieldManager, Managing};
 
-/// What is checked of an object that an apply made, and may still be put right, before it is planned; `creates` says whether it is new.
+/// Checks an object that an apply made, before it is planned; it may still correct it. `creates` is `true` if the object is
+/// new.
 pub type Check<'a> = dyn FnMut(&mut Value, bool) -> Result<(), WriteError> + Send + 'a;
 
 /// An apply.
 pub struct Apply<'a> {
-    /// The configuration as it was sent, or why it is none: upstream decodes it only once it knows whether there is an
+    /// The configuration as it was sent, or the reason why it is none: upstream decodes it only once it knows if there is an
     /// object (`applyPatcher.applyPatchToCurrentObject`).
     pub patch: Result<Value, WriteError>,
     /// Take over fields that others manage.
     pub force: bool,
-    /// What is checked of the object that was made, again after every lost race.
+    /// Checks the merged object, again after every lost race.
     pub check: &'a mut Check<'a>,
 }
 

@@ -1,8 +1,8 @@
-//! The one way in which a write of an object goes: read, desire, plan, commit, and all again after a lost race.
+//! The one path of every write of an object: read, desire, plan, commit, and all again after a lost race.
 //!
-//! **Flow.** [`ResourceHandle::run`] reads the rules in force and the stored object and asks the write what it desires of
-//! them; `plan` turns that into bytes, or into nothing to do; a transaction, whose [`Guards`] hold it to whatever the plan
-//! was made on, commits it. If another write was faster, everything but the client's request is read again. Only reading,
+//! **Flow.** [`ResourceHandle::run`] reads the rules in force and the stored object and asks the write for the desired
+//! state; `plan` turns that into bytes, or into nothing to do; a transaction commits it, whose [`Guards`] require the state
+//! that the plan was made on. If another write was faster, everything but the client's request is read again. Only reading,
 //! the look at the namespace and the commit wait; a write's desire and its plan do not.
 //!
 //! **Errors.** See [`WriteError`]: unless the variant says otherwise, nothing was written.
@@ -24,7 +24,7 @@ use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, 
 use kindom_objects::render::{decode, stored};
 use kindom_objects::{NeedsEmpty, Preconditions, RuleContext, StoredObject, TypeSpec};
 
-/// How often a name made from generateName is made again when it is taken (KEP-4420).
+/// The most tries of a create with generateName when the generated name is taken (KEP-4420).
 const GENERATED_NAME_TRIES: usize = 8;
 
 /// The state that one attempt at a write starts from.
@@ -65,8 +65,8 @@ impl Attempt<'_> {
     }
 }
 
-/// What a write wants to become of the state that an attempt found; objects are in the form that plans are made on, with
-/// their managedFields.
+/// The state that a write desires, given the state that an attempt found; objects are in the form that plans are made on,
+/// with their managedFields.
 pub(crate) enum Desired<'a> {
     /// A new object.
     Create(New<'a>),
@@ -94,7 +94,7 @@ pub(crate) struct New<'a> {
     pub(crate) applied: bool,
 }
 
-/// Called once an attempt; what it returned for the one before no longer counts.
+/// Called once an attempt; the result of an earlier attempt no longer counts.
 pub(crate) type Desire<'a, 'd> = dyn FnMut(&Attempt<'_>) -> Result<Desired<'d>, WriteError> + Send + 'a;
 
 /// The result of planning.
@@ -115,7 +115,7 @@ struct Plan {
     proof: Proof,
 }
 
-/// What has to hold when a plan is committed.
+/// The conditions under which a plan may be committed.
 #[derive(Default)]
 struct Guards {
     /// The object is as the plan found it.
@@ -161,7 +161,7 @@ pub(crate) fn registration(spec: &TypeSpec) -> Option<Compare> {
     Some(Compare::mod_is(&registration.key, registration.object.revision()))
 }
 
-/// What a commit makes of the object.
+/// The change of the object that a commit makes.
 enum Effect {
     Create(Planned),
     /// A new state of an object that was at `before`.
@@ -190,14 +190,14 @@ impl Effect {
     }
 }
 
-/// How a later read proves that a commit whose answer was lost has happened (design, invariant 1; ADR 11). Its absence
-/// proves nothing: the commit may still come.
+/// The evidence by which a later read proves that a commit whose answer was lost has happened (design, invariant 1; ADR 11).
+/// Missing evidence proves nothing: the commit may still come.
 enum Proof {
     /// It cannot: another client may have stored the same.
     None,
     /// Nobody else has the object's uid. It may have been changed since, but not when it was created.
     Uid(String),
-    /// Whoever marked the object as being deleted since this revision has done the same.
+    /// A mark for deletion since this revision, whoever set it, has the same effect.
     Marked(Revision),
 }
 
@@ -215,7 +215,7 @@ enum Committed {
     TooLarge(WriteError),
 }
 
-/// How fresh the state has to be that the plans of one write are made on.
+/// The freshness of the state that the plans of one write are made on.
 struct Plans {
     basis: Basis,
     first: bool,
@@ -395,7 +395,7 @@ impl ResourceHandle {
         }
     }
 
-    /// The revision of a commit whose outcome is unknown, if what is stored now proves that it happened.
+    /// The revision of a commit whose outcome is unknown, if the stored state proves that it happened.
     ///
     /// # Errors
     /// [`WriteError::Unknown`]
@@ -427,7 +427,7 @@ impl ResourceHandle {
         found.as_ref().and_then(proves).ok_or(WriteError::Unknown)
     }
 
-    /// Refuses a dry run of what needs an empty prefix that is not.
+    /// Refuses a dry run that needs an empty prefix, if the prefix is not empty.
     async fn check_empty(&self, needed: Option<NeedsEmpty>) -> Result<(), WriteError> {
         let Some(NeedsEmpty { prefix, refusal }) = needed else { return Ok(()) };
         let request =
@@ -591,7 +591,7 @@ fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Ste
     })))
 }
 
-/// What another server stored is not written without fields that it has.
+/// Refuses to write an object that another server stored, if that would drop fields unknown here.
 fn refuse_loss(current: &StoredObject) -> Result<(), WriteError> {
     let Some(fields) = current.would_lose() else { return Ok(()) };
     Err(WriteError::WouldLose { name: current.name().to_owned(), fields: fields.to_owned() })

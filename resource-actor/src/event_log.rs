@@ -27,7 +27,7 @@ impl ObjectEvent {
     }
 }
 
-/// What a cursor finds.
+/// The reason why a cursor gets no events.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReadError {
     /// Events after the cursor have left the log (or were before it began); the store's history has them.

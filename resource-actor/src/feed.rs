@@ -16,7 +16,7 @@ use kindom_objects::error::ReadError;
 /// The position of a fold that is kept behind an `Arc` beside this: an actor raises it, readers wait on it.
 pub struct Feed {
     storage: Arc<dyn Storage>,
-    /// The stream of the running incarnation; none while there is none.
+    /// The progress of the running incarnation's stream; `None` while none runs.
     progress: ArcSwapOption<Progress>,
     folded: latest::Sender<Revision>,
     closed: AtomicBool,
@@ -43,11 +43,11 @@ impl Feed {
     /// The incarnation is gone: nothing is known to be fresh until the next one has loaded.
     pub fn end(&self) {
         self.progress.store(None);
-        // Whoever waits looks again.
+        // Readers that wait look again.
         self.folded.send_modify(|_| ());
     }
 
-    /// No incarnation will follow: whoever waits is told so.
+    /// Ends the feed: no incarnation will follow, and callers that wait get an error.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.end();
@@ -83,21 +83,20 @@ impl Feed {
         progress.as_ref().is_some_and(|progress| *self.folded.borrow() >= progress.last_sent().min(at))
     }
 
-    /// Waits until the state holds every change answered anywhere before the call; gives back a revision up to which it
-    /// does.
+    /// Waits until the state holds every change answered anywhere before the call; returns a revision up to which it does.
     ///
     /// # Errors
-    /// [`ReadError::Timeout`], [`ReadError::Gone`] once it is closed, or what the store says.
+    /// [`ReadError::Timeout`], [`ReadError::Gone`] once it is closed, or the store's error.
     pub async fn fresh(&self, deadline: Deadline) -> Result<Revision, ReadError> {
         let at = self.store_fresh(deadline).await?;
         self.complete_at(at, deadline).await?;
         Ok(at)
     }
 
-    /// Waits until this process knows of `revision`. One that it knows already needs no word from the store.
+    /// Waits until this process knows of `revision`. For a known one it does not ask the store.
     ///
     /// # Errors
-    /// [`StorageError::Future`] if it has not happened; [`ReadError::Timeout`], or what the store says.
+    /// [`StorageError::Future`] if it has not happened; [`ReadError::Timeout`], or the store's error.
     pub async fn happened(&self, revision: Revision, deadline: Deadline) -> Result<(), ReadError> {
         if revision <= self.storage.published() {
             return Ok(());
@@ -151,13 +150,13 @@ impl Feed {
     }
 }
 
-/// What one turn folds.
+/// The commits that one turn folds.
 pub type Batch = Vec<Result<Arc<Commit>, StorageError>>;
 
 /// The stream that an incarnation folds, in batches that fit into a turn.
 ///
-/// It takes the feed's word back before it stops listening to the store: a commit that comes after that would be in
-/// nobody's queue, and a reader must not take the state for complete.
+/// When it is dropped, the feed's state counts as incomplete before the subscription to the store ends: a later commit would
+/// be in no queue, and a reader must not take the state for complete.
 pub struct Batches {
     feed: Arc<Feed>,
     commits: CommitStream,

@@ -22,11 +22,11 @@ use crate::past;
 use kindom_objects::error::{ReadError, WriteError};
 use kindom_objects::{StoredObject, Strategy, TypeSpec};
 
-/// What every type's actor is made with.
+/// The dependencies of every type's actor.
 pub struct Deps {
     /// The store.
     pub storage: Arc<dyn Storage>,
-    /// Who keeps the actors alive.
+    /// Supervises the actors.
     pub supervisor: Supervisor,
     /// The threads they live on.
     pub arbiters: Arbiters,
@@ -36,7 +36,7 @@ pub struct Deps {
     pub entropy: Entropy,
 }
 
-/// How fresh a read has to be.
+/// The freshness that a read needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
     /// It includes every write answered anywhere before the read.
@@ -65,7 +65,7 @@ struct Cell {
     deps: Arc<Deps>,
     name: String,
     prefix: Arc<str>,
-    /// Of the type that is stored.
+    /// The rules of the stored type.
     strategy: Arc<dyn Strategy>,
     spec: Arc<SpecSender>,
     /// The revision at which the type ended; 0 while it has not.
@@ -73,12 +73,12 @@ struct Cell {
     awake: ArcSwapOption<Awake>,
     /// Held while it awakes or falls asleep.
     turning: Mutex<()>,
-    /// Whether anyone asked anything of it since [`ResourceHandle::doze`] last looked.
+    /// `true` if the type was used since the last call of [`ResourceHandle::doze`].
     used: AtomicBool,
     watches: AtomicUsize,
 }
 
-/// What there is of a type while it is awake.
+/// The parts of a type that exist while it is awake.
 pub(crate) struct Awake {
     pub(crate) live: Arc<Live>,
     actor: Supervised<ResourceActor>,
@@ -115,7 +115,7 @@ impl ResourceHandle {
         Self { cell: Arc::clone(&self.cell), spec: Arc::new(SpecSender::new(Some(Arc::new(spec)))) }
     }
 
-    /// What it was made with.
+    /// The dependencies of the type.
     #[must_use]
     pub fn deps(&self) -> &Arc<Deps> {
         &self.cell.deps
@@ -127,13 +127,13 @@ impl ResourceHandle {
         self.spec.borrow().clone()
     }
 
-    /// To be told when the type's registration changes.
+    /// A receiver of changes of the type's registration.
     #[must_use]
     pub fn spec_changes(&self) -> latest::Receiver<Option<Arc<TypeSpec>>> {
         self.spec.subscribe()
     }
 
-    /// The registry's word on what the type is now. Cuts no watch.
+    /// Replaces the type's spec; called by the registry. Ends no watch.
     pub fn set_spec(&self, spec: Arc<TypeSpec>) {
         self.cell.spec.send_replace(Some(spec));
     }
@@ -158,7 +158,7 @@ impl ResourceHandle {
         (ended > Revision::ZERO).then_some(ended)
     }
 
-    /// Stops the actor and forgets what it held; it starts again on the next use. Whoever is using it does not notice.
+    /// Stops the actor and drops its state; it starts again on the next use. Callers do not notice.
     pub fn sleep(&self) {
         let turning = self.cell.turning.lock();
         self.fall_asleep();
@@ -186,7 +186,7 @@ impl ResourceHandle {
             spec.drop_compiled();
         }
         let Some(awake) = cell.awake.swap(None) else { return false };
-        // Whoever still waits for it finds that there is another, or none.
+        // A caller that still waits for it then finds its successor, or that there is none.
         awake.live.feed.close();
         let stopping = cell.deps.arbiters.place(&cell.name);
         stopping.spawn(async move { awake.actor.stop().await });
@@ -264,7 +264,7 @@ impl ResourceHandle {
         loop {
             let awake = self.awake()?;
             match Self::snapshot_of(&awake.live, freshness, deadline).await {
-                // It fell asleep meanwhile; if it is gone, awaking it says so.
+                // It fell asleep meanwhile. If the type is gone, awaking it returns that error.
                 Err(ReadError::Gone) => {}
                 other => return other,
             }
@@ -300,9 +300,9 @@ impl ResourceHandle {
         Ok(snapshot.get(key).cloned())
     }
 
-    /// The objects whose key starts with `prefix` and is at or after `start`, as of one revision of the store's
-    /// history; and how many there are in all from `start` on. What is in memory tells it for the last few thousand changes
-    /// of the type; the store, for what is older, counts in O(n).
+    /// The objects whose key starts with `prefix` and is at or after `start`, as of one revision of the store's history; and
+    /// the number of all objects from `start` on. Memory serves the last few thousand changes of the type; for older
+    /// revisions the store counts in O(n).
     ///
     /// # Errors
     /// [`StorageError::Compacted`] and [`StorageError::Future`].
@@ -339,7 +339,7 @@ impl ResourceHandle {
     ) -> Option<(Vec<Arc<StoredObject>>, usize)> {
         let storage = &self.cell.deps.storage;
         let awake = self.cell.awake.load_full()?;
-        // A client that is told the revision is gone lists again, also where memory has it by chance.
+        // A client whose revision has been compacted must list again, even if memory still has that revision by chance.
         let known = revision >= storage.compacted() && revision <= storage.published();
         if !known || !awake.live.feed.is_complete_at(revision) {
             return None;
@@ -352,13 +352,13 @@ impl ResourceHandle {
             .then(|| past::page(&snapshot, &since, range, limit.unwrap_or(usize::MAX)))
     }
 
-    /// What the type's keys start with.
+    /// The prefix of the type's keys.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.cell.prefix
     }
 
-    /// The object of a value of the store, whoever wrote it; `key` is what follows the prefix in its key.
+    /// The object of a stored value, whichever server wrote it; `key` is the part of its key behind the prefix.
     #[must_use]
     pub fn stored_object(&self, key: &str, value: StoredValue, revision: Revision) -> StoredObject {
         StoredObject::read(key, value, revision, |bytes| self.cell.strategy.translate(bytes))
@@ -368,10 +368,10 @@ impl ResourceHandle {
         format!("{}{object_key}", self.cell.prefix).into()
     }
 
-    /// Waits until this process knows of a revision. One that it knows already needs no word from the store.
+    /// Waits until this process knows of a revision. For a known one it does not ask the store.
     ///
     /// # Errors
-    /// [`StorageError::Future`] if it has not happened; [`ReadError::Timeout`], or what the store says.
+    /// [`StorageError::Future`] if it has not happened; [`ReadError::Timeout`], or the store's error.
     pub async fn happened(&self, revision: Revision, deadline: Deadline) -> Result<(), ReadError> {
         self.awake()?.live.feed.happened(revision, deadline).await
     }
@@ -403,9 +403,9 @@ impl ResourceHandle {
         Ok(outcome)
     }
 
-    /// As [`ResourceHandle::commit`], for drains and rewrites of what is stored: it does not count as use, and a type
-    /// that is asleep stays asleep. Loading 100,000 objects to see them go would be all that an actor did with them;
-    /// the store judges the transaction either way, and whoever watches the type keeps it awake.
+    /// As [`ResourceHandle::commit`], for drains and rewrites of stored objects: it does not count as use, and a type that
+    /// is asleep stays asleep. An actor would load 100,000 objects only to see them deleted; the store judges the
+    /// transaction either way, and a watch keeps its type awake.
     ///
     /// # Errors
     /// As for [`ResourceHandle::commit`].
@@ -424,7 +424,7 @@ impl ResourceHandle {
         }
     }
 
-    /// Waits a while until what was committed is in the snapshot.
+    /// Waits a while until the committed change is in the snapshot.
     async fn until_readable(&self, awake: &Awake, outcome: &TxnOutcome, deadline: Deadline) {
         let TxnOutcome::Committed { revision } = *outcome else { return };
         let wait =

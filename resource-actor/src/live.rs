@@ -1,4 +1,4 @@
-//! What a type's actor keeps and its readers share: the snapshot, the event log, and how far both have got.
+//! The state that a type's actor keeps and its readers share: the snapshot, the event log, and their revisions.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ impl Live {
         Self { snapshot: ArcSwap::default(), log: EventLog::default(), feed: Arc::new(Feed::new(storage)) }
     }
 
-    /// A fresh incarnation's state: what it read at the snapshot's revision, and the stream that continues there.
+    /// A fresh incarnation's state: the objects that it read at the snapshot's revision, and the stream that continues
+    /// there.
     pub(crate) fn install(&self, snapshot: Snapshot, progress: Arc<Progress>) {
         let revision = snapshot.revision();
         self.log.reset(revision);

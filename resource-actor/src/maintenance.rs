@@ -19,7 +19,7 @@ pub enum Drained {
     Gone,
     /// These finalizers hold it.
     Held(Vec<String>),
-    /// It changed; what it is now has to be read.
+    /// The object changed; its present state has to be read.
     LookAgain,
 }
 
@@ -28,17 +28,17 @@ pub enum Drained {
 pub enum Rewritten {
     /// It is stored in the storage version now.
     Current,
-    /// It, or the registration, changed; what it is now has to be read.
+    /// The object, or the registration, changed; the present state has to be read.
     LookAgain,
-    /// What is stored is no object of this type, so it is left as it is; with the reason.
+    /// The stored bytes are no object of this type, so they stay as they are; with the reason.
     Undecodable(String),
 }
 
 impl ResourceHandle {
     /// Deletes an object that was read from the store, whatever version it is in, or marks it as being deleted where
-    /// finalizers hold it; for drains. Bytes that are no object are deleted. It happens only while the registration is
-    /// the one that is known here, and if `guards` hold too: a drain that was left behind must not empty what came
-    /// after. A type that is asleep stays asleep.
+    /// finalizers hold it; for drains. Bytes that are no object are deleted. It happens only while the registration is the
+    /// one that is known here, and if `guards` hold too: a drain that lags behind must not empty a later type or namespace
+    /// of the same name. A type that is asleep stays asleep.
     ///
     /// # Errors
     /// See [`WriteError`].

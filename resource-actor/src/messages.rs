@@ -1,4 +1,4 @@
-//! What is said to a type's actor.
+//! The messages to a type's actor.
 
 use kindom_storage::{Applied, StorageError, Txn, TxnOutcome};
 use tokio::sync::oneshot;

@@ -3,7 +3,7 @@
 
 use kindom_storage::{KeyRange, KeyValue, RangeRequest, Revision, Storage, StorageError};
 
-/// What a page should weigh, in bytes, and how many objects it may hold.
+/// The bytes that a page aims for, and the most objects on it.
 const PAGE_BYTES: usize = 1 << 20;
 const PAGE_MAX: usize = 1000;
 /// The first page is small, as nothing is known of the objects' size.
@@ -21,7 +21,7 @@ pub struct Pages {
 pub struct Page {
     /// In key order.
     pub kvs: Vec<KeyValue>,
-    /// How many keys come after it.
+    /// The number of keys behind the page.
     pub after: usize,
     /// The revision that it was read at.
     pub revision: Revision,
@@ -50,7 +50,7 @@ impl Pages {
     /// The next page; none at the end. The first one may be empty.
     ///
     /// # Errors
-    /// What the store says: [`StorageError::Compacted`] where reading as of the first page took longer than history lasts.
+    /// The store's: [`StorageError::Compacted`] if reading as of the first page took longer than history lasts.
     pub async fn next(&mut self, storage: &dyn Storage) -> Result<Option<Page>, StorageError> {
         if !self.more {
             return Ok(None);
@@ -72,10 +72,10 @@ impl Pages {
     }
 }
 
-/// How many objects the next page should hold, after one of so many objects and bytes.
+/// The number of objects that the next page should have, after one of so many objects and bytes.
 fn page_size(limit: usize, objects: usize, bytes: usize) -> usize {
     let each = bytes.checked_div(objects).unwrap_or(0).max(1);
-    // At most doubled: what comes may be larger than what came.
+    // At most doubled: the next objects may be larger than the last ones.
     (PAGE_BYTES / each).clamp(1, PAGE_MAX).min(limit.saturating_mul(2))
 }
 

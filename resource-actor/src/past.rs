@@ -1,10 +1,10 @@
-//! A type as it was a moment ago, out of what is in memory: the snapshot of now, and the changes since then taken back.
+//! A type as it was a moment ago, made from memory: the present snapshot, with the changes since then taken back.
 //!
 //! # A worked example
 //! The snapshot has `a b d`. Since revision 7 happened: 8 created `b`, 9 deleted `c`, 10 changed `d`. Each change carries
-//! what was before it, so at 7 there was no `b`, there was the `c` that 9 deleted, and the `d` before 10: `a c d`. The next
-//! page of a list that began at 7 is so made without a look at the store, and how many objects remain is the count of now,
-//! minus one for `b`, plus one for `c`.
+//! the former state, so at 7 there was no `b`, there was the `c` that 9 deleted, and the `d` before 10: `a c d`. The next
+//! page of a list that began at 7 is made in this way without asking the store, and the number of remaining objects is the
+//! present count, minus one for `b`, plus one for `c`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) fn page(
         let Some(object) = event.object.as_ref().or(event.previous.as_ref()) else { continue };
         let key = object.key();
         if key >= start && key.starts_with(prefix) {
-            // The first change of a key tells what was before all of them.
+            // The first change of a key has the state before all of them.
             before.entry(key).or_insert(event.previous.as_ref());
         }
     }
@@ -79,7 +79,7 @@ mod tests {
                 let revision = Revision(revision);
                 let object = Arc::new(StoredObject::new(&key, Bytes::new(), revision));
                 let previous = if *put { snapshot.put(Arc::clone(&object)) } else { snapshot.remove(&key) };
-                // A delete of what is not there is no change.
+                // Deleting an absent object is no change.
                 if *put || previous.is_some() {
                     events.push(Arc::new(ObjectEvent { revision, object: put.then_some(object), previous }));
                     states.push(snapshot.clone());

@@ -1,4 +1,4 @@
-//! What the caller of a write asks for, and what came of it.
+//! The options of a write, and its outcome.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::ResourceHandle;
 use kindom_objects::error::WriteError;
 use kindom_objects::{RuleContext, StoredObject, TypeSpec};
 
-/// What holds for every write of a request.
+/// The settings of every write of a request.
 #[derive(Clone)]
 pub struct WriteOptions {
-    /// When the client gives up.
+    /// The time at which the client gives up.
     pub deadline: Deadline,
     /// Do everything but store it.
     pub dry_run: bool,
     /// The largest object, encoded, in bytes.
     pub object_bytes_max: usize,
-    /// Where namespaces are looked up; none for a store without them.
+    /// The type of namespaces; `None` for a store without them.
     pub namespaces: Option<ResourceHandle>,
-    /// Who the fields that the write sets belong to from now on (KEP-555); at most 128 bytes.
+    /// The manager of the fields that the write sets (KEP-555); at most 128 bytes.
     pub manager: String,
     /// The state that the first plan is made on.
     pub basis: Basis,
@@ -43,11 +43,11 @@ impl WriteOptions {
 pub enum Basis {
     /// The state at this revision, which was read from the store after the request came, or later.
     AsOf(Revision),
-    /// The state as the store has it now: it is asked.
+    /// The present state of the store: the store is asked.
     Latest,
     /// The state known here, types and namespaces included, however old: a guess. It saves a round trip, as the store
-    /// commits what was planned on it only if it holds; any other outcome says nothing ([`WriteError::Guessed`], but see
-    /// [`settles`]).
+    /// commits a plan only if the state that it was made on still holds; any other outcome proves nothing
+    /// ([`WriteError::Guessed`], but see [`settles`]).
     Guess,
 }
 
@@ -63,20 +63,20 @@ pub fn settles(outcome: &Result<Written, WriteError>) -> bool {
 
 /// A write that succeeded.
 pub struct Written {
-    /// The object as stored (a dry run: as it would be). Of a deleted one: its last state.
+    /// The object as stored (a dry run: as it would be). For a deleted one its last state.
     pub object: Arc<StoredObject>,
     /// The type it was written under.
     pub spec: Arc<TypeSpec>,
     /// Warnings for the client.
     pub warnings: Vec<String>,
-    /// What became of the object.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What became of an object that was written; in a dry run, what would have become of it.
+/// The outcome of a write for its object; in a dry run, the outcome that it would have had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is new. Of a dry run it has no resourceVersion.
+    /// It is new. In a dry run it has no resourceVersion.
     Created {
         /// Nothing was stored.
         dry_run: bool,
@@ -112,7 +112,7 @@ impl Outcome {
     }
 }
 
-/// Where an object is, and in which version the client speaks of it.
+/// The place of an object, and the version in which the client sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     /// The version of the request.
@@ -125,6 +125,6 @@ pub struct Target<'a> {
     pub name: &'a str,
 }
 
-/// The object that a client wants, made anew for every plan: from the rules in force, and for updates from what is
-/// stored. It gets `null` where nothing is stored; what it makes of that, unless by a create, only counts for its errors.
+/// Makes the object that a client wants, again for every plan: from the rules in force, and for updates from the stored
+/// object. It gets `null` if nothing is stored; except in a create, only its error counts then.
 pub type Wanted<'a> = dyn FnMut(&RuleContext<'_>, &Value) -> Result<Value, WriteError> + Send + 'a;

@@ -20,7 +20,7 @@ pub(crate) struct Rules {
     compiled: Arc<CompiledVersion>,
     version_at: usize,
     now: String,
-    /// How fresh the state has to be that the plan is made on.
+    /// The freshness that the state has to have that the plan is made on.
     pub(crate) freshness: Freshness,
 }
 
@@ -92,7 +92,7 @@ impl Rules {
             manager.manage(managing, shown, &mut object);
             return read(object);
         }
-        // What the face can't say in two ways is managed in the one that it is shown in.
+        // Parts that the face can express in two ways are managed in the one that it shows.
         let mut stored = read(object)?;
         let mut object = faces.show(cx.version_name, stored.clone());
         manager.manage(managing, shown, &mut object);
@@ -112,7 +112,7 @@ impl Rules {
         })
     }
 
-    /// Refuses to write an object of a frozen type (T-54). A guard holds off what was planned before it was frozen.
+    /// Refuses to write an object of a frozen type (T-54). A guard refuses plans that were made before it was frozen.
     pub(crate) fn refuse_frozen(&self, name: &str) -> Result<(), WriteError> {
         if !self.spec.read_only() {
             return Ok(());

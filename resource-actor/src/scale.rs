@@ -23,11 +23,11 @@ use kindom_objects::metadata::metadata_mut;
 use kindom_objects::plan;
 use kindom_objects::{RuleContext, TypeSpec};
 
-/// Why upstream fails an apply of a Scale that would change something: it takes the Scale that comes of the merge for an
+/// The error with which upstream fails an apply of a Scale that would change something: it takes the merged Scale for an
 /// object of the type, which has no such version.
 const NO_SUCH_VERSION: &str = "request to convert CR to an invalid group/version: autoscaling/v1";
 
-/// How a Scale merges and is managed.
+/// The merge type of a Scale, and its field manager's rules.
 struct Scales;
 
 impl Versions for Scales {
@@ -45,7 +45,7 @@ impl Versions for Scales {
     }
 }
 
-/// Where the objects of each version have their replicas.
+/// The paths of the replicas in the objects of each version.
 struct ManagedPaths<'a>(Vec<(String, Option<Vec<&'a str>>)>);
 
 impl<'a> ManagedPaths<'a> {
@@ -140,10 +140,10 @@ fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     object.at(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What an apply makes of a Scale.
+/// Applies a patch to a Scale.
 ///
-/// Upstream's converter knows the Scale that it made itself, and not the one that comes of a merge. So an apply works as
-/// far as it changes nothing (`conversion/converter.go`, `crConverter`).
+/// Upstream's converter knows the Scale that it made itself, but not a merged one. So an apply works only if it changes
+/// nothing (`conversion/converter.go`, `crConverter`).
 fn applied(now: &str, scale: &Value, patch: &Value, manager: &str, force: bool) -> Result<Value, WriteError> {
     let of = |what: &str, object: &str| {
         WriteError::Internal(format!(
@@ -170,7 +170,7 @@ fn applied(now: &str, scale: &Value, patch: &Value, manager: &str, force: bool) 
 }
 
 impl ResourceHandle {
-    /// Updates an object through its Scale. `wanted` gets the Scale of what is stored, and gives it back changed and as
+    /// Updates an object through its Scale. `wanted` gets the Scale of the stored object, and returns the changed Scale as
     /// decoding leaves it. The object has to have the `uid`, if there is one.
     ///
     /// # Errors
@@ -194,7 +194,7 @@ impl ResourceHandle {
             if attempt.strip {
                 set_managers(&mut scale, None);
             } else if text(&scale, &["apiVersion"]).is_empty() {
-                // Of what does not say its version upstream's field manager knows no type, and leaves all as it is.
+                // For a Scale without a version upstream's field manager knows no type, and leaves it as it is.
                 set_managers(&mut scale, managers(&found.scale).cloned());
             } else {
                 let scope = Scope { versions: &Scales, gvk: &gvk(), subresource: "scale", now: cx.now };

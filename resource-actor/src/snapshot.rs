@@ -7,8 +7,8 @@
 //! (the last chunk that starts at or before it), makes `[a b bb]`, which is too long, and splits it: `[a] [b bb] [c]`.
 //! Removing `c` empties its chunk, which goes: `[a] [b bb]`.
 //!
-//! Beside each chunk stands how many objects there are up to its end, here `1 3`. So counting what lies between two keys
-//! takes two searches, however much lies there: a page of a list tells how many objects remain behind it.
+//! Beside each chunk stands the number of objects up to its end, here `1 3`. So counting the objects between two keys takes
+//! two searches, however many they are: a page of a list gives the number of objects behind it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use kindom_storage::Revision;
 
 use kindom_objects::StoredObject;
 
-/// How many objects a chunk holds at most: copying one costs well under a microsecond per 64.
+/// The most objects in a chunk: copying one costs well under a microsecond per 64.
 const CHUNK_MAX: usize = 128;
 
 type Chunk = Arc<Vec<Arc<StoredObject>>>;
@@ -25,7 +25,7 @@ type Chunk = Arc<Vec<Arc<StoredObject>>>;
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     chunks: Vec<Chunk>,
-    /// How many objects there are up to the end of each chunk.
+    /// The number of objects up to the end of each chunk.
     ends: Vec<usize>,
     len: usize,
     revision: Revision,
@@ -58,13 +58,13 @@ impl Snapshot {
         self.revision
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// `true` if there are none.
+    /// Returns true if there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -92,7 +92,7 @@ impl Snapshot {
         self.from_key(prefix.max(start)).take_while(move |o| o.key().starts_with(prefix))
     }
 
-    /// How many objects there are whose key starts with `prefix` and is at or after `start`. O(log n).
+    /// The number of objects whose key starts with `prefix` and is at or after `start`. O(log n).
     #[must_use]
     pub fn count(&self, prefix: &str, start: &str) -> usize {
         let from = prefix.max(start);
@@ -100,7 +100,7 @@ impl Snapshot {
         upto.saturating_sub(self.rank(|key| key < from))
     }
 
-    /// How many objects `before` holds for, which it does from the first object up to some key.
+    /// The number of objects for which `before` returns true: it does so from the first object up to some key.
     fn rank(&self, mut before: impl FnMut(&str) -> bool) -> usize {
         let last = self.chunks.partition_point(|c| c.first().is_some_and(|o| before(o.key()))).checked_sub(1);
         let Some((at, chunk)) = last.and_then(|at| Some((at, self.chunks.get(at)?))) else { return 0 };
@@ -192,7 +192,7 @@ mod tests {
                     prop_assert_eq!(snapshot.remove(&key).map(|o| o.revision().0), model.remove(&key));
                 }
                 if i % 97 == 0 {
-                    // What someone still holds does not change.
+                    // A snapshot that a reader still holds does not change.
                     prop_assert_eq!(&keys(&before.0), &before.1);
                     before = (snapshot.clone(), keys(&snapshot));
                 }
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!((built.count("05", "0550"), put.count("05", "0550")), (50, 50));
     }
 
-    /// A page of a list counts what is behind it.
+    /// A page of a list counts the objects behind it.
     #[test]
     fn counting_takes_few_steps_however_much_there_is() {
         let snapshot =

@@ -27,7 +27,7 @@ pub struct WatchCursor {
     cursor: Revision,
     folded: latest::Receiver<Revision>,
     history: Option<Watch>,
-    /// What came after the events that were returned last.
+    /// The error behind the events that were returned last.
     failed: Option<WatchError>,
 }
 
@@ -127,8 +127,8 @@ impl WatchCursor {
         Some(at)
     }
 
-    /// What is left to return up to the end of the type, or, if it goes on, up to the store's revision of now: for a
-    /// watch that ends because its type or version is gone.
+    /// The remaining events up to the end of the type, or, if it goes on, up to the store's present revision: for a watch
+    /// that ends because its type or version is gone.
     ///
     /// # Errors
     /// As for [`WatchCursor::next`].
@@ -149,7 +149,7 @@ impl WatchCursor {
                 self.folded = self.live.feed.folded();
                 Ok(())
             }
-            // What is left is delivered first.
+            // The remaining events are delivered first.
             Err(ReadError::Gone) if self.watched.0.ended().is_some() => Ok(()),
             Err(ReadError::Storage(error)) => Err(self.error(error)),
             Err(
@@ -278,7 +278,7 @@ impl WatchCursor {
             Change::Delete => (None, false),
         };
         if previous.is_none() && !is_new {
-            // Without the object before, a watcher can't be told what happened to it.
+            // Without the former object, the event for a watcher is unknown.
             return Err(WatchError::Expired { requested: revision, oldest: revision.next() });
         }
         Ok(Arc::new(ObjectEvent { revision, object: now, previous }))

@@ -12,7 +12,7 @@ use kindom_objects::metadata::metadata_mut;
 use kindom_objects::plan;
 
 impl ResourceHandle {
-    /// Creates an object. `wanted` gets `null` for what is stored.
+    /// Creates an object. `wanted` gets `null` as the stored object.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -52,7 +52,7 @@ impl ResourceHandle {
             let current = match attempt.existing(&target) {
                 Ok(current) => current,
                 Err(missing) => {
-                    // What is wrong with the client's object is said before that there is none.
+                    // An error in the client's object is reported before the object's absence.
                     if !is_patch {
                         wanted(attempt.cx, &Value::Null)?;
                     }
@@ -81,8 +81,8 @@ impl ResourceHandle {
         self.run(&target, options, false, &mut |_| Ok(Desired::Delete(preconditions))).await
     }
 
-    /// Deletes an object whose stored bytes are none, without a look at finalizers, preconditions or anything else; only
-    /// that (apiserver `pkg/registry/generic/registry/corrupt_obj_deleter.go`, 1.37).
+    /// Deletes an object whose stored bytes are no object, without regard to finalizers, preconditions or anything else; it
+    /// deletes no other object (apiserver `pkg/registry/generic/registry/corrupt_obj_deleter.go`, 1.37).
     ///
     /// # Errors
     /// [`WriteError::Conflict`] for an object that can be read. See [`WriteError`].

@@ -1,5 +1,5 @@
-//! The words of the store: keys, revisions, values, transactions, changes, and what can go wrong. Pure, so that a write can
-//! be planned by code that knows no engine.
+//! The words of the store: keys, revisions, values, transactions, changes, and errors. Pure, so that a write can be planned
+//! by code that knows no engine.
 
 mod error;
 mod model;
