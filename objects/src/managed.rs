@@ -90,8 +90,8 @@ impl<'a> FieldManager<'a> {
 
     fn compiled(&self, spec: &TypeSpec, version: &str) -> Option<&CompiledVersion> {
         let at = spec.versions.iter().position(|v| v.name == version)?;
-        let of = || spec.versions.get(at).and_then(|version| spec.compiled(version).ok());
-        self.compiled.get(at)?.get_or_init(of).as_deref()
+        let compile = || spec.versions.get(at).and_then(|version| spec.compiled(version).ok());
+        self.compiled.get(at)?.get_or_init(compile).as_deref()
     }
 }
 
@@ -148,8 +148,8 @@ impl Versions for FieldManager<'_> {
 /// # Errors
 /// Those of `decode`.
 pub fn keep_reset<T, E>(object: &mut Value, decode: impl FnOnce(&mut Value) -> Result<T, E>) -> Result<T, E> {
-    let said = object.at(&["metadata", "managedFields"]).and_then(Value::as_array);
-    let resets = said.is_some_and(<[Value]>::is_empty);
+    let sent = object.at(&["metadata", "managedFields"]).and_then(Value::as_array);
+    let resets = sent.is_some_and(<[Value]>::is_empty);
     let decoded = decode(object)?;
     if resets {
         metadata_mut(object).insert("managedFields", Value::Array(Vec::new().into()));

@@ -75,9 +75,9 @@ fn text<'a>(metadata: Option<&'a Value>, field: &str) -> &'a str {
 
 /// The namespace that the object says must be the request's; an object that says none gets it.
 fn set_namespace(metadata: &mut Map, namespace: Option<&str>) -> Result<(), WriteError> {
-    let said = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    let sent = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
     match namespace {
-        Some(namespace) if said.is_empty() || said == namespace => {
+        Some(namespace) if sent.is_empty() || sent == namespace => {
             metadata.insert("namespace", namespace);
             Ok(())
         }
@@ -282,11 +282,11 @@ fn check_revision(
     input: &UpdateInput<'_>,
     metadata: &mut Map,
 ) -> Result<(), WriteError> {
-    let said = text_of(metadata, "resourceVersion");
+    let sent = text_of(metadata, "resourceVersion");
     let name = input.name.to_owned();
-    match said.parse::<u64>() {
-        Ok(said) if said == input.revision.0 => Ok(()),
-        _ if said.is_empty() || said == "0" => {
+    match sent.parse::<u64>() {
+        Ok(sent) if sent == input.revision.0 => Ok(()),
+        _ if sent.is_empty() || sent == "0" => {
             if cx.spec.strategy.allows_unconditional_update() {
                 metadata.insert("resourceVersion", input.revision.to_string());
                 return Ok(());
@@ -295,7 +295,7 @@ fn check_revision(
         }
         Ok(_) => Err(WriteError::Conflict { name, message: CHANGED.to_owned() }),
         Err(_) => {
-            let why = format!("strconv.ParseUint: parsing {}: invalid syntax", field::go_quote(said));
+            let why = format!("strconv.ParseUint: parsing {}: invalid syntax", field::go_quote(sent));
             Err(WriteError::Internal(why))
         }
     }

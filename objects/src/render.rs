@@ -199,9 +199,9 @@ pub fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<Sealed>
         return Err(why.to_owned());
     }
     let mut tree = json::parse_own(object.json()).map_err(|e| e.to_string())?;
-    let said = tree.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-    if said.split_once('/').is_none_or(|(group, _)| group != spec.group) {
-        return Err(format!("apiVersion {said:?} is none of {}", spec.group));
+    let api_version = tree.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if api_version.split_once('/').is_none_or(|(group, _)| group != spec.group) {
+        return Err(format!("apiVersion {api_version:?} is none of {}", spec.group));
     }
     // An object that `Facts` can't read would be looked at again for ever.
     if object.api_version().is_none() {

@@ -66,9 +66,10 @@ impl SortedLists {
     /// without an order, although it did when they were set, are left out.
     #[must_use]
     pub fn of(registration: &Value) -> Self {
-        let said =
+        let annotation =
             registration.at(&["metadata", "annotations"]).and_then(|all| all.get(SORTED_LISTS_ANNOTATION));
-        let (Some(said), Some(version)) = (said.and_then(Value::as_str), storage_version(registration))
+        let (Some(annotation), Some(version)) =
+            (annotation.and_then(Value::as_str), storage_version(registration))
         else {
             return Self::default();
         };
@@ -76,7 +77,7 @@ impl SortedLists {
             Field::Unordered { keys } => Some(SortedList { path, keys }),
             Field::Absent | Field::Ordered => None,
         };
-        Self(said.split(',').filter_map(|said| path(said.trim())).filter_map(list).collect())
+        Self(annotation.split(',').filter_map(|text| path(text.trim())).filter_map(list).collect())
     }
 
     /// The error in an annotation's value for a registration; `None` if it is valid.

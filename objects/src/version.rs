@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_selectable_field_is_compared_as_text() {
         let object = json::parse(br#"{"spec":{"s":"x","n":2,"b":true,"m":{}}}"#).unwrap();
-        let of = |path: &str| SelectableField::new(path).of(&object);
-        assert_eq!([".spec.s", ".spec.n", ".spec.b", ".spec.none"].map(of), ["x", "2", "true", ""]);
+        let selected = |path: &str| SelectableField::new(path).of(&object);
+        assert_eq!([".spec.s", ".spec.n", ".spec.b", ".spec.none"].map(selected), ["x", "2", "true", ""]);
     }
 }

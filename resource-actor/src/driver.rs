@@ -408,12 +408,12 @@ impl ResourceHandle {
         let (Effect::Create(planned) | Effect::Put(planned, _)) = effect else {
             return Err(WriteError::Unknown);
         };
-        let of = |kv: &KeyValue| StoredObject::of(&planned.key, kv.value.clone(), kv.mod_revision);
+        let object_of = |kv: &KeyValue| StoredObject::of(&planned.key, kv.value.clone(), kv.mod_revision);
         let proves = |kv: &KeyValue| match proof {
             Proof::None => None,
-            Proof::Uid(uid) => (of(kv).uid() == uid).then_some(kv.create_revision),
+            Proof::Uid(uid) => (object_of(kv).uid() == uid).then_some(kv.create_revision),
             Proof::Marked(since) => {
-                let is_ours = kv.mod_revision > *since && of(kv).is_stored_as(&planned.sealed.json());
+                let is_ours = kv.mod_revision > *since && object_of(kv).is_stored_as(&planned.sealed.json());
                 is_ours.then_some(kv.mod_revision)
             }
         };

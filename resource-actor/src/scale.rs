@@ -52,11 +52,11 @@ impl<'a> ManagedPaths<'a> {
     fn new(spec: &'a TypeSpec) -> Self {
         let fields =
             |paths: &'a ScalePaths| paths.spec_replicas_fields().iter().map(String::as_str).collect();
-        let of = spec
+        let paths = spec
             .versions
             .iter()
             .map(|version| (spec.api_version(&version.name), version.scale.as_ref().map(fields)));
-        Self(of.collect())
+        Self(paths.collect())
     }
 
     fn paths(&self) -> Vec<ReplicasPath<'_>> {
@@ -145,14 +145,14 @@ fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
 /// Upstream's converter knows the Scale that it made itself, but not a merged one. So an apply works only if it changes
 /// nothing (`conversion/converter.go`, `crConverter`).
 fn applied(now: &str, scale: &Value, patch: &Value, manager: &str, force: bool) -> Result<Value, WriteError> {
-    let of = |what: &str, object: &str| {
+    let error = |what: &str, object: &str| {
         WriteError::Internal(format!(
             "{what} object ({object}; {API_VERSION}, Kind={KIND}) to proper version: {NO_SUCH_VERSION}"
         ))
     };
     let is_scale = text(patch, &["apiVersion"]) == API_VERSION && text(patch, &["kind"]) == KIND;
     if is_scale && managers(scale).is_none() {
-        return Err(of("failed to create manager for existing fields: failed to convert live", "/"));
+        return Err(error("failed to create manager for existing fields: failed to convert live", "/"));
     }
     let scope = Scope { versions: &Scales, gvk: &gvk(), subresource: "scale", now };
     let applied = apply(&scope, Some(scale), patch, manager, force).map_err(refused)?;
@@ -164,7 +164,7 @@ fn applied(now: &str, scale: &Value, patch: &Value, manager: &str, force: bool) 
     if without(&applied) != without(scale) {
         let name =
             format!("{}/{}", text(patch, &["metadata", "namespace"]), text(patch, &["metadata", "name"]));
-        return Err(of("failed to convert new", &name));
+        return Err(error("failed to convert new", &name));
     }
     Ok(applied)
 }

@@ -1,4 +1,4 @@
-//! The access to a server: the parts of a kubeconfig about files and certificates, as kubectl reads them.
+//! The access to a server, read from a kubeconfig as kubectl reads it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::BoxError;
 
-/// Reads `--kubeconfig`, else the files of `$KUBECONFIG`, else `~/.kube/config`: a server, and who one is to it.
+/// Reads `--kubeconfig`, else the files of `$KUBECONFIG`, else `~/.kube/config`: the server, and the user's credentials.
 ///
 /// # Errors
-/// A file that cannot be read, a name that stands for nothing, a way to log in that is not served here.
+/// A file that cannot be read, a name without an entry, or a way to log in that is not implemented.
 pub(crate) fn load(
     file: Option<&Path>,
     context: Option<&str>,
@@ -20,7 +20,7 @@ pub(crate) fn load(
     of_files(&files(file), file.is_some(), context, server)
 }
 
-/// `all_count`: a file that is not there is an error, and not skipped as kubectl does with those of a list.
+/// With `all_count` a missing file is an error; otherwise it is skipped, as kubectl skips missing files of a list.
 fn of_files(
     files: &[PathBuf],
     all_count: bool,
