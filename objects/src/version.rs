@@ -29,8 +29,8 @@ pub struct VersionSpec {
     pub scale: Option<ScalePaths>,
     /// A number for its compiled form; never 0.
     pub epoch: u64,
-    /// A number for what prunes and defaults its objects; never [`NO_SHAPE`]. It is stored with them, so that it is the same
-    /// in every build.
+    /// A number for the schema that prunes and defaults its objects; never [`NO_SHAPE`](crate::seal::NO_SHAPE). It is stored
+    /// with them, so it must be the same in every build.
     pub shape: Shape,
     /// The result of [`TypeSpec::compiled`](crate::TypeSpec::compiled), if it is kept.
     pub(crate) compiled: ArcSwapOption<CompiledVersion>,
