@@ -1,8 +1,8 @@
 //! Empties types and namespaces that are being deleted, and brings the objects of a type to its storage version
 //! (`storage_version`).
 //!
-//! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, the rules of
-//! namespaces as objects, and the removal of both; and takes versions out of `status.storedVersions`.
+//! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, and the removal
+//! of both; and takes versions out of `status.storedVersions`.
 //!
 //! **Messages:** none; its two loops are woken by the registry, by namespaces, and by the objects that they drain or
 //! rewrite.
@@ -22,9 +22,7 @@ mod namespace;
 mod progress;
 mod reconciler;
 mod registration;
-mod rules;
 pub mod storage_version;
 mod works;
 
 pub use reconciler::start;
-pub use rules::{STANDARD_NAMESPACES, namespaces, standard_namespace};

@@ -22,7 +22,7 @@ use crate::drain::{Drain, DrainError, Held, Left, Stock, is_empty};
 use crate::progress::{Pace, WRITTEN_AFTER};
 use crate::reconciler::{ReconcileError, STEP, World};
 use crate::registration::now;
-use crate::rules::{self, Content};
+use kindom_objects::kinds::namespace::{self as rules, Content};
 
 /// The objects left in a namespace after a sweep.
 #[derive(Default)]

@@ -5,11 +5,11 @@
 //! apiserver `pkg/registry/rest`, `pkg/registry/generic/registry/store.go`; apiextensions `pkg/registry/customresource`,
 //! `pkg/apiserver/customresource_handler.go` (1.37), for behaviour.
 
-mod custom;
 pub mod error;
 #[cfg(test)]
 mod fuzz;
 pub mod kind;
+pub mod kinds;
 pub mod managed;
 pub mod metadata;
 mod object;
@@ -20,10 +20,10 @@ pub mod seal;
 pub mod sorted_lists;
 pub mod version;
 
-pub use custom::CustomObjects;
 pub use error::{FieldConflict, ReadError, WatchError, WriteError};
 pub use kind::{BuiltInVersion, Deletion, Faces, NeedsEmpty, RuleContext, Strategy, TypeSpec};
 pub use kindom_managed_fields::ConvertError;
+pub use kinds::CustomObjects;
 pub use managed::{SERVER, keep_reset, manage_status};
 pub use object::{StoredObject, Translated};
 pub use plan::{Preconditions, held_by, mark_deleted};

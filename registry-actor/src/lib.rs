@@ -1,7 +1,6 @@
 //! The holders of names, and the served types.
 //!
-//! **Owns** the claims on names, the routes, the types' handles, the rules of registrations as objects, and the choice of
-//! the leading replica.
+//! **Owns** the claims on names, the routes, the types' handles, and the choice of the leading replica.
 //!
 //! **Messages:** `JudgeNames` from the conflict actor; `ListTerminating` and `ListRegistered` from the finalizer actor,
 //! `ListOutdated` from the storage version actor.
@@ -19,19 +18,13 @@
 
 mod actor;
 pub mod claims;
-mod crd;
-mod features;
 mod handle;
 mod leader;
 mod messages;
 mod routes;
 mod short_names;
-mod types;
 
-pub use crd::Registrations;
-pub use features::Feature;
 pub use handle::RegistryHandle;
 pub use leader::LeaderHandle;
 pub use messages::{Judgement, Registered};
 pub use routes::{GroupRoutes, RouteTable, Routes};
-pub use types::{custom_resource_definitions, custom_resource_definitions_without, third_party_resources};

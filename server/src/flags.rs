@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use kindom_registry_actor::Feature;
+use kindom_objects::kinds::registration::Feature;
 
 use crate::logging::Format;
 use crate::snapshot::Place;

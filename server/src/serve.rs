@@ -10,12 +10,12 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, run_system};
-use kindom_finalizer_actor::{STANDARD_NAMESPACES, namespaces, standard_namespace, storage_version};
+use kindom_finalizer_actor::storage_version;
 use kindom_http::{Config, Snapshots, serve};
+use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
+use kindom_objects::kinds::registration::{custom_resource_definitions_without, third_party_resources};
 use kindom_objects::{RuleContext, SERVER, WriteError};
-use kindom_registry_actor::{
-    LeaderHandle, RegistryHandle, custom_resource_definitions_without, third_party_resources,
-};
+use kindom_registry_actor::{LeaderHandle, RegistryHandle};
 use kindom_resource_actor::{Basis, Deps, ResourceHandle, Target, WriteOptions};
 use kindom_storage::snapshot::Holds;
 use kindom_storage::vfs::{Disk, Vfs as _};

@@ -20,7 +20,7 @@ use world::{World, cluster, options};
 
 /// A world with namespaces and a finalizer actor.
 pub(crate) fn run<F: Future<Output = ()>>(seed: u64, pauses: u64, test: impl FnOnce(World) -> F) {
-    let built_in = vec![kindom_finalizer_actor::namespaces()];
+    let built_in = vec![kindom_objects::kinds::namespace::namespaces()];
     world::run(seed, pauses, built_in, |world| async move {
         let namespaces = &world.built_in[0];
         kindom_finalizer_actor::start(&world.registry, &world.registrations, namespaces).unwrap();

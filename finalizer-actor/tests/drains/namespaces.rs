@@ -147,7 +147,7 @@ fn what_is_left_in_a_namespace_is_told_at_a_bounded_rate() {
 #[test]
 fn the_first_namespaces_may_not_be_deleted() {
     run(3, 0, |world| async move {
-        for name in kindom_finalizer_actor::STANDARD_NAMESPACES {
+        for name in kindom_objects::kinds::namespace::STANDARD_NAMESPACES {
             world.make_namespace(name).await;
             let deleted = world.delete_namespace(name).await;
             if name == "kube-node-lease" {

@@ -69,7 +69,7 @@ fn a_replica_that_is_late_drains_only_what_is_going() {
     for seed in 0..seeds(16, 400) {
         run(seed, 3, |world| async {
             let world = world;
-            let late = world.replica(150, 300, vec![kindom_finalizer_actor::namespaces()]);
+            let late = world.replica(150, 300, vec![kindom_objects::kinds::namespace::namespaces()]);
             kindom_finalizer_actor::start(&late.registry, &late.registrations, &late.built_in[0]).unwrap();
             for round in 0..ROUNDS {
                 let here = world.established("widgets").await;

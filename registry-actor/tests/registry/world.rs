@@ -8,8 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, simulation};
 use kindom_api::{Value, json, object};
+use kindom_objects::kinds::registration::custom_resource_definitions;
 use kindom_objects::{Preconditions, RuleContext, StoredObject, TypeSpec, WriteError};
-use kindom_registry_actor::{RegistryHandle, custom_resource_definitions};
+use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::{
     Basis, Deps, ObjectEvent, ResourceHandle, Target, WatchCursor, WriteOptions, Written,
 };

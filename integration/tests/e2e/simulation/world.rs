@@ -9,10 +9,10 @@ use futures::future::{Either, select};
 use kindom_actor_kit::{
     ActorState, ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, latest, simulation,
 };
-use kindom_finalizer_actor::{namespaces, storage_version};
-use kindom_registry_actor::{
-    LeaderHandle, RegistryHandle, custom_resource_definitions, third_party_resources,
-};
+use kindom_finalizer_actor::storage_version;
+use kindom_objects::kinds::namespace::namespaces;
+use kindom_objects::kinds::registration::{custom_resource_definitions, third_party_resources};
+use kindom_registry_actor::{LeaderHandle, RegistryHandle};
 use kindom_resource_actor::{Deps, Freshness, ResourceHandle};
 use kindom_storage::{Key, Storage as _};
 use tokio::task::JoinHandle;

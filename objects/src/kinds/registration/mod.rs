@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
+use crate::{BuiltInVersion, ConvertError, Faces, Names, Scope, TypeSpec};
 use kindom_api::Value;
 use kindom_api::crd::{ColumnDefinition, GROUP, condition};
 use kindom_api::faces::Face;
 use kindom_api::field::{self, ErrorList};
-use kindom_objects::{BuiltInVersion, ConvertError, Faces, Names, Scope, TypeSpec};
 use kindom_schema::columns::{Columns, TableColumn};
 use kindom_schema::merge::{MergeType, built_in};
 
-use crate::crd::Registrations;
-use crate::features::Feature;
+use self::rules::face;
+
+mod features;
+mod rules;
+
+pub use features::Feature;
+pub use rules::Registrations;
 
 /// CustomResourceDefinition, `apiextensions.k8s.io/v1` and `v1beta1`, as a built-in type with every feature.
 #[must_use]
@@ -136,12 +141,6 @@ fn cells(object: &Value) -> Vec<Value> {
         short_names.collect::<Vec<_>>().join(",").into(),
         established.into(),
     ]
-}
-
-/// The face that a group and version of registrations is.
-pub(crate) fn face(group: &str, version: &str) -> Face {
-    let is = |face: &Face| face.group() == group && face.version() == version;
-    Face::ALL.into_iter().find(is).unwrap_or(Face::V1)
 }
 
 /// The faces of one group.

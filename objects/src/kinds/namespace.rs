@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
+use crate::{
+    BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, Translated, TypeSpec, keep_reset,
+};
 use kindom_api::crd::ColumnDefinition;
 use kindom_api::decode::Struct;
 use kindom_api::field::ErrorList;
 use kindom_api::namespace::{self as rules, Namespace};
 use kindom_api::{GroupResource, Map, Value, json, object};
 use kindom_codec::protobuf;
-use kindom_objects::{
-    BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, Translated, TypeSpec, keep_reset,
-};
 use kindom_schema::columns::Columns;
 
 /// The namespaces that exist from the start.
@@ -58,7 +58,7 @@ pub fn standard_namespace(name: &str) -> Value {
 
 /// The rules of namespaces.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Namespaces;
+pub struct Namespaces;
 
 /// A stored or decoded namespace. kindom never stored an object that does not decode; here it becomes an empty one, which
 /// fails validation, so that the server does not fail.
@@ -188,7 +188,7 @@ impl Strategy for Namespaces {
 }
 
 /// Takes the content's finalizer out of a namespace whose content is gone; says whether nothing else holds it.
-pub(crate) fn finalize(object: &mut Value) -> bool {
+pub fn finalize(object: &mut Value) -> bool {
     if let Some(finalizers) =
         object.get_mut("spec").and_then(|s| s.get_mut("finalizers")).and_then(Value::as_array_mut)
     {
@@ -200,15 +200,17 @@ pub(crate) fn finalize(object: &mut Value) -> bool {
 
 /// The content left in a namespace: instances by type, and by finalizer.
 #[derive(Debug, Default)]
-pub(crate) struct Content {
-    pub(crate) by_type: Vec<(GroupResource, usize)>,
-    pub(crate) by_finalizer: Vec<(String, usize)>,
+pub struct Content {
+    /// The objects of each type.
+    pub by_type: Vec<(GroupResource, usize)>,
+    /// The objects that each finalizer holds.
+    pub by_finalizer: Vec<(String, usize)>,
     /// The errors, by type.
-    pub(crate) failures: Vec<String>,
+    pub failures: Vec<String>,
 }
 
 /// Sets the five conditions of a namespace's deletion; says whether any changed.
-pub(crate) fn set_conditions(object: &mut Value, content: &Content, now: &str) -> bool {
+pub fn set_conditions(object: &mut Value, content: &Content, now: &str) -> bool {
     let remaining = |parts: Vec<String>, reason: &str, what: &str| {
         (!parts.is_empty())
             .then(|| ("True", reason.to_owned(), format!("Some {what} are remaining: {}", parts.join(", "))))

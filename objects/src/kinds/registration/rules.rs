@@ -1,5 +1,8 @@
 //! The rules of registrations as objects (apiextensions `pkg/registry/customresourcedefinition`, 1.37).
 
+use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
+use crate::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
+use crate::{Deletion, NeedsEmpty, RuleContext, Strategy, Translated, TypeSpec, WriteError, keep_reset};
 use kindom_api::crd::{
     CLEANUP_FINALIZER, CustomResourceDefinition, condition, decode_crd, prepare_for_create,
     prepare_for_status_update, prepare_for_update,
@@ -9,20 +12,20 @@ use kindom_api::faces::{Face, stored_form};
 use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::meta::{Condition, set_condition};
 use kindom_api::{Value, json};
-use kindom_objects::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
-use kindom_objects::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
-use kindom_objects::{
-    Deletion, NeedsEmpty, RuleContext, Strategy, Translated, TypeSpec, WriteError, keep_reset,
-};
 use kindom_schema::crd as rules;
 
-use crate::features::{Feature, drop_disabled};
-use crate::types::face;
+use super::features::{Feature, drop_disabled};
 
 /// The annotation of a registration that decides about its DELETE. Without it the server deletes the type's objects first.
 const DELETION_POLICY: &str = "kindom.dev/deletion-policy";
 /// The one policy: the DELETE is refused while there are objects.
 const REFUSE_WHILE_INSTANCES: &str = "RefuseWhileInstances";
+
+/// The face that a group and version of registrations is.
+pub(super) fn face(group: &str, version: &str) -> Face {
+    let is = |face: &Face| face.group() == group && face.version() == version;
+    Face::ALL.into_iter().find(is).unwrap_or(Face::V1)
+}
 
 fn face_of(cx: &RuleContext<'_>) -> Face {
     face(&cx.spec.group, cx.version_name)
