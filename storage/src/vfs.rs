@@ -219,16 +219,22 @@ impl VfsFile for DiskFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
+        let before = self.len()?;
         match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, len) {
             // A file system that cannot reserve space: then a full disk is seen when writing.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
-                if self.len()? < len {
+                if before < len {
                     self.set_len(len)
                 } else {
                     Ok(())
                 }
             }
-            result => Ok(result?),
+            Err(error) => {
+                // File systems keep the part for which there was space.
+                let _ = self.set_len(before);
+                Err(error.into())
+            }
+            Ok(()) => Ok(()),
         }
     }
 }

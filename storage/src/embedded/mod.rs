@@ -6,7 +6,7 @@
 //! 00000001.log    batches of transactions, in order                        frame.rs, segment.rs
 //! 00000004.pack   what is still needed of segments that it replaced                  pack.rs
 //! 00000001.hint   a segment without its values, to open quickly                      hint.rs
-//! pack.spare      space and a descriptor for the next pack                           pack.rs
+//! pack.spare      space and a descriptor for the next pack                          spare.rs
 //! ```
 //!
 //! A transaction goes through [`queue`] to the one [`writer`]; [`recover`] opens a folder. Values stay on disk: the
@@ -36,6 +36,7 @@ mod runs;
 mod salvage;
 mod scrub;
 mod segment;
+mod spare;
 mod writer;
 
 use std::fmt;
@@ -57,6 +58,7 @@ pub use self::restore::EmbeddedRestore;
 pub use self::salvage::Salvage;
 pub use self::scrub::{Scrub, ScrubCounts, Scrubbed};
 use self::segment::{Segments, unusable};
+use self::spare::Spare;
 use self::writer::{ALLOCATE_BYTES, RESERVE_BYTES, Writer};
 use crate::local::Local;
 use crate::vfs::{Disk, Vfs};
@@ -109,6 +111,16 @@ impl EmbeddedOptions {
         RESERVE_BYTES.min(self.segment_bytes / 8)
     }
 
+    /// A log is not larger, unless it could not be followed by another for lack of descriptors.
+    fn log_bytes_max(&self) -> u64 {
+        self.segment_bytes + self.reserve_bytes()
+    }
+
+    /// Of the reserve, the part that deletes leave, so that the segment can be followed by another.
+    fn held_bytes(&self) -> u64 {
+        self.reserve_bytes() / 2
+    }
+
     #[cfg(feature = "testing")]
     fn answers_before_sync(&self) -> bool {
         self.answer_before_sync
@@ -159,6 +171,8 @@ struct Core {
     failed: OnceLock<String>,
     is_short: AtomicBool,
     short: Mutex<Option<String>>,
+    /// Locked by whoever takes space for the log, or gives space back.
+    spare: Mutex<Spare>,
     batches: AtomicU64,
     txns: AtomicU64,
     scrubs: scrub::Scrubs,
@@ -176,7 +190,11 @@ impl Core {
 
     /// The reason why puts are refused for now. Lock-free while they are not.
     fn short(&self) -> Option<String> {
-        if self.is_short.load(Ordering::Acquire) { self.short.lock().clone() } else { None }
+        if self.is_short() { self.short.lock().clone() } else { None }
+    }
+
+    fn is_short(&self) -> bool {
+        self.is_short.load(Ordering::Acquire)
     }
 
     fn short_error(&self) -> StorageError {
@@ -194,6 +212,10 @@ impl Core {
             Some(why) if !was => tracing::error!(why, "the store takes no creates and updates"),
             None if was => tracing::info!("the store takes writes again"),
             _ => {}
+        }
+        if was != why.is_some() {
+            // It packs for the sake of space now, or does what had to wait for some.
+            self.packer.wake();
         }
         if was || why.is_some() {
             *self.short.lock() = why;
@@ -243,6 +265,7 @@ impl Embedded {
         let allocated = file.len().map_err(|error| unusable(path, "read", &error))?;
         // A copy of a folder may have holes where space was reserved. On a full disk the writer tries again.
         let allocated = file.allocate(allocated).map_or(recovered.position, |()| allocated);
+        let spare = Spare::new(Arc::clone(&vfs), dir.join("pack.spare"), options.log_bytes_max());
         let core = Arc::new(Core {
             local: Local::new(recovered.index, recovered.segments, options.limits.clone()),
             queue: Queue::default(),
@@ -251,6 +274,7 @@ impl Embedded {
             failed: OnceLock::new(),
             is_short: AtomicBool::new(false),
             short: Mutex::new(None),
+            spare: Mutex::new(spare),
             batches: AtomicU64::new(0),
             txns: AtomicU64::new(0),
             scrubs: scrub::Scrubs::default(),
@@ -268,10 +292,12 @@ impl Embedded {
             active: recovered.active,
             position: recovered.position,
             allocated,
+            covered: 0,
             batch: recovered.batch,
             frame: FrameBuilder::default(),
             try_again: None,
             lacking: 0,
+            tries: 0,
             undo: None,
             lock,
         };

@@ -8,8 +8,9 @@
 //! those are clean up to its revision (see [`runs`]), or a later record, also compacted, stands in its place.
 //!
 //! # Crashes and failures
-//! A pack is written into the spare, a file whose space and descriptor are reserved, and synced; then it is renamed, its
-//! folder is synced, the index refers to it, and only then do the segments that it replaces go.
+//! A pack is written into the [spare](super::spare), a file whose space and descriptor are reserved, and synced; then it is
+//! renamed, its folder is synced, the index refers to it, and only then do the segments that it replaces go, and the space
+//! behind its end.
 //! - Before the rename there is no pack, so any failure leaves the segments as they were.
 //! - A rename or a sync of the folder that fails is undone: the pack's name is removed, and the folder synced. Until that
 //!   succeeds nothing else is packed, so all that the pack would replace stays: whether it is there or not after a
@@ -36,9 +37,9 @@ use parking_lot::{Condvar, Mutex};
 use super::clock::now;
 use super::frame::{self, FrameBuilder, LoggedOp, Placed, Record};
 use super::runs::{self, Bounds, View};
+use super::segment::is_full as full;
 use super::segment::{
-    Extent, FIRST_FRAME, Location, NotNamed, Segment, SegmentHeader, SegmentId, is_full, name, new_salt,
-    unname,
+    Extent, FIRST_FRAME, Location, NotNamed, Segment, SegmentHeader, SegmentId, name, new_salt, unname,
 };
 use super::{Core, hint};
 use crate::vfs::{Vfs, VfsFile, VfsFolder};
@@ -111,8 +112,6 @@ pub(super) struct Packing {
     folder: Arc<dyn VfsFolder>,
     dir: PathBuf,
     segment_bytes: u64,
-    /// The next pack, and how much of it is reserved.
-    spare: Option<(Arc<dyn VfsFile>, u64)>,
     /// A name that must go before anything else is packed.
     undo: Option<PathBuf>,
     /// Replaced files that could not be removed.
@@ -161,7 +160,6 @@ impl Packing {
             folder,
             dir,
             segment_bytes,
-            spare: None,
             undo: None,
             garbage: Vec::new(),
             stuck: BTreeMap::new(),
@@ -225,6 +223,10 @@ impl Packing {
 
     /// Writes the hints of complete segments that have none, or one of their first part.
     fn write_hints(&mut self, core: &Core) -> io::Result<()> {
+        if core.is_short() {
+            // They would take the space that packs free.
+            return Ok(());
+        }
         let mut first = Ok(());
         let segments = core.local.state.read().loader.in_order();
         for segment in &segments {
@@ -244,27 +246,27 @@ impl Packing {
     }
 
     fn pack_all(&mut self, core: &Core) -> io::Result<()> {
-        let reserved = self.reserve(core);
-        let mut most = None;
+        let mut first = core.spare.lock().reserve();
+        // No space for a pack that is chosen as usual.
+        let mut is_full = false;
         while !core.packer.stopping() {
-            let Some(run) = self.choose(core, most) else { break };
+            let for_space = is_full || core.is_short();
+            let Some(run) = self.choose(core, for_space) else { break };
             let id = core.next_id.fetch_add(1, Ordering::Relaxed);
             let id = SegmentId(NonZeroU32::MIN.saturating_add(id - 1));
             match self.pack(core, &run, id) {
-                Ok(()) => {
-                    // The space of the spare went into the pack; there is a new one before the next.
-                    self.reserve(core)?;
-                }
+                Ok(rest) => first = first.and(rest),
                 Err(NotPacked::Stuck(id, error)) => self.is_stuck(id, &error),
-                Err(NotPacked::Failed(error)) if is_full(&error) && most.is_none() => {
-                    let spare = self.spare.as_ref().map_or(0, |(_, bytes)| *bytes);
-                    // Weights leave out most of a key.
-                    most = Some(spare / 5 * 4);
+                Err(NotPacked::Failed(error)) if full(&error) && !for_space => is_full = true,
+                Err(NotPacked::Failed(error)) if full(&error) => {
+                    // It was larger than it seemed. Others may fit.
+                    self.stuck.extend(run.segments.iter().map(|segment| (segment.id(), STUCK_PASSES)));
+                    first = first.and(Err(error));
                 }
                 Err(NotPacked::Failed(error)) => return Err(error),
             }
         }
-        reserved
+        first
     }
 
     fn is_stuck(&mut self, id: SegmentId, error: &io::Error) {
@@ -272,35 +274,7 @@ impl Packing {
         self.stuck.insert(id, STUCK_PASSES);
     }
 
-    /// Sees to it that there is a spare with as much space as the largest pack that frees some: more than half of a
-    /// segment is never needed, nor more than the whole store.
-    fn reserve(&mut self, core: &Core) -> io::Result<()> {
-        let segments = core.local.state.read().loader.in_order();
-        let weight = |segment: &Arc<Segment>| {
-            segment.puts.load(Ordering::Relaxed) + segment.deletes.load(Ordering::Relaxed)
-        };
-        let wanted = segments.iter().map(weight).sum::<u64>().min(self.segment_bytes / 8 * 5);
-        let path = self.spare_path();
-        let (file, reserved) = match self.spare.take() {
-            Some(spare) => spare,
-            None => match self.vfs.open(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => (self.vfs.create(&path)?, 0),
-                file => (file?, 0),
-            },
-        };
-        let (file, reserved) = self.spare.insert((file, reserved));
-        if *reserved < wanted {
-            file.allocate(wanted)?;
-            *reserved = wanted;
-        }
-        Ok(())
-    }
-
-    fn spare_path(&self) -> PathBuf {
-        self.dir.join("pack.spare")
-    }
-
-    fn choose(&mut self, core: &Core, most: Option<u64>) -> Option<Run> {
+    fn choose(&mut self, core: &Core, for_space: bool) -> Option<Run> {
         let (compacted, segments) = {
             let state = core.local.state.read();
             state.index.is_pruned().then(|| (state.index.compacted(), state.loader.in_order()))?
@@ -310,8 +284,13 @@ impl Packing {
             |segment: &&Arc<Segment>| segment.sealed.get().is_some_and(|it| it.last_revision <= compacted);
         let views: Vec<View> =
             segments.iter().take_while(is_cold).map(|segment| self.view(segment)).collect();
-        let bounds = Bounds { compacted, segment_bytes: self.segment_bytes, most };
-        let choice = runs::choose(&views, bounds, &mut self.sweep)?;
+        let bounds = Bounds { compacted, segment_bytes: self.segment_bytes };
+        let choice = if for_space {
+            let room = core.spare.lock().reserved().saturating_sub(FIRST_FRAME);
+            runs::choose_to_free(&views, bounds, room)?
+        } else {
+            runs::choose(&views, bounds, &mut self.sweep)?
+        };
         let segments = segments.get(choice.range)?.to_vec();
         Some(Run { segments, compacted, clean_before: choice.clean_before })
     }
@@ -324,17 +303,20 @@ impl Packing {
             puts: segment.puts.load(Ordering::Relaxed),
             deletes: segment.deletes.load(Ordering::Relaxed),
             swept: segment.header.clean,
+            bytes: segment.sealed.get().map_or(0, |extent| extent.end),
             stuck: self.stuck.contains_key(&segment.id()),
         }
     }
 
-    fn pack(&mut self, core: &Core, run: &Run, id: SegmentId) -> Result<(), NotPacked> {
-        let (Some(first), Some(last)) = (run.segments.first(), run.segments.last()) else { return Ok(()) };
-        let Some(last) = last.sealed.get() else { return Ok(()) };
-        let Some((file, _)) = &self.spare else {
+    /// Replaces the run by a pack. The answer says if something is left for the next pass.
+    fn pack(&mut self, core: &Core, run: &Run, id: SegmentId) -> Result<io::Result<()>, NotPacked> {
+        let (Some(first), Some(last)) = (run.segments.first(), run.segments.last()) else {
+            return Ok(Ok(()));
+        };
+        let Some(last) = last.sealed.get() else { return Ok(Ok(())) };
+        let Some(file) = core.spare.lock().lend() else {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "no space is reserved for a pack").into());
         };
-        let file = Arc::clone(file);
         let salt = new_salt();
         let mut output = Output {
             file: Arc::clone(&file),
@@ -356,33 +338,33 @@ impl Packing {
                 clean: run.compacted,
             };
             file.write_at(0, &header.encode())?;
-            file.set_len(output.position)?;
             file.sync()?;
             Ok(header)
         });
-        let header = header.inspect_err(|_| {
-            // Gives back the space beyond the reserve; the rest is for the next pack.
-            if let Some((file, reserved)) = &mut self.spare
-                && (file.set_len(*reserved).is_err() || file.allocate(*reserved).is_err())
-            {
-                *reserved = 0;
-            }
-        })?;
+        let header = header.inspect_err(|_| core.spare.lock().give_back())?;
         let path = self.dir.join(format!("{id}.pack"));
-        let spare = self.spare_path();
-        self.spare = None;
-        if let Err(NotNamed { error, undo }) = name(&*self.vfs, &*self.folder, &spare, &path) {
+        let spare = core.spare.lock().path();
+        if let Err(NotNamed { error, undo, .. }) = name(&*self.vfs, &*self.folder, &spare, &path) {
+            core.spare.lock().spent();
             self.undo = undo;
             return Err(io::Error::other(error).into());
         }
         let pack = Arc::new(Segment::new(header, path, file));
         install(core, &pack, output.moved);
-        self.remove(core, run);
+        let mut rest = {
+            // The log gets what is left of the space that becomes free.
+            let mut spare = core.spare.lock();
+            self.remove(core, run);
+            // After a crash, the next opening does this.
+            let cut = pack.file.set_len(output.position);
+            spare.spent();
+            cut.and(spare.reserve())
+        };
         // The pack is what counts, with a hint or without: the next pass tries again.
-        if let Some(extent) = header.extent {
-            hint::write_for(&*self.vfs, &self.dir, &pack, extent)?;
+        if let Some(extent) = header.extent.filter(|_| !core.is_short()) {
+            rest = rest.and(hint::write_for(&*self.vfs, &self.dir, &pack, extent));
         }
-        Ok(())
+        Ok(rest)
     }
 
     fn write(&self, core: &Core, run: &Run, output: &mut Output) -> Result<(), NotPacked> {

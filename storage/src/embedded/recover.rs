@@ -274,7 +274,17 @@ impl Files {
             // The packs' names must be durable before the files that they replace are removed.
             folder.sync().map_err(|error| unusable(dir, "sync", &error))?;
         }
-        self.leftovers.iter().try_for_each(|path| remove(vfs, path))
+        self.leftovers.iter().try_for_each(|path| remove(vfs, path))?;
+        for (segment, _) in &self.segments {
+            // The packer was stopped before it cut off the unused rest of the spare.
+            if let Some(extent) = segment.header.extent
+                && segment.file.len().is_ok_and(|bytes| bytes > extent.end)
+                && let Err(error) = segment.file.set_len(extent.end)
+            {
+                tracing::warn!(%error, file = %segment.path.display(), "a pack keeps more space than it needs");
+            }
+        }
+        Ok(())
     }
 }
 

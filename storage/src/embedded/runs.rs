@@ -19,6 +19,9 @@ use crate::Revision;
 /// So many neighbours that are small are packed although they are not dead.
 const SMALL_SEGMENTS: usize = 4;
 
+/// On a full disk a segment is packed if that frees at least so many bytes; less in small segments.
+const FREED_MIN: u64 = 4096;
+
 /// A segment whose last revision is compacted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
@@ -29,6 +32,8 @@ pub(super) struct View {
     pub(super) deletes: u64,
     /// In a pack: the revision that it was made at.
     pub(super) swept: Revision,
+    /// The bytes of its file.
+    pub(super) bytes: u64,
     /// It cannot be read well enough to be packed.
     pub(super) stuck: bool,
 }
@@ -37,6 +42,13 @@ impl View {
     /// The most that a pack of it weighs.
     fn size(&self) -> u64 {
         self.live + self.deletes
+    }
+
+    /// The most bytes that a pack of it alone has.
+    fn bytes_at_most(&self) -> u64 {
+        // Weights leave out most of a key, so this is a guess; and the pack has other frames.
+        let share = self.bytes * self.size() / (self.puts + self.deletes).max(1);
+        self.bytes.min(share + share / 8) + self.bytes / 64
     }
 
     /// The deletes of a pack do not count: they were needed when it was made, and a sweep sees to them.
@@ -68,27 +80,41 @@ pub(super) struct Bounds {
     pub(super) compacted: Revision,
     /// A pack becomes about so large at most.
     pub(super) segment_bytes: u64,
-    /// The disk is full: no pack may weigh more than this.
-    pub(super) most: Option<u64>,
 }
 
 /// Chooses from all compacted segments, the oldest first. `sweep` is the revision of the sweep under way.
 pub(super) fn choose(views: &[View], bounds: Bounds, sweep: &mut Option<Revision>) -> Option<Choice> {
-    if bounds.most.is_none() {
-        if sweep.is_none() && is_due(views, bounds) {
-            *sweep = Some(bounds.compacted);
+    if sweep.is_none() && is_due(views, bounds) {
+        *sweep = Some(bounds.compacted);
+    }
+    if let Some(target) = *sweep {
+        let run = neighbours(views, bounds, |view| view.wants_sweep(target), |_| true);
+        if run.is_some() {
+            return run;
         }
-        if let Some(target) = *sweep {
-            let run = neighbours(views, bounds, |view| view.wants_sweep(target), |_| true);
-            if run.is_some() {
-                return run;
-            }
-            *sweep = None;
-        }
+        *sweep = None;
     }
     let small = |view: &View| view.size() < bounds.segment_bytes / 4;
     let is_worth_it = |run: &[View]| run.len() >= SMALL_SEGMENTS || run.iter().any(View::is_dead);
     neighbours(views, bounds, |view| view.is_dead() || small(view), is_worth_it)
+}
+
+/// Chooses on a full disk: the segment whose pack frees the most, however much that writes, of those whose pack fits into
+/// `room` bytes. What frees less than this is left alone.
+pub(super) fn choose_to_free(views: &[View], bounds: Bounds, room: u64) -> Option<Choice> {
+    let least = FREED_MIN.min(bounds.segment_bytes / 1024);
+    let mut clean_before = Revision(u64::MAX);
+    let mut best: Option<(u64, Choice)> = None;
+    for (at, view) in views.iter().enumerate() {
+        let deletes = if clean_before >= bounds.compacted { view.deletes } else { 0 };
+        let freed = view.puts.saturating_sub(view.live) + deletes;
+        let fits = !view.stuck && view.bytes_at_most() <= room;
+        if fits && freed >= least && best.as_ref().is_none_or(|(most, _)| freed > *most) {
+            best = Some((freed, Choice { range: at..at + 1, clean_before }));
+        }
+        clean_before = clean_before.min(view.clean(bounds.compacted));
+    }
+    best.map(|(_, choice)| choice)
 }
 
 fn is_due(views: &[View], bounds: Bounds) -> bool {
@@ -117,11 +143,10 @@ fn neighbours(
         debug_assert!(run.iter().all(|view| !view.stuck));
         Some(Choice { range, clean_before: clean_before.unwrap_or(Revision(u64::MAX)) })
     };
-    let most = bounds.most.unwrap_or(bounds.segment_bytes);
     let (mut start, mut size) = (0, 0);
     for (at, view) in views.iter().enumerate() {
-        let joins = !view.stuck && wanted(view) && bounds.most.is_none_or(|most| view.size() <= most);
-        if joins && (start == at || size + view.size() <= most) {
+        let joins = !view.stuck && wanted(view);
+        if joins && (start == at || size + view.size() <= bounds.segment_bytes) {
             size += view.size();
             continue;
         }
@@ -139,14 +164,30 @@ mod tests {
     use super::*;
 
     fn log(puts: u64, live: u64, deletes: u64) -> View {
-        View { is_pack: false, puts, live, deletes, swept: Revision::ZERO, stuck: false }
+        View {
+            is_pack: false,
+            puts,
+            live,
+            deletes,
+            swept: Revision::ZERO,
+            bytes: puts + deletes,
+            stuck: false,
+        }
     }
 
     fn pack(live: u64, deletes: u64, swept: u64) -> View {
-        View { is_pack: true, puts: live, live, deletes, swept: Revision(swept), stuck: false }
+        View {
+            is_pack: true,
+            puts: live,
+            live,
+            deletes,
+            swept: Revision(swept),
+            bytes: live + deletes,
+            stuck: false,
+        }
     }
 
-    const BOUNDS: Bounds = Bounds { compacted: Revision(9), segment_bytes: 1000, most: None };
+    const BOUNDS: Bounds = Bounds { compacted: Revision(9), segment_bytes: 1000 };
 
     fn choice(views: &[View]) -> Option<(Range<usize>, u64)> {
         let mut sweep = None;
@@ -204,10 +245,27 @@ mod tests {
     }
 
     #[test]
-    fn on_a_full_disk_only_what_fits_is_packed() {
-        let bounds = Bounds { most: Some(100), ..BOUNDS };
-        let views = [log(900, 400, 0), log(900, 90, 0), log(900, 50, 0)];
-        let choice = choose(&views, bounds, &mut None).unwrap();
-        assert_eq!(choice.range, 1..2);
+    fn on_a_full_disk_what_frees_the_most_is_packed() {
+        let choice = |views: &[View], room| {
+            choose_to_free(views, BOUNDS, room).map(|choice| (choice.range, choice.clean_before.0))
+        };
+        // However little of it is dead; but it has to fit.
+        let views = [log(900, 800, 0), log(950, 820, 0), log(900, 880, 0)];
+        assert_eq!(choice(&views, 1000), Some((1..2, 0)));
+        assert_eq!(choice(&views, 920), Some((0..1, u64::MAX)));
+        assert_eq!(choice(&views, 900), None);
+        assert_eq!(choice(&[log(900, 80, 0)], 104), Some((0..1, u64::MAX)), "what is dead takes no room");
+        assert_eq!(choice(&[log(900, 80, 0)], 103), None);
+        let stuck = View { stuck: true, ..log(900, 100, 0) };
+        assert_eq!(choice(&[stuck, log(900, 600, 0)], 1000), Some((1..2, 0)));
+        // Nothing is packed for next to nothing.
+        let bounds = Bounds { segment_bytes: 64 << 20, ..BOUNDS };
+        let large = |dead| [log(1_000_000, 1_000_000 - dead, 0)];
+        assert_eq!(choose_to_free(&large(FREED_MIN - 1), bounds, 2_000_000), None);
+        assert!(choose_to_free(&large(FREED_MIN), bounds, 2_000_000).is_some());
+        // Deletes count once all that is older is clean.
+        assert_eq!(choice(&[pack(900, 0, 2), pack(10, 240, 9)], 1000), Some((1..2, 9)));
+        let dead = View { puts: 910, ..pack(900, 0, 2) };
+        assert_eq!(choice(&[dead, pack(10, 240, 9)], 1000), Some((0..1, u64::MAX)));
     }
 }

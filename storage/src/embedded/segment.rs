@@ -372,6 +372,11 @@ impl Segments {
         self.0.values().filter(kept).cloned().collect()
     }
 
+    /// The bytes of all segments that nothing is appended to.
+    pub(super) fn sealed_bytes(&self) -> u64 {
+        self.0.values().filter_map(|segment| segment.sealed.get()).map(|extent| extent.end).sum()
+    }
+
     pub(super) fn get(&self, id: SegmentId) -> Option<&Arc<Segment>> {
         self.0.get(&id)
     }
@@ -433,6 +438,8 @@ pub(super) fn new_salt() -> u64 {
 #[derive(Debug)]
 pub(super) struct NotNamed {
     pub(super) error: StorageError,
+    /// There was no space.
+    pub(super) is_full: bool,
     /// A name that may be there after a crash, and must not be; see [`unname`].
     pub(super) undo: Option<PathBuf>,
 }
@@ -458,7 +465,7 @@ pub(super) fn create_log(
     let file = make().map_err(|error| {
         // It may not be there; the next opening would remove it too.
         let _ = vfs.remove(&temporary);
-        NotNamed { error: unusable(&path, "create", &error), undo: None }
+        NotNamed { is_full: is_full(&error), error: unusable(&path, "create", &error), undo: None }
     })?;
     name(vfs, folder, &temporary, &path)?;
     Ok(Segment::new(header, path, file))
@@ -474,9 +481,9 @@ pub(super) fn name(
 ) -> Result<(), NotNamed> {
     let Err(error) = vfs.rename(temporary, path).and_then(|()| folder.sync()) else { return Ok(()) };
     let _ = vfs.remove(temporary);
-    let error = unusable(path, "create", &error);
+    let (is_full, error) = (is_full(&error), unusable(path, "create", &error));
     let undo = unname(vfs, folder, path).is_err().then(|| path.to_owned());
-    Err(NotNamed { error, undo })
+    Err(NotNamed { error, is_full, undo })
 }
 
 /// Takes a file's name away, durably, if it has it.

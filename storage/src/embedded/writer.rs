@@ -7,10 +7,17 @@
 //!
 //! # Without space, or without descriptors
 //! A batch is written only into space that is reserved for it, so a full disk refuses it before anything is written; and a
-//! segment that cannot be followed by another goes on growing, up to four times its size. Only then, or without space, the
-//! store is *short*: it refuses puts, which then certainly have not happened, and checks twice a second if there is space
-//! again. Behind the last batch there is always a reserve for deletes and compactions, which make space; it outlives closing
-//! and opening.
+//! segment that cannot be followed by another, for lack of descriptors, goes on growing, up to four times its size. Only then,
+//! or without space, the store is *short*: it refuses puts, which then certainly have not happened, and checks twice a second
+//! if there is space again.
+//!
+//! It gets out of that by itself if enough of what it stores is deleted and compacted, however many deletes are sent:
+//! - Behind the last batch there is always a reserve; it outlives closing and opening. Deletes go into its first half, and are
+//!   refused once that is used up. What packs free extends it again.
+//! - A compaction takes no space: the mark records it.
+//! - The packer has its [spare](super::spare), and now packs what frees the most, however little that is.
+//! - The newest segment can only be packed once it is followed by another. If some of it is dead, or deletes, and the store
+//!   was short for some seconds, the second half of the reserve becomes the next segment.
 //!
 //! A new segment appears by a rename. If that, or the sync of the folder, fails, it has to be taken back before another
 //! batch is written to the old one: found after a crash, it would say that the old one ended before.
@@ -33,6 +40,7 @@ use super::segment::{
     Extent, FIRST_FRAME, Location, NotNamed, Segment, SegmentHeader, SegmentId, Segments, create_log,
     is_full, new_salt, unname, unusable,
 };
+use super::spare::Spare;
 use super::{Core, EmbeddedOptions, hint};
 use crate::index::{Changes, last_op_of_each_key};
 use crate::local::event_of;
@@ -45,6 +53,8 @@ const PRUNE_REVISIONS: usize = 2048;
 pub(super) const RESERVE_BYTES: u64 = 4 << 20;
 /// A store that is short of something tries again after this time.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
+/// A store that is short seals the newest segment, if that frees space, after so many tries.
+const TRIES: u32 = 8;
 /// So many times its size may a segment grow to while no other can be made.
 const OVERGROWN: u64 = 4;
 /// So many requests in one batch mean that several write at once.
@@ -64,6 +74,8 @@ pub(super) struct Writer {
     pub(super) active: Arc<Segment>,
     pub(super) position: u64,
     pub(super) allocated: u64,
+    /// There is a spare for so many bytes of the segment.
+    pub(super) covered: u64,
     /// The last batch written.
     pub(super) batch: u64,
     pub(super) frame: FrameBuilder,
@@ -71,6 +83,8 @@ pub(super) struct Writer {
     pub(super) try_again: Option<Instant>,
     /// So many bytes had no room.
     pub(super) lacking: u64,
+    /// So many times it was tried again.
+    pub(super) tries: u32,
     /// The name of a segment that was not made; no batch is written while it may be there.
     pub(super) undo: Option<PathBuf>,
     /// Held until the very end.
@@ -152,6 +166,7 @@ impl Writer {
         self.room_for(&requests);
         if let Some(short) = self.core.short() {
             requests = self.only_what_frees(requests, &short);
+            requests = self.compact_in_mark(requests);
         }
         if requests.is_empty() {
             return;
@@ -325,14 +340,20 @@ impl Writer {
         let bytes = requests.iter().map(room).sum::<usize>() + frame::HEADER_BYTES + 8;
         // As much as there was no room for before, so that it does not end with the first small batch.
         let bytes = self.lacking.max(bytes as u64);
+        let is_short = self.core.is_short();
+        if is_short && self.try_again.is_some_and(|at| at > now()) {
+            self.lacking = bytes;
+            return;
+        }
         match self.make_room(bytes) {
             Ok(()) => {
-                self.lacking = 0;
+                (self.lacking, self.tries) = (0, 0);
                 self.core.set_short(None);
             }
             Err(error) => {
-                self.lacking = bytes;
+                (self.lacking, self.tries) = (bytes, self.tries.saturating_add(u32::from(is_short)));
                 self.is_short(&error);
+                self.make_room_for_deletes();
             }
         }
     }
@@ -351,11 +372,14 @@ impl Writer {
     /// Of these, what makes space and fits into the reserve; the rest is refused.
     fn only_what_frees(&mut self, requests: Vec<Request>, why: &str) -> Vec<Request> {
         let error = self.core.short_error_of(why);
-        let mut room_left = self.allocated.saturating_sub(self.position + frame::HEADER_BYTES as u64 + 8);
+        let taken = self.position + self.options.held_bytes() + frame::HEADER_BYTES as u64 + 8;
+        let mut room_left = self.allocated.saturating_sub(taken);
         let mut kept = Vec::new();
         for request in requests {
-            let bytes = room(&request) as u64;
-            if self.undo.is_none() && frees(&request) && bytes <= room_left {
+            // A compaction goes into the mark.
+            let bytes = if let Request::Compact { .. } = request { 0 } else { room(&request) as u64 };
+            let fits = bytes == 0 || self.undo.is_none() && bytes <= room_left;
+            if frees(&request) && fits {
                 room_left -= bytes;
                 kept.push(request);
             } else {
@@ -363,6 +387,38 @@ impl Writer {
             }
         }
         kept
+    }
+
+    /// Does what the compactions among these ask for, without space: the mark says it, and its place is written again.
+    /// So deletes cannot take the space that a compaction needs. Returns the requests that are still to be judged.
+    fn compact_in_mark(&mut self, requests: Vec<Request>) -> Vec<Request> {
+        let local = Arc::clone(&self.core.local);
+        let revision = local.hub.published();
+        let wanted = requests.iter().filter_map(|request| match request {
+            Request::Compact { revision: to, .. } if *to <= revision => Some(*to),
+            _ => None,
+        });
+        let Some(compacted) = wanted.max().filter(|to| *to > local.compacted()) else { return requests };
+        match self.mark.write(Mark { batch: self.batch, revision, compacted }) {
+            Ok(()) => {
+                local.compact(compacted);
+                requests
+            }
+            Err(error) if is_full(&error) => {
+                let error = self.core.short_error();
+                let is_compaction = |request: &Request| matches!(request, Request::Compact { .. });
+                let (refused, rest): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_compaction);
+                refused.into_iter().for_each(|request| refuse(request, &error));
+                rest
+            }
+            Err(error) => {
+                let reason = unusable(self.mark.path(), "write", &error).to_string();
+                self.fail(&reason);
+                let error = StorageError::ReadOnly { reason, applied: Applied::No };
+                requests.into_iter().for_each(|request| refuse(request, &error));
+                Vec::new()
+            }
+        }
     }
 
     /// Sees to it that the next `bytes` have a place, and the reserve behind them, in a new segment if this one is full.
@@ -375,15 +431,18 @@ impl Writer {
             self.undo = None;
         }
         let is_due = self.try_again.is_none_or(|at| at <= now());
-        if self.position + bytes > self.options.segment_bytes && self.position > FIRST_FRAME {
+        let is_full = self.position + bytes > self.options.segment_bytes && self.position > FIRST_FRAME;
+        if is_full || self.is_better_sealed() {
             let too_large = self.options.segment_bytes.saturating_mul(OVERGROWN).min(3 << 30);
             let overgrown = self.position + bytes > too_large;
             if is_due || overgrown {
-                match self.roll() {
+                let needed = FIRST_FRAME + bytes + self.options.reserve_bytes();
+                match self.roll(needed) {
                     Ok(()) => self.try_again = None,
-                    Err(error) => {
+                    Err(NotNamed { error, is_full, .. }) => {
                         self.try_again = Some(now() + TRY_AGAIN);
-                        if overgrown || self.undo.is_some() {
+                        // Without space it must not grow: only what is sealed can be packed.
+                        if overgrown || is_full || self.undo.is_some() {
                             return Err(error);
                         }
                         tracing::warn!(%error, "no new segment; the one before it goes on growing");
@@ -392,21 +451,122 @@ impl Writer {
             }
         }
         let needed = self.position + bytes + self.options.reserve_bytes();
-        if needed > self.allocated {
-            let ahead = self.options.segment_bytes.min(self.allocated + self.options.allocate_bytes());
-            let (file, path) = (&self.active.file, &self.active.path);
-            let wanted = needed.max(ahead);
-            let reserved = file.allocate(wanted).map(|()| wanted);
+        if needed > self.allocated || needed > self.covered {
+            let more = if needed > self.allocated { self.options.allocate_bytes() } else { 0 };
+            let ahead = self.options.segment_bytes.min(self.allocated + more);
             // There may be less than all that is wanted.
-            let reserved = reserved.or_else(|_| file.allocate(needed).map(|()| needed));
-            self.allocated = reserved.map_err(|error| unusable(path, "reserve space for", &error))?;
+            let core = Arc::clone(&self.core);
+            let mut spare = core.spare.lock();
+            self.allocate(&mut spare, needed.max(ahead)).or_else(|_| self.allocate(&mut spare, needed))?;
         }
         Ok(())
     }
 
-    /// Starts the next segment and seals this one.
-    fn roll(&mut self) -> Result<(), StorageError> {
+    /// Reserves so many bytes for the newest segment, and before that the spare that packing it can need.
+    fn allocate(&mut self, spare: &mut Spare, bytes: u64) -> Result<(), StorageError> {
+        let path = &self.active.path;
+        let failed = |error: std::io::Error| unusable(path, "reserve space for", &error);
+        spare.cover(self.sealed_bytes() + bytes).map_err(failed)?;
+        self.covered = self.covered.max(bytes);
+        if bytes > self.allocated {
+            self.active.file.allocate(bytes).map_err(failed)?;
+            self.allocated = bytes;
+        }
+        Ok(())
+    }
+
+    /// Without room for all that is lacking, extends the room for deletes by as much as there is: what they free may be
+    /// enough.
+    fn make_room_for_deletes(&mut self) {
+        let (reserve, held) = (self.options.reserve_bytes(), self.options.held_bytes());
         let core = Arc::clone(&self.core);
+        let mut spare = core.spare.lock();
+        for share in [1, 2, 4, 8] {
+            let wanted = self.position + held + (reserve - held) / share;
+            // What is larger than the spare could not be packed.
+            if wanted <= self.options.log_bytes_max() && self.allocate(&mut spare, wanted).is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn sealed_bytes(&self) -> u64 {
+        self.core.local.state.read().loader.sealed_bytes()
+    }
+
+    /// Returns true if the store was short for a while, or the newest segment is full, and that segment holds something that
+    /// is dead, or deletes: it can only be packed once it is sealed.
+    fn is_better_sealed(&self) -> bool {
+        let of = |weight: &std::sync::atomic::AtomicU64| weight.load(Ordering::Relaxed);
+        let dead = of(&self.active.puts).saturating_sub(of(&self.active.live)) + of(&self.active.deletes);
+        let is_time = self.tries >= TRIES || self.position >= self.options.segment_bytes;
+        self.core.is_short() && is_time && dead >= self.options.held_bytes() / 2
+    }
+
+    /// Starts the next segment, with at least `needed` bytes, and seals this one.
+    fn roll(&mut self, needed: u64) -> Result<(), NotNamed> {
+        let core = Arc::clone(&self.core);
+        let mut spare = core.spare.lock();
+        let stored = self.sealed_bytes() + self.position;
+        let ahead = self.options.allocate_bytes();
+        let larger = self.create_beside(&mut spare, stored, needed.max(ahead));
+        let made = larger.or_else(|failed| match failed {
+            NotNamed { is_full: true, undo: None, .. } => self.create_beside(&mut spare, stored, needed),
+            failed => Err(failed),
+        });
+        let made = made.or_else(|failed| match failed {
+            NotNamed { is_full: true, undo: None, .. } if self.is_better_sealed() => self.create_in_reserve(),
+            failed => Err(failed),
+        });
+        let (next, allocated) = made.map_err(|mut failed| {
+            self.undo = failed.undo.take();
+            failed
+        })?;
+        {
+            let loader = &mut core.local.state.write().loader;
+            *loader = loader.with(&next);
+        }
+        // Once for each segment. All of it is durable; the bytes that are cut off are unused space.
+        let _ = self.active.sealed.set(self.extent());
+        if let Err(error) = self.active.file.set_len(self.position) {
+            tracing::debug!(%error, file = %self.active.path.display(), "a full segment keeps its reserve");
+        }
+        (self.active, self.position, self.allocated) = (next, FIRST_FRAME, allocated);
+        (self.covered, self.tries) = (0, 0);
+        core.packer.wake();
+        Ok(())
+    }
+
+    /// Creates the next segment, with so many bytes, once there is a spare for these and for all that is stored.
+    fn create_beside(
+        &self,
+        spare: &mut Spare,
+        stored: u64,
+        bytes: u64,
+    ) -> Result<(Arc<Segment>, u64), NotNamed> {
+        spare.cover(stored + bytes).map_err(|error| NotNamed {
+            is_full: is_full(&error),
+            error: unusable(&self.active.path, "reserve space to pack", &error),
+            undo: None,
+        })?;
+        self.create(bytes)
+    }
+
+    /// Creates the next segment in the space that deletes leave of this one's reserve.
+    fn create_in_reserve(&mut self) -> Result<(Arc<Segment>, u64), NotNamed> {
+        let held = self.options.held_bytes().max(FIRST_FRAME);
+        let file = Arc::clone(&self.active.file);
+        // If this fails, there is no space, and the next step says so.
+        let _ = file.set_len(self.allocated.saturating_sub(held).max(self.position));
+        self.create(held).inspect_err(|_| {
+            if file.allocate(self.allocated).is_err() {
+                self.allocated = self.position;
+            }
+        })
+    }
+
+    fn create(&self, bytes: u64) -> Result<(Arc<Segment>, u64), NotNamed> {
+        let core = &self.core;
         let id = core.next_id.fetch_add(1, Ordering::Relaxed);
         let header = SegmentHeader {
             id: SegmentId(std::num::NonZeroU32::MIN.saturating_add(id - 1)),
@@ -417,24 +577,8 @@ impl Writer {
             salt: new_salt(),
             clean: Revision::ZERO,
         };
-        let allocate = self.options.allocate_bytes();
-        let next = create_log(&*self.vfs, &*self.folder, &self.dir, header, allocate);
-        let next = Arc::new(next.map_err(|NotNamed { error, undo }| {
-            self.undo = undo;
-            error
-        })?);
-        {
-            let loader = &mut core.local.state.write().loader;
-            *loader = loader.with(&next);
-        }
-        // Once for each segment. All of it is durable; the bytes that are cut off are unused space.
-        let _ = self.active.sealed.set(self.extent());
-        if let Err(error) = self.active.file.set_len(self.position) {
-            tracing::debug!(%error, file = %self.active.path.display(), "a full segment keeps its reserve");
-        }
-        (self.active, self.position, self.allocated) = (next, FIRST_FRAME, allocate);
-        core.packer.wake();
-        Ok(())
+        let made = create_log(&*self.vfs, &*self.folder, &self.dir, header, bytes)?;
+        Ok((Arc::new(made), bytes))
     }
 
     fn extent(&self) -> Extent {

@@ -1,5 +1,6 @@
 //! Without space or descriptors: what wrote nothing is refused, deletes go on, and it ends by itself.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use kindom_storage::{
 };
 use tokio::time::Instant;
 
+use crate::support::{Random, cases};
+
 const SEGMENT: u64 = 20_000;
 
 fn open(disk: &SimDisk) -> Embedded {
@@ -18,7 +21,11 @@ fn open(disk: &SimDisk) -> Embedded {
 }
 
 async fn put(store: &Embedded, key: &str) -> Result<(), StorageError> {
-    let op = Op::Put(Key::from(key), Bytes::from("v".repeat(500)));
+    put_bytes(store, key, 500).await
+}
+
+async fn put_bytes(store: &Embedded, key: &str, bytes: usize) -> Result<(), StorageError> {
+    let op = Op::Put(Key::from(key), Bytes::from("v".repeat(bytes)));
     store.txn(Txn { compares: vec![], ops: vec![op] }).await.map(drop)
 }
 
@@ -39,6 +46,11 @@ async fn fill(store: &Embedded) -> (usize, StorageError) {
         }
     }
     unreachable!()
+}
+
+fn segments(disk: &SimDisk) -> usize {
+    let is = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "log" || kind == "pack");
+    disk.files().iter().filter(|path| is(path)).count()
 }
 
 fn names(count: usize) -> Vec<String> {
@@ -89,37 +101,87 @@ async fn a_full_disk_refuses_puts_and_takes_deletes_until_there_is_space() {
 
 #[tokio::test]
 async fn what_is_deleted_on_a_full_disk_makes_room() {
+    for seed in 0..cases(10, 100) {
+        deleted_until_there_is_room(seed).await;
+    }
+}
+
+/// Fills a disk. Then a client deletes one key after another, and compacts after each, and waits for nothing. However many of
+/// these are refused: what was deleted makes room in the end, and the disk can be filled again.
+async fn deleted_until_there_is_room(seed: u64) {
+    let mut random = Random::new(seed);
+    let disk = SimDisk::new(seed);
+    let mut store = open(&disk);
+    let capacity = [120_000, 300_000][random.below(2)] + random.below(30_000) as u64;
+    disk.set_capacity(Some(capacity));
+    let mut there: Vec<String> = Vec::new();
+    for round in 0..4 {
+        let bytes = [10, 500, 3000][random.below(3)];
+        for n in 0.. {
+            let key = format!("{round}/{n:05}");
+            match put_bytes(&store, &key, bytes).await {
+                Ok(()) => there.push(key),
+                Err(error) => {
+                    refused(&error);
+                    break;
+                }
+            }
+        }
+        if random.below(3) == 0 {
+            store.close().await.unwrap();
+            store = open(&disk);
+        }
+        let in_order = random.below(2) == 0;
+        let patience = Instant::now() + Duration::from_secs(60);
+        while store.read_only().is_some() {
+            let files = || disk.files().into_iter().map(|path| (disk.read(&path).map(|it| it.len()), path));
+            assert!(
+                Instant::now() < patience,
+                "seed {seed}, round {round}: {} left in {:?} of {capacity}",
+                there.len(),
+                files().collect::<Vec<_>>()
+            );
+            if !there.is_empty() {
+                let at = if in_order { 0 } else { random.below(there.len()) };
+                match delete(&store, &there[at]).await {
+                    Ok(()) => drop(there.remove(at)),
+                    Err(error) => refused(&error),
+                }
+            }
+            store.compact(store.published()).await.unwrap();
+        }
+        there.sort();
+        assert_eq!(keys(&store).await, there, "seed {seed}, round {round}");
+    }
+    store.close().await.unwrap();
+    assert_eq!(keys(&open(&disk)).await, there, "seed {seed}");
+}
+
+#[tokio::test]
+async fn what_is_deleted_in_the_newest_segment_makes_room() {
     let disk = SimDisk::new(1);
     let store = open(&disk);
-    disk.set_capacity(Some(300_000));
+    // There is no other segment, and there will be none.
+    disk.set_capacity(Some(45_000));
     let (written, error) = fill(&store).await;
     refused(&error);
-    // As many as fit into the reserve, and then more, as there is more space.
+    assert_eq!(segments(&disk), 1);
     let mut left = names(written);
     let patience = Instant::now() + Duration::from_secs(60);
     while store.read_only().is_some() {
         assert!(Instant::now() < patience, "{} left, {:?}", left.len(), disk.files());
-        for key in left.drain(..4).collect::<Vec<_>>() {
-            delete(&store, &key).await.unwrap();
+        if let Some(key) = left.first() {
+            match delete(&store, key).await {
+                Ok(()) => drop(left.remove(0)),
+                Err(error) => refused(&error),
+            }
         }
         store.compact(store.published()).await.unwrap();
-        // The packer makes room, and the store looks for it twice a second; it may take more deletes.
-        let soon = Instant::now() + Duration::from_secs(2);
-        while store.read_only().is_some() && Instant::now() < soon {
-            tokio::task::yield_now().await;
-            std::thread::yield_now();
-        }
     }
     heals(&store).await;
     assert_eq!(keys(&store).await, left);
-    assert_eq!(
-        keys(&{
-            store.close().await.unwrap();
-            open(&disk)
-        })
-        .await,
-        left
-    );
+    store.close().await.unwrap();
+    assert_eq!(keys(&open(&disk)).await, left);
 }
 
 #[tokio::test]
