@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,6 +34,7 @@ func main() {
 	serve := flag.String("serve", "", "record nothing: write a kubeconfig to this file and serve until interrupted")
 	cases := flag.String("cases", "", "record nothing: answer the cases of this folder, one by one")
 	stored := flag.String("stored", "", "record nothing else: what the server stores and reads, as this folder's setup.json says")
+	kubeAPIServer := flag.String("kube-apiserver", "", "record the answers of this kube-apiserver in place of those of the stand-alone server")
 	verbose := flag.Bool("verbose", false, "print the server's log")
 	flag.Parse()
 	// What the server writes for itself is owned by a manager named for the program.
@@ -49,14 +51,14 @@ func main() {
 	}
 	ctx, interrupted := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer interrupted()
-	err := withServer(func(base string, client *http.Client) error {
+	err := withServer(*kubeAPIServer, func(base string, client *http.Client) error {
 		if *serve != "" {
 			return serveUntil(ctx, *serve, base)
 		}
 		if *cases != "" {
 			return answerCases(*cases, base, client)
 		}
-		return record(*scripts, *out, *only, base, client)
+		return record(*scripts, *out, *only, *kubeAPIServer, base, client)
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
@@ -64,8 +66,9 @@ func main() {
 	}
 }
 
-// withServer does the work while the real server runs.
-func withServer(work func(base string, client *http.Client) error) error {
+// withServer does the work while the real server runs: a kube-apiserver if one
+// is named.
+func withServer(kubeAPIServer string, work func(base string, client *http.Client) error) error {
 	dir, err := os.MkdirTemp("", "oracle-")
 	if err != nil {
 		return err
@@ -76,7 +79,13 @@ func withServer(work func(base string, client *http.Client) error) error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	base, client, ended, err := startServer(ctx, etcd, dir)
+	start := startServer
+	if kubeAPIServer != "" {
+		start = func(ctx context.Context, etcd, dir string) (string, *http.Client, <-chan error, error) {
+			return startKubeAPIServer(ctx, kubeAPIServer, etcd, dir)
+		}
+	}
+	base, client, ended, err := start(ctx, etcd, dir)
 	if err != nil {
 		stop()
 		stopEtcd()
@@ -108,8 +117,15 @@ current-context: oracle
 	return nil
 }
 
-func record(scripts, out, only, base string, client *http.Client) error {
+func record(scripts, out, only, kubeAPIServer, base string, client *http.Client) error {
 	paths, err := filepath.Glob(filepath.Join(scripts, "*.script.json"))
+	if err != nil {
+		return err
+	}
+	made := header()
+	if kubeAPIServer != "" {
+		made, err = headerOf(kubeAPIServer)
+	}
 	if err != nil {
 		return err
 	}
@@ -136,7 +152,7 @@ func record(scripts, out, only, base string, client *http.Client) error {
 			failures = append(failures, fmt.Errorf("%s: %w", topic, err))
 			continue
 		}
-		if err := write(filepath.Join(out, topic+".expected.json"), topic, script, answers); err != nil {
+		if err := write(filepath.Join(out, topic+".expected.json"), made, topic, script, answers); err != nil {
 			return err
 		}
 		steps += len(answers)
@@ -148,10 +164,10 @@ func record(scripts, out, only, base string, client *http.Client) error {
 
 // write lays an expectation file out by hand: the header first, one step after
 // the other, keys sorted.
-func write(path, topic string, script *Script, answers []Answer) error {
+func write(path string, made map[string]string, topic string, script *Script, answers []Answer) error {
 	var text strings.Builder
 	text.WriteString("{\n \"oracle\": ")
-	layout(&text, tree(header()), 1, 10)
+	layout(&text, tree(made), 1, 10)
 	fmt.Fprintf(&text, ",\n \"script\": %q,\n \"requests\": %q,\n \"steps\": [\n  ", topic, fingerprint([]byte(script.text)))
 	for i, answer := range answers {
 		if i > 0 {
@@ -189,4 +205,22 @@ func header() map[string]string {
 		}
 	}
 	return made
+}
+
+// headerOf says what made the file where that is a kube-apiserver.
+func headerOf(kubeAPIServer string) (map[string]string, error) {
+	info, err := buildinfo.ReadFile(kubeAPIServer)
+	if err != nil {
+		return nil, err
+	}
+	made := map[string]string{
+		"command": "go run . -kube-apiserver FILE -scripts ../expectations/built-in -out ../expectations/built-in",
+		"go":      info.GoVersion,
+	}
+	for _, dependency := range info.Deps {
+		if dependency.Path == "k8s.io/kubernetes" {
+			made[dependency.Path] = dependency.Version
+		}
+	}
+	return made, nil
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// startKubeAPIServer runs a kube-apiserver (benches/kube-apiserver builds one)
+// on a free loopback port, for a client that may do everything. Admission is
+// the default but for service accounts, of which there are none without a
+// controller.
+func startKubeAPIServer(ctx context.Context, binary, etcd, dir string) (base string, client *http.Client, done <-chan error, err error) {
+	port, err := freePort()
+	if err != nil {
+		return "", nil, nil, err
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	keyFile := filepath.Join(dir, "service-accounts.key")
+	block := pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&block), 0o600); err != nil {
+		return "", nil, nil, err
+	}
+	tokens := filepath.Join(dir, "tokens.csv")
+	if err := os.WriteFile(tokens, []byte(token+",recorder,recorder,system:masters\n"), 0o600); err != nil {
+		return "", nil, nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "kube-apiserver.log"))
+	if err != nil {
+		return "", nil, nil, err
+	}
+	server := exec.CommandContext(ctx, binary,
+		"--etcd-servers="+etcd, fmt.Sprintf("--secure-port=%d", port), "--bind-address=127.0.0.1",
+		"--cert-dir="+filepath.Join(dir, "pki"), "--service-cluster-ip-range=10.0.0.0/24",
+		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
+		"--service-account-key-file="+keyFile, "--service-account-signing-key-file="+keyFile,
+		"--service-account-issuer=https://127.0.0.1/", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
+		"--enable-priority-and-fairness=false")
+	server.Stdout, server.Stderr = log, log
+	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
+	server.WaitDelay = startLimit
+	if err := server.Start(); err != nil {
+		return "", nil, nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // its own certificate, on loopback
+	client = &http.Client{Transport: authorized{transport}}
+	base = fmt.Sprintf("https://127.0.0.1:%d", port)
+	for limit := time.Now().Add(startLimit); ; {
+		answer, err := client.Get(base + "/readyz")
+		if err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return base, client, ended, nil
+			}
+		}
+		select {
+		case err := <-ended:
+			text, _ := os.ReadFile(log.Name())
+			return "", nil, nil, fmt.Errorf("kube-apiserver ended: %w\n%s", err, text)
+		case <-time.After(100 * time.Millisecond):
+		}
+		if time.Now().After(limit) {
+			text, _ := os.ReadFile(log.Name())
+			return "", nil, nil, fmt.Errorf("kube-apiserver did not become ready:\n%s", text[max(0, len(text)-4000):])
+		}
+	}
+}
+
+const token = "recorder"
+
+// authorized adds the recorder's token to every request.
+type authorized struct{ to *http.Transport }
+
+func (a authorized) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	request.Header.Set("Authorization", "Bearer "+token)
+	return a.to.RoundTrip(request)
+}
+
+func (a authorized) CloseIdleConnections() { a.to.CloseIdleConnections() }

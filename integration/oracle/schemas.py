@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Writes how Kubernetes publishes the kinds that kindom declares (objects/src/kinds), without descriptions.
+
+The schemas are those of api/openapi-spec/v3 in the module k8s.io/kubernetes, of the version that benches/kube-apiserver names.
+
+    python3 integration/oracle/schemas.py > integration/expectations/built-in/openapi.json
+"""
+
+import json
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = {
+    "api__v1": ["Namespace", "NamespaceList", "NamespaceSpec", "NamespaceStatus", "NamespaceCondition"],
+    "apis__coordination.k8s.io__v1": ["Lease", "LeaseList", "LeaseSpec", "MicroTime"],
+}
+
+
+def undescribed(value):
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if k != "description" or not isinstance(v, str)}
+        return {k: undescribed(v) for k, v in kept.items()}
+    return [undescribed(item) for item in value] if isinstance(value, list) else value
+
+
+def main():
+    command = ["go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "k8s.io/kubernetes"]
+    listed = subprocess.run(command, cwd=ROOT / "benches/kube-apiserver", check=True, capture_output=True, text=True)
+    folder, version = listed.stdout.split()
+    schemas = {}
+    for name, kinds in DOCUMENTS.items():
+        file = pathlib.Path(folder, "api/openapi-spec/v3", f"{name}_openapi.json")
+        for schema, described in json.loads(file.read_text())["components"]["schemas"].items():
+            if schema.rpartition(".")[2] in kinds:
+                schemas[schema] = undescribed(described)
+    about = f"The schemas of declared kinds as Kubernetes {version} publishes them, without descriptions."
+    print(json.dumps({"about": f"{about} Written by integration/oracle/schemas.py.", "schemas": schemas}, indent=1, sort_keys=True))
+
+
+main()
