@@ -51,6 +51,8 @@ pub enum Shape {
     Bytes,
     /// A `metav1.Time`: RFC 3339 or null.
     Time,
+    /// A `metav1.MicroTime`: RFC 3339 with six digits of a second, or null.
+    MicroTime,
     /// Any JSON, kept as it is.
     Json,
     /// A slice.
@@ -75,6 +77,8 @@ pub struct Struct {
     pub go_type: &'static str,
     /// Its fields, in Go's order: where several are wrong, [`Struct::convert`] names the first.
     pub fields: &'static [Field],
+    /// Its description in published schemas; empty where another table has it.
+    pub text: &'static str,
 }
 
 /// A field of a Go struct.
@@ -88,6 +92,23 @@ pub struct Field {
     pub omit_empty: bool,
     /// The way in which a strategic merge patch changes this field.
     pub patched: Patched,
+    /// The number of the field in protobuf; 0 where another table has it.
+    pub number: u32,
+    /// Its description in published schemas; empty where another table has it.
+    pub text: &'static str,
+    /// The relation of a list's items to each other under server-side apply; `None` if none is published.
+    pub items: Option<Items>,
+}
+
+/// The relation of a list's items to each other under server-side apply (`x-kubernetes-list-type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Items {
+    /// The list has one owner.
+    Atomic,
+    /// Each item has its own owners, and is identified by its value.
+    Set,
+    /// Each item has its own owners, and is identified by these fields.
+    Keys(&'static [&'static str]),
 }
 
 /// The way in which a strategic merge patch changes a field that is a list (the tags `patchStrategy` and `patchMergeKey`).
@@ -106,19 +127,43 @@ impl Field {
     /// A field with `omitempty`.
     #[must_use]
     pub const fn new(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, omit_empty: true, patched: Patched::Replaces }
+        Self { name, shape, omit_empty: true, patched: Patched::Replaces, number: 0, text: "", items: None }
     }
 
     /// A field that is always written.
     #[must_use]
     pub const fn always(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, omit_empty: false, patched: Patched::Replaces }
+        Self { omit_empty: false, ..Self::new(name, shape) }
     }
 
     /// The same field, with the way in which a strategic merge patch changes it.
     #[must_use]
     pub const fn patched(self, patched: Patched) -> Self {
         Self { patched, ..self }
+    }
+
+    /// The same field, with its number in protobuf and its description.
+    #[must_use]
+    pub const fn declared(self, number: u32, text: &'static str) -> Self {
+        Self { number, text, ..self }
+    }
+
+    /// The same field, with the relation of its items.
+    #[must_use]
+    pub const fn items(self, items: Items) -> Self {
+        Self { items: Some(items), ..self }
+    }
+
+    /// Its name in Go: that in JSON, with a capital; embedded metadata goes by its type's name.
+    #[must_use]
+    pub fn go_name(&self) -> String {
+        match self.shape {
+            Shape::Struct(of) if self.name == "metadata" => of.name().to_owned(),
+            _ => {
+                let mut rest = self.name.chars();
+                rest.next().into_iter().flat_map(char::to_uppercase).chain(rest).collect()
+            }
+        }
     }
 }
 
@@ -200,6 +245,7 @@ impl Shape {
             Self::Float => "float64".to_owned(),
             Self::Bytes => "[]uint8".to_owned(),
             Self::Time => "v1.Time".to_owned(),
+            Self::MicroTime => "v1.MicroTime".to_owned(),
             Self::Json | Self::Custom(..) => "v1.JSON".to_owned(),
             Self::Named(name, _) => (*name).to_owned(),
             Self::List(item) => format!("[]{}", item.go_type()),
@@ -220,7 +266,7 @@ impl Shape {
             Self::Float => "float64",
             Self::Bytes | Self::List(_) => "slice",
             Self::Map(_) => "map",
-            Self::Time | Self::Json | Self::Struct(_) | Self::Custom(..) => "struct",
+            Self::Time | Self::MicroTime | Self::Json | Self::Struct(_) | Self::Custom(..) => "struct",
             Self::Pointer(_) => "ptr",
             Self::Named(_, of) => of.go_kind(),
         }
@@ -239,6 +285,7 @@ impl Shape {
             Self::Named(_, of) => of.zero(),
             Self::Bytes
             | Self::Time
+            | Self::MicroTime
             | Self::Json
             | Self::List(_)
             | Self::Map(_)
@@ -284,6 +331,18 @@ impl Shape {
 }
 
 impl Struct {
+    /// A struct of these fields.
+    #[must_use]
+    pub const fn new(go_type: &'static str, fields: &'static [Field]) -> Self {
+        Self { go_type, fields, text: "" }
+    }
+
+    /// The same struct, with its description.
+    #[must_use]
+    pub const fn described(self, text: &'static str) -> Self {
+        Self { text, ..self }
+    }
+
     /// Decodes a tree.
     ///
     /// # Errors
@@ -415,8 +474,13 @@ impl State {
                 Ok(seconds) => Ok(Value::String(time::format(seconds))),
                 Err(error) => Err(DecodeError::other(error.to_string())),
             },
-            // Time decodes itself, through a plain string.
-            (Shape::Time, value) => Err(DecodeError::mismatch(value, "string")),
+            (Shape::MicroTime, Value::String(text)) => match time::parse_micro(text) {
+                Ok((time::ZERO, 0)) => Ok(Value::Null),
+                Ok((seconds, micros)) => Ok(Value::String(time::format_micro(seconds, micros))),
+                Err(error) => Err(DecodeError::other(error.to_string())),
+            },
+            // These decode themselves, through a plain string.
+            (Shape::Time | Shape::MicroTime, value) => Err(DecodeError::mismatch(value, "string")),
             (shape, value) => {
                 self.save(DecodeError::mismatch(value, shape.go_type()));
                 Ok(shape.zero())

@@ -6,13 +6,13 @@
 //! any knowledge of how objects are stored or served.
 
 pub mod crd;
+pub mod declaration;
 pub mod decode;
 pub mod faces;
 pub mod field;
 pub mod json;
 pub mod meta;
 pub mod names;
-pub mod namespace;
 pub mod scale;
 pub mod selector;
 pub mod status;

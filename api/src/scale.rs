@@ -16,9 +16,9 @@ pub const KIND: &str = "Scale";
 const STRING: Shape = Shape::String("string");
 
 /// The shape of `Scale`.
-pub static SCALE: Struct = Struct {
-    go_type: "v1.Scale",
-    fields: &[
+pub static SCALE: Struct = Struct::new(
+    "v1.Scale",
+    &[
         Field::new("kind", STRING),
         Field::new("apiVersion", STRING),
         // Without `omitempty`'s effect, since they are structs.
@@ -26,14 +26,12 @@ pub static SCALE: Struct = Struct {
         Field::always("spec", Shape::Struct(&SPEC)),
         Field::always("status", Shape::Struct(&STATUS)),
     ],
-};
+);
 
-static SPEC: Struct = Struct { go_type: "v1.ScaleSpec", fields: &[Field::new("replicas", Shape::Int32)] };
+static SPEC: Struct = Struct::new("v1.ScaleSpec", &[Field::new("replicas", Shape::Int32)]);
 
-static STATUS: Struct = Struct {
-    go_type: "v1.ScaleStatus",
-    fields: &[Field::always("replicas", Shape::Int32), Field::new("selector", STRING)],
-};
+static STATUS: Struct =
+    Struct::new("v1.ScaleStatus", &[Field::always("replicas", Shape::Int32), Field::new("selector", STRING)]);
 
 /// Reads a Scale as Go does: `spec.replicas` is left out where it is 0.
 ///

@@ -6,6 +6,7 @@ use kindom_api::json::{self, Map, Value};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 
 use crate::go_json::{go_syntax_error, go_type, number_too_large};
+use crate::protobuf::Message;
 use crate::strict::{YAML_ERRORS, duplicate_fields, strict_text};
 use crate::{DecodeError, FieldValidation, Format, protobuf, yaml};
 
@@ -33,7 +34,8 @@ pub struct Decoded {
 /// need the schema) behind them and then raises [`strict_error`].
 ///
 /// With `default_type`, a missing kind or apiVersion is filled in from `expected`, as upstream's serializer does for types
-/// that it was compiled with (`json.go` `gvkWithDefaults`); the Python client never sends them.
+/// that it was compiled with (`json.go` `gvkWithDefaults`); the Python client never sends them. `message` is the protobuf of
+/// `expected` where the catalogue does not have it.
 ///
 /// # Errors
 /// [`DecodeError`] for a body that is no JSON or YAML object, or has no kind.
@@ -41,6 +43,7 @@ pub fn object(
     bytes: &[u8],
     format: Format,
     expected: &GroupVersionKind,
+    message: Option<&Message>,
     default_type: bool,
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
@@ -53,7 +56,7 @@ pub fn object(
         ))
     };
     if format == Format::Protobuf {
-        return protobuf_object(bytes, expected, unrecognized);
+        return protobuf_object(bytes, expected, message, unrecognized);
     }
     let (mut value, strict_errors) =
         tree(bytes, format, strict).map_err(|why| match (format, number_too_large(bytes)) {
@@ -84,6 +87,7 @@ pub fn object(
 fn protobuf_object(
     bytes: &[u8],
     expected: &GroupVersionKind,
+    message: Option<&Message>,
     unrecognized: impl Fn(String) -> DecodeError,
 ) -> Result<Decoded, DecodeError> {
     let envelope = protobuf::Envelope::open(bytes).map_err(|error| unrecognized(error.to_string()))?;
@@ -96,7 +100,8 @@ fn protobuf_object(
     fields.insert("kind", kind.kind.as_str());
     complete_type(&mut kind, &mut fields, expected);
     // A body of another kind is not decoded; the caller compares the types and refuses it.
-    if let Some(message) = protobuf::message(&kind.api_version(), &kind.kind) {
+    let own = message.filter(|_| kind == *expected);
+    if let Some(message) = own.or_else(|| protobuf::message(&kind.api_version(), &kind.kind)) {
         let read = envelope.object(message);
         let read = read.map_err(|error| cannot_be_handled(&kind, expected, &error.to_string()))?;
         for (name, value) in read {
@@ -218,7 +223,7 @@ mod tests {
     }
 
     fn check(body: &str, format: Format, want: &str) {
-        let got = match object(body.as_bytes(), format, &widget(), false, FieldValidation::Warn) {
+        let got = match object(body.as_bytes(), format, &widget(), None, false, FieldValidation::Warn) {
             Ok(d) => format!("{} {} {:?}", d.kind.api_version(), d.kind.kind, d.strict_errors),
             Err(e) => e.to_string(),
         };
@@ -240,8 +245,14 @@ mod tests {
             Format::Yaml,
             r#" Widget ["yaml: unmarshal errors:\n  line 2: key \"kind\" already set in map"]"#,
         );
-        let ignored =
-            object(br#"{"kind":"W","a":1,"a":2}"#, Format::Json, &widget(), false, FieldValidation::Ignore);
+        let ignored = object(
+            br#"{"kind":"W","a":1,"a":2}"#,
+            Format::Json,
+            &widget(),
+            None,
+            false,
+            FieldValidation::Ignore,
+        );
         assert!(ignored.unwrap().strict_errors.is_empty());
     }
 
@@ -285,14 +296,18 @@ mod tests {
         check("{}", Format::Json, &format!("{start}Object 'Kind' is missing in '{{}}' ({{}})"));
         check("null", Format::Json, &format!("{start}Object 'Kind' is missing in 'null' (6e756c6c)"));
         assert_eq!(
-            object(b"{}", Format::Json, &widget(), false, FieldValidation::Ignore).unwrap_err().to_string(),
+            object(b"{}", Format::Json, &widget(), None, false, FieldValidation::Ignore)
+                .unwrap_err()
+                .to_string(),
             "Widget in version \"v1\" cannot be handled as a Widget: Object 'Kind' is missing in '{}'"
         );
-        let error =
-            object(b"a: [", Format::Yaml, &widget(), false, FieldValidation::Warn).unwrap_err().to_string();
+        let error = object(b"a: [", Format::Yaml, &widget(), None, false, FieldValidation::Warn)
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with(&format!("{start}yaml: line ")), "{error}");
-        let error =
-            object(b"[]", Format::Json, &widget(), false, FieldValidation::Warn).unwrap_err().to_string();
+        let error = object(b"[]", Format::Json, &widget(), None, false, FieldValidation::Warn)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("cannot unmarshal array into Go value of type struct { APIVersion"),
             "{error}"
@@ -303,8 +318,10 @@ mod tests {
             "Widget in version \"v1\" cannot be handled as a Widget: json: cannot unmarshal number 1e400 into Go value \
              of type float64",
         );
-        assert!(object(b"\xff", Format::Yaml, &widget(), false, FieldValidation::Warn).is_err());
-        assert!(object(b"{\"a\":\"\xff\"}", Format::Json, &widget(), false, FieldValidation::Warn).is_err());
+        assert!(object(b"\xff", Format::Yaml, &widget(), None, false, FieldValidation::Warn).is_err());
+        assert!(
+            object(b"{\"a\":\"\xff\"}", Format::Json, &widget(), None, false, FieldValidation::Warn).is_err()
+        );
     }
 
     #[test]
@@ -320,7 +337,7 @@ mod tests {
     #[test]
     fn a_built_in_type_need_not_be_said() {
         let decoded = |body: &str| {
-            object(body.as_bytes(), Format::Json, &widget(), true, FieldValidation::Warn)
+            object(body.as_bytes(), Format::Json, &widget(), None, true, FieldValidation::Warn)
                 .map(|d| (d.value, d.kind))
         };
         let whole = decoded(r#"{"apiVersion":"example.com/v1","kind":"Widget"}"#).unwrap();

@@ -15,6 +15,7 @@ use kindom_actor_kit::Deadline;
 use kindom_api::{GroupResource, json};
 use kindom_objects::{Scope, StoredObject, TypeSpec, manage_status};
 use kindom_registry_actor::Registered;
+use kindom_resource_actor::ResourceHandle;
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
@@ -103,13 +104,17 @@ async fn empty(world: &World, object: &StoredObject) -> Result<Remaining, Reconc
     let _turn = world.sweeps.acquire().await;
     let mut remaining = Remaining::default();
     let within = format!("{}/", object.name());
+    let mut types: Vec<ResourceHandle> = world.registry.built_in().cloned().collect();
     for registered in world.registry.registered(Deadline::after(STEP)).await? {
         let spec = registered.handle.as_ref().and_then(|handle| handle.spec());
         if spec.is_none() && !registered.built_in {
             remaining.failed.extend(unreadable(world, &registered, &within).await);
         }
-        let Some(spec) = spec.filter(|spec| spec.scope == Scope::Namespaced) else { continue };
-        match empty_of(world, object, &registered, &within).await {
+        types.extend(registered.handle.filter(|_| spec.is_some()));
+    }
+    for handle in types {
+        let Some(spec) = handle.spec().filter(|spec| spec.scope == Scope::Namespaced) else { continue };
+        match empty_of(world, object, &handle, &within).await {
             Ok(Stock::Empty) => {}
             Ok(Stock::Held(held)) => remaining.held.push((spec.group_resource(), held)),
             Ok(Stock::Unsettled) => remaining.unsettled = true,
@@ -143,12 +148,10 @@ async fn unreadable(
 async fn empty_of(
     world: &World,
     object: &StoredObject,
-    registered: &Registered,
+    handle: &ResourceHandle,
     within: &str,
 ) -> Result<Stock, ReconcileError> {
-    let (Some(handle), Some(spec)) = (&registered.handle, world.namespaces.spec()) else {
-        return Ok(Stock::Empty);
-    };
+    let Some(spec) = world.namespaces.spec() else { return Ok(Stock::Empty) };
     let guard = Compare::mod_is(&spec.storage_key(object.name()), object.revision());
     let drain = Drain::new(handle, within, vec![guard]);
     // Most types have nothing here.

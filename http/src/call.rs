@@ -7,7 +7,7 @@ use actix_web::http::header;
 use kindom_actor_kit::Deadline;
 use kindom_api::GroupResource;
 use kindom_codec::{Format, protobuf};
-use kindom_objects::{ReadError, TypeSpec, VersionSpec};
+use kindom_objects::{Declared, ReadError, TypeSpec, VersionSpec};
 use kindom_resource_actor::{Basis, ResourceHandle};
 
 use crate::RequestError;
@@ -56,7 +56,13 @@ impl Call<'_> {
     pub(crate) fn has_protobuf(&self) -> bool {
         let version = &self.info.resource.version;
         self.spec.registration.is_none()
-            && protobuf::message(&self.spec.api_version(version), &self.spec.gvk(version).kind).is_some()
+            && (self.declared().is_some_and(|declared| declared.messages().is_some())
+                || protobuf::message(&self.spec.api_version(version), &self.spec.names.kind).is_some())
+    }
+
+    /// The declaration of the version of the request, for a built-in kind that is declared in one place.
+    pub(crate) fn declared(&self) -> Option<&'static Declared> {
+        self.spec.version(&self.info.resource.version)?.declared
     }
 
     fn endpoint(&self) -> Endpoint {

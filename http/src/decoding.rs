@@ -1,11 +1,12 @@
 //! A body, or a patched object, as an object of the request's version.
 
 use kindom_api::names::{GroupKind, GroupVersionKind};
-use kindom_api::status::Status;
 use kindom_api::{Value, field};
+use kindom_codec::protobuf::Messages;
 use kindom_codec::{self as codec, DecodeError, FieldValidation, Format};
-use kindom_objects::{RuleContext, WriteError};
+use kindom_objects::{Declared, RuleContext, WriteError};
 
+use crate::RequestError;
 use crate::identity;
 use crate::owner_references::{self, Stage};
 use crate::settle::refused;
@@ -35,13 +36,15 @@ pub(crate) fn object_of_body(
     warnings.clear();
     let expected = expected(cx, version);
     let built_in = cx.spec.registration.is_none();
-    let decoded = codec::object(bytes, format, &expected, built_in, validation);
+    let message = cx.declared().and_then(Declared::messages).map(Messages::object);
+    let decoded = codec::object(bytes, format, &expected, message, built_in, validation);
     let mut decoded = decoded.map_err(undecodable)?;
     if decoded.value.get("apiVersion").is_some_and(Value::is_null) {
         let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
         return Err(undecodable(codec::cannot_be_handled(&decoded.kind, &expected, why)));
     }
-    let of_another = identity::check_type(&decoded.kind, &expected, built_in).map_err(refused).err();
+    let of_another =
+        identity::check_type(&decoded.kind, &expected, known_versions(cx)).map_err(refused).err();
     if built_in && let Some(refusal) = of_another {
         return Err(refusal);
     }
@@ -71,6 +74,11 @@ pub(crate) fn object_of_body(
     }
     warnings.extend(owner_references::dedup(&mut decoded.value, Stage::Body));
     Ok((decoded.value, None))
+}
+
+/// The versions in which upstream knows a built-in kind; `None` for a registered type.
+pub(crate) fn known_versions(cx: &RuleContext<'_>) -> Option<&'static [&'static str]> {
+    cx.spec.registration.is_none().then(|| cx.spec.strategy.known_versions())
 }
 
 /// Decodes an object as one of its own version, as upstream does before it compares the object with the URL. In a version
@@ -121,7 +129,7 @@ pub(crate) fn check_kind(
     }
     let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
     let kind = GroupKind { group: found.group.clone(), kind: found.kind.clone() };
-    Err(WriteError::Patch(Box::new(Status::invalid(&kind, name, &errors))))
+    Err(refused(RequestError::Invalid { kind, name: name.to_owned(), errors }))
 }
 
 /// The name in an object that is to be written to a path with a name.

@@ -42,11 +42,13 @@ pub enum RequestError {
     /// 415: the media types that the client can send instead.
     #[error("the body of the request was in an unknown format - accepted media types include: {}", .0.join(", "))]
     UnsupportedMediaType(Vec<&'static str>),
-    /// 422 with a cause for each error: options, or a patched object, that do not validate.
+    /// 422 with a cause for each error: options, a patched object or an object of another kind.
     #[error("{kind} is invalid: {}", field::aggregate(.errors))]
     Invalid {
         /// `ListOptions.meta.k8s.io`; empty for a patched object.
         kind: GroupKind,
+        /// The object's name, if it is an object.
+        name: String,
         /// The errors.
         errors: field::ErrorList,
     },
@@ -68,12 +70,12 @@ impl RequestError {
             return Ok(());
         }
         let kind = GroupKind { group: "meta.k8s.io".to_owned(), kind: kind.to_owned() };
-        Err(Self::Invalid { kind, errors })
+        Err(Self::Invalid { kind, name: String::new(), errors })
     }
 
     /// 422 on the field `patch`: the patched object is impossible.
     pub(crate) fn invalid_patch(patched: String, detail: impl Into<String>) -> Self {
         let error = field::Error::invalid(&field::Path::new("patch"), patched, detail);
-        Self::Invalid { kind: GroupKind::default(), errors: error.into() }
+        Self::Invalid { kind: GroupKind::default(), name: String::new(), errors: error.into() }
     }
 }

@@ -56,6 +56,7 @@ fn describe(name: &str, types: &GroupRoutes) -> Option<Group> {
 }
 
 fn resource(spec: &TypeSpec, version: &str) -> Resource {
+    let declared = spec.version(version).and_then(|version| version.declared);
     let storage = spec.storage().map_or("", |v| v.name.as_str());
     let subresources = spec.subresources(version).map(|name| Subresource {
         name: name.to_owned(),
@@ -73,8 +74,8 @@ fn resource(spec: &TypeSpec, version: &str) -> Resource {
         verbs: verbs(spec),
         short_names: spec.names.short_names.clone(),
         categories: spec.names.categories.clone(),
-        // Upstream has none for the type of registrations.
-        storage_version_hash: match spec.registration.is_none() && !spec.group.is_empty() {
+        // apiextensions-apiserver has none for the type of registrations.
+        storage_version_hash: match spec.registration.is_none() && declared.is_none() {
             true => String::new(),
             false => discovery::storage_version_hash(&spec.group, storage, &spec.names.kind),
         },

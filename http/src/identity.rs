@@ -6,24 +6,23 @@ use kindom_codec::{SCHEME, cannot_be_handled};
 
 use crate::RequestError;
 
-/// The group of registrations.
-const CRD_GROUP: &str = "apiextensions.k8s.io";
-
 /// Checks that an object's group and version are what its URL says, and for a built-in type also its kind; that of a
-/// registered type is its validation's to check ([`wrong_type`]).
+/// registered type is its validation's to check ([`wrong_type`]). `known_versions` are those in which the scheme has a built-in
+/// kind beside the expected one; none for a registered type.
 ///
 /// # Errors
 /// [`RequestError::BadRequest`]
 pub(crate) fn check_type(
     found: &GroupVersionKind,
     expected: &GroupVersionKind,
-    built_in: bool,
+    known_versions: Option<&[&str]>,
 ) -> Result<(), RequestError> {
     let same_version = found.group == expected.group && found.version == expected.version;
-    // Registrations once had another version, which is still known.
-    let known = same_version
-        || (found.group == CRD_GROUP && expected.group == CRD_GROUP && found.version == "v1beta1");
-    if built_in && !(known && found.kind == expected.kind) {
+    let is_known = |versions: &[&str]| {
+        let known = found.group == expected.group && versions.contains(&&*found.version);
+        (same_version || known) && found.kind == expected.kind
+    };
+    if known_versions.is_some_and(|versions| !is_known(versions)) {
         let (kind, version) = (go_quote(&found.kind), go_quote(&found.api_version()));
         let why = format!("no kind {kind} is registered for version {version} in scheme {SCHEME}");
         return Err(cannot_be_handled(found, expected, &why).into());
@@ -93,7 +92,7 @@ mod tests {
     fn an_object_must_be_what_its_url_says() {
         let check = |group: &str, version: &str, kind: &str| {
             let found = GroupVersionKind::new(group, version, kind);
-            check_type(&found, &widget(), false).map_err(|e| e.to_string())
+            check_type(&found, &widget(), None).map_err(|e| e.to_string())
         };
         assert_eq!(check("example.com", "v1", "Widget"), Ok(()));
         assert_eq!(
@@ -122,7 +121,7 @@ mod tests {
         let built_in = GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let check = |group: &str, version: &str, kind: &str| {
             let found = GroupVersionKind::new(group, version, kind);
-            check_type(&found, &built_in, true).map_err(|e| e.to_string())
+            check_type(&found, &built_in, Some(&["v1beta1"])).map_err(|e| e.to_string())
         };
         assert_eq!(
             check("apiextensions.k8s.io", "v1", "Widget"),

@@ -13,7 +13,7 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
 use kindom_api::{Value, json, object};
 use kindom_codec::Format as Written;
-use kindom_objects::TypeSpec;
+use kindom_objects::{Declared, TypeSpec};
 use kindom_registry_actor::GroupRoutes;
 use kindom_resource_actor::ResourceHandle;
 use kindom_schema::openapi::{
@@ -67,7 +67,8 @@ impl Described {
                 scale: spec.subresources(version).any(|name| name == "scale"),
                 selectable_fields: selectable_fields(registration, version),
                 built_in: spec.registration.is_none(),
-                strategic_merge_patch: false,
+                declaration: spec.version(version).and_then(|v| v.declared).map(Declared::declaration),
+                strategic_merge_patch: spec.strategy.go_type(spec, version).is_some(),
             };
             (GroupVersionDoc { group: &spec.group, version }, doc)
         })

@@ -34,7 +34,7 @@ pub(crate) fn object_reply(
         Shape::Whole => {
             let mut bytes = Vec::with_capacity(object.json().len() + 64);
             render::write_served(spec, version, object, &mut bytes).map_err(read)?;
-            Ok(Reply::json(code, bytes))
+            Ok(Reply::json(code, bytes).declared(call.declared()))
         }
         Shape::Metadata(meta) => {
             let tree = render::decode(spec, version, object).map_err(read)?;
@@ -100,19 +100,27 @@ pub(crate) fn list_reply(
         Shape::Whole => {
             let api_version = spec.api_version(&version.name);
             let size: usize = listed.objects.iter().map(|o| o.json().len() + 48).sum();
+            let typed = spec.registration.is_none();
+            let own = format!(r#"{{"apiVersion":"{api_version}","kind":"{}","#, spec.names.kind);
             let write = |object: &Arc<StoredObject>, out: &mut Vec<u8>| {
-                render::write_served(spec, version, object, out)
+                let start = out.len();
+                render::write_served(spec, version, object, out)?;
+                // The items of a typed list have no type of their own, as Go writes it.
+                if typed && out.get(start..).is_some_and(|item| item.starts_with(own.as_bytes())) {
+                    out.drain(start + 1..start + own.len());
+                }
+                Ok(())
             };
             let bytes = table::list(
                 &api_version,
                 &spec.names.list_kind,
                 &listed.meta,
-                spec.registration.is_none(),
+                typed,
                 size,
                 &listed.objects,
                 write,
             );
-            Reply::json(200, bytes.map_err(read)?)
+            Reply::json(200, bytes.map_err(read)?).declared(call.declared())
         }
         Shape::Table(meta) => {
             let tables = Tables::new(call, spec, meta)?;

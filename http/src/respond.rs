@@ -13,6 +13,7 @@ use futures::stream::unfold;
 use kindom_api::status::Status;
 use kindom_api::{Value, json};
 use kindom_codec::{Format, protobuf, yaml};
+use kindom_objects::Declared;
 
 use crate::RequestError;
 use crate::head::header_of;
@@ -28,6 +29,8 @@ pub(crate) struct Reply {
     pub(crate) body: Body,
     pub(crate) warnings: Vec<String>,
     pub(crate) headers: Vec<(header::HeaderName, String)>,
+    /// The declaration of the kind that the body is an object of, or a list of; it has the protobuf.
+    pub(crate) declared: Option<&'static Declared>,
 }
 
 /// A body in the making.
@@ -52,18 +55,26 @@ impl Body {
 }
 
 impl Reply {
+    fn new(code: u16, body: Body) -> Self {
+        Self { code, body, warnings: Vec::new(), headers: Vec::new(), declared: None }
+    }
+
     pub(crate) fn json(code: u16, bytes: Vec<u8>) -> Self {
-        Self { code, body: Body::Json(bytes), warnings: Vec::new(), headers: Vec::new() }
+        Self::new(code, Body::Json(bytes))
     }
 
     pub(crate) fn tree(code: u16, tree: Value) -> Self {
-        Self { code, body: Body::Tree(tree), warnings: Vec::new(), headers: Vec::new() }
+        Self::new(code, Body::Tree(tree))
     }
 
     pub(crate) fn status(status: Status) -> Self {
         let code = if status.code == 0 { 200 } else { status.code };
-        let body = Body::Status(Box::new(status));
-        Self { code, body, warnings: Vec::new(), headers: Vec::new() }
+        Self::new(code, Body::Status(Box::new(status)))
+    }
+
+    pub(crate) fn declared(mut self, declared: Option<&'static Declared>) -> Self {
+        self.declared = declared;
+        self
     }
 
     pub(crate) fn with_header(mut self, name: header::HeaderName, value: impl Into<String>) -> Self {
@@ -112,7 +123,7 @@ impl Reply {
                 match format {
                     Format::Json => (tree.to_vec_indented(), JSON),
                     Format::Yaml => (yaml::to_yaml(&tree).into_bytes(), crate::negotiate::YAML),
-                    Format::Protobuf => match protobuf::encode(&tree) {
+                    Format::Protobuf => match to_protobuf(&tree, self.declared) {
                         Some(bytes) => (bytes, protobuf::MEDIA_TYPE),
                         // An answer without a kind is JSON, whatever the client accepts (`WriteRawJSON`).
                         None => (line(tree.to_vec()), JSON),
@@ -123,6 +134,12 @@ impl Reply {
         builder.content_type(content_type);
         send(request, builder, bytes)
     }
+}
+
+/// A tree as protobuf, by its own apiVersion and kind; `None` if they have none.
+pub(crate) fn to_protobuf(tree: &Value, declared: Option<&Declared>) -> Option<Vec<u8>> {
+    let message = declared.and_then(|declared| declared.message_of(tree));
+    message.map(|message| protobuf::encode_as(tree, message)).or_else(|| protobuf::encode(tree))
 }
 
 /// JSON that is not indented ends its line (`json.go` `doEncode`).

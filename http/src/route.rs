@@ -22,6 +22,7 @@ pub(crate) async fn look_up(
     info: &ResourceRequest,
     deadline: Deadline,
 ) -> Result<(Option<Found>, Basis), Failure> {
+    tracing::trace!("find the type");
     let may_guess = match info.verb {
         Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => !state.registry.deps().storage.is_local(),
         Verb::DeleteCollection => false,

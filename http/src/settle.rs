@@ -3,7 +3,7 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
 use kindom_api::Value;
-use kindom_objects::WriteError;
+use kindom_objects::{Refusal, WriteError};
 use kindom_resource_actor::{
     Basis, Outcome, ResourceHandle, Target, WriteOptions as Options, Written, settles,
 };
@@ -13,7 +13,7 @@ use crate::negotiate::Accepted;
 use crate::query::WriteOptions;
 use crate::reply::{deprecation, object_reply};
 use crate::respond::Reply;
-use crate::status::{Answer, Failure};
+use crate::status::Failure;
 use crate::{RequestError, wait_for};
 
 pub(crate) fn options(call: &Call<'_>, query: &WriteOptions) -> Options {
@@ -45,10 +45,7 @@ pub(crate) fn target<'a>(call: &'a Call<'_>, name: &'a str) -> Target<'a> {
 
 /// A refusal from within a plan, carried through it.
 pub(crate) fn refused(error: RequestError) -> WriteError {
-    match Failure::from(error).answer() {
-        Answer::Status(status) => WriteError::Patch(Box::new(status)),
-        Answer::PageNotFound => WriteError::Gone,
-    }
+    WriteError::Caller(Refusal::new(error))
 }
 
 pub(crate) fn failed(call: &Call<'_>, error: WriteError) -> Failure {
@@ -62,6 +59,7 @@ pub(crate) async fn settled(
     mut options: Options,
     mut write: impl AsyncFnMut(&ResourceHandle, &Options) -> Result<Written, WriteError>,
 ) -> Result<Written, Failure> {
+    tracing::trace!("carry the write out");
     let mut anew = None;
     if options.basis == Basis::Guess {
         // Nothing is committed by a dry run.

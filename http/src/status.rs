@@ -101,7 +101,7 @@ fn request(error: RequestError) -> Status {
         RequestError::NotAcceptable(accepted) => Status::not_acceptable(accepted),
         RequestError::TooLarge(what) => Status::request_entity_too_large(what),
         RequestError::UnsupportedMediaType(accepted) => Status::unsupported_media_type(&accepted),
-        RequestError::Invalid { kind, errors } => Status::invalid(&kind, "", &errors),
+        RequestError::Invalid { kind, name, errors } => Status::invalid(&kind, &name, &errors),
         RequestError::PatchDoesNotApply(why) => {
             tracing::debug!(why, "a patch does not apply");
             Status::generic(422, "", &nothing, "", "")
@@ -188,7 +188,10 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
             Status::request_entity_too_large(format!("the object has {bytes} bytes, the limit is {limit}"))
         }
         WriteError::RequestTooLarge(what) => Status::request_entity_too_large(what),
-        WriteError::Patch(status) => *status,
+        WriteError::Caller(refusal) => match refusal.get::<RequestError>() {
+            Some(error) => request(error.clone()),
+            None => Status::internal_error(refusal),
+        },
         WriteError::Corrupt(message) => Status::internal_error(message),
         error @ WriteError::WouldLose { .. } => Status::internal_error(error),
         WriteError::Internal(message) => plain_internal(message),

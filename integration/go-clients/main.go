@@ -245,6 +245,9 @@ func main() {
 		}
 	}
 
+	leases(ctx, config, "application/json")
+	leases(ctx, config, "application/vnd.kubernetes.protobuf")
+
 	seen := []string{}
 	for media := range heard.seen {
 		seen = append(seen, media)

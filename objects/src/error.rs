@@ -1,5 +1,8 @@
 //! The failures of a read or a write of an object, by the caller's reaction.
 
+use std::error::Error;
+use std::sync::Arc;
+
 use kindom_api::field::ErrorList;
 use kindom_storage_model::{Applied, Revision, StorageError};
 
@@ -39,6 +42,32 @@ pub struct FieldConflict {
     pub message: String,
     /// Its path: `.spec.replicas`.
     pub field: String,
+}
+
+/// An error of a crate above, carried through a plan.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(transparent)]
+pub struct Refusal(Arc<dyn Error + Send + Sync>);
+
+impl Refusal {
+    /// Wraps an error.
+    #[must_use]
+    pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(error))
+    }
+
+    /// The wrapped error, if it has this type.
+    #[must_use]
+    pub fn get<E: Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
+}
+
+/// Errors of the same text are equal.
+impl PartialEq for Refusal {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
 }
 
 /// The reason why an object was not written. Unless the variant says otherwise, it certainly was not.
@@ -134,9 +163,9 @@ pub enum WriteError {
     /// The object is larger than the server behind the store takes; in its words.
     #[error("{0}")]
     RequestTooLarge(String),
-    /// A patch can't be applied; the caller's own error, carried through.
-    #[error("the patch does not apply")]
-    Patch(Box<kindom_api::status::Status>),
+    /// The caller's own error, carried through: it can't say what it wants of the stored object.
+    #[error(transparent)]
+    Caller(Refusal),
     /// The stored bytes are no object.
     #[error("{0}")]
     Corrupt(String),

@@ -8,7 +8,7 @@ use kindom_api::decode::Struct;
 use kindom_api::faces::{Face, proposed_subresources, registered_through};
 use kindom_api::field::ErrorList;
 use kindom_api::names::api_version;
-use kindom_api::{GroupKind, GroupResource, GroupVersionKind, Value, json};
+use kindom_api::{GroupKind, GroupResource, GroupVersionKind, Value, json, object};
 use kindom_managed_fields::ConvertError;
 use kindom_schema::columns::Columns;
 use kindom_schema::merge::MergeType;
@@ -16,7 +16,9 @@ use kindom_schema::scale::ScalePaths;
 use kindom_storage_model::Key;
 
 use crate::StoredObject;
+use crate::declared::Declared;
 use crate::error::WriteError;
+use crate::metadata::keep_reset;
 use crate::object::Translated;
 use crate::registration::{
     GENERATION_ANNOTATION, GENERATION_OF_SPEC, Names, READ_ONLY_ANNOTATION, Registration, Scope,
@@ -80,6 +82,7 @@ impl TypeSpec {
         let version = |BuiltInVersion { name, columns, deprecation_warning }| VersionSpec {
             status: strategy.subresources().contains(&"status"),
             scale: None,
+            declared: strategy.declared().iter().find(|declared| declared.version() == name),
             name: name.to_owned(),
             served: true,
             deprecation_warning,
@@ -93,11 +96,7 @@ impl TypeSpec {
         };
         Self {
             group: group.to_owned(),
-            prefix: if group.is_empty() {
-                format!("/registry/{}/", names.plural).into()
-            } else {
-                Self::prefix_of(group, &names.plural).into()
-            },
+            prefix: built_in_prefix(group, &names.plural).into(),
             names,
             scope,
             versions: versions.into_iter().map(version).collect(),
@@ -168,6 +167,7 @@ impl TypeSpec {
                     deprecation_warning: deprecation(version, listed, &group, &name, &names.kind),
                     epoch,
                     shape,
+                    declared: None,
                     compiled: ArcSwapOption::new(same.and_then(|v| v.compiled.load_full())),
                     name,
                 }
@@ -340,6 +340,22 @@ impl TypeSpec {
     }
 }
 
+/// The prefix of a built-in type's keys, as kube-apiserver has it
+/// (`pkg/kubeapiserver/default_storage_factory_builder.go`, `SpecialDefaultResourcePrefixes`, 1.37); registrations are under
+/// their group, as apiextensions-apiserver has it.
+fn built_in_prefix(group: &str, plural: &str) -> String {
+    let path = match (group, plural) {
+        (kindom_api::crd::GROUP, plural) => return TypeSpec::prefix_of(group, plural),
+        ("", "services") => "services/specs",
+        ("", "endpoints") => "services/endpoints",
+        ("", "replicationcontrollers") => "controllers",
+        ("", "nodes") => "minions",
+        ("extensions" | "networking.k8s.io", "ingresses") => "ingress",
+        (_, plural) => plural,
+    };
+    format!("/registry/{path}/")
+}
+
 /// The inputs of a rule.
 pub struct RuleContext<'a> {
     /// The type.
@@ -353,6 +369,14 @@ pub struct RuleContext<'a> {
     pub subresource: Option<&'a str>,
     /// The time of the request, as metav1.Time prints it.
     pub now: &'a str,
+}
+
+impl RuleContext<'_> {
+    /// The declaration of the version's objects, for a built-in kind that is declared in one place.
+    #[must_use]
+    pub fn declared(&self) -> Option<&'static Declared> {
+        self.spec.version(self.version_name)?.declared
+    }
 }
 
 /// The effect of the first delete of an object (apiserver `rest.BeforeDelete` and the registries' overrides).
@@ -410,14 +434,33 @@ pub trait Faces: Send + Sync {
 /// The rules of a type. Called on copies, and again when a plan lost a race: they must depend on their arguments only.
 /// `plan` has the generic rules (names, uid, timestamps, namespaces, validation of metadata).
 pub trait Strategy: Send + Sync {
+    /// The versions that are declared in one place, the stored one first.
+    fn declared(&self) -> &'static [Declared] {
+        &[]
+    }
+
     /// Brings another program's bytes into the form that is stored here, or says why nobody can read them; none if the type is
     /// stored as any JSON. Never called for what kindom stored.
-    fn translate(&self, _bytes: &[u8]) -> Option<Result<Translated, String>> {
-        None
+    fn translate(&self, bytes: &[u8]) -> Option<Result<Translated, String>> {
+        Some(self.declared().first()?.translate(bytes, |object| self.fill_defaults(object)))
     }
+
+    /// Fills in the defaults of an object that a declaration has decoded.
+    fn fill_defaults(&self, _object: &mut Value) {}
 
     /// `true` if a PUT without resourceVersion overwrites whatever is there.
     fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    /// The versions of its group, beside the served ones, in which upstream knows the kind: an object of one is refused for
+    /// its version, and not as one of an unknown kind.
+    fn known_versions(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// `true` if a PUT creates the object that it names, unless there is one.
+    fn allows_create_on_update(&self) -> bool {
         false
     }
 
@@ -428,8 +471,8 @@ pub trait Strategy: Send + Sync {
 
     /// The Go type of a version's objects, by which strategic merge patches merge; none for a type that has no such
     /// patches.
-    fn go_type(&self, _spec: &TypeSpec, _version: &str) -> Option<&'static Struct> {
-        None
+    fn go_type(&self, spec: &TypeSpec, version: &str) -> Option<&'static Struct> {
+        Some(spec.version(version)?.declared?.declaration().shape)
     }
 
     /// Brings an object from the wire into the version's shape: drops unknown fields (and lists them in `unknown`, if given)
@@ -442,7 +485,18 @@ pub trait Strategy: Send + Sync {
         cx: &RuleContext<'_>,
         object: &mut Value,
         unknown: Option<&mut Vec<String>>,
-    ) -> Result<Vec<String>, String>;
+    ) -> Result<Vec<String>, String> {
+        let Some(declared) = cx.declared() else { return Err("the kind is not declared".to_owned()) };
+        keep_reset(object, |object| {
+            let decoded = declared.declaration().shape.decode(object).map_err(|e| e.to_string())?;
+            if let Some(unknown) = unknown {
+                unknown.extend(decoded.unknown_fields);
+            }
+            *object = decoded.value;
+            self.fill_defaults(object);
+            Ok(Vec::new())
+        })
+    }
 
     /// Refuses a configuration that would cost too much to merge; the errors of a 422.
     fn refuse_configuration(&self, _configuration: &Value) -> ErrorList {
@@ -460,8 +514,10 @@ pub trait Strategy: Send + Sync {
 
     /// A new object as the version shows it, if that is more than `apiVersion` and `kind`: with its fields without Go's
     /// `omitempty`.
-    fn empty(&self, _cx: &RuleContext<'_>) -> Option<Value> {
-        None
+    fn empty(&self, cx: &RuleContext<'_>) -> Option<Value> {
+        let declaration = cx.declared()?.declaration();
+        let named = object! { "apiVersion": declaration.api_version, "kind": declaration.kind };
+        declaration.shape.decode(&named).ok().map(|decoded| decoded.value)
     }
 
     /// The top-level fields of an apiVersion that a write through this endpoint does not set, whatever the client says; so
@@ -502,6 +558,11 @@ pub trait Strategy: Send + Sync {
     /// checks it.
     fn needs_empty(&self, _cx: &RuleContext<'_>, _new: Option<&Value>, _old: &Value) -> Option<NeedsEmpty> {
         None
+    }
+
+    /// `true` if the type's registry judges the preconditions of a delete before `BeforeDelete` does, in texts of its own.
+    fn judges_preconditions(&self) -> bool {
+        false
     }
 
     /// The reason why this object may not be deleted at all.

@@ -5,6 +5,7 @@
 //! apiserver `pkg/registry/rest`, `pkg/registry/generic/registry/store.go`; apiextensions `pkg/registry/customresource`,
 //! `pkg/apiserver/customresource_handler.go` (1.37), for behaviour.
 
+mod declared;
 pub mod error;
 #[cfg(test)]
 mod fuzz;
@@ -20,11 +21,13 @@ pub mod seal;
 pub mod sorted_lists;
 pub mod version;
 
-pub use error::{FieldConflict, ReadError, WatchError, WriteError};
+pub use declared::Declared;
+pub use error::{FieldConflict, ReadError, Refusal, WatchError, WriteError};
 pub use kind::{BuiltInVersion, Deletion, Faces, NeedsEmpty, RuleContext, Strategy, TypeSpec};
 pub use kindom_managed_fields::ConvertError;
 pub use kinds::CustomObjects;
-pub use managed::{SERVER, keep_reset, manage_status};
+pub use managed::{SERVER, manage_status};
+pub use metadata::keep_reset;
 pub use object::{StoredObject, Translated};
 pub use plan::{Preconditions, held_by, mark_deleted};
 pub use registration::{Names, Scope};

@@ -102,6 +102,9 @@ impl Versions for FieldManager<'_> {
             return faces.merge_type(api_version);
         }
         let (group, version) = split_api_version(api_version).filter(|(group, _)| *group == spec.group)?;
+        if let Some(declared) = spec.version(version).and_then(|version| version.declared) {
+            return Some(declared.merge_type());
+        }
         if spec.registration.is_none() {
             return built_in(group, version, &spec.names.kind);
         }
@@ -140,21 +143,6 @@ impl Versions for FieldManager<'_> {
     fn empty(&self) -> Option<Value> {
         self.cx.spec.strategy.empty(self.cx)
     }
-}
-
-/// Decodes an object of a built-in type and keeps an empty list of managedFields, which removes all entries: Go's decoder
-/// distinguishes it from an absent list.
-///
-/// # Errors
-/// Those of `decode`.
-pub fn keep_reset<T, E>(object: &mut Value, decode: impl FnOnce(&mut Value) -> Result<T, E>) -> Result<T, E> {
-    let sent = object.at(&["metadata", "managedFields"]).and_then(Value::as_array);
-    let resets = sent.is_some_and(<[Value]>::is_empty);
-    let decoded = decode(object)?;
-    if resets {
-        metadata_mut(object).insert("managedFields", Value::Array(Vec::new().into()));
-    }
-    Ok(decoded)
 }
 
 /// The error of a write whose apply was refused.

@@ -112,8 +112,8 @@ pub struct CreateInput<'a> {
     pub uid: &'a str,
     /// The suffix for `generateName`.
     pub name_suffix: &'a str,
-    /// It is made by an apply.
-    pub applied: bool,
+    /// It is made by an apply or a PUT, which would have updated an object of the name.
+    pub instead_of_update: bool,
 }
 
 /// The name that the object will have: its own, or one made from generateName.
@@ -137,6 +137,7 @@ pub fn create(
     input: &CreateInput<'_>,
     mut object: Value,
 ) -> Result<Planned, WriteError> {
+    tracing::trace!("plan a create");
     let (name, generated) = name_for_create(&object, input.name_suffix);
     let metadata = metadata_mut(&mut object);
     set_namespace(metadata, input.namespace)?;
@@ -148,7 +149,7 @@ pub fn create(
     metadata.insert("uid", input.uid);
     // The proposal's migration creates exported objects (T-53), and the object of an apply may exist.
     let with_revision = !cx.spec.third_party()
-        && !input.applied
+        && !input.instead_of_update
         && metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|v| !v.is_empty() && v != "0");
     drop_empty(metadata);
 
@@ -191,6 +192,7 @@ pub fn update(
     mut object: Value,
     old: &Value,
 ) -> Result<UpdatePlan, WriteError> {
+    tracing::trace!("plan an update");
     let name = input.name;
     let strategy = &cx.spec.strategy;
     let old_metadata = old.get("metadata");
@@ -360,12 +362,12 @@ pub fn delete(
     input: &DeleteInput<'_>,
     mut object: Value,
 ) -> Result<DeletePlan, WriteError> {
+    tracing::trace!("plan a delete");
     let conflict = |message| Err(WriteError::Precondition { name: input.name.to_owned(), message });
     let uid = text(object.get("metadata"), "uid").to_owned();
-    let built_in = cx.spec.registration.is_none();
+    let own = cx.spec.strategy.judges_preconditions();
     if let Some(wanted) = input.preconditions.uid.as_ref().filter(|wanted| **wanted != uid) {
-        if built_in {
-            // The registries of both built-in types check it themselves, before `BeforeDelete`.
+        if own {
             let message =
                 format!("precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
             return Err(WriteError::Conflict { name: input.name.to_owned(), message });
@@ -377,7 +379,7 @@ pub fn delete(
     let revision = input.revision.to_string();
     if let Some(wanted) = input.preconditions.resource_version.as_ref().filter(|wanted| **wanted != revision)
     {
-        if built_in {
+        if own {
             let message = format!(
                 "precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {revision}"
             );

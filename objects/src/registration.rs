@@ -26,6 +26,18 @@ pub struct Names {
 }
 
 impl Names {
+    /// The usual names of a built-in kind: `leases`, `lease`, `Lease`, `LeaseList`.
+    #[must_use]
+    pub fn of_kind(plural: &str, kind: &str) -> Self {
+        Self {
+            plural: plural.to_owned(),
+            singular: kind.to_lowercase(),
+            kind: kind.to_owned(),
+            list_kind: format!("{kind}List"),
+            ..Self::default()
+        }
+    }
+
     /// Reads `spec.names` or `status.acceptedNames` of a registration. An absent name is empty.
     #[must_use]
     pub fn from_value(names: Option<&Value>) -> Self {

@@ -12,6 +12,7 @@ use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
 
 use crate::StoredObject;
+use crate::declared::Declared;
 use crate::seal::Shape;
 
 /// One version of a type.
@@ -32,6 +33,8 @@ pub struct VersionSpec {
     /// A number for the schema that prunes and defaults its objects; never [`NO_SHAPE`](crate::seal::NO_SHAPE). It is stored
     /// with them, so it must be the same in every build.
     pub shape: Shape,
+    /// The declaration of its objects, for a built-in kind that is declared in one place.
+    pub declared: Option<&'static Declared>,
     /// The result of [`TypeSpec::compiled`](crate::TypeSpec::compiled), if it is kept.
     pub(crate) compiled: ArcSwapOption<CompiledVersion>,
 }

@@ -141,6 +141,11 @@ impl RegistryHandle {
         Ok(Self { shared, actor })
     }
 
+    /// The built-in types.
+    pub fn built_in(&self) -> impl Iterator<Item = &ResourceHandle> {
+        self.shared.built_in.groups().flat_map(|(_, types)| types.values())
+    }
+
     /// The routes, which need no mailbox.
     #[must_use]
     pub fn routes(&self) -> &Arc<Routes> {

@@ -9,6 +9,8 @@ use kindom_storage::{Change, KeyRange, Revision, Storage, StorageError, Watch};
 use crate::feed::{Batch, Batches};
 use crate::limits::{FOLD_BYTES_PER_TURN_MAX, FOLD_PER_TURN_MAX};
 use crate::live::Live;
+use tracing::Instrument as _;
+
 use crate::messages::{Admitted, CommitObject};
 use crate::{ObjectEvent, Pages, Snapshot};
 use kindom_objects::{StoredObject, Strategy};
@@ -126,10 +128,11 @@ impl Message for CommitObject {
 impl Handler<CommitObject> for ResourceActor {
     type Result = ();
 
-    fn handle(&mut self, CommitObject { txn, reply }: CommitObject, _: &mut Self::Context) {
+    fn handle(&mut self, CommitObject { txn, span, reply }: CommitObject, _: &mut Self::Context) {
+        span.in_scope(|| tracing::trace!("admit the commit"));
         let storage = Arc::clone(&self.storage);
         let admitted = Admitted::new(reply);
         // Detached: an admitted commit outlives its client and its actor.
-        actix::spawn(async move { admitted.answer(storage.txn(txn).await) });
+        actix::spawn(async move { admitted.answer(storage.txn(txn).await) }.instrument(span));
     }
 }

@@ -57,7 +57,7 @@ impl ResourceHandle {
                 None => {
                     let object = rules.managed(cx, object, None, Managing::Applied)?;
                     let name_suffix = String::new();
-                    Ok(Desired::Create(New { object, uid: &uid, name_suffix, applied: true }))
+                    Ok(Desired::Create(New { object, uid: &uid, name_suffix, instead_of_update: true }))
                 }
             }
         };

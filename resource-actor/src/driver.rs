@@ -90,8 +90,9 @@ pub(crate) struct New<'a> {
     pub(crate) uid: &'a str,
     /// The end of a generated name.
     pub(crate) name_suffix: String,
-    /// An apply made it. If somebody creates the object first, the apply is of that one.
-    pub(crate) applied: bool,
+    /// The write would have updated an object of the name: an apply, or a PUT. If somebody creates the object first, it
+    /// updates that one.
+    pub(crate) instead_of_update: bool,
 }
 
 /// Called once an attempt; the result of an earlier attempt no longer counts.
@@ -251,6 +252,7 @@ impl ResourceHandle {
         let mut plans = Plans { basis: options.basis, first: true };
         let (mut strip, mut names_tried) = (false, 0);
         loop {
+            tracing::trace!("read the rules and the object, and plan");
             let rules = self.rules(target.version, plans.next()?)?;
             let cx = rules.context(target);
             let current = match &key {
@@ -259,7 +261,7 @@ impl ResourceHandle {
             };
             let attempt = Attempt { rules: &rules, cx: &cx, current: current.as_ref(), strip };
             let desired = desire(&attempt)?;
-            let applied = matches!(&desired, Desired::Create(new) if new.applied);
+            let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let step = match desired {
                 Desired::Create(new) => self.plan_create(&attempt, target, new, options).await?,
                 Desired::Update { object, live, is_patch } => {
@@ -280,7 +282,7 @@ impl ResourceHandle {
                 Committed::Taken { .. } | Committed::Lost(_) if options.basis == Basis::Guess => {
                     return Err(WriteError::Guessed);
                 }
-                Committed::Taken { name, generated, key } if !applied => {
+                Committed::Taken { name, generated, key } if !may_exist => {
                     names_tried += 1;
                     // A dry run has not tried to write: the name is taken.
                     if !generated || names_tried == GENERATED_NAME_TRIES || options.dry_run {
@@ -328,7 +330,7 @@ impl ResourceHandle {
             namespace: target.namespace,
             uid: new.uid,
             name_suffix: &new.name_suffix,
-            applied: new.applied,
+            instead_of_update: new.instead_of_update,
         };
         let planned = plan::create(attempt.cx, &input, new.object)?;
         if let Err(error) = check_size(&planned, options) {

@@ -12,6 +12,7 @@ use kindom_storage::{KeyRange, RangeRequest, Revision, Storage, StorageError, St
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
+use tracing::Span;
 
 use crate::Snapshot;
 use crate::actor::ResourceActor;
@@ -443,7 +444,8 @@ impl ResourceHandle {
         let late = || WriteError::Unavailable("timed out before the write was admitted".into());
         loop {
             let (reply, outcome) = oneshot::channel();
-            match awake.actor.handle().ask(CommitObject { txn: txn.clone(), reply }, deadline).await {
+            let message = CommitObject { txn: txn.clone(), span: Span::current(), reply };
+            match awake.actor.handle().ask(message, deadline).await {
                 Ok(()) | Err(AskError::Lost) => {}
                 Err(AskError::Busy) => return Err(WriteError::Busy),
                 Err(AskError::Gone) => return Ok(None),

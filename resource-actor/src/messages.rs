@@ -2,12 +2,15 @@
 
 use kindom_storage::{Applied, StorageError, Txn, TxnOutcome};
 use tokio::sync::oneshot;
+use tracing::Span;
 
 /// From [`crate::ResourceHandle`]: commit a planned write. The answer comes through `reply`; if that is dropped without
 /// one, the commit was never admitted and may be sent again.
 pub(crate) struct CommitObject {
     /// The write, with its guards.
     pub(crate) txn: Txn,
+    /// The request that the write is of, for the log.
+    pub(crate) span: Span,
     /// Gets the outcome once it is known.
     pub(crate) reply: oneshot::Sender<Result<TxnOutcome, StorageError>>,
 }

@@ -32,12 +32,12 @@ impl ResourceHandle {
             let managing = Managing::update(&options.manager, attempt.strip);
             let object = attempt.rules.managed(attempt.cx, object, None, managing)?;
             let name_suffix = deps.entropy.name_suffix();
-            Ok(Desired::Create(New { object, uid: &uid, name_suffix, applied: false }))
+            Ok(Desired::Create(New { object, uid: &uid, name_suffix, instead_of_update: false }))
         };
         self.run(&target, options, true, &mut desire).await
     }
 
-    /// Updates an object to what `wanted` makes of it.
+    /// Updates an object to what `wanted` makes of it. If there is none, a PUT of a kind that allows it creates the object.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -48,15 +48,30 @@ impl ResourceHandle {
         wanted: &mut Wanted<'_>,
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
+        let uid = self.deps().entropy.uuid_v4();
         let mut desire = |attempt: &Attempt<'_>| {
             let current = match attempt.existing(&target) {
                 Ok(current) => current,
+                Err(missing) if is_patch => return Err(missing),
                 Err(missing) => {
                     // An error in the client's object is reported before the object's absence.
-                    if !is_patch {
-                        wanted(attempt.cx, &Value::Null)?;
+                    let mut object = wanted(attempt.cx, &Value::Null)?;
+                    if !attempt.rules.spec.strategy.allows_create_on_update() {
+                        return Err(missing);
                     }
-                    return Err(missing);
+                    let uid_sent =
+                        object.at(&["metadata", "uid"]).and_then(Value::as_str).unwrap_or_default();
+                    plan::check_uid(attempt.cx, target.namespace, target.name, uid_sent, "")?;
+                    plan::wipe(metadata_mut(&mut object));
+                    let managing = Managing::update(&options.manager, attempt.strip);
+                    let object = attempt.rules.managed(attempt.cx, object, None, managing)?;
+                    let name_suffix = String::new();
+                    return Ok(Desired::Create(New {
+                        object,
+                        uid: &uid,
+                        name_suffix,
+                        instead_of_update: true,
+                    }));
                 }
             };
             let shown = attempt.shown(current)?;

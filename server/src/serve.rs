@@ -12,6 +12,7 @@ use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, run_system};
 use kindom_finalizer_actor::storage_version;
 use kindom_http::{Config, Snapshots, serve};
+use kindom_objects::kinds::built_in;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_objects::kinds::registration::{custom_resource_definitions_without, third_party_resources};
 use kindom_objects::{RuleContext, SERVER, WriteError};
@@ -173,8 +174,9 @@ async fn serving(
     let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::clone(&crds));
     let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
     let third_party = registrations.face(third_party_resources(&crds));
-    let registry =
-        RegistryHandle::start(Arc::clone(&deps), &registrations, [namespaces.clone(), third_party])?;
+    let others = built_in().into_iter().map(|spec| ResourceHandle::new(Arc::clone(&deps), Arc::new(spec)));
+    let built_in = [namespaces.clone(), third_party].into_iter().chain(others);
+    let registry = RegistryHandle::start(Arc::clone(&deps), &registrations, built_in)?;
     let leader = if embedded { None } else { Some(LeaderHandle::start(&registry, Key::from(LEASE))?) };
     kindom_conflict_actor::start(&registry, &registrations, LEDGER)?;
     kindom_finalizer_actor::start(&registry, &registrations, &namespaces)?;

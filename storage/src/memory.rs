@@ -99,6 +99,7 @@ impl Default for Memory {
 
 impl Storage for Memory {
     fn txn(&self, txn: Txn) -> StorageFuture<'_, TxnOutcome> {
+        tracing::trace!(compares = txn.compares.len(), "commit");
         ready(self.run(txn))
     }
 

@@ -14,9 +14,9 @@ macro_rules! shapes_of_package {
         const OPTIONAL_FLOAT: Shape = Shape::Pointer(&Shape::Float);
         const OPTIONAL_JSON: Shape = Shape::Pointer(&Shape::Json);
 
-        pub(crate) static NAMES: Struct = Struct {
-            go_type: concat!($package, ".CustomResourceDefinitionNames"),
-            fields: &[
+        pub(crate) static NAMES: Struct = Struct::new(
+            concat!($package, ".CustomResourceDefinitionNames"),
+            &[
                 Field::always("plural", STRING),
                 Field::new("singular", STRING),
                 Field::new("shortNames", STRINGS),
@@ -24,70 +24,68 @@ macro_rules! shapes_of_package {
                 Field::new("listKind", STRING),
                 Field::new("categories", STRINGS),
             ],
-        };
+        );
 
-        pub(crate) static VALIDATION: Struct = Struct {
-            go_type: concat!($package, ".CustomResourceValidation"),
-            fields: &[Field::new("openAPIV3Schema", Shape::Pointer(&SCHEMA))],
-        };
+        pub(crate) static VALIDATION: Struct = Struct::new(
+            concat!($package, ".CustomResourceValidation"),
+            &[Field::new("openAPIV3Schema", Shape::Pointer(&SCHEMA))],
+        );
 
-        pub(crate) static SUBRESOURCES: Struct = Struct {
-            go_type: concat!($package, ".CustomResourceSubresources"),
-            fields: &[
+        pub(crate) static SUBRESOURCES: Struct = Struct::new(
+            concat!($package, ".CustomResourceSubresources"),
+            &[
                 Field::new("status", Shape::Pointer(&Shape::Struct(&STATUS_SUBRESOURCE))),
                 Field::new("scale", Shape::Pointer(&Shape::Struct(&SCALE))),
             ],
-        };
+        );
 
         pub(crate) static STATUS_SUBRESOURCE: Struct =
-            Struct { go_type: concat!($package, ".CustomResourceSubresourceStatus"), fields: &[] };
+            Struct::new(concat!($package, ".CustomResourceSubresourceStatus"), &[]);
 
-        pub(crate) static SCALE: Struct = Struct {
-            go_type: concat!($package, ".CustomResourceSubresourceScale"),
-            fields: &[
+        pub(crate) static SCALE: Struct = Struct::new(
+            concat!($package, ".CustomResourceSubresourceScale"),
+            &[
                 Field::always("specReplicasPath", STRING),
                 Field::always("statusReplicasPath", STRING),
                 Field::new("labelSelectorPath", OPTIONAL_STRING),
             ],
-        };
+        );
 
-        pub(crate) static SELECTABLE_FIELD: Struct = Struct {
-            go_type: concat!($package, ".SelectableField"),
-            fields: &[Field::always("jsonPath", STRING)],
-        };
+        pub(crate) static SELECTABLE_FIELD: Struct =
+            Struct::new(concat!($package, ".SelectableField"), &[Field::always("jsonPath", STRING)]);
 
-        pub(crate) static CLIENT_CONFIG: Struct = Struct {
-            go_type: concat!($package, ".WebhookClientConfig"),
-            fields: &[
+        pub(crate) static CLIENT_CONFIG: Struct = Struct::new(
+            concat!($package, ".WebhookClientConfig"),
+            &[
                 Field::new("url", OPTIONAL_STRING),
                 Field::new("service", Shape::Pointer(&Shape::Struct(&SERVICE))),
                 Field::new("caBundle", Shape::Bytes),
             ],
-        };
+        );
 
-        pub(crate) static SERVICE: Struct = Struct {
-            go_type: concat!($package, ".ServiceReference"),
-            fields: &[
+        pub(crate) static SERVICE: Struct = Struct::new(
+            concat!($package, ".ServiceReference"),
+            &[
                 Field::always("namespace", STRING),
                 Field::always("name", STRING),
                 Field::new("path", OPTIONAL_STRING),
                 Field::new("port", Shape::Pointer(&Shape::Int32)),
             ],
-        };
+        );
 
-        pub(crate) static STATUS: Struct = Struct {
-            go_type: concat!($package, ".CustomResourceDefinitionStatus"),
-            fields: &[
+        pub(crate) static STATUS: Struct = Struct::new(
+            concat!($package, ".CustomResourceDefinitionStatus"),
+            &[
                 Field::always("conditions", Shape::List(&Shape::Struct(&CONDITION))),
                 Field::always("acceptedNames", Shape::Struct(&NAMES)),
                 Field::always("storedVersions", STRINGS),
                 Field::new("observedGeneration", Shape::Int64),
             ],
-        };
+        );
 
-        pub(crate) static CONDITION: Struct = Struct {
-            go_type: concat!($package, ".CustomResourceDefinitionCondition"),
-            fields: &[
+        pub(crate) static CONDITION: Struct = Struct::new(
+            concat!($package, ".CustomResourceDefinitionCondition"),
+            &[
                 Field::always(
                     "type",
                     Shape::String(concat!($package, ".CustomResourceDefinitionConditionType")),
@@ -99,7 +97,7 @@ macro_rules! shapes_of_package {
                 Field::new("message", STRING),
                 Field::new("observedGeneration", Shape::Int64),
             ],
-        };
+        );
 
         pub(crate) static SCHEMA: Shape = Shape::Struct(&JSON_SCHEMA_PROPS);
 
@@ -111,9 +109,9 @@ macro_rules! shapes_of_package {
         pub(crate) static DEFINITIONS: Shape = Shape::Map(&SCHEMA);
 
         /// The shape of `JSONSchemaProps`, a schema.
-        pub(crate) static JSON_SCHEMA_PROPS: Struct = Struct {
-            go_type: concat!($package, ".JSONSchemaProps"),
-            fields: &[
+        pub(crate) static JSON_SCHEMA_PROPS: Struct = Struct::new(
+            concat!($package, ".JSONSchemaProps"),
+            &[
                 Field::new("id", STRING),
                 Field::new("$schema", Shape::String(concat!($package, ".JSONSchemaURL"))),
                 Field::new("$ref", OPTIONAL_STRING),
@@ -178,11 +176,11 @@ macro_rules! shapes_of_package {
                 )
                 .patched(Patched::MergesBy("rule")),
             ],
-        };
+        );
 
-        pub(crate) static VALIDATION_RULE: Struct = Struct {
-            go_type: concat!($package, ".ValidationRule"),
-            fields: &[
+        pub(crate) static VALIDATION_RULE: Struct = Struct::new(
+            concat!($package, ".ValidationRule"),
+            &[
                 Field::always("rule", STRING),
                 Field::new("message", STRING),
                 Field::new("messageExpression", STRING),
@@ -193,12 +191,12 @@ macro_rules! shapes_of_package {
                 Field::new("fieldPath", STRING),
                 Field::new("optionalOldSelf", OPTIONAL_BOOL),
             ],
-        };
+        );
 
-        pub(crate) static EXTERNAL_DOCS: Struct = Struct {
-            go_type: concat!($package, ".ExternalDocumentation"),
-            fields: &[Field::new("description", STRING), Field::new("url", STRING)],
-        };
+        pub(crate) static EXTERNAL_DOCS: Struct = Struct::new(
+            concat!($package, ".ExternalDocumentation"),
+            &[Field::new("description", STRING), Field::new("url", STRING)],
+        );
 
         /// `JSONSchemaPropsOrBool`
         fn schema_or_bool(value: &Value) -> Result<Value, DecodeError> {

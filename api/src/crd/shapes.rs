@@ -19,20 +19,20 @@ mod v1 {
 use v1::{CLIENT_CONFIG, NAMES, SELECTABLE_FIELD, STATUS, SUBRESOURCES, VALIDATION};
 
 /// The shape of `CustomResourceDefinition`.
-pub static CRD: Struct = Struct {
-    go_type: "v1.CustomResourceDefinition",
-    fields: &[
+pub static CRD: Struct = Struct::new(
+    "v1.CustomResourceDefinition",
+    &[
         Field::new("kind", STRING),
         Field::new("apiVersion", STRING),
         Field::new("metadata", Shape::Struct(&OBJECT_META)),
         Field::always("spec", Shape::Struct(&SPEC)),
         Field::always("status", Shape::Struct(&STATUS)),
     ],
-};
+);
 
-static SPEC: Struct = Struct {
-    go_type: "v1.CustomResourceDefinitionSpec",
-    fields: &[
+static SPEC: Struct = Struct::new(
+    "v1.CustomResourceDefinitionSpec",
+    &[
         Field::always("group", STRING),
         Field::always("names", Shape::Struct(&NAMES)),
         Field::always("scope", Shape::String("v1.ResourceScope")),
@@ -40,11 +40,11 @@ static SPEC: Struct = Struct {
         Field::new("conversion", Shape::Pointer(&Shape::Struct(&CONVERSION))),
         Field::new("preserveUnknownFields", Shape::Bool),
     ],
-};
+);
 
-static VERSION: Struct = Struct {
-    go_type: "v1.CustomResourceDefinitionVersion",
-    fields: &[
+static VERSION: Struct = Struct::new(
+    "v1.CustomResourceDefinitionVersion",
+    &[
         Field::always("name", STRING),
         Field::always("served", Shape::Bool),
         Field::always("storage", Shape::Bool),
@@ -55,11 +55,11 @@ static VERSION: Struct = Struct {
         Field::new("additionalPrinterColumns", Shape::List(&Shape::Struct(&COLUMN))),
         Field::new("selectableFields", Shape::List(&Shape::Struct(&SELECTABLE_FIELD))),
     ],
-};
+);
 
-static COLUMN: Struct = Struct {
-    go_type: "v1.CustomResourceColumnDefinition",
-    fields: &[
+static COLUMN: Struct = Struct::new(
+    "v1.CustomResourceColumnDefinition",
+    &[
         Field::always("name", STRING),
         Field::always("type", STRING),
         Field::new("format", STRING),
@@ -67,23 +67,23 @@ static COLUMN: Struct = Struct {
         Field::new("priority", Shape::Int32),
         Field::always("jsonPath", STRING),
     ],
-};
+);
 
-static CONVERSION: Struct = Struct {
-    go_type: "v1.CustomResourceConversion",
-    fields: &[
+static CONVERSION: Struct = Struct::new(
+    "v1.CustomResourceConversion",
+    &[
         Field::always("strategy", Shape::String("v1.ConversionStrategyType")),
         Field::new("webhook", Shape::Pointer(&Shape::Struct(&WEBHOOK))),
     ],
-};
+);
 
-static WEBHOOK: Struct = Struct {
-    go_type: "v1.WebhookConversion",
-    fields: &[
+static WEBHOOK: Struct = Struct::new(
+    "v1.WebhookConversion",
+    &[
         Field::new("clientConfig", Shape::Pointer(&Shape::Struct(&CLIENT_CONFIG))),
         Field::always("conversionReviewVersions", STRINGS),
     ],
-};
+);
 
 /// Decodes a registration as upstream's typed decoder does: unknown fields are dropped, and named in the order met
 /// (`unknown field` paths, for strict decoding and warnings; at most 100, and none below `items`,

@@ -12,22 +12,22 @@ use crate::{Map, Value, object};
 
 const STRING: Shape = Shape::String("string");
 
-pub(super) static RESOURCE: Struct = Struct {
-    go_type: "v1beta1.ThirdPartyResource",
-    fields: &[
+pub(super) static RESOURCE: Struct = Struct::new(
+    "v1beta1.ThirdPartyResource",
+    &[
         Field::new("kind", STRING),
         Field::new("apiVersion", STRING),
         Field::new("metadata", Shape::Struct(&OBJECT_META)),
         Field::always("spec", Shape::Struct(&SPEC)),
         Field::always("status", Shape::Struct(&STATUS)),
     ],
-};
+);
 
 /// The proposal gives `Names` and `AcceptedNames` no JSON name, and calls `names.plural` `spec.plural` in a comment
 /// (T-16, T-26, T-38).
-static SPEC: Struct = Struct {
-    go_type: "v1beta1.ThirdPartyResourceSpec",
-    fields: &[
+static SPEC: Struct = Struct::new(
+    "v1beta1.ThirdPartyResourceSpec",
+    &[
         Field::always("group", STRING),
         Field::always("version", STRING),
         Field::always("names", Shape::Struct(&NAMES)),
@@ -35,50 +35,50 @@ static SPEC: Struct = Struct {
         Field::new("plural", STRING),
         Field::always("scope", Shape::String("v1beta1.ResourceScope")),
     ],
-};
+);
 
-static NAMES: Struct = Struct {
-    go_type: "v1beta1.ThirdPartyResourceNames",
-    fields: &[
+static NAMES: Struct = Struct::new(
+    "v1beta1.ThirdPartyResourceNames",
+    &[
         Field::always("plural", STRING),
         Field::new("singular", STRING),
         Field::new("shortNames", Shape::List(&STRING)),
         Field::always("kind", STRING),
         Field::new("listKind", STRING),
     ],
-};
+);
 
 /// [`NAMES`] with no field that stands for its absence, to be laid over others.
-static SOME_NAMES: Struct = Struct {
-    go_type: "v1beta1.ThirdPartyResourceNames",
-    fields: &[
+static SOME_NAMES: Struct = Struct::new(
+    "v1beta1.ThirdPartyResourceNames",
+    &[
         Field::new("plural", STRING),
         Field::new("singular", STRING),
         Field::new("shortNames", Shape::List(&STRING)),
         Field::new("kind", STRING),
         Field::new("listKind", STRING),
     ],
-};
+);
 
-static STATUS: Struct = Struct {
-    go_type: "v1beta1.ThirdPartyResourceStatus",
-    fields: &[
+static STATUS: Struct = Struct::new(
+    "v1beta1.ThirdPartyResourceStatus",
+    &[
         Field::always("conditions", Shape::List(&Shape::Struct(&CONDITION))),
         Field::always("acceptedNames", Shape::Struct(&NAMES)),
         Field::new("AcceptedNames", Shape::Pointer(&Shape::Struct(&SOME_NAMES))),
     ],
-};
+);
 
-static CONDITION: Struct = Struct {
-    go_type: "v1beta1.ThirdPartyResourceCondition",
-    fields: &[
+static CONDITION: Struct = Struct::new(
+    "v1beta1.ThirdPartyResourceCondition",
+    &[
         Field::always("type", Shape::String("v1beta1.ThirdPartyResourceConditionType")),
         Field::always("status", Shape::String("v1beta1.ConditionStatus")),
         Field::always("lastTransitionTime", Shape::Time),
         Field::new("reason", STRING),
         Field::new("message", STRING),
     ],
-};
+);
 
 /// The names that both faces have.
 const NAME_FIELDS: [&str; 5] = ["plural", "singular", "shortNames", "kind", "listKind"];

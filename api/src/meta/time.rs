@@ -1,4 +1,5 @@
-//! Times as `metav1.Time` reads and writes them: RFC 3339 in, whole seconds in UTC out.
+//! Times as `metav1.Time` reads and writes them: RFC 3339 in, whole seconds in UTC out; and as `metav1.MicroTime` does, with
+//! six digits of a second.
 
 use std::fmt::Write as _;
 
@@ -6,6 +7,9 @@ use jiff::civil::{Date, DateTime};
 use jiff::{Timestamp, tz::Offset};
 
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
+/// The digits of a second's fraction in [`MICRO_LAYOUT`].
+const MICRO_DIGITS: usize = 6;
 const DAY: i64 = 86_400;
 
 /// Go's zero time, 0001-01-01T00:00:00Z, which is written as null or not at all.
@@ -39,7 +43,35 @@ pub fn format(unix_seconds: i64) -> String {
 /// # Errors
 /// Anything else.
 pub fn parse(text: &str) -> Result<i64, ParseError> {
-    let mut input = Input { text, rest: text };
+    read(text, LAYOUT).map(|(seconds, _)| seconds)
+}
+
+/// Reads RFC 3339 with exactly six digits of a second: the seconds since 1970, and the microseconds.
+///
+/// ```
+/// use kindom_api::meta::time::parse_micro;
+/// assert_eq!(parse_micro("2023-11-14T22:13:20.000500Z"), Ok((1_700_000_000, 500)));
+/// assert!(parse_micro("2023-11-14T22:13:20Z").is_err());
+/// ```
+///
+/// # Errors
+/// Anything else.
+pub fn parse_micro(text: &str) -> Result<(i64, u32), ParseError> {
+    read(text, MICRO_LAYOUT)
+}
+
+/// Seconds since 1970 and microseconds as `2006-01-02T15:04:05.000000Z`.
+#[must_use]
+pub fn format_micro(unix_seconds: i64, micros: u32) -> String {
+    let mut text = format(unix_seconds);
+    text.pop();
+    text.push_str(&format!(".{micros:06}Z"));
+    text
+}
+
+/// Reads a time in one of the two layouts.
+fn read(text: &str, layout: &'static str) -> Result<(i64, u32), ParseError> {
+    let mut input = Input { text, rest: text, layout };
     let year = input.number(4, "2006")?;
     input.literal("-")?;
     let month = input.number(2, "01")?;
@@ -55,7 +87,7 @@ pub fn parse(text: &str) -> Result<i64, ParseError> {
     input.literal(":")?;
     let second = input.number(2, "05")?;
     input.within(0..=59, second, "second")?;
-    input.fraction();
+    let micros = if layout == MICRO_LAYOUT { input.micros()? } else { input.skip_fraction() };
     let offset = input.offset()?;
     if !input.rest.is_empty() {
         return Err(input.wrong(&format!(": extra text: {}", quote(input.rest))));
@@ -63,12 +95,13 @@ pub fn parse(text: &str) -> Result<i64, ParseError> {
     let Some(days) = days_from_civil(year, month, day) else {
         return Err(input.wrong(": day out of range"));
     };
-    Ok(days * DAY + hour * 3600 + minute * 60 + second - offset)
+    Ok((days * DAY + hour * 3600 + minute * 60 + second - offset, micros))
 }
 
 struct Input<'a> {
     text: &'a str,
     rest: &'a str,
+    layout: &'static str,
 }
 
 impl Input<'_> {
@@ -80,7 +113,7 @@ impl Input<'_> {
         ParseError(format!(
             "parsing time {} as {}: cannot parse {} as {}",
             quote(self.text),
-            quote(LAYOUT),
+            quote(self.layout),
             quote(self.rest),
             quote(element)
         ))
@@ -104,13 +137,25 @@ impl Input<'_> {
         Ok(())
     }
 
-    fn fraction(&mut self) {
+    /// Skips a fraction that the layout does not have; it counts nothing.
+    fn skip_fraction(&mut self) -> u32 {
         if let Some(rest) = self.rest.strip_prefix(['.', ',']) {
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
             if digits > 0 {
                 self.rest = rest.get(digits..).unwrap_or_default();
             }
         }
+        0
+    }
+
+    /// The fraction that the layout demands, after a point or a comma.
+    fn micros(&mut self) -> Result<u32, ParseError> {
+        let digits = self.rest.strip_prefix(['.', ',']).and_then(|rest| rest.get(..MICRO_DIGITS));
+        let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+        let micros = digits.and_then(|digits| digits.parse().ok());
+        let micros = micros.ok_or_else(|| self.mismatch(".000000"))?;
+        self.rest = self.rest.get(1 + MICRO_DIGITS..).unwrap_or_default();
+        Ok(micros)
     }
 
     /// Seconds east of UTC.
@@ -177,12 +222,15 @@ pub fn civil(unix_seconds: i64) -> (i64, DateTime) {
 
 #[cfg(test)]
 mod tests {
-    use super::{civil, days_from_civil, format, parse};
+    use super::{civil, days_from_civil, format, format_micro, parse, parse_micro};
 
     #[test]
     fn times_go_there_and_back() {
         for seconds in [0, 951_782_400, 951_868_799, 1_700_000_000, 4_102_444_800, -1, -62_135_596_800] {
             assert_eq!(parse(&format(seconds)), Ok(seconds), "{seconds}");
+        }
+        for micros in [0, 1, 999_999] {
+            assert_eq!(parse_micro(&format_micro(1_700_000_000, micros)), Ok((1_700_000_000, micros)));
         }
         assert_eq!(format(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(format(-62_135_596_800), "0001-01-01T00:00:00Z");
@@ -241,6 +289,16 @@ mod tests {
             "é",
             format!("parsing time \"\\xc3\\xa9\" as {layout}: cannot parse \"\\xc3\\xa9\" as \"2006\""),
         );
+        let micro = "\"2006-01-02T15:04:05.000000Z07:00\"";
+        for (text, rest, element) in [
+            ("2021-02-28T00:00:00Z", "Z", ".000000"),
+            ("2021-02-28T00:00:00.12345Z", ".12345Z", ".000000"),
+            ("2021-02-28T00:00:00.1234567Z", "7Z", "Z07:00"),
+        ] {
+            let want =
+                format!("parsing time \"{text}\" as {micro}: cannot parse \"{rest}\" as \"{element}\"");
+            assert_eq!(parse_micro(text).unwrap_err().to_string(), want);
+        }
         assert!(parse("2021-02-28T00:00:0é").is_err());
         assert!(parse("2021-02-28T00:00:00+é0:00").is_err());
     }

@@ -11,9 +11,9 @@ const STRING: Shape = Shape::String("string");
 const UID: Shape = Shape::String("types.UID");
 
 /// The shape of `metav1.ObjectMeta`.
-pub static OBJECT_META: Struct = Struct {
-    go_type: "v1.ObjectMeta",
-    fields: &[
+pub static OBJECT_META: Struct = Struct::new(
+    "v1.ObjectMeta",
+    &[
         Field::new("name", STRING),
         Field::new("generateName", STRING),
         Field::new("namespace", STRING),
@@ -31,12 +31,12 @@ pub static OBJECT_META: Struct = Struct {
         Field::new("finalizers", Shape::List(&STRING)).patched(Patched::Adds),
         Field::new("managedFields", Shape::List(&Shape::Struct(&MANAGED_FIELDS_ENTRY))),
     ],
-};
+);
 
 /// The shape of `metav1.OwnerReference`.
-pub static OWNER_REFERENCE: Struct = Struct {
-    go_type: "v1.OwnerReference",
-    fields: &[
+pub static OWNER_REFERENCE: Struct = Struct::new(
+    "v1.OwnerReference",
+    &[
         Field::always("apiVersion", STRING),
         Field::always("kind", STRING),
         Field::always("name", STRING),
@@ -44,12 +44,12 @@ pub static OWNER_REFERENCE: Struct = Struct {
         Field::new("controller", Shape::Pointer(&Shape::Bool)),
         Field::new("blockOwnerDeletion", Shape::Pointer(&Shape::Bool)),
     ],
-};
+);
 
 /// The shape of `metav1.ManagedFieldsEntry`.
-pub static MANAGED_FIELDS_ENTRY: Struct = Struct {
-    go_type: "v1.ManagedFieldsEntry",
-    fields: &[
+pub static MANAGED_FIELDS_ENTRY: Struct = Struct::new(
+    "v1.ManagedFieldsEntry",
+    &[
         Field::new("manager", STRING),
         Field::new("operation", Shape::String("v1.ManagedFieldsOperationType")),
         Field::new("apiVersion", STRING),
@@ -58,7 +58,7 @@ pub static MANAGED_FIELDS_ENTRY: Struct = Struct {
         Field::new("fieldsV1", Shape::Pointer(&Shape::Json)),
         Field::new("subresource", STRING),
     ],
-};
+);
 
 /// An object's metadata, typed. Custom objects stay trees; this is for the types that the server itself works on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 // k8s.io/apiextensions-apiserver v0.37.2, k8s.io/apimachinery v0.37.2,
 // k8s.io/api v0.37.2. Do not edit.
 
-use super::Kind::{Bool, Bytes, Double, Gone, Int32, Int64, IntOrString, Json, MicroTime, Of, Quantity, SchemaOrArray, SchemaOrBool, SchemaOrTexts, Text, Texts, Time};
+use super::Kind::{Bool, Bytes, Double, Gone, Int32, Int64, IntOrString, Json, Of, Quantity, SchemaOrArray, SchemaOrBool, SchemaOrTexts, Text, Texts, Time};
 use super::Many::{Map, One, Pointer, Several};
 use super::Presence::{Keep, Omit};
 use super::{Field, Message};
@@ -15,7 +15,6 @@ pub(super) static KINDS: &[(&str, &str, &Message)] = &[
     ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition", &APIEXTENSIONS_V1BETA1_CUSTOM_RESOURCE_DEFINITION),
     ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinitionList", &APIEXTENSIONS_V1BETA1_CUSTOM_RESOURCE_DEFINITION_LIST),
     ("autoscaling/v1", "Scale", &AUTOSCALING_V1_SCALE),
-    ("coordination.k8s.io/v1", "Lease", &COORDINATION_V1_LEASE),
     ("meta.k8s.io/v1", "DeleteOptions", &META_V1_DELETE_OPTIONS),
     ("meta.k8s.io/v1", "PartialObjectMetadata", &META_V1_PARTIAL_OBJECT_METADATA),
     ("meta.k8s.io/v1", "PartialObjectMetadataList", &META_V1_PARTIAL_OBJECT_METADATA_LIST),
@@ -25,8 +24,6 @@ pub(super) static KINDS: &[(&str, &str, &Message)] = &[
     ("v1", "APIGroupList", &META_V1_API_GROUP_LIST),
     ("v1", "APIResourceList", &META_V1_API_RESOURCE_LIST),
     ("v1", "LimitRange", &CORE_V1_LIMIT_RANGE),
-    ("v1", "Namespace", &CORE_V1_NAMESPACE),
-    ("v1", "NamespaceList", &CORE_V1_NAMESPACE_LIST),
     ("v1", "Secret", &CORE_V1_SECRET),
     ("v1", "Service", &CORE_V1_SERVICE),
     ("v1", "Status", &META_V1_STATUS),
@@ -392,21 +389,6 @@ pub(super) static AUTOSCALING_V1_SCALE_STATUS: Message = Message("ScaleStatus", 
     Field(2, "Selector", "selector", Text, One, Omit),
 ]);
 
-pub(super) static COORDINATION_V1_LEASE: Message = Message("Lease", &[
-    Field(1, "ObjectMeta", "metadata", Of(&META_V1_OBJECT_META), One, Keep),
-    Field(2, "Spec", "spec", Of(&COORDINATION_V1_LEASE_SPEC), One, Keep),
-]);
-
-pub(super) static COORDINATION_V1_LEASE_SPEC: Message = Message("LeaseSpec", &[
-    Field(1, "HolderIdentity", "holderIdentity", Text, Pointer, Omit),
-    Field(2, "LeaseDurationSeconds", "leaseDurationSeconds", Int32, Pointer, Omit),
-    Field(3, "AcquireTime", "acquireTime", MicroTime, Pointer, Omit),
-    Field(4, "RenewTime", "renewTime", MicroTime, Pointer, Omit),
-    Field(5, "LeaseTransitions", "leaseTransitions", Int32, Pointer, Omit),
-    Field(6, "Strategy", "strategy", Text, Pointer, Omit),
-    Field(7, "PreferredHolder", "preferredHolder", Text, Pointer, Omit),
-]);
-
 pub(super) static CORE_V1_CLIENT_IP_CONFIG: Message = Message("ClientIPConfig", &[
     Field(1, "TimeoutSeconds", "timeoutSeconds", Int32, Pointer, Omit),
 ]);
@@ -438,34 +420,6 @@ pub(super) static CORE_V1_LOAD_BALANCER_INGRESS: Message = Message("LoadBalancer
 
 pub(super) static CORE_V1_LOAD_BALANCER_STATUS: Message = Message("LoadBalancerStatus", &[
     Field(1, "Ingress", "ingress", Of(&CORE_V1_LOAD_BALANCER_INGRESS), Several, Omit),
-]);
-
-pub(super) static CORE_V1_NAMESPACE: Message = Message("Namespace", &[
-    Field(1, "ObjectMeta", "metadata", Of(&META_V1_OBJECT_META), One, Keep),
-    Field(2, "Spec", "spec", Of(&CORE_V1_NAMESPACE_SPEC), One, Keep),
-    Field(3, "Status", "status", Of(&CORE_V1_NAMESPACE_STATUS), One, Keep),
-]);
-
-pub(super) static CORE_V1_NAMESPACE_CONDITION: Message = Message("NamespaceCondition", &[
-    Field(1, "Type", "type", Text, One, Keep),
-    Field(2, "Status", "status", Text, One, Keep),
-    Field(4, "LastTransitionTime", "lastTransitionTime", Time, One, Keep),
-    Field(5, "Reason", "reason", Text, One, Omit),
-    Field(6, "Message", "message", Text, One, Omit),
-]);
-
-pub(super) static CORE_V1_NAMESPACE_LIST: Message = Message("NamespaceList", &[
-    Field(1, "ListMeta", "metadata", Of(&META_V1_LIST_META), One, Keep),
-    Field(2, "Items", "items", Of(&CORE_V1_NAMESPACE), Several, Keep),
-]);
-
-pub(super) static CORE_V1_NAMESPACE_SPEC: Message = Message("NamespaceSpec", &[
-    Field(1, "Finalizers", "finalizers", Text, Several, Omit),
-]);
-
-pub(super) static CORE_V1_NAMESPACE_STATUS: Message = Message("NamespaceStatus", &[
-    Field(1, "Phase", "phase", Text, One, Omit),
-    Field(2, "Conditions", "conditions", Of(&CORE_V1_NAMESPACE_CONDITION), Several, Omit),
 ]);
 
 pub(super) static CORE_V1_PORT_STATUS: Message = Message("PortStatus", &[

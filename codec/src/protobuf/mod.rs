@@ -8,7 +8,8 @@
 //! `catalogue.rs` is the table. `go run ./protobuf` in `integration/oracle` writes it by reflection over upstream's Go
 //! types, and beside it the samples that hold both directions to the byte. A [`Message`] lists its fields: number, Go's name
 //! (for errors), JSON's name, the type of its value, the number of its values, and if JSON leaves it out while it is empty.
-//! Upstream's encoder writes every field that is no pointer, list or map, even if it is empty; so does this one.
+//! Upstream's encoder writes every field that is no pointer, list or map, even if it is empty; so does this one. The messages
+//! of a kind that is declared in one place ([`kindom_api::declaration`]) are derived from there ([`Messages`]).
 //!
 //! Fields that the table does not list are skipped, as upstream skips them; [`decode_telling`] names them, for callers that
 //! must not lose any.
@@ -18,6 +19,7 @@
 
 #[rustfmt::skip]
 mod catalogue;
+mod declared;
 mod read;
 pub mod wire;
 mod write;
@@ -29,6 +31,7 @@ use std::fmt;
 
 use kindom_api::Value;
 
+pub use declared::Messages;
 pub use read::{Envelope, decode, decode_telling};
 pub use write::{encode, encode_as, watch_event};
 
@@ -126,7 +129,7 @@ const UNKNOWN_CONTENT_TYPE: u32 = 4;
 /// The message of a kind; none for a kind that upstream does not have as protobuf, or that is not served here.
 ///
 /// ```
-/// assert!(kindom_codec::protobuf::message("v1", "Namespace").is_some());
+/// assert!(kindom_codec::protobuf::message("v1", "Status").is_some());
 /// assert!(kindom_codec::protobuf::message("example.com/v1", "Widget").is_none());
 /// ```
 #[must_use]

@@ -4,11 +4,11 @@ use kindom_api::crd::{self, decode_crd, default_crd, prepare_for_create};
 use kindom_api::faces::{Face, stored_form};
 use kindom_api::meta::{self, names, time};
 use kindom_api::names::{is_kube_version, split_api_version, version_order};
-use kindom_api::namespace::decode_namespace;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::{Value, json, scale};
 use kindom_codec::protobuf;
 use kindom_fuzz::{JsonMutants, Mutants, Target, Texts};
+use kindom_objects::kinds::namespace::decode_namespace;
 
 use crate::codec::read_back;
 use crate::seeds;

@@ -101,9 +101,11 @@ fn objects_and_documents() {
         Target::new(name, 4000).rounds(300).run(inputs, move |bytes| {
             for format in [Format::Json, Format::Yaml] {
                 for validation in VALIDATIONS {
-                    let _ = codec::object(bytes, format, &widget, false, validation);
+                    let _ = codec::object(bytes, format, &widget, None, false, validation);
                 }
-                if let Ok(decoded) = codec::object(bytes, format, &widget, true, FieldValidation::Strict) {
+                if let Ok(decoded) =
+                    codec::object(bytes, format, &widget, None, true, FieldValidation::Strict)
+                {
                     assert!(depth(&decoded.value) <= MAX_DEPTH);
                 }
             }

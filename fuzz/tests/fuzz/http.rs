@@ -1,7 +1,7 @@
 //! The inputs of `kindom-http`: paths, queries, headers, bodies, patches, continue tokens, files of tokens.
 
+use kindom_api::crd;
 use kindom_api::json::{self, MAX_DEPTH, Value};
-use kindom_api::{crd, namespace};
 use kindom_fuzz::{JsonMutants, Mutants, Target, Texts};
 use kindom_http::authn::Tokens;
 use kindom_http::negotiate::{self, Endpoint, PatchType};
@@ -10,6 +10,7 @@ use kindom_http::query::{ContinueToken, DeleteOptions, ListOptions, Query, Write
 use kindom_http::request_info::RequestInfo;
 use kindom_http::table::IncludeObject;
 use kindom_http::warning::{warning_header, warning_headers};
+use kindom_objects::kinds::namespace::NAMESPACE;
 
 use crate::codec::{VALIDATIONS, depth, read_back};
 use crate::seeds;
@@ -272,7 +273,7 @@ fn strategic_merge_patches() {
     Target::new("strategic-merge-patch", 1500).rounds(400).run(inputs, |(object, patch)| {
         let Ok(object) = json::parse(object) else { return };
         let of = if object.get("kind").and_then(Value::as_str) == Some("Namespace") {
-            &namespace::NAMESPACE
+            NAMESPACE.declaration().shape
         } else {
             &crd::CRD
         };

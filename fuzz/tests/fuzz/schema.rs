@@ -211,6 +211,7 @@ fn documents() {
             scale: true,
             selectable_fields: vec![".spec.colour"],
             built_in: false,
+            declaration: None,
             strategic_merge_patch: false,
         };
         for format in [Format::V3, Format::V2Json, Format::V2Protobuf] {

@@ -14,6 +14,7 @@ use crate::wait_for;
 
 /// POST
 pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    tracing::trace!("read the body of POST");
     let accepted = call.accept()?;
     let query = WriteOptions::for_create(call.query)?;
     wait_for::check(call, query.wait_for)?;

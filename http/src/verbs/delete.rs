@@ -46,7 +46,7 @@ async fn delete_options(call: &Call<'_>, payload: web::Payload) -> Result<Delete
 
 fn invalid_delete(error: field::Error) -> RequestError {
     let kind = GroupKind { group: "meta.k8s.io".into(), kind: "DeleteOptions".into() };
-    RequestError::Invalid { kind, errors: error.into() }
+    RequestError::Invalid { kind, name: String::new(), errors: error.into() }
 }
 
 fn preconditions(options: &DeleteOptions) -> Preconditions {
@@ -58,6 +58,7 @@ fn preconditions(options: &DeleteOptions) -> Preconditions {
 
 /// DELETE of an object.
 pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    tracing::trace!("read the body of DELETE");
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = delete_options(call, payload).await?;

@@ -11,7 +11,7 @@ use kindom_objects::{RuleContext, WriteError};
 
 use crate::body::plain_body;
 use crate::call::Call;
-use crate::decoding::{check_kind, check_name, decode_as, expected};
+use crate::decoding::{check_kind, check_name, decode_as, expected, known_versions};
 use crate::negotiate::PatchType;
 use crate::owner_references::{self, Stage};
 use crate::patch::{self, Patch, StrategicPatch};
@@ -69,6 +69,7 @@ impl Decoded {
 
 /// PATCH
 pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    tracing::trace!("read the body of PATCH");
     let version = &call.info.resource.version;
     let go_type = call.spec.strategy.go_type(&call.spec, version);
     let kinds: &[PatchType] = match go_type {
@@ -134,7 +135,7 @@ fn patched(
             return Err(refused(patch::undecodable(&object, &missing)));
         }
         if built_in {
-            identity::check_type(&found, &expected, built_in).map_err(refused)?;
+            identity::check_type(&found, &expected, known_versions(cx)).map_err(refused)?;
         }
     }
     let mut unknown = Vec::new();

@@ -118,7 +118,7 @@ struct Sent {
 /// The Scale in a PUT's body.
 fn of_body(bytes: &[u8], format: Format, validation: FieldValidation) -> Result<Sent, RequestError> {
     let unknown = |_| unknown_body();
-    let decoded = codec::object(bytes, format, &expected(), true, validation).map_err(unknown)?;
+    let decoded = codec::object(bytes, format, &expected(), None, true, validation).map_err(unknown)?;
     if decoded.kind != expected() {
         return Err(unknown_body());
     }

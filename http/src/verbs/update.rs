@@ -14,6 +14,7 @@ use crate::wait_for;
 
 /// PUT
 pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+    tracing::trace!("read the body of PUT");
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_update(call.query)?;

@@ -48,7 +48,7 @@ pub(crate) async fn watch(
     payload: &mut Option<web::Payload>,
 ) -> Result<HttpResponse, Failure> {
     let accepted = call.accept_watch()?;
-    let framing = Framing::new(accepted.format, websocket::is_wanted(call.request));
+    let framing = Framing::new(accepted.format, websocket::is_wanted(call.request), call.declared());
     let options = ListOptions::parse(call.query)?;
     options.validate()?;
     let filter = Filter::new(call, &options)?;

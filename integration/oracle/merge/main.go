@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/openapi"
@@ -156,11 +158,19 @@ func builtIn(types map[string]reference) error {
 	}
 	// What no API server of this module has, clients have.
 	converter := applyconfigurations.NewTypeConverter(scheme.Scheme)
-	namespace, err := converter.ObjectToTyped(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}})
-	if err != nil {
-		return err
+	for _, object := range []runtime.Object{
+		&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}},
+		&coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}},
+	} {
+		typed, err := converter.ObjectToTyped(object)
+		if err != nil {
+			return err
+		}
+		if err := closure(typed.Schema(), typed.TypeRef(), types); err != nil {
+			return err
+		}
 	}
-	return closure(namespace.Schema(), namespace.TypeRef(), types)
+	return nil
 }
 
 // closure adds a named type and all that it refers to.

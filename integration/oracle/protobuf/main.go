@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -27,33 +30,36 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// What is served, and what clients send beside: an apiVersion, a kind, its Go type.
+// What is served, and what clients send beside: an apiVersion, a kind, its Go type. The table leaves out what kindom declares
+// itself (objects/src/kinds); its samples hold the declarations.
 var kinds = []struct {
 	apiVersion, kind string
 	of               any
+	declared         bool
 }{
 	// `/api` says none.
-	{"", "APIVersions", metav1.APIVersions{}},
-	{"apiextensions.k8s.io/v1", "CustomResourceDefinition", apiextensionsv1.CustomResourceDefinition{}},
-	{"apiextensions.k8s.io/v1", "CustomResourceDefinitionList", apiextensionsv1.CustomResourceDefinitionList{}},
-	{"apiextensions.k8s.io/v1beta1", "CustomResourceDefinition", apiextensionsv1beta1.CustomResourceDefinition{}},
-	{"apiextensions.k8s.io/v1beta1", "CustomResourceDefinitionList", apiextensionsv1beta1.CustomResourceDefinitionList{}},
-	{"autoscaling/v1", "Scale", autoscalingv1.Scale{}},
-	{"coordination.k8s.io/v1", "Lease", coordinationv1.Lease{}},
-	{"meta.k8s.io/v1", "DeleteOptions", metav1.DeleteOptions{}},
-	{"meta.k8s.io/v1", "PartialObjectMetadata", metav1.PartialObjectMetadata{}},
-	{"meta.k8s.io/v1", "PartialObjectMetadataList", metav1.PartialObjectMetadataList{}},
-	{"meta.k8s.io/v1beta1", "PartialObjectMetadata", metav1.PartialObjectMetadata{}},
-	{"meta.k8s.io/v1beta1", "PartialObjectMetadataList", metav1beta1.PartialObjectMetadataList{}},
-	{"v1", "APIGroup", metav1.APIGroup{}},
-	{"v1", "APIGroupList", metav1.APIGroupList{}},
-	{"v1", "APIResourceList", metav1.APIResourceList{}},
-	{"v1", "LimitRange", corev1.LimitRange{}},
-	{"v1", "Namespace", corev1.Namespace{}},
-	{"v1", "NamespaceList", corev1.NamespaceList{}},
-	{"v1", "Secret", corev1.Secret{}},
-	{"v1", "Service", corev1.Service{}},
-	{"v1", "Status", metav1.Status{}},
+	{"", "APIVersions", metav1.APIVersions{}, false},
+	{"apiextensions.k8s.io/v1", "CustomResourceDefinition", apiextensionsv1.CustomResourceDefinition{}, false},
+	{"apiextensions.k8s.io/v1", "CustomResourceDefinitionList", apiextensionsv1.CustomResourceDefinitionList{}, false},
+	{"apiextensions.k8s.io/v1beta1", "CustomResourceDefinition", apiextensionsv1beta1.CustomResourceDefinition{}, false},
+	{"apiextensions.k8s.io/v1beta1", "CustomResourceDefinitionList", apiextensionsv1beta1.CustomResourceDefinitionList{}, false},
+	{"autoscaling/v1", "Scale", autoscalingv1.Scale{}, false},
+	{"coordination.k8s.io/v1", "Lease", coordinationv1.Lease{}, true},
+	{"meta.k8s.io/v1", "DeleteOptions", metav1.DeleteOptions{}, false},
+	{"meta.k8s.io/v1", "PartialObjectMetadata", metav1.PartialObjectMetadata{}, false},
+	{"meta.k8s.io/v1", "PartialObjectMetadataList", metav1.PartialObjectMetadataList{}, false},
+	{"meta.k8s.io/v1beta1", "PartialObjectMetadata", metav1.PartialObjectMetadata{}, false},
+	{"meta.k8s.io/v1beta1", "PartialObjectMetadataList", metav1beta1.PartialObjectMetadataList{}, false},
+	{"v1", "APIGroup", metav1.APIGroup{}, false},
+	{"v1", "APIGroupList", metav1.APIGroupList{}, false},
+	{"v1", "APIResourceList", metav1.APIResourceList{}, false},
+	{"v1", "LimitRange", corev1.LimitRange{}, false},
+	{"v1", "Namespace", corev1.Namespace{}, true},
+	{"v1", "NamespaceList", corev1.NamespaceList{}, true},
+	{"v1", "Secret", corev1.Secret{}, false},
+	{"v1", "Service", corev1.Service{}, false},
+	{"v1", "Status", metav1.Status{}, false},
+	{"coordination.k8s.io/v1", "LeaseList", coordinationv1.LeaseList{}, true},
 }
 
 // Types that convert themselves, by what the table calls them.
@@ -210,6 +216,20 @@ func (t *table) kind(of reflect.Type) string {
 	panic("no such kind in the table: " + of.String())
 }
 
+// kinds lists the kinds of values that the table names, sorted.
+func (t *table) kinds() []string {
+	found := map[string]bool{}
+	for _, text := range t.text {
+		for _, match := range fieldKind.FindAllStringSubmatch(text, -1) {
+			found[match[1]] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// fieldKind finds the kind in a line of the table.
+var fieldKind = regexp.MustCompile(`Field\(\d+, "\w+", "[^"]+", (\w+)`)
+
 func version(module string) string {
 	info, _ := debug.ReadBuildInfo()
 	for _, dependency := range info.Deps {
@@ -234,6 +254,9 @@ func main() {
 	t := table{map[reflect.Type]string{}, map[string]string{}}
 	var index strings.Builder
 	for _, kind := range kinds {
+		if kind.declared {
+			continue
+		}
 		fmt.Fprintf(&index, "    (%q, %q, &%s),\n", kind.apiVersion, kind.kind, t.static(reflect.TypeOf(kind.of)))
 	}
 	var out strings.Builder
@@ -241,7 +264,7 @@ func main() {
 // %s, %s,
 // %s. Do not edit.
 
-use super::Kind::{Bool, Bytes, Double, Gone, Int32, Int64, IntOrString, Json, MicroTime, Of, Quantity, SchemaOrArray, SchemaOrBool, SchemaOrTexts, Text, Texts, Time};
+use super::Kind::{%s};
 use super::Many::{Map, One, Pointer, Several};
 use super::Presence::{Keep, Omit};
 use super::{Field, Message};
@@ -250,7 +273,7 @@ use super::{Field, Message};
 pub(super) static KINDS: &[(&str, &str, &Message)] = &[
 %s];
 
-`, version("k8s.io/apiextensions-apiserver"), version("k8s.io/apimachinery"), version("k8s.io/api"), index.String())
+`, version("k8s.io/apiextensions-apiserver"), version("k8s.io/apimachinery"), version("k8s.io/api"), strings.Join(t.kinds(), ", "), index.String())
 	names := []string{}
 	for name := range t.text {
 		names = append(names, name)

@@ -1,6 +1,6 @@
 //! The access log, if an operator asks for it.
 
-use kindom_integration::{Server, ServerOptions};
+use kindom_integration::{Server, ServerOptions, tools};
 use serde_json::{Value, json};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -38,6 +38,64 @@ async fn every_request_is_logged_by_the_name_that_its_answer_has() {
     let line = of("from-a-proxy");
     assert_eq!((&line["code"], &line["span"]["object"]), (&json!(404), &json!("none")));
     assert_eq!(of(refused.header("audit-id"))["code"], refused.status);
+}
+
+/// The hops that ARCHITECTURE.md gives a PUT: the file of each, and the files that it calls and hears from.
+fn hops() -> Vec<Vec<String>> {
+    let page = std::fs::read_to_string(tools::root().join("ARCHITECTURE.md")).unwrap();
+    let section = page.split("## The path of a write").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let items =
+        section.split("\n").filter(|line| !line.is_empty()).fold(Vec::<String>::new(), |mut items, line| {
+            match (line.split_once(". "), items.last_mut()) {
+                (Some((number, rest)), _) if number.parse::<u8>().is_ok() => items.push(rest.to_owned()),
+                (_, Some(item)) if line.starts_with("   ") => item.push_str(line),
+                _ => {}
+            }
+            items
+        });
+    let crates = ["http/", "resource_actor/", "objects/", "storage/"];
+    let files = |item: String| {
+        let quoted = item.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+        quoted.into_iter().filter(|word| crates.iter().any(|name| word.starts_with(name))).collect()
+    };
+    items.into_iter().map(files).collect()
+}
+
+#[tokio::test]
+async fn a_put_takes_the_path_that_the_architecture_names() {
+    let hops = hops();
+    assert!((1..=8).contains(&hops.len()) && hops.iter().all(|files| !files.is_empty()), "{hops:?}");
+    // From the top down.
+    let rooms = ["http", "resource_actor", "objects", "storage"];
+    let room = |file: &str| rooms.iter().position(|room| file.starts_with(room)).unwrap();
+    assert!(hops.is_sorted_by_key(|files| room(&files[0])), "{hops:?}");
+    assert!(hops.iter().all(|files| files.iter().all(|file| room(file) >= room(&files[0]))), "{hops:?}");
+
+    let page = std::fs::read_to_string(tools::root().join("ARCHITECTURE.md")).unwrap();
+    let filter = page.split('`').find(|word| word.starts_with("KINDOM_LOG=")).unwrap();
+    let options = ServerOptions::default().args(&["--log-format", "json"]);
+    let server = options.launcher(&["env".to_owned(), filter.to_owned()]).start().await.unwrap();
+    let client = server.client().unwrap();
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let body = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}});
+    let mut lease = client.post(path, &body).await.unwrap().expect_status(201).unwrap().json();
+    lease["spec"]["holderIdentity"] = json!("me");
+    let put = client.put(&format!("{path}/a"), &lease).await.unwrap().expect_status(200).unwrap();
+
+    let log = std::fs::read_to_string(server.log_path()).unwrap();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mine = lines.filter(|line| line["span"]["audit_id"] == put.header("audit-id"));
+    let mut seen = vec!["http/dispatch".to_owned()];
+    for line in mine.filter(|line| line["level"] == "TRACE") {
+        let target = line["target"].as_str().unwrap().strip_prefix("kindom_").unwrap().replace("::", "/");
+        seen.push(target);
+    }
+    // The store is the one that this run is on.
+    let stores = ["storage/embedded", "storage/etcd"];
+    let seen: Vec<&str> =
+        seen.iter().map(|file| if stores.contains(&&**file) { stores[0] } else { file.as_str() }).collect();
+    assert_eq!(seen, hops.iter().flatten().map(String::as_str).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -9,6 +9,9 @@ async fn run(version: &str) -> Option<String> {
     let server = Server::start().await.unwrap();
     let said = server.run(tokio::process::Command::new(program), "").await.unwrap().success().unwrap();
     assert!(said.ends_with("all done\n"), "{said}");
+    for media in ["application/json", "application/vnd.kubernetes.protobuf"] {
+        assert!(said.contains(&format!("leases in {media}\n")), "no election over {media} in {said}");
+    }
     Some(said)
 }
 

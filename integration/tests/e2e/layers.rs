@@ -197,6 +197,37 @@ fn actors_take_no_chance_of_their_own() {
     assert!(wrong.is_empty(), "a seed would not replay:\n{}", wrong.join("\n"));
 }
 
+/// The answer to a failure is built in one file; `api/src/status.rs` has the words, and a success is none.
+#[test]
+fn one_file_builds_a_failure_status() {
+    let mut builders = BTreeSet::new();
+    for krate in BELOW_REGISTRY.into_iter().chain(["registry-actor", "finalizer-actor", "http", "server"]) {
+        let mut files = Vec::new();
+        sources(&root().join(krate).join("src"), &mut files);
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let builds = |line: &str| {
+                let line = line.split_once("//").map_or(line, |(code, _)| code);
+                // Of several types whose names end so.
+                let line = line.replace("tonic::Status", "");
+                let made = line.match_indices("Status::").any(|(at, found)| {
+                    let (before, rest) = (line.get(..at).unwrap(), line.get(at + found.len()..).unwrap());
+                    !before.ends_with(|c: char| c.is_ascii_alphanumeric())
+                        && rest.starts_with(|c: char| c.is_ascii_lowercase())
+                        && !rest.starts_with("success(")
+                });
+                made || line.contains(r#""kind": "Status""#)
+            };
+            if code.lines().any(builds) {
+                builders.insert(file.strip_prefix(root()).unwrap().display().to_string());
+            }
+        }
+    }
+    builders.remove("api/src/status.rs");
+    assert_eq!(Vec::from_iter(builders), ["http/src/status.rs"]);
+}
+
 #[test]
 fn runtimes_are_found_in_code_and_not_in_comments() {
     let of = |line| runtimes(line).collect::<Vec<_>>();

@@ -42,6 +42,7 @@ mod import;
 mod kill9;
 mod kube_rs;
 mod layers;
+mod leases;
 mod linearizable;
 mod load;
 mod migration;

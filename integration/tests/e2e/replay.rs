@@ -1,5 +1,6 @@
 //! The answers of the real API server, step by step.
 
+use std::path::Path;
 use std::time::Duration;
 
 use kindom_integration::replay::{
@@ -80,17 +81,29 @@ async fn namespaces(client: &Client, script: &str) {
 
 #[tokio::test]
 async fn every_answer_is_the_real_servers() {
-    let folder = tools::root().join("integration/expectations");
+    replay_all(&tools::root().join("integration/expectations"), true).await;
+}
+
+/// What kube-apiserver answers of built-in kinds.
+#[tokio::test]
+async fn every_answer_of_a_built_in_kind_is_kube_apiservers() {
+    replay_all(&tools::root().join("integration/expectations/built-in"), false).await;
+}
+
+/// Replays every script of a folder, each on a server of its own; the stand-alone server asked for no namespaces.
+async fn replay_all(folder: &Path, any_namespace: bool) {
     let known: Vec<KnownDifference> = read_known(&folder.join("known-differences.json")).unwrap();
     let (mut steps, mut faults) = (0, Vec::new());
-    let topics = read_topics(&folder).unwrap();
+    let topics = read_topics(folder).unwrap();
     for topic in &topics {
         // The recorded server leaves what is stored in older versions to somebody else.
         let options = ServerOptions::default().args(&["--feature-gates", "StorageVersionMigrator=false"]);
         let server = options.start().await.unwrap();
         let client = server.client().unwrap();
         let script = std::fs::read_to_string(folder.join(format!("{}.script.json", topic.name))).unwrap();
-        namespaces(&client, &script).await;
+        if any_namespace {
+            namespaces(&client, &script).await;
+        }
         let outcomes =
             replay(topic, &known, &mut OverClient { client, deadline: Instant::now() + PATIENCE }).await;
         steps += outcomes.len();

@@ -1,7 +1,41 @@
-//! The kinds that there are: registered ones, registrations themselves, and namespaces.
+//! The kinds that there are: registered ones, registrations themselves, namespaces, and the other built-in kinds.
+
+use kindom_api::crd::ColumnDefinition;
+use kindom_schema::columns::Printed;
+
+use crate::TypeSpec;
 
 mod custom;
+mod lease;
 pub mod namespace;
 pub mod registration;
 
 pub use custom::CustomObjects;
+
+/// The built-in kinds beside registrations and namespaces.
+#[must_use]
+pub fn built_in() -> Vec<TypeSpec> {
+    vec![lease::leases()]
+}
+
+/// The column with which the tables of built-in kinds end.
+const AGE: (&str, &str, &str, Printed) = ("Age", "", ".metadata.creationTimestamp", Printed::Age);
+
+const CREATED: &str =
+    "CreationTimestamp is a timestamp representing the server time when this object was created.";
+
+/// The column that most tables end with.
+fn age() -> ColumnDefinition {
+    column("Age", "date", CREATED, ".metadata.creationTimestamp")
+}
+
+fn column(name: &str, kind: &str, description: &str, json_path: &str) -> ColumnDefinition {
+    ColumnDefinition {
+        name: name.into(),
+        kind: kind.into(),
+        format: String::new(),
+        description: description.into(),
+        priority: 0,
+        json_path: json_path.into(),
+    }
+}

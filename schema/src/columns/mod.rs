@@ -51,11 +51,44 @@ pub struct Columns {
 enum Rest {
     /// One path for each column.
     Paths(Vec<Path>),
+    /// One path for each column of a built-in type, all of which are text.
+    Printed(Vec<(Path, Printed)>),
     /// A built-in type's own rule.
     Computed(fn(&Value) -> Vec<Value>),
 }
 
+/// The text that a built-in type's cell shows of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Printed {
+    /// The text itself; without a value, an empty one.
+    Text,
+    /// The age of a time; `<unknown>` without one.
+    Age,
+}
+
 impl Columns {
+    /// The name and these columns of a built-in type, each a heading, a description (that of creationTimestamp if it is
+    /// empty), a JSON path and what it shows. kube-apiserver's printers give text alone
+    /// (`pkg/printers/internalversion`, 1.37).
+    #[must_use]
+    pub fn printed(columns: &[(&str, &str, &str, Printed)]) -> Self {
+        let mut paths = Vec::new();
+        let mut definitions = vec![name_column()];
+        for (name, description, json_path, printed) in columns {
+            // The paths are part of the program; a cell without one would be missing in every table.
+            let Ok(path) = path::parse(json_path) else { continue };
+            paths.push((path, *printed));
+            definitions.push(TableColumn {
+                name: (*name).to_owned(),
+                kind: "string".to_owned(),
+                format: String::new(),
+                description: if description.is_empty() { AGE_DESCRIPTION } else { description }.to_owned(),
+                priority: 0,
+            });
+        }
+        Self { definitions, rest: Rest::Printed(paths) }
+    }
+
     /// The name and the columns that a registration defines, or Age where it defines none. Columns from the first on
     /// whose path is malformed are left out; validation keeps such registrations out (see [`validate_path`]).
     #[must_use]
@@ -138,6 +171,17 @@ impl Columns {
             Rest::Paths(paths) => paths,
             Rest::Computed(compute) => {
                 cells.extend(compute(object));
+                return cells;
+            }
+            Rest::Printed(paths) => {
+                cells.extend(paths.iter().map(|(path, printed)| {
+                    let value = evaluate::first(path, object, &mut ROW_VISITS_MAX.clone());
+                    match (printed, value.and_then(Value::as_str)) {
+                        (Printed::Text, text) => text.unwrap_or_default().into(),
+                        (Printed::Age, None) => "<unknown>".into(),
+                        (Printed::Age, Some(time)) => age(time, now_unix_seconds).into(),
+                    }
+                }));
                 return cells;
             }
         };

@@ -6,22 +6,46 @@ use std::num::NonZeroU8;
 use std::sync::LazyLock;
 
 use kindom_api::Value;
+use kindom_api::declaration::Declaration;
 
 use super::{MergeType, Type, View};
 use crate::compile::{References, compile_with};
 use crate::node::Node;
-use crate::openapi::{BuiltInType, models};
+use crate::openapi::{BuiltInType, models, whole};
 
 const OBJECT_META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// The merge type of a built-in type: registrations in their three faces, namespaces, and `Scale`. `group` is empty for the
-/// core group. `None` if there is no such type.
+/// The merge type of a built-in type that is not declared: registrations in their three faces, and `Scale`. `None` if there is
+/// no such type.
 #[must_use]
 pub fn built_in(group: &str, version: &str, kind: &str) -> Option<MergeType<'static>> {
     let is = |known: &BuiltInType| (known.group, known.version, known.kind) == (group, version, kind);
     let node = named(BUILT_IN.types.iter().find(|(known, _)| is(known))?.1)?;
-    let view = View { node, open: false, open_everywhere: false, resource: true, named: true };
-    Some(MergeType(Type::Node(view)))
+    Some(of_built_in(node))
+}
+
+fn of_built_in(node: &Node) -> MergeType<'_> {
+    MergeType(Type::Node(View { node, open: false, open_everywhere: false, resource: true, named: true }))
+}
+
+/// The compiled schema of a declared kind.
+#[derive(Debug)]
+pub struct Declared(Node);
+
+impl Declared {
+    /// Compiles the schema that a declaration publishes.
+    #[must_use]
+    pub fn of(declaration: &Declaration) -> Self {
+        // The declaration is part of the program; each is compiled by a test.
+        let compiled = compile_with(&whole(declaration), &BUILT_IN.references);
+        Self(compiled.map(|(node, _)| node).unwrap_or_default())
+    }
+
+    /// The merge type of the kind's objects.
+    #[must_use]
+    pub fn merge_type(&self) -> MergeType<'_> {
+        of_built_in(&self.0)
+    }
 }
 
 /// The schema of `ObjectMeta`.
@@ -35,6 +59,7 @@ pub(super) fn named(reference: NonZeroU8) -> Option<&'static Node> {
 }
 
 struct BuiltIn {
+    references: References,
     nodes: Box<[Node]>,
     types: Box<[(BuiltInType, NonZeroU8)]>,
     object_meta: Option<NonZeroU8>,
@@ -54,6 +79,7 @@ static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
             .filter_map(|known| references.get(&known.model).copied().map(|at| (known, at)))
             .collect(),
         object_meta: references.get(OBJECT_META).copied(),
+        references,
     }
 });
 
@@ -76,10 +102,9 @@ mod tests {
 
     #[test]
     fn a_type_is_known_by_all_its_names() {
-        assert!(built_in("", "v1", "Namespace").is_some());
         assert!(built_in("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition").is_some());
         assert!(built_in("", "v1", "Pod").is_none());
         assert!(built_in("apiextensions.k8s.io", "v2", "CustomResourceDefinition").is_none());
-        assert!(built_in("x", "v1", "Namespace").is_none());
+        assert!(built_in("x", "v1", "CustomResourceDefinition").is_none());
     }
 }

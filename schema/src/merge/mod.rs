@@ -32,7 +32,7 @@ use kindom_api::Value;
 
 use crate::node::{Additional, Atom, Fields, ListKind, Node};
 
-pub use built_in::built_in;
+pub use built_in::{Declared, built_in};
 
 /// The type of a value at some place, and its way of merging (structured-merge-diff's `TypeRef`, resolved).
 #[derive(Debug, Clone, Copy)]

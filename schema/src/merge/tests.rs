@@ -192,7 +192,6 @@ fn built_in_types_merge_as_they_are_published() {
     for (group, version, kind) in [
         ("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition"),
         ("apiextension.k8s.io", "v1beta1", "ThirdPartyResource"),
-        ("", "v1", "Namespace"),
         ("autoscaling", "v1", "Scale"),
     ] {
         let object = object(group, version, kind);

@@ -1,4 +1,4 @@
-//! The fields of built-in types: registrations in all their faces, and namespaces.
+//! The fields of registrations in all their faces.
 //!
 //! `built_in.json` has a section per group-version, and one for the schemas that all versions of a group share; `#Name` in
 //! it refers to a schema of the same group-version. A test compares it with upstream's publication, except for the
@@ -13,7 +13,6 @@ const BUILT_IN: &str = include_str!("built_in.json");
 /// The prefix of the names of built-in types' schemas; `None` where upstream has no name of its own.
 pub(super) fn prefix(gv: &GroupVersionDoc<'_>) -> Option<String> {
     let package = match gv.group {
-        "" => "io.k8s.api.core",
         "apiextensions.k8s.io" => "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
         _ => return None,
     };
@@ -49,11 +48,10 @@ pub(crate) struct BuiltInType {
 
 /// All schemas of built-in types by what refers to them, as v3 has them, and the types.
 pub(crate) fn models() -> (Vec<(String, Value)>, Vec<BuiltInType>) {
-    const TYPES: [(&str, &str, &str); 4] = [
+    const TYPES: [(&str, &str, &str); 3] = [
         ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
         ("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition"),
         ("apiextension.k8s.io", "v1beta1", "ThirdPartyResource"),
-        ("", "v1", "Namespace"),
     ];
     let mut all = shared().get("schemas").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut types =

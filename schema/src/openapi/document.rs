@@ -18,7 +18,8 @@ use std::collections::BTreeSet;
 use kindom_api::{Map, Value, object};
 
 use super::{
-    Form, GroupVersionDoc, Names, SCALE, TypeDoc, built_in, operations, protobuf, published, shared,
+    Form, GroupVersionDoc, MICRO_TIME, Names, SCALE, TypeDoc, built_in, declared, operations, protobuf,
+    published, shared,
 };
 
 /// The format of a document.
@@ -107,8 +108,15 @@ impl Document {
         let (names, form) = (Names::of(gv, doc), self.format.form());
         let list = published::list(gv, doc, &names, form);
         if doc.built_in {
-            for (name, schema) in built_in::schemas(gv, doc.kind, &names.prefix) {
-                self.own_schema(&name, self.in_form(schema), &mut out);
+            let schemas = match doc.declaration {
+                Some(declaration) => declared::schemas(declaration),
+                None => built_in::schemas(gv, doc.kind, &names.prefix),
+            };
+            for (name, schema) in schemas.iter() {
+                if refers_to(schema, MICRO_TIME) {
+                    self.shared_schema(MICRO_TIME, &mut out);
+                }
+                self.own_schema(name, self.in_form(schema.clone()), &mut out);
             }
             self.own_schema(&names.list_schema, list, &mut out);
             return out;
@@ -147,8 +155,16 @@ impl Document {
         }
         let schemas = self.shared.get("schemas").and_then(Value::as_object).cloned().unwrap_or_default();
         let has_scale = self.has_scale;
-        for (name, schema) in schemas.iter().filter(|(name, _)| has_scale || !name.starts_with(SCALE)) {
+        let needed = |name: &str| name != MICRO_TIME && (has_scale || !name.starts_with(SCALE));
+        for (name, schema) in schemas.iter().filter(|(name, _)| needed(name)) {
             self.own_schema(name, self.in_form(schema.clone()), out);
+        }
+    }
+
+    /// Writes a schema that only some types refer to.
+    fn shared_schema(&mut self, name: &str, out: &mut Vec<u8>) {
+        if let Some(schema) = self.shared.at(&["schemas", name]).cloned() {
+            self.own_schema(name, self.in_form(schema), out);
         }
     }
 
@@ -187,5 +203,14 @@ impl Document {
         Value::from(name).write_to(out);
         out.push(b':');
         value.write_to(out);
+    }
+}
+
+fn refers_to(schema: &Value, name: &str) -> bool {
+    match schema {
+        Value::Object(map) => map.values().any(|value| refers_to(value, name)),
+        Value::Array(items) => items.iter().any(|item| refers_to(item, name)),
+        Value::String(text) => text.strip_prefix(Form::V3.schemas()) == Some(name),
+        _ => false,
     }
 }

@@ -5,25 +5,30 @@
 //! `fieldValidation` and carries the kind. Nothing is kept between calls; callers keep documents as they need them.
 //!
 //! `shared.json` holds the schemas that all documents refer to, in the words of Kubernetes' published API documentation;
-//! `built_in.json` the fields of built-in types, in words of its own.
+//! `built_in.json` the fields of registrations, in words of its own. Those of other built-in types are in their declarations.
 
 mod built_in;
+mod declared;
 mod document;
 mod operations;
 mod protobuf;
 mod published;
 
+use kindom_api::declaration::Declaration;
 use kindom_api::faces::{Face, REGISTERED_THROUGH};
 use kindom_api::json;
 use kindom_api::{Value, object};
 
 pub(crate) use built_in::{BuiltInType, models};
+pub(crate) use declared::whole;
 pub use document::{Document, Format};
 
 use crate::crd::is_published;
 
 const SHARED: &str = include_str!("shared.json");
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+/// A shared schema that few types refer to.
+const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// A group-version in a document.
@@ -58,6 +63,8 @@ pub struct TypeDoc<'a> {
     pub selectable_fields: Vec<&'a str>,
     /// `true` if the type is built in: its fields are known without a schema.
     pub built_in: bool,
+    /// The declaration of a built-in type, unless `built_in.json` has its fields.
+    pub declaration: Option<&'a Declaration>,
     /// `true` if it takes strategic merge patches, as built-in types do.
     pub strategic_merge_patch: bool,
 }
@@ -123,7 +130,9 @@ struct Names {
 
 impl Names {
     fn of(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Self {
-        let prefix = built_in::prefix(gv).filter(|_| doc.built_in).unwrap_or_else(|| registered_prefix(gv));
+        let declared = doc.declaration.map(Declaration::schema_prefix);
+        let built_in = || built_in::prefix(gv).filter(|_| doc.built_in);
+        let prefix = declared.or_else(built_in).unwrap_or_else(|| registered_prefix(gv));
         let (schema, list_schema) = (format!("{prefix}{}", doc.kind), format!("{prefix}{}", doc.list_kind));
         Self { prefix, schema, list_schema }
     }

@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod comparison;
 mod corpus;
 mod corpus_folder;
 mod differential;

@@ -384,6 +384,7 @@ fn failed<'a, T: Send + 'a>(error: StorageError) -> StorageFuture<'a, T> {
 
 impl Storage for Embedded {
     fn txn(&self, txn: Txn) -> StorageFuture<'_, TxnOutcome> {
+        tracing::trace!(compares = txn.compares.len(), "commit");
         let checked = self.takes(&txn).and_then(|()| self.core().local.limits.check(&txn));
         match checked {
             Ok(bytes) => self.queue(|reply| Request::Txn { txn, bytes, reply }),

@@ -416,6 +416,7 @@ impl Core {
 
 impl Storage for Etcd {
     fn txn(&self, mut txn: Txn) -> StorageFuture<'_, TxnOutcome> {
+        tracing::trace!(compares = txn.compares.len(), "commit");
         let core = &self.inner.core;
         let prepared = core.permit().and_then(|permit| {
             let bytes = core.limits.check(&txn)?;

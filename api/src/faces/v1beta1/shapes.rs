@@ -7,20 +7,20 @@ use crate::meta::OBJECT_META;
 shapes_of_package!("v1beta1");
 
 /// The shape of `CustomResourceDefinition`.
-pub(super) static CRD: Struct = Struct {
-    go_type: "v1beta1.CustomResourceDefinition",
-    fields: &[
+pub(super) static CRD: Struct = Struct::new(
+    "v1beta1.CustomResourceDefinition",
+    &[
         Field::new("kind", STRING),
         Field::new("apiVersion", STRING),
         Field::new("metadata", Shape::Struct(&OBJECT_META)),
         Field::always("spec", Shape::Struct(&SPEC)),
         Field::always("status", Shape::Struct(&STATUS)),
     ],
-};
+);
 
-static SPEC: Struct = Struct {
-    go_type: "v1beta1.CustomResourceDefinitionSpec",
-    fields: &[
+static SPEC: Struct = Struct::new(
+    "v1beta1.CustomResourceDefinitionSpec",
+    &[
         Field::always("group", STRING),
         Field::new("version", STRING),
         Field::always("names", Shape::Struct(&NAMES)),
@@ -34,11 +34,11 @@ static SPEC: Struct = Struct {
         Field::new("conversion", Shape::Pointer(&Shape::Struct(&CONVERSION))),
         Field::new("preserveUnknownFields", OPTIONAL_BOOL),
     ],
-};
+);
 
-static VERSION: Struct = Struct {
-    go_type: "v1beta1.CustomResourceDefinitionVersion",
-    fields: &[
+static VERSION: Struct = Struct::new(
+    "v1beta1.CustomResourceDefinitionVersion",
+    &[
         Field::always("name", STRING),
         Field::always("served", Shape::Bool),
         Field::always("storage", Shape::Bool),
@@ -50,30 +50,30 @@ static VERSION: Struct = Struct {
         Field::new("additionalPrinterColumns", Shape::List(&Shape::Struct(&COLUMN))),
         Field::new("selectableFields", Shape::List(&Shape::Struct(&SELECTABLE_FIELD))),
     ],
-};
+);
 
 /// As proposed in "Subresources for CustomResources".
-static PROPOSED_SUBRESOURCES: Struct = Struct {
-    go_type: "v1beta1.CustomResourceSubResources",
-    fields: &[
+static PROPOSED_SUBRESOURCES: Struct = Struct::new(
+    "v1beta1.CustomResourceSubResources",
+    &[
         Field::new("status", Shape::Pointer(&Shape::Struct(&STATUS_SUBRESOURCE))),
         Field::new("scale", Shape::Pointer(&Shape::Struct(&PROPOSED_SCALE))),
     ],
-};
+);
 
-static PROPOSED_SCALE: Struct = Struct {
-    go_type: "v1beta1.CustomResourceSubResourceScale",
-    fields: &[
+static PROPOSED_SCALE: Struct = Struct::new(
+    "v1beta1.CustomResourceSubResourceScale",
+    &[
         Field::always("specReplicasPath", STRING),
         Field::always("statusReplicasPath", STRING),
         Field::new("labelSelectorPath", STRING),
         Field::new("groupVersion", Shape::Json),
     ],
-};
+);
 
-static COLUMN: Struct = Struct {
-    go_type: "v1beta1.CustomResourceColumnDefinition",
-    fields: &[
+static COLUMN: Struct = Struct::new(
+    "v1beta1.CustomResourceColumnDefinition",
+    &[
         Field::always("name", STRING),
         Field::always("type", STRING),
         Field::new("format", STRING),
@@ -81,13 +81,13 @@ static COLUMN: Struct = Struct {
         Field::new("priority", Shape::Int32),
         Field::always("JSONPath", STRING),
     ],
-};
+);
 
-static CONVERSION: Struct = Struct {
-    go_type: "v1beta1.CustomResourceConversion",
-    fields: &[
+static CONVERSION: Struct = Struct::new(
+    "v1beta1.CustomResourceConversion",
+    &[
         Field::always("strategy", Shape::String("v1beta1.ConversionStrategyType")),
         Field::new("webhookClientConfig", Shape::Pointer(&Shape::Struct(&CLIENT_CONFIG))),
         Field::new("conversionReviewVersions", STRINGS),
     ],
-};
+);

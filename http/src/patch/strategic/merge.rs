@@ -93,6 +93,7 @@ impl Lookup {
             Shape::Custom(go_name, _) => (&[][..], *go_name),
             Shape::Json => (&[][..], "JSON"),
             Shape::Time => (&[][..], "Time"),
+            Shape::MicroTime => (&[][..], "MicroTime"),
             other => {
                 let kind = other.go_kind();
                 let why = "merging an object in json but data type is not struct, instead is";

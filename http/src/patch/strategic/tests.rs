@@ -2,7 +2,7 @@ use kindom_api::crd::CRD;
 use kindom_api::decode::{Field, Patched, Shape, Struct};
 use kindom_api::faces::Face;
 use kindom_api::json::{Value, parse};
-use kindom_api::namespace::NAMESPACE;
+use kindom_objects::kinds::namespace::NAMESPACE;
 use proptest::prelude::*;
 
 use super::StrategicPatch;
@@ -12,19 +12,19 @@ use kindom_codec::FieldValidation::{self, Ignore, Strict, Warn};
 
 const STRING: Shape = Shape::String("string");
 
-static PORT: Struct = Struct {
-    go_type: "v1.Port",
-    fields: &[
+static PORT: Struct = Struct::new(
+    "v1.Port",
+    &[
         Field::new("number", Shape::Int64),
         Field::new("name", STRING),
         Field::new("labels", Shape::Map(&STRING)),
         Field::new("inner", Shape::List(&Shape::Struct(&PORT))).patched(Patched::MergesBy("number")),
     ],
-};
+);
 
-static TYPE: Struct = Struct {
-    go_type: "v1.Type",
-    fields: &[
+static TYPE: Struct = Struct::new(
+    "v1.Type",
+    &[
         Field::new("set", Shape::List(&STRING)).patched(Patched::Adds),
         Field::new("atomic", Shape::List(&STRING)),
         Field::new("ports", Shape::List(&Shape::Struct(&PORT))).patched(Patched::MergesBy("number")),
@@ -35,7 +35,7 @@ static TYPE: Struct = Struct {
         Field::new("any", Shape::Pointer(&Shape::Json)),
         Field::new("lists", Shape::List(&Shape::List(&STRING))),
     ],
-};
+);
 
 fn apply_as(of: &'static Struct, patch: &str, object: &str, validation: FieldValidation) -> String {
     let object = parse(object.as_bytes()).unwrap();
@@ -230,7 +230,11 @@ fn fields_are_looked_up_only_where_both_sides_have_more() {
 #[test]
 fn what_comes_out_is_of_the_type() {
     let check = |validation, patch: &str, want: &str| {
-        assert_eq!(apply_as(&NAMESPACE, patch, r#"{"metadata":{"name":"a"}}"#, validation), want, "{patch}");
+        assert_eq!(
+            apply_as(NAMESPACE.declaration().shape, patch, r#"{"metadata":{"name":"a"}}"#, validation),
+            want,
+            "{patch}"
+        );
     };
     let invalid =
         |patch: &str, why: &str| format!("error:  is invalid: patch: Invalid value: \"{patch}\": {why}");
@@ -259,7 +263,7 @@ fn conditions_of_namespaces_merge_by_type() {
     let object = r#"{"status":{"conditions":[{"type":"A","status":"True"},{"type":"B","status":"True"}]}}"#;
     let patch = r#"{"status":{"conditions":[{"type":"B","status":"False"}]}}"#;
     let want = r#"{"status":{"conditions":[{"status":"True","type":"A"},{"status":"False","type":"B"}]}}"#;
-    assert_eq!(apply_as(&NAMESPACE, patch, object, Strict), want);
+    assert_eq!(apply_as(NAMESPACE.declaration().shape, patch, object, Strict), want);
     // The lists of registrations do not merge: their Go type has no such tag.
     let want = r#"{"status":{"conditions":[{"status":"False","type":"B"}]}}"#;
     assert_eq!(apply_as(&CRD, patch, object, Strict), want);
@@ -349,7 +353,7 @@ fn random_patches_come_out_as_recorded() {
     for case in cases {
         let of: &Struct = match case.get("type").and_then(Value::as_str).unwrap() {
             "Type" => &TYPE,
-            "Namespace" => &NAMESPACE,
+            "Namespace" => NAMESPACE.declaration().shape,
             "v1" => Face::V1.go_type(),
             "v1beta1" => Face::V1beta1.go_type(),
             other => panic!("no type {other}"),

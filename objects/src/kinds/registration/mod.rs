@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::kinds::{age, column};
 use crate::{BuiltInVersion, ConvertError, Faces, Names, Scope, TypeSpec};
 use kindom_api::Value;
-use kindom_api::crd::{ColumnDefinition, GROUP, condition};
+use kindom_api::crd::{GROUP, condition};
 use kindom_api::faces::Face;
 use kindom_api::field::{self, ErrorList};
 use kindom_schema::columns::{Columns, TableColumn};
@@ -28,12 +29,9 @@ pub fn custom_resource_definitions() -> TypeSpec {
 #[must_use]
 pub fn custom_resource_definitions_without(disabled: Vec<Feature>) -> TypeSpec {
     let names = Names {
-        plural: "customresourcedefinitions".into(),
-        singular: "customresourcedefinition".into(),
-        kind: "CustomResourceDefinition".into(),
-        list_kind: "CustomResourceDefinitionList".into(),
         short_names: vec!["crd".into(), "crds".into()],
         categories: vec!["api-extensions".into()],
+        ..Names::of_kind("customresourcedefinitions", "CustomResourceDefinition")
     };
     let deprecated = format!("{GROUP}/v1beta1 {0} is deprecated; use {GROUP}/v1 {0}", names.kind);
     let versions = vec![
@@ -50,45 +48,27 @@ pub fn custom_resource_definitions_without(disabled: Vec<Feature>) -> TypeSpec {
 #[must_use]
 pub fn third_party_resources(stored: &TypeSpec) -> TypeSpec {
     let names = Names {
-        plural: "thirdpartyresources".into(),
-        singular: "thirdpartyresource".into(),
-        kind: "ThirdPartyResource".into(),
-        list_kind: "ThirdPartyResourceList".into(),
         short_names: vec!["tpr".into()],
         categories: vec!["api-extensions".into()],
+        ..Names::of_kind("thirdpartyresources", "ThirdPartyResource")
     };
     let columns = Columns::compile(&[
-        column("Group", "string", "", "The API group of the objects.", ".spec.group"),
-        column("Version", "string", "", "The version of the objects.", ".spec.version"),
-        column("Kind", "string", "", "The kind of the objects.", ".spec.names.kind"),
-        column("Scope", "string", "", "Whether the objects are in namespaces.", ".spec.scope"),
+        column("Group", "string", "The API group of the objects.", ".spec.group"),
+        column("Version", "string", "The version of the objects.", ".spec.version"),
+        column("Kind", "string", "The kind of the objects.", ".spec.names.kind"),
+        column("Scope", "string", "Whether the objects are in namespaces.", ".spec.scope"),
         column(
             "Conflict",
             "string",
-            "",
             "Whether a name is another registration's.",
             ".status.conditions[?(@.type==\"NameConflict\")].status",
         ),
-        column("Age", "date", "", CREATED, ".metadata.creationTimestamp"),
+        age(),
     ]);
     let versions = vec![BuiltInVersion { name: "v1beta1", columns, deprecation_warning: None }];
     let (group, strategy) = (Face::ThirdPartyResource.group(), Arc::clone(&stored.strategy));
     let spec = TypeSpec::built_in(group, names, Scope::Cluster, versions, strategy);
     spec.with_faces(Arc::new(Views(group))).stored_as(stored)
-}
-
-const CREATED: &str =
-    "CreationTimestamp is a timestamp representing the server time when this object was created.";
-
-fn column(name: &str, kind: &str, format: &str, description: &str, json_path: &str) -> ColumnDefinition {
-    ColumnDefinition {
-        name: name.into(),
-        kind: kind.into(),
-        format: format.into(),
-        description: description.into(),
-        priority: 0,
-        json_path: json_path.into(),
-    }
 }
 
 /// apiextensions `pkg/registry/customresourcedefinition/tableconvertor` (1.37).

@@ -170,6 +170,14 @@ impl Strategy for Registrations {
         if cx.subresource == Some("status") { &["spec"] } else { &["status"] }
     }
 
+    fn known_versions(&self) -> &'static [&'static str] {
+        &["v1beta1"]
+    }
+
+    fn judges_preconditions(&self) -> bool {
+        true
+    }
+
     fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
         let mut crd = typed(object);
         drop_disabled(&self.disabled, &mut crd, None);

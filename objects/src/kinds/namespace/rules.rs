@@ -3,73 +3,100 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decode::{DecodeError, Field, Patched, Shape, Struct};
-use crate::field::{Error, ErrorList, Path};
-use crate::meta::names::{is_qualified_name, name_is_dns_label};
-use crate::meta::{Condition, OBJECT_META, ObjectMeta, validate_object_meta, validate_object_meta_update};
-use crate::{Value, json};
+use kindom_api::declaration::Declaration;
+use kindom_api::decode::{DecodeError, Field, Items, Patched, Shape, Struct};
+use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::meta::names::{is_qualified_name, name_is_dns_label};
+use kindom_api::meta::{
+    Condition, OBJECT_META, ObjectMeta, validate_object_meta, validate_object_meta_update,
+};
+use kindom_api::{Value, json};
+
+use crate::declared::Declared;
 
 /// The finalizer in `spec` that stands for the content of the namespace.
-pub const FINALIZER_KUBERNETES: &str = "kubernetes";
+pub(super) const FINALIZER_KUBERNETES: &str = "kubernetes";
 /// The label that holds the name, for selectors.
-pub const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+pub(super) const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// The phase of a namespace that may be used.
-pub const ACTIVE: &str = "Active";
+pub(super) const ACTIVE: &str = "Active";
 /// The phase of a namespace that is being deleted.
-pub const TERMINATING: &str = "Terminating";
+pub(super) const TERMINATING: &str = "Terminating";
 
 /// The types of the conditions on a namespace that is being deleted (`pkg/controller/namespace/deletion`).
-pub mod condition {
+pub(super) mod condition {
     /// The types could not all be listed.
-    pub const DELETION_DISCOVERY_FAILURE: &str = "NamespaceDeletionDiscoveryFailure";
+    pub(in crate::kinds::namespace) const DELETION_DISCOVERY_FAILURE: &str =
+        "NamespaceDeletionDiscoveryFailure";
     /// A group or version could not be read.
-    pub const DELETION_GROUP_VERSION_PARSING_FAILURE: &str = "NamespaceDeletionGroupVersionParsingFailure";
+    pub(in crate::kinds::namespace) const DELETION_GROUP_VERSION_PARSING_FAILURE: &str =
+        "NamespaceDeletionGroupVersionParsingFailure";
     /// Some content could not be deleted.
-    pub const DELETION_CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
+    pub(in crate::kinds::namespace) const DELETION_CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
     /// Some content is still there.
-    pub const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
+    pub(in crate::kinds::namespace) const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
     /// Some content waits for its finalizers.
-    pub const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
+    pub(in crate::kinds::namespace) const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 }
 
 const STRING: Shape = Shape::String("string");
 
-/// The shape of `Namespace`.
-pub static NAMESPACE: Struct = Struct {
-    go_type: "v1.Namespace",
-    fields: &[
+/// Namespace, `v1`, as clients see it.
+pub static NAMESPACE: Declared = Declared::new(Declaration {
+    api_version: "v1",
+    kind: "Namespace",
+    go_package: "k8s.io/api/core/v1",
+    shape: &SHAPE,
+});
+
+static SHAPE: Struct = Struct::new(
+    "v1.Namespace",
+    &[
         Field::new("kind", STRING),
         Field::new("apiVersion", STRING),
         // Without `omitempty`'s effect, since they are structs.
-        Field::always("metadata", Shape::Struct(&OBJECT_META)),
-        Field::always("spec", Shape::Struct(&SPEC)),
-        Field::always("status", Shape::Struct(&STATUS)),
+        Field::always("metadata", Shape::Struct(&OBJECT_META)).declared(1, "Standard metadata."),
+        Field::always("spec", Shape::Struct(&SPEC)).declared(2, "The desired state."),
+        Field::always("status", Shape::Struct(&STATUS))
+            .declared(3, "The observed state; written by the server."),
     ],
-};
+)
+.described("A scope for names: objects of namespaced types live in one, and go with it.");
 
-static SPEC: Struct = Struct {
-    go_type: "v1.NamespaceSpec",
-    fields: &[Field::new("finalizers", Shape::List(&Shape::String("v1.FinalizerName")))],
-};
+static SPEC: Struct = Struct::new(
+    "v1.NamespaceSpec",
+    &[Field::new("finalizers", Shape::List(&Shape::String("v1.FinalizerName")))
+        .declared(1, "The contents that must be gone before the namespace is: kubernetes stands for the objects in it.")
+        .items(Items::Atomic)],
+)
+.described("The desired state of a namespace.");
 
-static STATUS: Struct = Struct {
-    go_type: "v1.NamespaceStatus",
-    fields: &[
-        Field::new("phase", Shape::String("v1.NamespacePhase")),
-        Field::new("conditions", Shape::List(&Shape::Struct(&CONDITION))).patched(Patched::MergesBy("type")),
+static STATUS: Struct = Struct::new(
+    "v1.NamespaceStatus",
+    &[
+        Field::new("phase", Shape::String("v1.NamespacePhase"))
+            .declared(1, "Active, or Terminating while it is being deleted."),
+        Field::new("conditions", Shape::List(&Shape::Struct(&CONDITION)))
+            .declared(2, "Set while the namespace is being deleted: they say what remains, and why.")
+            .patched(Patched::MergesBy("type"))
+            .items(Items::Keys(&["type"])),
     ],
-};
+)
+.described("The state of a namespace.");
 
-static CONDITION: Struct = Struct {
-    go_type: "v1.NamespaceCondition",
-    fields: &[
-        Field::always("type", Shape::String("v1.NamespaceConditionType")),
-        Field::always("status", Shape::String("v1.ConditionStatus")),
-        Field::always("lastTransitionTime", Shape::Time),
-        Field::new("reason", STRING),
-        Field::new("message", STRING),
+static CONDITION: Struct = Struct::new(
+    "v1.NamespaceCondition",
+    &[
+        Field::always("type", Shape::String("v1.NamespaceConditionType"))
+            .declared(1, "Its subject: NamespaceContentRemaining, NamespaceFinalizersRemaining."),
+        Field::always("status", Shape::String("v1.ConditionStatus")).declared(2, "True, False or Unknown."),
+        Field::always("lastTransitionTime", Shape::Time)
+            .declared(4, "The time of the last change of status."),
+        Field::new("reason", STRING).declared(5, "The reason, in one word."),
+        Field::new("message", STRING).declared(6, "The reason, for people."),
     ],
-};
+)
+.described("One aspect of the deletion of a namespace.");
 
 /// A namespace.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -133,7 +160,7 @@ impl Namespace {
 /// # Errors
 /// A value of the wrong type, with Go's text; to be answered 400.
 pub fn decode_namespace(value: &Value) -> Result<(Namespace, Vec<String>), DecodeError> {
-    let decoded = NAMESPACE.decode(value)?;
+    let decoded = SHAPE.decode(value)?;
     let namespace = json::from_value(&decoded.value).map_err(|e| DecodeError::other(e.to_string()))?;
     Ok((namespace, decoded.unknown_fields))
 }
@@ -141,7 +168,7 @@ pub fn decode_namespace(value: &Value) -> Result<(Namespace, Vec<String>), Decod
 /// Puts the name into its label, once there is a name, and sets the phase where there is none. Upstream does it on every
 /// decode and before every write (`SetDefaults_Namespace` and `SetDefaults_NamespaceStatus` in `pkg/apis/core/v1/defaults.go`,
 /// 1.37).
-pub fn default_namespace(namespace: &mut Namespace) {
+pub(super) fn default_namespace(namespace: &mut Namespace) {
     let meta = &mut namespace.metadata;
     if !meta.name.is_empty() {
         meta.labels.insert(NAME_LABEL.to_owned(), meta.name.clone());
@@ -153,7 +180,7 @@ pub fn default_namespace(namespace: &mut Namespace) {
 }
 
 /// Before a create: it is Active, and its content keeps it. The name must have been generated by now.
-pub fn prepare_for_create(namespace: &mut Namespace) {
+pub(super) fn prepare_for_create(namespace: &mut Namespace) {
     namespace.status = NamespaceStatus { phase: ACTIVE.to_owned(), conditions: Vec::new() };
     if !namespace.spec.finalizers.iter().any(|f| f == FINALIZER_KUBERNETES) {
         namespace.spec.finalizers.push(FINALIZER_KUBERNETES.to_owned());
@@ -162,27 +189,27 @@ pub fn prepare_for_create(namespace: &mut Namespace) {
 }
 
 /// Before an update: finalizers change through `/finalize` only, the status through `/status` only.
-pub fn prepare_for_update(new: &mut Namespace, old: &Namespace) {
+pub(super) fn prepare_for_update(new: &mut Namespace, old: &Namespace) {
     new.spec = old.spec.clone();
     new.status = old.status.clone();
     default_namespace(new);
 }
 
 /// Before a write to `/status`.
-pub fn prepare_for_status_update(new: &mut Namespace, old: &Namespace) {
+pub(super) fn prepare_for_status_update(new: &mut Namespace, old: &Namespace) {
     new.spec = old.spec.clone();
     default_namespace(new);
 }
 
 /// Before a write to `/finalize`.
-pub fn prepare_for_finalize(new: &mut Namespace, old: &Namespace) {
+pub(super) fn prepare_for_finalize(new: &mut Namespace, old: &Namespace) {
     new.status = old.status.clone();
     default_namespace(new);
 }
 
 /// All that is wrong with a namespace that is to be created.
 #[must_use]
-pub fn validate_create(namespace: &Namespace) -> ErrorList {
+pub(super) fn validate_create(namespace: &Namespace) -> ErrorList {
     let path = Path::new("metadata");
     let meta = json::to_value(&namespace.metadata);
     let mut errors = validate_object_meta(&meta, false, &name_is_dns_label, &path);
@@ -197,7 +224,7 @@ pub fn validate_create(namespace: &Namespace) -> ErrorList {
 
 /// All that is wrong with a namespace that replaces `old`, after [`prepare_for_update`].
 #[must_use]
-pub fn validate_update(new: &Namespace, old: &Namespace) -> ErrorList {
+pub(super) fn validate_update(new: &Namespace, old: &Namespace) -> ErrorList {
     let mut errors = validate_create(new);
     errors.extend(meta_update(new, old));
     errors
@@ -205,7 +232,7 @@ pub fn validate_update(new: &Namespace, old: &Namespace) -> ErrorList {
 
 /// All that is wrong with a write to `/status`, after [`prepare_for_status_update`].
 #[must_use]
-pub fn validate_status_update(new: &Namespace, old: &Namespace) -> ErrorList {
+pub(super) fn validate_status_update(new: &Namespace, old: &Namespace) -> ErrorList {
     let mut errors = meta_update(new, old);
     let (phase, detail) = if new.metadata.deletion_timestamp.is_none() {
         (ACTIVE, "may only be 'Active' if `deletionTimestamp` is empty")
@@ -221,7 +248,7 @@ pub fn validate_status_update(new: &Namespace, old: &Namespace) -> ErrorList {
 
 /// All that is wrong with a write to `/finalize`, after [`prepare_for_finalize`].
 #[must_use]
-pub fn validate_finalize(new: &Namespace, old: &Namespace) -> ErrorList {
+pub(super) fn validate_finalize(new: &Namespace, old: &Namespace) -> ErrorList {
     let mut errors = meta_update(new, old);
     let spec = Path::new("spec");
     let path = spec.child("finalizers");

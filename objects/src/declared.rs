@@ -1,0 +1,95 @@
+//! A declared kind, with everything that is derived from its declaration.
+
+use std::sync::OnceLock;
+
+use kindom_api::declaration::Declaration;
+use kindom_api::{Value, json};
+use kindom_codec::protobuf::{self, Message, Messages};
+use kindom_schema::merge::{self, MergeType};
+
+use crate::Translated;
+
+/// A declared kind. Its protobuf and the merging of its values are derived when they are first needed.
+#[derive(Debug)]
+pub struct Declared {
+    declaration: Declaration,
+    messages: OnceLock<Option<Messages>>,
+    merging: OnceLock<merge::Declared>,
+}
+
+impl Declared {
+    /// A kind, by its declaration.
+    #[must_use]
+    pub const fn new(declaration: Declaration) -> Self {
+        Self { declaration, messages: OnceLock::new(), merging: OnceLock::new() }
+    }
+
+    /// The declaration.
+    #[must_use]
+    pub fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    /// The version that it declares: `v1`.
+    #[must_use]
+    pub fn version(&self) -> &'static str {
+        self.declaration.api_version.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Its protobuf; `None` if it declares no numbers.
+    #[must_use]
+    pub fn messages(&self) -> Option<&Messages> {
+        self.messages.get_or_init(|| Messages::of(&self.declaration)).as_ref()
+    }
+
+    /// The protobuf of a tree that is an object of the kind, or a list of them, by its own apiVersion and kind.
+    #[must_use]
+    pub fn message_of(&self, tree: &Value) -> Option<&Message> {
+        let text = |field| tree.get(field).and_then(Value::as_str).unwrap_or_default();
+        let is_ours = text("apiVersion") == self.declaration.api_version;
+        match text("kind").strip_prefix(self.declaration.kind).filter(|_| is_ours)? {
+            "" => self.messages().map(Messages::object),
+            "List" => self.messages().map(Messages::list),
+            _ => None,
+        }
+    }
+
+    /// The merge type of its objects.
+    #[must_use]
+    pub fn merge_type(&self) -> MergeType<'_> {
+        self.merging.get_or_init(|| merge::Declared::of(&self.declaration)).merge_type()
+    }
+
+    /// The JSON of an object that another API server stored, in protobuf or JSON; `fill_defaults` gets the decoded tree.
+    ///
+    /// # Errors
+    /// The reason why it is no object of the kind.
+    pub(crate) fn translate(
+        &self,
+        bytes: &[u8],
+        fill_defaults: impl FnOnce(&mut Value),
+    ) -> Result<Translated, String> {
+        let other_form = protobuf::is_protobuf(bytes);
+        let (tree, mut unknown) = if other_form {
+            let messages = self.messages().ok_or("the kind has no protobuf")?;
+            protobuf::decode_telling(bytes, messages.object()).map_err(|e| e.to_string())?
+        } else {
+            (json::parse(bytes).map_err(|e| e.to_string())?, Vec::new())
+        };
+        let text = |field: &str| tree.get(field).and_then(Value::as_str).unwrap_or_default();
+        if tree.as_object().is_none() {
+            return Err("it is no JSON object".to_owned());
+        }
+        if (text("apiVersion"), text("kind")) != (self.declaration.api_version, self.declaration.kind) {
+            return Err(format!(
+                "no kind {:?} is registered for version {:?}",
+                text("kind"),
+                text("apiVersion")
+            ));
+        }
+        let mut decoded = self.declaration.shape.decode(&tree).map_err(|e| e.to_string())?;
+        unknown.extend(decoded.unknown_fields);
+        fill_defaults(&mut decoded.value);
+        Ok(Translated { json: decoded.value.to_vec(), other_form, unknown })
+    }
+}

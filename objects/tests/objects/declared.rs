@@ -1,0 +1,156 @@
+//! Each declaration against upstream: its protobuf, its published schema, and the merging of its values.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kindom_api::{Map, Value, json};
+use kindom_codec::protobuf::{self, decode_telling, encode_as};
+use kindom_objects::kinds::{built_in, namespace};
+use kindom_objects::{Declared, TypeSpec};
+use kindom_schema::openapi::{Document, Format, GroupVersionDoc, TypeDoc};
+
+use crate::comparison::Comparison;
+
+fn read(path: &str) -> Value {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integration/expectations").join(path);
+    json::parse(&std::fs::read(file).unwrap()).unwrap()
+}
+
+/// All kinds that are declared in one place, with their types.
+fn declared() -> Vec<(TypeSpec, &'static Declared)> {
+    let types = [namespace::namespaces()].into_iter().chain(built_in());
+    let declared: Vec<_> = types
+        .map(|spec| {
+            let declared = spec.versions[0].declared.unwrap();
+            (spec, declared)
+        })
+        .collect();
+    assert!(declared.len() >= 2);
+    declared
+}
+
+#[test]
+fn protobuf_is_that_of_upstreams_go_types_to_the_byte() {
+    let recorded = read("protobuf/samples.json");
+    let samples = recorded.get("samples").and_then(Value::as_array).unwrap();
+    let mut left: BTreeSet<String> = samples
+        .iter()
+        .map(|sample| (sample.at(&["apiVersion"]), sample.at(&["kind"])))
+        .map(|(version, kind)| (version.unwrap().as_str().unwrap(), kind.unwrap().as_str().unwrap()))
+        .filter(|(version, kind)| protobuf::message(version, kind).is_none())
+        .map(|(version, kind)| format!("{version} {kind}"))
+        .collect();
+    for (_, declared) in declared() {
+        let ours = |sample: &&Value| declared.message_of(sample.get("json").unwrap()).is_some();
+        let (mut count, declaration) = (0, declared.declaration());
+        for sample in samples.iter().filter(ours) {
+            let text = |field: &str| sample.get(field).and_then(Value::as_str).unwrap();
+            let json = sample.get("json").unwrap();
+            let bytes = BASE64.decode(text("protobuf")).unwrap();
+            let message = declared.message_of(json).unwrap();
+            assert!(encode_as(json, message) == bytes, "{json}");
+            let (read, unlisted) = decode_telling(&bytes, message).unwrap();
+            assert_eq!(unlisted, [""; 0]);
+            assert_eq!(encode_as(&read, message), bytes);
+            if text("kind") == declaration.kind {
+                // The zero values that Go's encoder does not leave out are the decoder's.
+                assert_eq!(declaration.shape.decode(&read).unwrap().value.to_string(), json.to_string());
+                count += 1;
+            }
+            left.remove(&format!("{} {}", text("apiVersion"), text("kind")));
+        }
+        assert!(count >= 16, "{} samples of {}", count, declaration.kind);
+    }
+    assert!(left.is_empty(), "nobody compares {left:?}");
+}
+
+/// A schema without descriptions.
+fn undescribed(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(k, v)| *k != "description" || v.as_str().is_none());
+            Value::Object(kept.map(|(k, v)| (k, undescribed(v))).collect())
+        }
+        Value::Array(items) => items.iter().map(undescribed).collect::<Vec<_>>().into(),
+        other => other.clone(),
+    }
+}
+
+fn is_described(schema: &Value) -> bool {
+    let text = schema.get("description").and_then(Value::as_str);
+    let fields = schema.get("properties").and_then(Value::as_object);
+    text.is_some_and(|text| !text.is_empty())
+        && fields.into_iter().flat_map(Map::values).all(|field| is_described(&with_no_fields(field)))
+}
+
+fn with_no_fields(field: &Value) -> Value {
+    let mut field = field.clone();
+    field.as_object_mut().unwrap().remove("properties");
+    field
+}
+
+#[test]
+fn a_schema_is_published_as_upstream_publishes_it() {
+    let recorded = read("built-in/openapi.json");
+    let theirs = recorded.get("schemas").and_then(Value::as_object).unwrap();
+    let mut left: BTreeSet<&str> = theirs.keys().collect();
+    for (spec, declared) in declared() {
+        let gv = GroupVersionDoc { group: &spec.group, version: declared.version() };
+        let doc = TypeDoc {
+            plural: &spec.names.plural,
+            kind: &spec.names.kind,
+            list_kind: &spec.names.list_kind,
+            namespaced: spec.namespaced(),
+            schema: None,
+            preserve_unknown_fields: false,
+            status: false,
+            scale: false,
+            selectable_fields: Vec::new(),
+            built_in: true,
+            declaration: Some(declared.declaration()),
+            strategic_merge_patch: true,
+        };
+        let (mut document, mut bytes) = Document::start(Format::V3, "test", "1");
+        bytes.extend(document.paths(&gv, &doc));
+        bytes.extend(document.schemas(&gv, &doc));
+        bytes.extend(document.end());
+        let document = json::parse(&bytes).unwrap();
+        let ours = document.at(&["components", "schemas"]).and_then(Value::as_object).unwrap();
+        let prefix = declared.declaration().schema_prefix();
+        let own = |name: &str| name.starts_with(&prefix) || name.ends_with("MicroTime");
+        for (name, schema) in ours.iter().filter(|(name, _)| own(name)) {
+            assert!(is_described(schema), "{name} has no description");
+            let mut expected = theirs.get(name).unwrap_or_else(|| panic!("{name}")).clone();
+            if name.ends_with("List") {
+                // Lists are made as those of registered types are, whose metadata has no default.
+                let metadata = expected.get_mut("properties").and_then(|p| p.get_mut("metadata")).unwrap();
+                metadata.as_object_mut().unwrap().remove("default");
+            }
+            assert_eq!(undescribed(schema).to_string(), expected.to_string(), "{name}");
+            left.remove(name);
+        }
+    }
+    assert!(left.is_empty(), "nobody publishes {left:?}");
+}
+
+#[test]
+fn values_merge_as_upstream_has_them() {
+    let expected = read("merge/expected.json");
+    for (spec, declared) in declared() {
+        let mut comparison = Comparison::new(expected.get("types").unwrap());
+        let model = format!("{}{}", declared.declaration().schema_prefix(), spec.names.kind);
+        let theirs = expected.at(&["types", &model]).unwrap_or_else(|| panic!("{model} is not recorded"));
+        comparison.compare(&spec.names.kind, declared.merge_type(), theirs);
+        assert_eq!(comparison.differences, Vec::<String>::new());
+        assert!(comparison.seen.contains("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
+    }
+}
+
+#[test]
+fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
+    for (spec, key) in declared().into_iter().zip(["/registry/namespaces/", "/registry/leases/"]) {
+        assert_eq!(&*spec.0.prefix, key);
+    }
+}
