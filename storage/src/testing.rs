@@ -46,6 +46,8 @@ struct State {
     /// Open files, folders and locks of the present boot.
     descriptors: u64,
     faults: Faults,
+    /// The copies that are kept, and of which changes.
+    copied: Option<(&'static str, Vec<SimDisk>)>,
     /// The state of the generator that decides what a power cut leaves.
     random: [u8; 8],
 }
@@ -175,12 +177,24 @@ impl SimDisk {
         self.state.lock().faults.capacity = bytes;
     }
 
-    /// Lets the `nth` call from now fail, of those whose name begins with `what` ("rename"; "" is all, those of
+    /// Lets the `nth` call from now fail, of those whose name contains `what` ("rename", ".hint"; "" is all, those of
     /// opening, reading and listing too). `nth` counts from 1.
     pub fn fail_call(&self, what: &'static str, nth: u64, fault: CallFault) {
         let mut state = self.state.lock();
         state.faults.call = Some((what, nth, fault));
         state.faults.failed = None;
+    }
+
+    /// From now on, keeps a copy of the disk from before each change whose name contains `what`: what a process that is killed
+    /// there leaves.
+    pub fn keep_copies(&self, what: &'static str) {
+        self.state.lock().copied = Some((what, Vec::new()));
+    }
+
+    /// Ends [`SimDisk::keep_copies`]; returns the copies.
+    #[must_use]
+    pub fn copies(&self) -> Vec<Self> {
+        self.state.lock().copied.take().map_or_else(Vec::new, |(_, copies)| copies)
     }
 
     /// Takes [`SimDisk::fail_call`] back: a call that has not failed by now does not.
@@ -267,15 +281,7 @@ impl SimDisk {
     /// A copy of the disk that shares nothing with it.
     #[must_use]
     pub fn duplicate(&self) -> Self {
-        let copy = Self::new(0);
-        let state = self.state.lock();
-        for (path, file) in &state.names {
-            if let Some(content) = state.files.get(file) {
-                copy.replace(path, &content.current);
-            }
-        }
-        drop(state);
-        copy
+        self.state.lock().duplicate()
     }
 
     /// Starts a change of the disk; the answer says how it fails, if it does.
@@ -284,6 +290,10 @@ impl SimDisk {
         state.check(boot)?;
         let fault = state.call(what);
         state.operations += 1;
+        if state.copied.as_ref().is_some_and(|(part, _)| what.contains(part)) {
+            let copy = state.duplicate();
+            state.copied.iter_mut().for_each(|(_, copies)| copies.push(copy.clone()));
+        }
         let cut = state.faults.cut_at.is_some_and(|at| state.operations >= at);
         state.off = cut;
         Ok((state, Fate { cut, fault }))
@@ -362,8 +372,8 @@ impl State {
     /// Counts a call, and says whether it is the one that fails.
     fn call(&mut self, what: &str) -> Option<CallFault> {
         self.calls += 1;
-        let (prefix, left, fault) = self.faults.call.as_mut()?;
-        if !what.starts_with(*prefix) {
+        let (part, left, fault) = self.faults.call.as_mut()?;
+        if !what.contains(*part) {
             return None;
         }
         *left -= 1;
@@ -374,6 +384,16 @@ impl State {
         self.faults.call = None;
         self.faults.failed = Some(what.to_owned());
         Some(fault)
+    }
+
+    fn duplicate(&self) -> SimDisk {
+        let copy = SimDisk::new(0);
+        for (path, file) in &self.names {
+            if let Some(content) = self.files.get(file) {
+                copy.replace(path, &content.current);
+            }
+        }
+        copy
     }
 
     fn new_file(&mut self) -> u64 {

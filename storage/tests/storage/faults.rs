@@ -238,3 +238,112 @@ async fn one_failing_call_loses_nothing_and_heals() {
         assert!(failed.contains_key(call), "{call:?} never failed: {failed:?}");
     }
 }
+
+/// Lets one call of the packer fail while it packs, then makes other things dead, or fills the disk, so that the next packs
+/// are of other runs, some of which overlap those of before in part. At any moment of that, the folder of a process that is
+/// killed holds the state.
+async fn fail_a_pack(seed: u64) -> Result<Option<String>, String> {
+    let mut random = Random::new(seed);
+    let disk = SimDisk::new(seed);
+    let segment_bytes = [1500, 2500, 4000][random.below(3)];
+    let options = EmbeddedOptions { segment_bytes, batch_txns_max: 3, ..EmbeddedOptions::default() };
+    let store = open(&disk, &options)?;
+    let mut state = State::new();
+    let keys = 30 + random.below(40);
+    let all = (0..keys).map(|n| put(n, &mut random)).collect();
+    write(&store, &mut state, all).await?;
+    let phases = 2 + random.below(3);
+    let mut first = random.below(keys);
+    for phase in 1..=phases {
+        if phase == phases - 1 {
+            let (what, calls) = [("hint.tmp", 3), (".hint", 8), (".pack", 2)][random.below(3)];
+            disk.fail_call(what, 1 + random.below(calls) as u64, fault(&mut random));
+        }
+        let is_last = phase == phases;
+        if is_last && random.below(5) > 0 {
+            // Then packs are chosen by what they free.
+            disk.set_capacity(Some(disk.used()));
+            while store.read_only().is_none() {
+                write(&store, &mut state, vec![put(keys, &mut random)]).await?;
+            }
+        }
+        // Some neighbours die, or move to the newest segment, and a few others; the next time, what is before or behind them.
+        let count = 1 + random.below(25);
+        first = (first + random.below(50)).saturating_sub(25) % keys;
+        let window = first..keys.min(first + count);
+        let share = 1 + random.below(4);
+        let mut ops = Vec::new();
+        for n in 0..keys {
+            if (window.contains(&n) && random.below(4) < share) || random.below(30) == 0 {
+                ops.push(if random.below(3) == 0 { put(n, &mut random) } else { Op::Delete(key(n)) });
+            }
+        }
+        write(&store, &mut state, ops).await?;
+        if is_last {
+            // After this, only the packer changes the disk.
+            disk.keep_copies([".pack", "remove"][random.below(2)]);
+        }
+        store.compact(store.published()).await.map_err(|error| error.to_string())?;
+        rest(&disk).await;
+    }
+    let copies = disk.copies();
+    drop(store.close().await);
+    let failed = disk.failed_call();
+    disk.set_capacity(None);
+    for copy in copies.iter().chain([&disk]) {
+        let found = holds(copy, &options, &state).await;
+        found.map_err(|error| format!("after {failed:?}: {error}"))?;
+    }
+    Ok(failed)
+}
+
+/// Waits until the packer has nothing more to do, more or less.
+async fn rest(disk: &SimDisk) {
+    let (mut calls, mut same) = (disk.calls(), 0);
+    while same < 150 {
+        tokio::task::yield_now().await;
+        std::thread::yield_now();
+        same = if disk.calls() == calls { same + 1 } else { 0 };
+        calls = disk.calls();
+    }
+}
+
+fn key(n: usize) -> Key {
+    Key::from(format!("k{n:03}"))
+}
+
+fn put(n: usize, random: &mut Random) -> Op {
+    Op::Put(key(n), Bytes::from(format!("{n}-{}", "x".repeat(random.below(400)))))
+}
+
+/// Writes all of these that are not refused.
+async fn write(store: &Embedded, state: &mut State, ops: Vec<Op>) -> Result<(), String> {
+    let txns = ops.iter().map(|op| store.txn(Txn { compares: vec![], ops: vec![op.clone()] }));
+    for (outcome, op) in join_all(txns).await.into_iter().zip(&ops) {
+        match outcome {
+            Ok(_) => apply(state, op),
+            Err(error) if error.applied() == Applied::No => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+/// The folder of this disk, opened anew, holds this state.
+async fn holds(disk: &SimDisk, options: &EmbeddedOptions, wanted: &State) -> Result<(), String> {
+    let store = open(disk, options)?;
+    let found = state(&store).await?;
+    if found == *wanted { Ok(()) } else { Err("what is found is not what was acknowledged".to_owned()) }
+}
+
+#[tokio::test]
+async fn one_failing_call_of_a_pack_loses_nothing_in_later_packs() {
+    let mut failed = 0;
+    for seed in 0..cases(400, 6000) {
+        match fail_a_pack(seed).await {
+            Ok(call) => failed += u32::from(call.is_some()),
+            Err(error) => panic!("seed {seed}: {error}"),
+        }
+    }
+    assert!(failed > 0, "no call failed");
+}
