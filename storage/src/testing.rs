@@ -46,6 +46,8 @@ struct State {
     /// Open files, folders and locks of the present boot.
     descriptors: u64,
     faults: Faults,
+    /// Stretches of files that cannot be read.
+    spoilt: Vec<(u64, std::ops::Range<u64>)>,
     /// The copies that are kept, and of which changes.
     copied: Option<(&'static str, Vec<SimDisk>)>,
     /// The state of the generator that decides what a power cut leaves.
@@ -269,6 +271,22 @@ impl SimDisk {
         state.files.insert(file, content);
         state.names.insert(path.to_owned(), file);
         state.durable_names.insert(path.to_owned(), file);
+    }
+
+    /// From now on, reads of this part of a file fail (EIO).
+    pub fn spoil(&self, path: &Path, part: std::ops::Range<u64>) {
+        let mut state = self.state.lock();
+        let file = state.names.get(path).copied();
+        state.spoilt.extend(file.map(|file| (file, part)));
+    }
+
+    /// Gives a file a second name, durably: what a power cut in a rename may leave.
+    pub fn link(&self, path: &Path, other: &Path) {
+        let mut state = self.state.lock();
+        if let Some(file) = state.names.get(path).copied() {
+            state.names.insert(other.to_owned(), file);
+            state.durable_names.insert(other.to_owned(), file);
+        }
     }
 
     /// Removes a file, durably.
@@ -657,6 +675,11 @@ impl VfsFile for SimFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let mut state = self.disk.look(Some(self.boot), "read")?;
         let from = position(offset)?;
+        let end = offset + buffer.len() as u64;
+        if state.spoilt.iter().any(|(file, part)| *file == self.file && part.start < end && offset < part.end)
+        {
+            return Err(rustix::io::Errno::IO.into());
+        }
         if std::thread::current().name() != Some(crate::embedded::PACKER) {
             state.read_bytes += buffer.len() as u64;
         }

@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::segment::{FIRST_FRAME, is_full};
+use super::segment::{FIRST_FRAME, SegmentHeader, is_full};
 use crate::vfs::{Vfs, VfsFile};
 
 pub(super) struct Spare {
@@ -80,6 +80,10 @@ impl Spare {
     fn open(&mut self) -> io::Result<Arc<dyn VfsFile>> {
         let file = match self.vfs.open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.vfs.create(&self.path)?,
+            Ok(file) if self.is_a_pack(&*file)? => {
+                self.vfs.remove(&self.path)?;
+                self.vfs.create(&self.path)?
+            }
             file => file?,
         };
         // The space of the process before; a copy of a folder may have holes there.
@@ -87,6 +91,20 @@ impl Spare {
         self.reserved = file.allocate(there).map_or(0, |()| there);
         self.file = Some(Arc::clone(&file));
         Ok(file)
+    }
+
+    /// Returns true if this is the file of a pack: a power cut while it got its name may leave both names.
+    fn is_a_pack(&self, file: &dyn VfsFile) -> io::Result<bool> {
+        let mut bytes = [0; 128];
+        if file.len()? < FIRST_FRAME {
+            return Ok(false);
+        }
+        file.read_at(0, &mut bytes)?;
+        let Some(header) = SegmentHeader::decode(&bytes) else { return Ok(false) };
+        match self.vfs.open(&self.path.with_file_name(format!("{}.pack", header.id))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            pack => pack.map(|_| true),
+        }
     }
 
     /// The bytes that a pack may have.

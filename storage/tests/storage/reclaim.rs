@@ -176,6 +176,59 @@ async fn open_again(store: &Embedded, disk: &SimDisk) -> Embedded {
     open(disk)
 }
 
+/// A pack is written into the spare, which may be longer. A process that is killed may leave it so.
+#[tokio::test]
+async fn the_unused_end_of_a_pack_is_cut_off() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    for n in 0..60 {
+        put(&store, &format!("k{}", n % 7), &"v".repeat(1000)).await;
+    }
+    store.compact(store.published()).await.unwrap();
+    until("a pack", &disk, || !of_kind(&disk, "pack").is_empty()).await;
+    store.close().await.unwrap();
+    let pack = of_kind(&disk, "pack").remove(0);
+    let bytes = disk.read(&pack).unwrap();
+    assert!((bytes.len() as u64) < SEGMENT, "it has the rest of the spare");
+    disk.replace(&pack, &[&bytes[..], &[7; 5000]].concat());
+    let store = open(&disk);
+    assert_eq!(disk.read(&pack), Some(bytes));
+    for n in 0..7 {
+        get(&store, &format!("k{n}")).await.unwrap();
+    }
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_spare_that_is_also_a_pack_is_not_written_to() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    // The first pack: half of it stays.
+    for n in 0..40 {
+        put(&store, &format!("k{}", n % 10), &"v".repeat(1000)).await;
+    }
+    store.compact(store.published()).await.unwrap();
+    until("a pack", &disk, || !of_kind(&disk, "pack").is_empty()).await;
+    store.close().await.unwrap();
+    let (pack, spare) = (of_kind(&disk, "pack").remove(0), PathBuf::from("store/pack.spare"));
+    let bytes = disk.read(&pack).unwrap();
+    disk.lose(&spare);
+    disk.link(&pack, &spare);
+    let store = open(&disk);
+    // Another pack, of segments behind it.
+    for n in 0..60 {
+        put(&store, "other", &format!("{n}{}", "v".repeat(1000))).await;
+    }
+    store.compact(store.published()).await.unwrap();
+    until("another pack", &disk, || of_kind(&disk, "pack").iter().any(|path| *path != pack)).await;
+    assert!(disk.read(&pack).is_none_or(|now| now == bytes), "it was written to");
+    let store = open_again(&store, &disk).await;
+    for n in 0..10 {
+        get(&store, &format!("k{n}")).await.unwrap();
+    }
+    store.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn the_hint_of_a_first_part_is_replaced() {
     let disk = SimDisk::new(1);
