@@ -75,11 +75,16 @@ impl Packer {
         self.changed.notify_all();
     }
 
+    /// Asks it to stop, in the middle of a pack too.
+    pub(super) fn ask_to_stop(&self) {
+        self.state.lock().stopping = true;
+        self.changed.notify_all();
+    }
+
     /// Stops it, and waits until it is out of the folder.
     pub(super) fn stop(&self) {
+        self.ask_to_stop();
         let mut state = self.state.lock();
-        state.stopping = true;
-        self.changed.notify_all();
         while state.running {
             self.changed.wait(&mut state);
         }

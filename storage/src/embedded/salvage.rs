@@ -21,7 +21,8 @@ use super::frame::Record;
 use super::mark::{Mark, MarkFile};
 use super::recover::{self, parse_name};
 use super::segment::{
-    Extent, FIRST_FRAME, Frame, Location, Rest, Segment, SegmentHeader, SegmentId, Segments, search, unusable,
+    Extent, FIRST_FRAME, Frame, Location, Rest, Segment, SegmentHeader, SegmentId, Segments, search,
+    search_past, unusable,
 };
 use super::{EmbeddedRestore, hint};
 use crate::vfs::{Disk, Vfs};
@@ -81,12 +82,12 @@ impl Salvage {
         }
         let lock = super::lock(vfs, dir)?;
         let mut reading = Reading::new(vfs, dir);
-        let mark = reading.mark(&names)?;
+        let mark = reading.mark(&names);
         let segments = reading.segments(&names)?;
         let mut reached = (0, Revision::ZERO);
         for (at, (segment, hint)) in segments.iter().enumerate() {
             let next = segments.get(at + 1).map(|(next, _)| next.header);
-            reached = reading.segment(segment, hint.as_ref(), next, mark, reached)?;
+            reached = reading.segment(segment, hint.as_ref(), next, mark, reached);
         }
         let Reading { newest, unreadable, mut findings, compacted, values, .. } = reading;
         let compacted = compacted.max(mark.compacted);
@@ -182,13 +183,15 @@ impl<'a> Reading<'a> {
     }
 
     /// The high-water mark; that of an empty store where it cannot be read.
-    fn mark(&mut self, names: &[String]) -> Result<Mark, StorageError> {
+    fn mark(&mut self, names: &[String]) -> Mark {
         let there = names.iter().any(|name| name == "mark");
-        let found = if there { MarkFile::open(self.vfs, &self.dir.join("mark"))? } else { None };
+        // The finding says that it cannot be read.
+        let open = |there: bool| there.then(|| MarkFile::open(self.vfs, &self.dir.join("mark")).ok())?;
+        let found = open(there).flatten();
         if found.is_none() {
             self.find("mark", 0, "the high-water mark is missing or unreadable: whether the end of the log is missing is unknown");
         }
-        Ok(found.map_or_else(Mark::default, |file| file.mark))
+        found.map_or_else(Mark::default, |file| file.mark)
     }
 
     /// The segments that count, the oldest first, with their hints.
@@ -201,7 +204,14 @@ impl<'a> Reading<'a> {
         let newest_log = files.iter().filter(|(_, is_pack, _)| !is_pack).map(|(id, ..)| *id).max();
         for (id, is_pack, name) in files {
             let path = self.dir.join(name);
-            match recover::read_header(self.vfs, &path, id)? {
+            let header = match recover::read_header(self.vfs, &path, id) {
+                Err(StorageError::Unavailable { reason, .. }) => {
+                    self.find(name, 0, reason);
+                    None
+                }
+                header => header?,
+            };
+            match header {
                 Some(segment) => {
                     let hint = hint::read(self.vfs, self.dir, &segment);
                     if hint.is_none() && names.iter().any(|name| *name == format!("{id}.hint")) {
@@ -210,8 +220,8 @@ impl<'a> Reading<'a> {
                     segments.push((segment, hint));
                 }
                 // Its creation was interrupted.
-                None if !is_pack && newest_log == Some(id) && is_unfinished(self.vfs, &path)? => {}
-                None => self.headless(id, is_pack, &path, &mut segments)?,
+                None if !is_pack && newest_log == Some(id) && is_unfinished(self.vfs, &path) => {}
+                None => self.headless(id, is_pack, &path, &mut segments),
             }
         }
         let packs: Vec<_> = segments.iter().filter_map(|(s, _)| Some((s.header, s.header.extent?))).collect();
@@ -221,13 +231,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads a segment whose header cannot be read: its hint may list its records.
-    fn headless(
-        &mut self,
-        id: SegmentId,
-        is_pack: bool,
-        path: &Path,
-        segments: &mut Hinted<Segment>,
-    ) -> Result<(), StorageError> {
+    fn headless(&mut self, id: SegmentId, is_pack: bool, path: &Path, segments: &mut Hinted<Segment>) {
         let name = file_name(path);
         let Some((hint, salt)) = hint::read_alone(self.vfs, self.dir, id) else {
             self.find(
@@ -235,14 +239,16 @@ impl<'a> Reading<'a> {
                 0,
                 "the segment's header is unreadable, and it has no hint: all that is in it is lost",
             );
-            return Ok(());
+            return;
         };
         self.find(&name, 0, "the segment's header is unreadable; its hint says what is in it");
-        let file = self.vfs.open(path).map_err(|error| unusable(path, "open", &error))?;
+        let file = match self.vfs.open(path) {
+            Ok(file) => file,
+            Err(error) => return self.find(&name, 0, format!("it cannot be opened ({error})")),
+        };
         let header =
             SegmentHeader { extent: is_pack.then_some(hint.covers), ..SegmentHeader::lost(id, &hint, salt) };
         segments.push((Segment::new(header, path.to_owned(), file), Some(hint)));
-        Ok(())
     }
 
     /// Reads one segment; gives back the last batch and revision up to which everything was met or is known to be lost.
@@ -253,7 +259,7 @@ impl<'a> Reading<'a> {
         next: Option<SegmentHeader>,
         mark: Mark,
         before: (u64, Revision),
-    ) -> Result<(u64, Revision), StorageError> {
+    ) -> (u64, Revision) {
         let header = segment.header;
         let name = segment.name();
         self.compacted = self.compacted.max(header.compacted);
@@ -265,34 +271,37 @@ impl<'a> Reading<'a> {
                 format!("a segment before it is missing: revisions {first} to {last} are lost"),
             );
         }
-        let file_bytes = segment.file.len().map_err(|error| unusable(&segment.path, "read", &error))?;
+        let file_bytes = segment.file.len().unwrap_or_else(|error| {
+            self.find(&name, 0, format!("it cannot be read ({error})"));
+            0
+        });
         let mut reached =
             (header.first_batch.saturating_sub(1), Revision(header.first_revision.0.saturating_sub(1)));
         let mut at = FIRST_FRAME;
         if let Some(hint) = hint {
             self.hinted(segment, hint);
-            self.walk_for_structure(segment, hint.covers.end.min(file_bytes))?;
+            self.walk_for_structure(segment, hint.covers.end.min(file_bytes));
             reached = (hint.covers.last_batch, hint.covers.last_revision);
             at = hint.covers.end;
         }
         let end = header.extent.map_or(file_bytes, |extent| extent.end.min(file_bytes));
         let sealed = header.extent.map(|extent| (extent.last_batch, extent.last_revision));
-        let follows =
-            |next: SegmentHeader| (next.first_batch - 1, Revision(next.first_revision.0.saturating_sub(1)));
+        let follows = |next: SegmentHeader| {
+            (next.first_batch.saturating_sub(1), Revision(next.first_revision.0.saturating_sub(1)))
+        };
         let is_tail = next.is_none() && header.extent.is_none();
         while at < end {
-            let frame = segment.frame_at(at, file_bytes);
-            let read = frame.map_err(|error| unusable(&segment.path, "read", &error));
-            match read {
-                Ok(Some(frame)) if !self.is_torn(segment, &frame, is_tail, mark.batch)? => {
+            match segment.frame_at(at, file_bytes) {
+                Ok(Some(frame)) if !is_torn(segment, &frame, is_tail, mark.batch) => {
                     reached = (frame.batch.max(reached.0), reached.1);
                     at = frame.end;
                     reached.1 = self.frame(segment, frame).max(reached.1);
                 }
-                _ => {
-                    let found = search(segment, at + 8, false);
-                    let found = found.map_err(|error| unusable(&segment.path, "read", &error))?;
-                    let Rest::Batch { offset, .. } = found else { break };
+                read => {
+                    if let Err(error) = read {
+                        self.find(&name, at, format!("it cannot be read ({error})"));
+                    }
+                    let Rest::Batch { offset, .. } = self.search(segment, at + 8) else { break };
                     let frame = segment.frame_at(offset, file_bytes);
                     let first = frame.ok().flatten().map_or(Revision::ZERO, |frame| frame.first);
                     let lost = match (header.extent, reached.1.next(), first.0.saturating_sub(1)) {
@@ -321,23 +330,7 @@ impl<'a> Reading<'a> {
             };
             self.find(&name, at, format!("nothing that can be read follows: {lost}"));
         }
-        Ok((reached.0.max(wanted.0), reached.1.max(wanted.1)))
-    }
-
-    /// Returns true for the end of a write that was never acknowledged: as when opening, that is no damage.
-    fn is_torn(
-        &self,
-        segment: &Segment,
-        frame: &Frame,
-        is_tail: bool,
-        marked: u64,
-    ) -> Result<bool, StorageError> {
-        if !is_tail || frame.batch <= marked || frame.is_whole() {
-            return Ok(false);
-        }
-        let rest = search(segment, frame.end, false);
-        let rest = rest.map_err(|error| unusable(&segment.path, "read", &error))?;
-        Ok(!matches!(rest, Rest::Batch { .. }))
+        (reached.0.max(wanted.0), reached.1.max(wanted.1))
     }
 
     /// Enters the records of a hint, whose values are read one by one.
@@ -358,22 +351,33 @@ impl<'a> Reading<'a> {
     }
 
     /// Batches that cannot be read although their values can: opening does without them as long as there is the hint.
-    fn walk_for_structure(&mut self, segment: &Segment, end: u64) -> Result<(), StorageError> {
+    fn walk_for_structure(&mut self, segment: &Segment, end: u64) {
         let mut at = FIRST_FRAME;
         while at < end {
             match segment.frame_at(at, end) {
                 Ok(Some(frame)) => at = frame.end,
                 _ => {
                     self.find(&segment.name(), at, "a batch cannot be read; its hint says what is in it");
-                    let rest = search(segment, at + 8, false);
-                    match rest.map_err(|error| unusable(&segment.path, "read", &error))? {
+                    match self.search(segment, at + 8) {
                         Rest::Batch { offset, .. } => at = offset,
-                        Rest::Empty | Rest::Torn => return Ok(()),
+                        Rest::Empty | Rest::Torn => return,
                     }
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Looks for the next batch, past what cannot be read.
+    fn search(&mut self, segment: &Segment, offset: u64) -> Rest {
+        let mut unreadable = Vec::new();
+        let found = search_past(segment, offset, |at, error| unreadable.push((at, error)));
+        for (at, error) in unreadable {
+            self.find(&segment.name(), at, format!("it cannot be read ({error})"));
+        }
+        found.unwrap_or_else(|error| {
+            self.find(&segment.name(), offset, format!("the rest was not searched ({error})"));
+            Rest::Torn
+        })
     }
 
     /// Gives back the frame's last revision.
@@ -420,16 +424,22 @@ fn replaces((pack, extent): &(SegmentHeader, Extent), other: &SegmentHeader) -> 
     other.id < pack.id && (pack.first_batch..=extent.last_batch).contains(&other.first_batch)
 }
 
+/// Returns true for the end of a write that was never acknowledged: as when opening, that is no damage.
+fn is_torn(segment: &Segment, frame: &Frame, is_tail: bool, marked: u64) -> bool {
+    let may_be = is_tail && frame.batch > marked && !frame.is_whole();
+    may_be && search(segment, frame.end, false).is_ok_and(|rest| !matches!(rest, Rest::Batch { .. }))
+}
+
 /// The newest log, whose header is synced before a batch goes into it, if nothing follows that header.
-fn is_unfinished(vfs: &dyn Vfs, path: &Path) -> Result<bool, StorageError> {
+fn is_unfinished(vfs: &dyn Vfs, path: &Path) -> bool {
     let read = || {
         let file = vfs.open(path)?;
         let bytes = file.len()?.min(FIRST_FRAME + 4096).saturating_sub(FIRST_FRAME);
         let mut rest = vec![0; usize::try_from(bytes).unwrap_or(0)];
         file.read_at(FIRST_FRAME, &mut rest).or_else(|error| if bytes == 0 { Ok(()) } else { Err(error) })?;
-        Ok(rest.iter().all(|byte| *byte == 0))
+        Ok::<_, std::io::Error>(rest.iter().all(|byte| *byte == 0))
     };
-    read().map_err(|error| unusable(path, "read", &error))
+    read().unwrap_or(false)
 }
 
 fn file_name(path: &Path) -> String {

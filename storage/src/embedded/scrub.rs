@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::finding::{DamagedOf, Finding, Standing};
 use super::frame::{LoggedOp, Record};
-use super::segment::{FIRST_FRAME, Location, Rest, Segment, SegmentId, search};
+use super::segment::{FIRST_FRAME, Location, Rest, Segment, SegmentId, search_past};
 use super::{Core, Embedded};
 use crate::{Key, Revision};
 
@@ -118,7 +118,8 @@ fn batch(core: &Core, segment: &Segment, at: u64, end: u64, findings: &mut Vec<F
                 None,
                 format!("a batch cannot be read{why}; values in it may be readable by the segment's hint"),
             ));
-            return match search(segment, at + 8, false) {
+            // What cannot be read behind it belongs to the same finding.
+            return match search_past(segment, at + 8, |_, _| {}) {
                 Ok(Rest::Batch { offset, .. }) => offset.min(end),
                 Ok(Rest::Empty | Rest::Torn) | Err(_) => end,
             };

@@ -238,7 +238,12 @@ impl Segment {
 
     /// The frame at an offset; `None` if there is no whole one.
     pub(super) fn frame_at(&self, offset: u64, file_bytes: u64) -> io::Result<Option<Frame>> {
-        frame_at(&*self.file, self.header.salt, offset, file_bytes)
+        frame_at(&*self.file, self.header.salt, offset, file_bytes, &mut { u64::MAX })
+    }
+
+    /// As [`Segment::frame_at`], where what looks like a frame is read only as far as there is `budget` for its bytes.
+    fn checked_frame_at(&self, offset: u64, file_bytes: u64, budget: &mut u64) -> io::Result<Option<Frame>> {
+        frame_at(&*self.file, self.header.salt, offset, file_bytes, budget)
     }
 
     pub(super) fn damaged(&self, offset: u64, what: &str) -> StorageError {
@@ -275,7 +280,13 @@ pub(super) fn too_new(path: &Path, format: u32) -> StorageError {
     ))
 }
 
-fn frame_at(file: &dyn VfsFile, salt: u64, offset: u64, file_bytes: u64) -> io::Result<Option<Frame>> {
+fn frame_at(
+    file: &dyn VfsFile,
+    salt: u64,
+    offset: u64,
+    file_bytes: u64,
+    budget: &mut u64,
+) -> io::Result<Option<Frame>> {
     let payload_at = offset + HEADER_BYTES as u64;
     if payload_at > file_bytes {
         return Ok(None);
@@ -286,6 +297,9 @@ fn frame_at(file: &dyn VfsFile, salt: u64, offset: u64, file_bytes: u64) -> io::
     if payload_at + header.payload_bytes as u64 > file_bytes {
         return Ok(None);
     }
+    *budget = budget.checked_sub(header.payload_bytes as u64).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "too much of it looks like batches, and is none")
+    })?;
     let mut payload = vec![0; header.payload_bytes];
     file.read_at(payload_at, &mut payload)?;
     let records = frame::records(&header, salt, &Bytes::from(payload), payload_at);
@@ -316,7 +330,37 @@ pub(super) fn is_zero(bytes: &[u8]) -> bool {
 }
 
 /// Looks for frames at every multiple of 8 from `offset` on; `torn`: the one at `offset` itself does not count.
+///
+/// # Errors
+/// The system's; `InvalidData` if so much looks like frames that checking all of it would take too long.
 pub(super) fn search(segment: &Segment, offset: u64, torn: bool) -> io::Result<Rest> {
+    search_with(segment, offset, torn, |_, error| Err(error))
+}
+
+/// As [`search`], past what cannot be read: `unreadable` gets the offset of each such stretch.
+pub(super) fn search_past(
+    segment: &Segment,
+    offset: u64,
+    mut unreadable: impl FnMut(u64, io::Error),
+) -> io::Result<Rest> {
+    let mut last = None;
+    search_with(segment, offset, false, |at, error| {
+        if last.replace(at) != at.checked_sub(BLOCK) {
+            unreadable(at, error);
+        }
+        Ok(())
+    })
+}
+
+/// What cannot be read is left out in pieces of so many bytes.
+const BLOCK: u64 = 4096;
+
+fn search_with(
+    segment: &Segment,
+    offset: u64,
+    torn: bool,
+    mut unreadable: impl FnMut(u64, io::Error) -> io::Result<()>,
+) -> io::Result<Rest> {
     const PIECE: u64 = 1 << 20;
     let file = &segment.file;
     let file_bytes = file.len()?;
@@ -325,11 +369,33 @@ pub(super) fn search(segment: &Segment, offset: u64, torn: bool) -> io::Result<R
     if offset < file_bytes && at > offset {
         rest = Rest::Torn;
     }
+    // Whatever it holds, the work is linear: what looks like a frame may claim to be as long as all that follows.
+    let mut budget = 8 * file_bytes.saturating_sub(at) + PIECE;
     while at < file_bytes {
-        let mut piece = vec![0; usize::try_from(PIECE.min(file_bytes - at)).unwrap_or(0)];
-        file.read_at(at, &mut piece)?;
+        let bytes = PIECE.min(file_bytes - at);
+        let mut piece = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        if let Err(error) = file.read_at(at, &mut piece) {
+            if bytes > BLOCK {
+                // Up to the next border of a block, or one block.
+                let block = (BLOCK - at % BLOCK).min(bytes);
+                piece.truncate(usize::try_from(block).unwrap_or(0));
+                if let Err(error) = file.read_at(at, &mut piece) {
+                    unreadable(at - at % BLOCK, error)?;
+                    piece.clear();
+                }
+            } else {
+                unreadable(at - at % BLOCK, error)?;
+                piece.clear();
+            }
+            if piece.is_empty() {
+                rest = Rest::Torn;
+                at = (at + 1).next_multiple_of(BLOCK);
+                continue;
+            }
+        }
+        let end = at + piece.len() as u64;
         if is_zero(&piece) {
-            at += PIECE;
+            at = end;
             continue;
         }
         for (start, bytes) in (at..).step_by(8).zip(piece.chunks(8)) {
@@ -337,14 +403,17 @@ pub(super) fn search(segment: &Segment, offset: u64, torn: bool) -> io::Result<R
                 continue;
             }
             rest = Rest::Torn;
-            if Header::starts(bytes)
-                && !(torn && start == offset)
-                && let Some(frame) = segment.frame_at(start, file_bytes)?
-            {
-                return Ok(Rest::Batch { batch: frame.batch, offset: start });
+            if !Header::starts(bytes) || (torn && start == offset) {
+                continue;
+            }
+            match segment.checked_frame_at(start, file_bytes, &mut budget) {
+                Ok(None) => {}
+                Ok(Some(frame)) => return Ok(Rest::Batch { batch: frame.batch, offset: start }),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
+                Err(error) => unreadable(start - start % BLOCK, error)?,
             }
         }
-        at += PIECE;
+        at = end;
     }
     Ok(rest)
 }

@@ -604,8 +604,9 @@ impl Writer {
     }
 
     fn close(mut self, reply: Reply<()>) {
-        self.core.packer.stop();
+        self.core.packer.ask_to_stop();
         let saved = self.save();
+        self.core.packer.stop();
         if let Err(error) = &saved {
             tracing::error!(%error, "the store was not closed in order");
         }

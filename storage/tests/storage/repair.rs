@@ -199,6 +199,75 @@ async fn what_lies_behind_lost_batches_is_salvaged() {
     assert_eq!(read(&restored(&salvage).1).await.len(), 41);
 }
 
+/// One segment of many blocks, with a hint or without.
+async fn one_segment(hint: bool) -> (SimDisk, PathBuf) {
+    let disk = SimDisk::new(1);
+    let options = EmbeddedOptions { segment_bytes: 200_000, ..options() };
+    let store = Embedded::open_on(Arc::new(disk.process()), "store", options).unwrap();
+    for n in 0..60 {
+        put(&store, &format!("k{n:02}"), &format!("value {n} {}", "v".repeat(1000))).await;
+    }
+    store.close().await.unwrap();
+    if !hint {
+        files(&disk, "hint").iter().for_each(|path| disk.lose(path));
+    }
+    let log = files(&disk, "log").remove(0);
+    (disk, log)
+}
+
+#[tokio::test]
+async fn salvage_goes_on_past_what_cannot_be_read_and_names_it() {
+    // In the middle of the batches: no more is lost than touches the block.
+    for hint in [true, false] {
+        let (disk, log) = one_segment(hint).await;
+        disk.spoil(&log, 20_000..20_100);
+        let salvage = salvage(&disk);
+        let found: Vec<_> = salvage.findings().iter().map(Finding::to_string).collect();
+        assert!(found.iter().any(|found| found.contains("cannot be read (")), "{found:?}");
+        let kept = read(&restored(&salvage).1).await.len();
+        assert!(if hint { kept >= 58 } else { (53..60).contains(&kept) }, "{kept} of 60: {found:?}");
+    }
+    // All to the end, more than once.
+    let (disk, log) = one_segment(false).await;
+    disk.spoil(&log, 30_000..30_001);
+    disk.spoil(&log, 50_000..u64::MAX);
+    let salvage = salvage(&disk);
+    assert!((35..48).contains(&read(&restored(&salvage).1).await.len()), "{:?}", salvage.findings());
+    drop(salvage);
+    // The header, where the hint says what is in it; and the mark.
+    let (disk, log) = one_segment(true).await;
+    disk.spoil(&log, 0..512);
+    disk.spoil(Path::new("store/mark"), 0..8192);
+    let salvage = self::salvage(&disk);
+    let found: Vec<_> = salvage.findings().iter().map(|found| found.file.clone()).collect();
+    assert!(found.contains(&"mark".to_owned()) && found.contains(&"00000001.log".to_owned()), "{found:?}");
+    assert_eq!(read(&restored(&salvage).1).await.len(), 60);
+}
+
+#[tokio::test]
+async fn a_tail_of_what_looks_like_batches_is_read_a_few_times_at_most() {
+    let (disk, log) = one_segment(false).await;
+    let mut bytes = disk.read(&log).unwrap();
+    let from = bytes.len().next_multiple_of(8);
+    bytes.resize(from + 100_000, 0);
+    // Each says that it is as long as all that follows.
+    for at in (from..bytes.len() - 32).step_by(32) {
+        let rest = u32::try_from(bytes.len() - at - 32).unwrap();
+        bytes[at..at + 4].copy_from_slice(b"kBA2");
+        bytes[at + 4..at + 8].copy_from_slice(&rest.to_le_bytes());
+    }
+    let length = bytes.len() as u64;
+    disk.replace(&log, &bytes);
+    let before = disk.read_bytes();
+    let refused = open(&disk, "store").unwrap_err();
+    assert!(refused.to_string().contains("looks like batches"), "{refused}");
+    let salvage = salvage(&disk);
+    assert!(salvage.findings().iter().any(|found| found.what.contains("was not searched")));
+    assert_eq!(read(&restored(&salvage).1).await.len(), 60);
+    let read = disk.read_bytes() - before;
+    assert!(read < 30 * length + (4 << 20), "{read} bytes of {length}");
+}
+
 #[tokio::test]
 async fn the_end_of_an_interrupted_write_is_no_finding() {
     let disk = SimDisk::new(1);

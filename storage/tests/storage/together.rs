@@ -33,6 +33,9 @@ struct GateState {
     waiting: bool,
     /// The packer waits.
     held: bool,
+    /// The packer waits before it reads, or will.
+    reads_held: bool,
+    waits_to_read: bool,
 }
 
 impl Gate {
@@ -61,6 +64,33 @@ impl Gate {
     fn pass_packer(&self) {
         let mut state = self.state.lock();
         while state.held && std::thread::current().name() == Some("kindom-store-pack") {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn pass_read(&self) {
+        let mut state = self.state.lock();
+        while state.reads_held && std::thread::current().name() == Some("kindom-store-pack") {
+            state.waits_to_read = true;
+            self.changed.notify_all();
+            self.changed.wait(&mut state);
+        }
+        state.waits_to_read = false;
+    }
+
+    fn hold_reads(&self) {
+        self.state.lock().reads_held = true;
+    }
+
+    fn let_read(&self) {
+        self.state.lock().reads_held = false;
+        self.changed.notify_all();
+    }
+
+    /// Waits until the packer waits to read.
+    fn wait_for_a_read(&self) {
+        let mut state = self.state.lock();
+        while !state.waits_to_read {
             self.changed.wait(&mut state);
         }
     }
@@ -133,6 +163,9 @@ impl VfsFile for GatedFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if std::thread::current().name() == Some("kindom-store-pack") {
+            self.gate.pass_read();
+        }
         self.file.read_at(offset, buffer)
     }
 
@@ -203,6 +236,56 @@ async fn a_value_that_moves_during_an_fsync_is_still_the_one_before() {
     write.await.unwrap().unwrap();
     let commit = watch.commits.recv().await.unwrap().unwrap();
     assert_eq!(commit.events[0].prev.as_ref().unwrap().value.as_deref(), Ok(&b"first"[..]));
+    store.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_close_ends_a_pack_in_its_middle_and_leaves_nothing_of_it() {
+    let disk = SimDisk::new(1);
+    let gated = Gated { disk: disk.process(), gate: Arc::default() };
+    let gate = Arc::clone(&gated.gate);
+    let options = EmbeddedOptions { segment_bytes: 100_000, ..EmbeddedOptions::default() };
+    let store = Embedded::open_on(Arc::new(gated), "store", options.clone()).unwrap();
+    // A segment of many batches, most of which is dead, and its hint.
+    for n in 0..500 {
+        store.txn(put(&format!("k{}", n % 30), format!("{n}{}", "v".repeat(200)))).await.unwrap();
+    }
+    let has_hint = |disk: &SimDisk| disk.files().iter().any(|path| path.ends_with("00000001.hint"));
+    while !has_hint(&disk) {
+        tokio::task::yield_now().await;
+    }
+    let before: Vec<_> = disk.files();
+    gate.hold_reads();
+    store.compact(store.published()).await.unwrap();
+    tokio::task::spawn_blocking({
+        let gate = Arc::clone(&gate);
+        move || gate.wait_for_a_read()
+    })
+    .await
+    .unwrap();
+    // The store saves what a close saves: by then it has asked the packer to stop.
+    gate.close();
+    let close = tokio::spawn({
+        let store = store.clone();
+        async move { store.close().await }
+    });
+    tokio::task::spawn_blocking({
+        let gate = Arc::clone(&gate);
+        move || gate.wait_for_the_writer()
+    })
+    .await
+    .unwrap();
+    gate.let_read();
+    gate.open();
+    close.await.unwrap().unwrap();
+    let is_pack = |path: &std::path::PathBuf| path.extension().is_some_and(|kind| kind == "pack");
+    assert!(!disk.files().iter().any(is_pack), "{:?}", disk.files());
+    assert!(before.iter().all(|path| disk.files().contains(path)), "{:?}", disk.files());
+    drop(store);
+    let store = Embedded::open_on(Arc::new(disk.process()), "store", options).unwrap();
+    let all = store.range(kindom_storage::RangeRequest::prefix(b"")).await.unwrap();
+    assert_eq!(all.kvs.len(), 30);
+    assert!(all.kvs.iter().all(|kv| kv.value.is_ok()));
     store.close().await.unwrap();
 }
 
