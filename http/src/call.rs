@@ -7,7 +7,7 @@ use actix_web::http::header;
 use kindom_actor_kit::Deadline;
 use kindom_api::GroupResource;
 use kindom_codec::{Format, protobuf};
-use kindom_objects::{Declared, ReadError, TypeSpec, VersionSpec};
+use kindom_objects::{Declared, ReadError, Subresource, TypeSpec, VersionSpec};
 use kindom_resource_actor::{Basis, ResourceHandle};
 
 use crate::RequestError;
@@ -44,8 +44,9 @@ impl Call<'_> {
         (self.spec.namespaced() && !self.info.namespace.is_empty()).then_some(self.info.namespace.as_str())
     }
 
-    pub(crate) fn subresource(&self) -> Option<&str> {
-        (!self.info.subresource.is_empty()).then_some(self.info.subresource.as_str())
+    /// The subresource that the path names; `route` lets no other pass than the type's.
+    pub(crate) fn subresource(&self) -> Option<Subresource> {
+        Subresource::parse(&self.info.subresource)
     }
 
     pub(crate) fn resource(&self) -> GroupResource {
@@ -55,7 +56,7 @@ impl Call<'_> {
     /// `true` if the type's objects have protobuf: those of built-in types that upstream has.
     pub(crate) fn has_protobuf(&self) -> bool {
         let version = &self.info.resource.version;
-        self.spec.registration.is_none()
+        self.spec.is_typed()
             && (self.declared().is_some_and(|declared| declared.messages().is_some())
                 || protobuf::message(&self.spec.api_version(version), &self.spec.names.kind).is_some())
     }

@@ -35,7 +35,7 @@ pub(crate) fn object_of_body(
     // Discard the previous attempt's warnings: this runs again after every lost race.
     warnings.clear();
     let expected = expected(cx, version);
-    let built_in = cx.spec.registration.is_none();
+    let built_in = cx.spec.is_typed();
     let message = cx.declared().and_then(Declared::messages).map(Messages::object);
     let decoded = codec::object(bytes, format, &expected, message, built_in, validation);
     let mut decoded = decoded.map_err(undecodable)?;
@@ -78,7 +78,7 @@ pub(crate) fn object_of_body(
 
 /// The versions in which upstream knows a built-in kind; `None` for a registered type.
 pub(crate) fn known_versions(cx: &RuleContext<'_>) -> Option<&'static [&'static str]> {
-    cx.spec.registration.is_none().then(|| cx.spec.strategy.known_versions())
+    cx.spec.is_typed().then(|| cx.spec.strategy.known_versions())
 }
 
 /// Decodes an object as one of its own version, as upstream does before it compares the object with the URL. In a version
@@ -89,7 +89,7 @@ pub(crate) fn decode_as(
     object: &mut Value,
     unknown: Option<&mut Vec<String>>,
 ) -> Result<Vec<String>, String> {
-    if said == cx.version_name || cx.spec.registration.is_none() {
+    if said == cx.version_name || cx.spec.is_typed() {
         return cx.spec.strategy.decode(cx, object, unknown);
     }
     if let Some(version) = cx.spec.version(said) {

@@ -7,6 +7,7 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use kindom_actor_kit::Deadline;
 use kindom_api::GroupVersionResource;
+use kindom_objects::Subresource;
 use kindom_resource_actor::Basis;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
@@ -214,49 +215,38 @@ async fn verb(call: &Call<'_>, payload: &mut Option<web::Payload>) -> Result<Htt
     let info = call.info;
     let unnamed = info.name.is_empty() && matches!(info.verb, Verb::Update | Verb::Patch);
     let named = !info.name.is_empty() && info.verb == Verb::Create;
-    if call.spec.registration.is_none() && (unnamed || named || info.verb == Verb::Unknown) {
+    if call.spec.is_typed() && (unnamed || named || info.verb == Verb::Unknown) {
         return Err(RequestError::MethodNotAllowed.into());
     }
-    if call.subresource().is_some() && !matches!(info.verb, Verb::Get | Verb::Update | Verb::Patch) {
+    let through = call.subresource();
+    if through.is_some_and(|through| !through.verbs().contains(&info.verb.as_str())) {
         return Err(match call.spec.registration {
             None => RequestError::MethodNotAllowed.into(),
             Some(_) => info.method_not_supported().into(),
         });
     }
-    // It has neither Get nor Patch (`FinalizeREST` in `pkg/registry/core/namespace/storage`).
-    if call.subresource() == Some("finalize") && call.spec.registration.is_none() && info.verb != Verb::Update
-    {
-        return Err(RequestError::MethodNotAllowed.into());
-    }
     if matches!(info.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Proxy | Verb::Unknown) {
         return answer_read(call, payload).await;
     }
     let payload = payload.take().ok_or_else(|| RequestError::Internal("the body is gone".to_owned()))?;
-    if call.subresource() == Some("scale") {
-        return match info.verb {
-            Verb::Update => scale::update(call, payload).await,
-            Verb::Patch => scale::patch(call, payload).await,
-            _ => Err(info.method_not_supported().into()),
-        };
-    }
-    match info.verb {
-        Verb::Create => create::create(call, payload).await,
-        Verb::Update => update::update(call, payload).await,
-        Verb::Patch => patch::patch(call, payload).await,
-        Verb::Delete => delete::delete(call, payload).await,
-        Verb::DeleteCollection => delete::delete_collection(call, payload).await,
-        Verb::Get | Verb::List | Verb::Watch | Verb::Proxy | Verb::Unknown => {
-            Err(info.method_not_supported().into())
-        }
+    match (info.verb, through) {
+        (Verb::Update, Some(Subresource::Scale)) => scale::update(call, payload).await,
+        (Verb::Patch, Some(Subresource::Scale)) => scale::patch(call, payload).await,
+        (Verb::Update, _) => update::update(call, payload).await,
+        (Verb::Patch, _) => patch::patch(call, payload).await,
+        (Verb::Create, None) => create::create(call, payload).await,
+        (Verb::Delete, None) => delete::delete(call, payload).await,
+        (Verb::DeleteCollection, None) => delete::delete_collection(call, payload).await,
+        _ => Err(info.method_not_supported().into()),
     }
 }
 
 async fn answer_read(call: &Call<'_>, payload: &mut Option<web::Payload>) -> Result<HttpResponse, Failure> {
-    match call.info.verb {
-        Verb::Get if call.subresource() == Some("scale") => scale::get(call).await,
-        Verb::Get => get::get(call).await,
-        Verb::List => list::list(call).await,
-        Verb::Watch => watch::watch(call, payload).await,
+    match (call.info.verb, call.subresource()) {
+        (Verb::Get, Some(Subresource::Scale)) => scale::get(call).await,
+        (Verb::Get, _) => get::get(call).await,
+        (Verb::List, _) => list::list(call).await,
+        (Verb::Watch, _) => watch::watch(call, payload).await,
         _ => Err(call.info.method_not_supported().into()),
     }
 }

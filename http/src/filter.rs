@@ -33,7 +33,7 @@ impl Filter {
             }
             match selectable(call, field)? {
                 Some(found) => declared.push(found),
-                None if call.spec.registration.is_some() => {
+                None if !call.spec.is_typed() => {
                     return Err(
                         RequestError::BadRequest(format!("field label not supported: {field}")).into()
                     );

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindom_actor_kit::Deadline;
-use kindom_api::{GroupVersionKind, scale};
+use kindom_api::GroupVersionKind;
 use kindom_objects::TypeSpec;
 use kindom_registry_actor::GroupRoutes;
 
@@ -37,7 +37,7 @@ pub(crate) async fn groups(app: &App) -> Result<Arc<Vec<Group>>, Failure> {
 fn describe(name: &str, types: &GroupRoutes) -> Option<Group> {
     let specs: Vec<Arc<TypeSpec>> =
         types.values().filter_map(kindom_resource_actor::ResourceHandle::spec).collect();
-    let built_in = specs.iter().any(|spec| spec.registration.is_none());
+    let built_in = specs.iter().any(|spec| spec.is_typed());
     let mut versions: Vec<Version> = Vec::new();
     for spec in &specs {
         for version in spec.versions.iter().filter(|v| v.served) {
@@ -58,13 +58,11 @@ fn describe(name: &str, types: &GroupRoutes) -> Option<Group> {
 fn resource(spec: &TypeSpec, version: &str) -> Resource {
     let declared = spec.version(version).and_then(|version| version.declared);
     let storage = spec.storage().map_or("", |v| v.name.as_str());
-    let subresources = spec.subresources(version).map(|name| Subresource {
-        name: name.to_owned(),
-        kind: match name {
-            "scale" => GroupVersionKind::new(scale::GROUP, scale::VERSION, scale::KIND),
-            _ => GroupVersionKind { kind: spec.names.kind.clone(), ..GroupVersionKind::default() },
-        },
-        verbs: if name == "finalize" { vec!["update"] } else { vec!["get", "patch", "update"] },
+    let own_kind = || GroupVersionKind { kind: spec.names.kind.clone(), ..GroupVersionKind::default() };
+    let subresources = spec.subresources(version).map(|of| Subresource {
+        name: of.name().to_owned(),
+        kind: of.kind().unwrap_or_else(own_kind),
+        verbs: of.verbs().to_vec(),
     });
     Resource {
         plural: spec.names.plural.clone(),
@@ -75,12 +73,12 @@ fn resource(spec: &TypeSpec, version: &str) -> Resource {
         short_names: spec.names.short_names.clone(),
         categories: spec.names.categories.clone(),
         // apiextensions-apiserver has none for the type of registrations.
-        storage_version_hash: match spec.registration.is_none() && declared.is_none() {
+        storage_version_hash: match spec.is_typed() && declared.is_none() {
             true => String::new(),
             false => discovery::storage_version_hash(&spec.group, storage, &spec.names.kind),
         },
         subresources: subresources.collect(),
-        built_in: spec.registration.is_none(),
+        built_in: spec.is_typed(),
     }
 }
 

@@ -13,7 +13,7 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
 use kindom_api::{Value, json, object};
 use kindom_codec::Format as Written;
-use kindom_objects::{Declared, TypeSpec};
+use kindom_objects::{Declared, Subresource, TypeSpec};
 use kindom_registry_actor::GroupRoutes;
 use kindom_resource_actor::ResourceHandle;
 use kindom_schema::openapi::{
@@ -63,10 +63,10 @@ impl Described {
                 namespaced: spec.namespaced(),
                 schema: structural_schema(registration, version),
                 preserve_unknown_fields: preserves_unknown_fields(registration),
-                status: spec.subresources(version).any(|name| name == "status"),
-                scale: spec.subresources(version).any(|name| name == "scale"),
+                status: spec.subresources(version).any(|of| of == Subresource::Status),
+                scale: spec.subresources(version).any(|of| of == Subresource::Scale),
                 selectable_fields: selectable_fields(registration, version),
-                built_in: spec.registration.is_none(),
+                built_in: spec.is_typed(),
                 declaration: spec.version(version).and_then(|v| v.declared).map(Declared::declaration),
                 strategic_merge_patch: spec.strategy.go_type(spec, version).is_some(),
             };
@@ -87,7 +87,7 @@ impl Described {
                 names.list_kind,
                 spec.namespaced(),
                 env!("CARGO_PKG_VERSION"),
-                spec.subresources(version).collect::<Vec<_>>(),
+                spec.subresources(version).map(Subresource::name).collect::<Vec<_>>(),
             ));
         }
     }
@@ -165,7 +165,7 @@ fn served(types: Option<&GroupRoutes>, version: &str) -> Vec<Described> {
     let specs = types.into_iter().flatten().filter_map(|(_, handle)| handle.spec());
     let specs = specs.filter(|spec| spec.version(version).is_some_and(|v| v.served));
     // Built-in types come first, as no registered type may define their schemas again.
-    let (own, registered): (Vec<_>, Vec<_>) = specs.partition(|spec| spec.registration.is_none());
+    let (own, registered): (Vec<_>, Vec<_>) = specs.partition(|spec| spec.is_typed());
     let types = own.into_iter().chain(registered);
     types.map(|spec| Described { spec, versions: vec![version.to_owned()] }).collect()
 }
@@ -236,7 +236,7 @@ pub(crate) async fn v2(app: &App, request: &HttpRequest) -> Result<HttpResponse,
         table.groups().flat_map(|(_, types)| types.values().filter_map(ResourceHandle::spec)).collect();
     // Built-in types come first, as no registered type may define their schemas again.
     specs.sort_by(|a, b| {
-        let key = |spec: &TypeSpec| spec.registration.is_some();
+        let key = |spec: &TypeSpec| !spec.is_typed();
         (key(a), &a.group, &a.names.plural).cmp(&(key(b), &b.group, &b.names.plural))
     });
     let types: Vec<Described> = specs.into_iter().map(Described::whole).collect();

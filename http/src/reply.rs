@@ -100,7 +100,7 @@ pub(crate) fn list_reply(
         Shape::Whole => {
             let api_version = spec.api_version(&version.name);
             let size: usize = listed.objects.iter().map(|o| o.json().len() + 48).sum();
-            let typed = spec.registration.is_none();
+            let typed = spec.is_typed();
             let own = format!(r#"{{"apiVersion":"{api_version}","kind":"{}","#, spec.names.kind);
             let write = |object: &Arc<StoredObject>, out: &mut Vec<u8>| {
                 let start = out.len();

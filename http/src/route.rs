@@ -58,12 +58,12 @@ pub(crate) fn route(found: Found, info: &ResourceRequest) -> Result<Found, Failu
     } else {
         !info.namespace.is_empty() && !is_namespace
     };
-    let built_in = found.1.registration.is_none();
+    let built_in = found.1.is_typed();
     if misplaced {
         return Err(if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }.into());
     }
     // Upstream ignores the rest of a path behind a subresource of a registered type.
-    let beyond = info.goes_on && found.1.registration.is_none();
+    let beyond = info.goes_on && found.1.is_typed();
     if beyond || (!info.subresource.is_empty() && !subresource_served(&found.1, info)) {
         // The handler of registered types takes any path for an object's and finds no such part of it.
         return Err(match built_in {
@@ -82,9 +82,9 @@ pub(crate) fn route(found: Found, info: &ResourceRequest) -> Result<Found, Failu
 pub(crate) fn nothing_there(state: &State, info: &ResourceRequest) -> RequestError {
     let table = state.registry.routes().table();
     let built_in = !info.resource.group.is_empty()
-        && table.group(&info.resource.group).is_some_and(|types| {
-            types.values().filter_map(ResourceHandle::spec).any(|spec| spec.registration.is_none())
-        });
+        && table
+            .group(&info.resource.group)
+            .is_some_and(|types| types.values().filter_map(ResourceHandle::spec).any(|spec| spec.is_typed()));
     if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn find(state: &State, info: &ResourceRequest) -> Option<Found> {
 
 /// Registrations have `/status`, namespaces also `/finalize`, registered types what their version says.
 pub(crate) fn subresource_served(spec: &TypeSpec, info: &ResourceRequest) -> bool {
-    spec.subresources(&info.resource.version).any(|name| name == info.subresource)
+    spec.subresources(&info.resource.version).any(|of| of.name() == info.subresource)
 }
 
 /// Adds the deprecation warning to a refusal by a deprecated version.

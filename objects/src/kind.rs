@@ -25,6 +25,7 @@ use crate::registration::{
 };
 use crate::seal::{NO_SHAPE, Sealed};
 use crate::sorted_lists::SortedLists;
+use crate::subresource::Subresource;
 use crate::version::{CompiledVersion, VersionSpec, compile, deprecation, epoch_and_shape};
 
 /// The conversion of objects of one version to another.
@@ -80,7 +81,7 @@ impl TypeSpec {
         strategy: Arc<dyn Strategy>,
     ) -> Self {
         let version = |BuiltInVersion { name, columns, deprecation_warning }| VersionSpec {
-            status: strategy.subresources().contains(&"status"),
+            status: strategy.subresources().contains(&Subresource::Status),
             scale: None,
             declared: strategy.declared().iter().find(|declared| declared.version() == name),
             name: name.to_owned(),
@@ -202,15 +203,16 @@ impl TypeSpec {
     }
 
     /// The subresources that a version has an endpoint for.
-    pub fn subresources<'a>(&'a self, version: &str) -> impl Iterator<Item = &'static str> + use<'a> {
-        let built_in: &[&'static str] = match self.registration {
+    pub fn subresources<'a>(&'a self, version: &str) -> impl Iterator<Item = Subresource> + use<'a> {
+        let built_in: &[Subresource] = match self.registration {
             None => self.strategy.subresources(),
             Some(_) => &[],
         };
-        let registered = self.version(version).filter(|_| self.registration.is_some());
+        let registered = self.version(version).filter(|_| !self.is_typed());
         let status = registered.is_some_and(|v| v.status);
         let scale = registered.is_some_and(|v| v.scale.is_some());
-        built_in.iter().copied().chain(status.then_some("status")).chain(scale.then_some("scale"))
+        let registered = [(status, Subresource::Status), (scale, Subresource::Scale)];
+        built_in.iter().copied().chain(registered.into_iter().filter_map(|(has, of)| has.then_some(of)))
     }
 
     /// A version by its name, served or not.
@@ -247,6 +249,14 @@ impl TypeSpec {
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(self.group.clone(), self.names.plural.clone())
+    }
+
+    /// `true` if upstream's server is compiled with the kind, whose objects then have a Go type. Its handlers differ from those
+    /// of registered types: bodies need not say their type, unknown paths and methods are told in other words, items of a list
+    /// have no type of their own, and its schema is no client's.
+    #[must_use]
+    pub fn is_typed(&self) -> bool {
+        self.registration.is_none()
     }
 
     /// `true` if objects live in namespaces.
@@ -320,7 +330,7 @@ impl TypeSpec {
 
     /// Drops the compiled forms; they are compiled again when needed.
     pub fn drop_compiled(&self) {
-        if self.registration.is_some() {
+        if !self.is_typed() {
             for version in self.versions.iter().filter(|version| version.compiled.load().is_some()) {
                 version.compiled.store(None);
             }
@@ -366,7 +376,7 @@ pub struct RuleContext<'a> {
     /// Its name.
     pub version_name: &'a str,
     /// The subresource written through; none for the object itself.
-    pub subresource: Option<&'a str>,
+    pub subresource: Option<Subresource>,
     /// The time of the request, as metav1.Time prints it.
     pub now: &'a str,
 }
@@ -427,7 +437,7 @@ pub trait Faces: Send + Sync {
         version: &str,
         object: Value,
         old: Option<&Value>,
-        subresource: Option<&str>,
+        subresource: Option<Subresource>,
     ) -> Result<Value, ErrorList>;
 }
 
@@ -465,7 +475,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// The subresources that have an endpoint.
-    fn subresources(&self) -> &'static [&'static str] {
+    fn subresources(&self) -> &'static [Subresource] {
         &[]
     }
 

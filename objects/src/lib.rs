@@ -19,6 +19,7 @@ pub mod registration;
 pub mod render;
 pub mod seal;
 pub mod sorted_lists;
+mod subresource;
 pub mod version;
 
 pub use declared::Declared;
@@ -31,4 +32,5 @@ pub use metadata::keep_reset;
 pub use object::{StoredObject, Translated};
 pub use plan::{Preconditions, held_by, mark_deleted};
 pub use registration::{Names, Scope};
+pub use subresource::Subresource;
 pub use version::VersionSpec;

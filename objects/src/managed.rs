@@ -13,7 +13,7 @@ use crate::kind::Conversion;
 use crate::metadata::metadata_mut;
 use crate::render::convert;
 use crate::version::CompiledVersion;
-use crate::{RuleContext, TypeSpec};
+use crate::{RuleContext, Subresource, TypeSpec};
 
 /// The manager of the server's own writes.
 pub const SERVER: &str = "kindom";
@@ -56,7 +56,7 @@ impl<'a> FieldManager<'a> {
         Scope {
             versions: self,
             gvk: &self.gvk,
-            subresource: self.cx.subresource.unwrap_or_default(),
+            subresource: self.cx.subresource.map_or("", Subresource::name),
             now: self.cx.now,
         }
     }
@@ -105,7 +105,7 @@ impl Versions for FieldManager<'_> {
         if let Some(declared) = spec.version(version).and_then(|version| version.declared) {
             return Some(declared.merge_type());
         }
-        if spec.registration.is_none() {
+        if spec.is_typed() {
             return built_in(group, version, &spec.names.kind);
         }
         if version == self.cx.version_name {
@@ -164,8 +164,13 @@ pub fn manage_status(spec: &TypeSpec, old: Option<Value>, new: &mut Value, now: 
     let Some(stored) = spec.storage() else { return };
     let Ok(compiled) = spec.compiled(stored) else { return };
     let version = stored.name.as_str();
-    let cx =
-        RuleContext { spec, version: &compiled, version_name: version, subresource: Some("status"), now };
+    let cx = RuleContext {
+        spec,
+        version: &compiled,
+        version_name: version,
+        subresource: Some(Subresource::Status),
+        now,
+    };
     let part = |status: Option<Value>, entries: Option<Value>, uid: Option<Value>| {
         let metadata = [("managedFields", entries), ("uid", uid)];
         let metadata = metadata.into_iter().filter_map(|(field, value)| Some((field, value?)));

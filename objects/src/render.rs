@@ -101,7 +101,7 @@ pub fn stored(prefix: &str, object: &StoredObject) -> Result<Value, ReadError> {
 /// # Errors
 /// If the stored schema does not compile, or the metadata is no map.
 pub fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) -> Result<(), String> {
-    let registered = spec.registration.is_some();
+    let registered = !spec.is_typed();
     if registered && object.is_foreign() && tree.get("metadata").is_some() {
         meta::repair_metadata(tree)?;
         let metadata = metadata_mut(tree);

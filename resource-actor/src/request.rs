@@ -7,6 +7,7 @@ use kindom_api::Value;
 use kindom_storage::Revision;
 
 use crate::ResourceHandle;
+use kindom_objects::Subresource;
 use kindom_objects::error::WriteError;
 use kindom_objects::{RuleContext, StoredObject, TypeSpec};
 
@@ -118,7 +119,7 @@ pub struct Target<'a> {
     /// The version of the request.
     pub version: &'a str,
     /// The subresource; none for the object itself.
-    pub subresource: Option<&'a str>,
+    pub subresource: Option<Subresource>,
     /// The namespace; none at cluster scope.
     pub namespace: Option<&'a str>,
     /// The name; empty for a create.

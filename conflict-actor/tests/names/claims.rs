@@ -123,7 +123,7 @@ fn foreign_conditions_survive_a_verdict() {
             let conditions = crd.get_mut("status").unwrap().get_mut("conditions").unwrap();
             conditions.as_array_mut().unwrap().push(condition);
         };
-        world.edit("bars.g.io", Some("status"), foreign).await.unwrap();
+        world.edit("bars.g.io", Some(kindom_objects::Subresource::Status), foreign).await.unwrap();
         world.remove(&format!("{CRDS}foos.g.io"));
         world.until_shown("bars.g.io", "Established=True").await;
         assert!(world.conditions("bars.g.io").await.contains(&"Foreign=True Own".to_owned()));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kindom_api::{Value, object};
+use kindom_objects::Subresource;
 use kindom_objects::{RuleContext, WriteError};
 use kindom_resource_actor::Target;
 use kindom_storage::Storage as _;
@@ -173,7 +174,7 @@ fn other_finalizers_in_spec_are_waited_for() {
                 object.as_object_mut().unwrap().insert("spec", spec);
                 Ok(object)
             };
-            let target = Target { subresource: Some("finalize"), ..cluster("a") };
+            let target = Target { subresource: Some(Subresource::Finalize), ..cluster("a") };
             world.namespaces().update(target, false, &mut wanted, &options()).await.unwrap()
         };
         change(vec!["kubernetes", "g.io/x"]).await;

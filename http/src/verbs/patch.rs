@@ -121,7 +121,7 @@ fn patched(
     let mut object = patch.apply(old.clone()).map_err(refused)?;
     let expected = expected(cx, cx.version_name);
     let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let built_in = cx.spec.registration.is_none();
+    let built_in = cx.spec.is_typed();
     let mut found = expected.clone();
     if text("apiVersion") != expected.api_version() || text("kind") != expected.kind {
         let (found_group, found_version) = kindom_api::names::split_api_version(&text("apiVersion"))

@@ -11,7 +11,7 @@ use kindom_schema::Others;
 use kindom_schema::scale::{ScalePaths, Selectors};
 
 use crate::metadata::metadata_mut;
-use crate::{RuleContext, Strategy};
+use crate::{RuleContext, Strategy, Subresource};
 
 /// The finalizers of the garbage collector and of namespaces (`validator.go`).
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
@@ -126,7 +126,7 @@ impl Strategy for CustomObjects {
         };
         match cx.subresource {
             // `getStatusResetFields` collects those of all versions, the main endpoint has only its own.
-            Some(STATUS) => &["metadata", "spec"],
+            Some(Subresource::Status) => &["metadata", "spec"],
             None if version.name == cx.version_name => &["status"],
             _ => &[],
         }
@@ -157,7 +157,7 @@ impl Strategy for CustomObjects {
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
-        if cx.subresource == Some(STATUS) {
+        if cx.subresource == Some(Subresource::Status) {
             return keep_all_but_status(object, old);
         }
         if let Some(map) = object.as_object_mut().filter(|_| has_status(cx)) {
@@ -189,14 +189,14 @@ impl Strategy for CustomObjects {
         );
         let mut others = Others { metadata, scale: ErrorList::new() };
         if let Some(scale) = scale(cx) {
-            if cx.subresource != Some(STATUS) {
+            if cx.subresource != Some(Subresource::Status) {
                 others.scale.extend(scale.validate_spec(object));
             }
             others.scale.extend(scale.validate_status(object, selectors(cx, Some(old))));
         }
         let Some(schema) = &cx.version.schema else { return others.without_schema() };
         let (errors, let_through) = match cx.subresource {
-            Some(STATUS) => schema.validate_status_update_telling(object, old, others),
+            Some(Subresource::Status) => schema.validate_status_update_telling(object, old, others),
             _ => schema.validate_update_telling(object, old, others),
         };
         warnings.extend(let_through.iter().map(ToString::to_string));

@@ -29,7 +29,7 @@ fn a_user_can_neither_claim_nor_free_a_name_by_writing_status() {
     run(2, 0, vec![], |world| async move {
         world.put_established(&crd("widgets"));
         let before = world.crd("widgets.g.io").await.unwrap();
-        let written = world.edit("widgets.g.io", Some("status"), |crd| {
+        let written = world.edit("widgets.g.io", Some(kindom_objects::Subresource::Status), |crd| {
             let foreign = object! {
                 "type": "Foreign", "status": "True", "reason": "Own", "message": "",
                 "lastTransitionTime": "2023-11-14T22:13:20Z"

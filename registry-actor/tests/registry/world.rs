@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, simulation};
 use kindom_api::{Value, json, object};
+use kindom_objects::Subresource;
 use kindom_objects::kinds::registration::custom_resource_definitions;
 use kindom_objects::{Preconditions, RuleContext, StoredObject, TypeSpec, WriteError};
 use kindom_registry_actor::RegistryHandle;
@@ -197,7 +198,7 @@ impl World {
     pub(crate) async fn edit(
         &self,
         name: &str,
-        subresource: Option<&str>,
+        subresource: Option<Subresource>,
         mut change: impl FnMut(&mut Value) + Send,
     ) -> Result<Written, WriteError> {
         let mut wanted = |cx: &RuleContext<'_>, old: &Value| {

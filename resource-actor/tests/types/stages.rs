@@ -241,7 +241,7 @@ impl Faces for Renamed {
         version: &str,
         mut object: Value,
         _: Option<&Value>,
-        _: Option<&str>,
+        _: Option<kindom_objects::Subresource>,
     ) -> Result<Value, ErrorList> {
         if version == "v2" {
             rename(&mut object, "n", "m");

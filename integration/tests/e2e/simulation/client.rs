@@ -11,6 +11,7 @@ use futures::FutureExt as _;
 use futures::future::{Either, select};
 use kindom_actor_kit::{Deadline, Entropy};
 use kindom_api::{Map, Value, object};
+use kindom_objects::Subresource;
 use kindom_objects::{Preconditions, RuleContext, WriteError};
 use kindom_resource_actor::{Basis, ResourceHandle, Target, WriteOptions, Written, settles};
 use tokio::time::sleep;
@@ -381,7 +382,7 @@ impl Client {
             decoded(cx, crd)
         };
         let options = self.options(&replica).await;
-        let target = Target { subresource: Some("status"), ..cluster(&name) };
+        let target = Target { subresource: Some(Subresource::Status), ..cluster(&name) };
         let update = replica.registrations.update(target, true, &mut wanted, &options);
         let outcome = self.outcome(&replica, options.basis, update).await;
         self.note(&replica, &format!("forges the status of {name}"), &outcome);

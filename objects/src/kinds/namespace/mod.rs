@@ -10,7 +10,7 @@ use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
 use crate::kinds::AGE;
-use crate::{BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, TypeSpec};
+use crate::{BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 mod content;
 mod rules;
@@ -64,8 +64,8 @@ impl Strategy for Namespaces {
         *object = namespace.to_value();
     }
 
-    fn subresources(&self) -> &'static [&'static str] {
-        &["finalize", "status"]
+    fn subresources(&self) -> &'static [Subresource] {
+        &[Subresource::Finalize, Subresource::Status]
     }
 
     fn allows_unconditional_update(&self) -> bool {
@@ -73,7 +73,7 @@ impl Strategy for Namespaces {
     }
 
     fn reset_fields(&self, cx: &RuleContext<'_>, _: &str) -> &'static [&'static str] {
-        if cx.subresource == Some("status") { &["spec"] } else { &["status"] }
+        Subresource::reset_fields(cx.subresource)
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
@@ -89,8 +89,8 @@ impl Strategy for Namespaces {
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
         let (mut new, old) = (typed(object), typed(old));
         match cx.subresource {
-            Some("status") => rules::prepare_for_status_update(&mut new, &old),
-            Some("finalize") => rules::prepare_for_finalize(&mut new, &old),
+            Some(Subresource::Status) => rules::prepare_for_status_update(&mut new, &old),
+            Some(Subresource::Finalize) => rules::prepare_for_finalize(&mut new, &old),
             _ => rules::prepare_for_update(&mut new, &old),
         }
         *object = new.to_value();
@@ -105,8 +105,8 @@ impl Strategy for Namespaces {
     ) -> ErrorList {
         let (new, old) = (typed(object), typed(old));
         match cx.subresource {
-            Some("status") => rules::validate_status_update(&new, &old),
-            Some("finalize") => rules::validate_finalize(&new, &old),
+            Some(Subresource::Status) => rules::validate_status_update(&new, &old),
+            Some(Subresource::Finalize) => rules::validate_finalize(&new, &old),
             _ => rules::validate_update(&new, &old),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::kinds::{age, column};
-use crate::{BuiltInVersion, ConvertError, Faces, Names, Scope, TypeSpec};
+use crate::{BuiltInVersion, ConvertError, Faces, Names, Scope, Subresource, TypeSpec};
 use kindom_api::Value;
 use kindom_api::crd::{GROUP, condition};
 use kindom_api::faces::Face;
@@ -162,8 +162,8 @@ impl Faces for Views {
         version: &str,
         object: Value,
         old: Option<&Value>,
-        subresource: Option<&str>,
+        subresource: Option<Subresource>,
     ) -> Result<Value, ErrorList> {
-        face(self.0, version).read(object, old, subresource)
+        face(self.0, version).read(object, old, subresource.map(Subresource::name))
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
 use crate::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
-use crate::{Deletion, NeedsEmpty, RuleContext, Strategy, Translated, TypeSpec, WriteError, keep_reset};
+use crate::{
+    Deletion, NeedsEmpty, RuleContext, Strategy, Subresource, Translated, TypeSpec, WriteError, keep_reset,
+};
 use kindom_api::crd::{
     CLEANUP_FINALIZER, CustomResourceDefinition, condition, decode_crd, prepare_for_create,
     prepare_for_status_update, prepare_for_update,
@@ -126,8 +128,8 @@ impl Strategy for Registrations {
         Some(translated)
     }
 
-    fn subresources(&self) -> &'static [&'static str] {
-        &["status"]
+    fn subresources(&self) -> &'static [Subresource] {
+        &[Subresource::Status]
     }
 
     fn go_type(&self, spec: &TypeSpec, version: &str) -> Option<&'static Struct> {
@@ -167,7 +169,7 @@ impl Strategy for Registrations {
 
     /// `strategy.go` and `statusStrategy` there, which leaves metadata to the client.
     fn reset_fields(&self, cx: &RuleContext<'_>, _: &str) -> &'static [&'static str] {
-        if cx.subresource == Some("status") { &["spec"] } else { &["status"] }
+        Subresource::reset_fields(cx.subresource)
     }
 
     fn known_versions(&self) -> &'static [&'static str] {
@@ -198,7 +200,7 @@ impl Strategy for Registrations {
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
         let (mut new, old) = (typed(object), typed(old));
-        if cx.subresource == Some("status") {
+        if cx.subresource == Some(Subresource::Status) {
             prepare_for_status_update(&mut new, &old);
             // Names are claimed and freed through the ledger only (design, "A registration"): conditions that kindom
             // computes are set back, others are kept.
@@ -227,7 +229,7 @@ impl Strategy for Registrations {
             return field::Error::forbidden(&Path::root(), too_many_parts()).into();
         }
         let (new, old) = (typed(object), typed(old));
-        if cx.subresource == Some("status") {
+        if cx.subresource == Some(Subresource::Status) {
             let mut errors = rules::validate_status_update(&new, &old);
             errors.extend(rules::validate_stored_versions(&new));
             errors
