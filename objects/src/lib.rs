@@ -14,6 +14,7 @@ pub mod kinds;
 pub mod managed;
 pub mod metadata;
 mod object;
+pub mod pipeline;
 pub mod plan;
 pub mod registration;
 pub mod render;

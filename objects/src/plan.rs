@@ -132,12 +132,36 @@ pub fn name_for_create(object: &Value, name_suffix: &str) -> (String, bool) {
 }
 
 /// Plans a create (`rest.BeforeCreate`).
-pub fn create(
+pub fn create(cx: &RuleContext<'_>, input: &CreateInput<'_>, object: Value) -> Result<Planned, WriteError> {
+    tracing::trace!("plan a create");
+    let Prepared { name, mut object, with_revision } = prepare_create(cx, input, object)?;
+    invalid(&name, cx.spec.strategy.validate(cx, &object))?;
+    if with_revision {
+        // storage.ErrResourceVersionSetOnCreate, which upstream answers with 500 (T-53).
+        return Err(WriteError::Internal(
+            "resourceVersion should not be set on objects to be created".into(),
+        ));
+    }
+    cx.spec.strategy.canonicalize(cx, &mut object);
+    let warnings = cx.spec.strategy.warnings(cx, &object, None);
+    let key = TypeSpec::object_key(input.namespace, &name);
+    Ok(Planned { key, sealed: encode(cx, input.version, object, || false)?, warnings, needs_empty: None })
+}
+
+/// A new object with the server's own fields.
+struct Prepared {
+    name: String,
+    object: Value,
+    /// The client sent a resourceVersion, which a new object cannot have.
+    with_revision: bool,
+}
+
+/// Sets the fields of a new object that only the server sets.
+fn prepare_create(
     cx: &RuleContext<'_>,
     input: &CreateInput<'_>,
     mut object: Value,
-) -> Result<Planned, WriteError> {
-    tracing::trace!("plan a create");
+) -> Result<Prepared, WriteError> {
     let (name, generated) = name_for_create(&object, input.name_suffix);
     let metadata = metadata_mut(&mut object);
     set_namespace(metadata, input.namespace)?;
@@ -152,20 +176,8 @@ pub fn create(
         && !input.instead_of_update
         && metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|v| !v.is_empty() && v != "0");
     drop_empty(metadata);
-
-    let strategy = &cx.spec.strategy;
-    strategy.prepare_for_create(cx, &mut object);
-    invalid(&name, strategy.validate(cx, &object))?;
-    if with_revision {
-        // storage.ErrResourceVersionSetOnCreate, which upstream answers with 500 (T-53).
-        return Err(WriteError::Internal(
-            "resourceVersion should not be set on objects to be created".into(),
-        ));
-    }
-    strategy.canonicalize(cx, &mut object);
-    let warnings = strategy.warnings(cx, &object, None);
-    let key = TypeSpec::object_key(input.namespace, &name);
-    Ok(Planned { key, sealed: encode(cx, input.version, object, || false)?, warnings, needs_empty: None })
+    cx.spec.strategy.prepare_for_create(cx, &mut object);
+    Ok(Prepared { name, object, with_revision })
 }
 
 /// The inputs of an update besides the objects.
@@ -189,53 +201,17 @@ pub struct UpdateInput<'a> {
 pub fn update(
     cx: &RuleContext<'_>,
     input: &UpdateInput<'_>,
-    mut object: Value,
+    object: Value,
     old: &Value,
 ) -> Result<UpdatePlan, WriteError> {
     tracing::trace!("plan an update");
-    let name = input.name;
-    let strategy = &cx.spec.strategy;
-    let old_metadata = old.get("metadata");
-    let metadata = metadata_mut(&mut object);
-    set_namespace(metadata, input.namespace)?;
-    let (uid, old_uid) = (text_of(metadata, "uid"), text(old_metadata, "uid"));
-    if !uid.is_empty() && !input.is_patch {
-        check_uid(cx, input.namespace, name, uid, old_uid)?;
-    }
-    check_revision(cx, input, metadata)?;
-
-    // Fields that a client may not change.
-    metadata
-        .insert("generation", old_metadata.and_then(|m| m.get("generation")).cloned().unwrap_or(Value::Null));
-    metadata.remove("selfLink");
-    drop_empty(metadata);
-    strategy.prepare_for_update(cx, &mut object, old);
-    let metadata = metadata_mut(&mut object);
-    if text_of(metadata, "uid").is_empty() && !old_uid.is_empty() {
-        metadata.insert("uid", old_uid);
-    }
-    for field in ["creationTimestamp", "deletionTimestamp"] {
-        if let Some(value) = old_metadata.and_then(|m| m.get(field)) {
-            metadata.insert(field, value.clone());
-        }
-    }
-    if let Some(grace) = old_metadata.and_then(|m| m.get("deletionGracePeriodSeconds"))
-        && !metadata.contains_key("deletionGracePeriodSeconds")
-    {
-        metadata.insert("deletionGracePeriodSeconds", grace.clone());
-    }
-
+    let (name, strategy) = (input.name, &cx.spec.strategy);
+    let mut object = prepare_update(cx, input, object, old)?;
     if cx.spec.terminating() && cx.spec.third_party() && !only_removes_finalizers(&object, old) {
         let message = "update not allowed while custom resource definition is terminating".to_owned();
         return Err(WriteError::Forbidden { name: name.to_owned(), message });
     }
-    let path = Path::new("metadata");
-    let (new_metadata, null) = (object.get("metadata").unwrap_or(&Value::Null), Value::Null);
-    // Both look at labels, annotations and more, as upstream's do: an error there is reported twice.
-    let mut errors = validate_object_meta(new_metadata, cx.spec.namespaced(), &is_path_segment, &path);
-    errors.extend(validate_object_meta_update(new_metadata, old_metadata.unwrap_or(&null), &path));
-    let mut warnings = Vec::new();
-    errors.extend(strategy.validate_update(cx, &object, old, &mut warnings));
+    let (errors, mut warnings) = validate_update(cx, &object, old);
     invalid(name, errors)?;
     strategy.canonicalize(cx, &mut object);
     keep_times(&mut object, old);
@@ -252,6 +228,55 @@ pub fn update(
     } else {
         Ok(UpdatePlan::Put(planned))
     }
+}
+
+/// Checks that the object is the one that the client means, and keeps the fields that a client may not change.
+fn prepare_update(
+    cx: &RuleContext<'_>,
+    input: &UpdateInput<'_>,
+    mut object: Value,
+    old: &Value,
+) -> Result<Value, WriteError> {
+    let old_metadata = old.get("metadata");
+    let metadata = metadata_mut(&mut object);
+    set_namespace(metadata, input.namespace)?;
+    let (uid, old_uid) = (text_of(metadata, "uid"), text(old_metadata, "uid"));
+    if !uid.is_empty() && !input.is_patch {
+        check_uid(cx, input.namespace, input.name, uid, old_uid)?;
+    }
+    check_revision(cx, input, metadata)?;
+    metadata
+        .insert("generation", old_metadata.and_then(|m| m.get("generation")).cloned().unwrap_or(Value::Null));
+    metadata.remove("selfLink");
+    drop_empty(metadata);
+    cx.spec.strategy.prepare_for_update(cx, &mut object, old);
+    let metadata = metadata_mut(&mut object);
+    if text_of(metadata, "uid").is_empty() && !old_uid.is_empty() {
+        metadata.insert("uid", old_uid);
+    }
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(value) = old_metadata.and_then(|m| m.get(field)) {
+            metadata.insert(field, value.clone());
+        }
+    }
+    if let Some(grace) = old_metadata.and_then(|m| m.get("deletionGracePeriodSeconds"))
+        && !metadata.contains_key("deletionGracePeriodSeconds")
+    {
+        metadata.insert("deletionGracePeriodSeconds", grace.clone());
+    }
+    Ok(object)
+}
+
+/// Every error in the changed object and in the change; errors that are let through are warnings.
+fn validate_update(cx: &RuleContext<'_>, object: &Value, old: &Value) -> (field::ErrorList, Vec<String>) {
+    let (path, null) = (Path::new("metadata"), Value::Null);
+    let (metadata, old_metadata) = (object.get("metadata").unwrap_or(&null), old.get("metadata"));
+    // Both look at labels, annotations and more, as upstream's do: an error there is reported twice.
+    let mut errors = validate_object_meta(metadata, cx.spec.namespaced(), &is_path_segment, &path);
+    errors.extend(validate_object_meta_update(metadata, old_metadata.unwrap_or(&null), &path));
+    let mut warnings = Vec::new();
+    errors.extend(cx.spec.strategy.validate_update(cx, object, old, &mut warnings));
+    (errors, warnings)
 }
 
 /// The object must be the one that the client means.

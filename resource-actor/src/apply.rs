@@ -6,6 +6,7 @@ use crate::driver::{Attempt, Desired, New};
 use crate::{ResourceHandle, Target, WriteOptions, Written};
 use kindom_objects::error::WriteError;
 use kindom_objects::managed::{FieldManager, Managing};
+use kindom_objects::pipeline::{Operation, admit, manage};
 
 /// Checks an object that an apply made, before it is planned; it may still correct it. `creates` is `true` if the object is
 /// new.
@@ -51,11 +52,11 @@ impl ResourceHandle {
             (apply.check)(&mut object, shown.is_none())?;
             match shown {
                 Some(shown) => {
-                    rules.refuse_frozen(target.name)?;
+                    admit(&rules.spec, Operation::Change, target.name)?;
                     attempt.update(&target, object, shown, true, Managing::Applied)
                 }
                 None => {
-                    let object = rules.managed(cx, object, None, Managing::Applied)?;
+                    let object = manage(cx, object, None, Managing::Applied)?;
                     let name_suffix = String::new();
                     Ok(Desired::Create(New { object, uid: &uid, name_suffix, instead_of_update: true }))
                 }

@@ -17,9 +17,10 @@ use tokio::time::timeout_at;
 use crate::ResourceHandle;
 use crate::handle::Freshness;
 use crate::request::{Basis, Outcome, Target, WriteOptions, Written};
-use crate::rules::{Live, Rules};
+use crate::rules::Rules;
 use kindom_objects::error::{ReadError, WriteError};
 use kindom_objects::managed::Managing;
+use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
 use kindom_objects::render::{decode, stored};
 use kindom_objects::{NeedsEmpty, Preconditions, RuleContext, StoredObject, TypeSpec};
@@ -52,8 +53,8 @@ impl Attempt<'_> {
         is_patch: bool,
         managing: Managing<'_>,
     ) -> Result<Desired<'d>, WriteError> {
-        let live = self.rules.live(self.existing(target)?, shown)?;
-        let object = self.rules.managed(self.cx, object, Some(&live), managing)?;
+        let live = Replaced::new(&self.rules.spec, self.existing(target)?, shown)?;
+        let object = manage(self.cx, object, Some(&live), managing)?;
         Ok(Desired::Update { object, live, is_patch })
     }
 
@@ -74,7 +75,7 @@ pub(crate) enum Desired<'a> {
     Update {
         object: Value,
         /// The state that it replaces.
-        live: Live,
+        live: Replaced,
         /// It was made from `live`.
         is_patch: bool,
     },
@@ -319,11 +320,7 @@ impl ResourceHandle {
     ) -> Result<Step, WriteError> {
         let rules = attempt.rules;
         let (name, generated) = plan::name_for_create(&new.object, &new.name_suffix);
-        if rules.spec.terminating() {
-            let message = "create not allowed while custom resource definition is terminating".to_owned();
-            return Err(WriteError::Forbidden { name, message });
-        }
-        rules.refuse_frozen(&name)?;
+        admit(&rules.spec, Operation::Create, &name)?;
         let namespace = self.namespace_for_create(rules, target, &name, options).await?;
         let input = CreateInput {
             version: rules.version()?,
@@ -481,7 +478,7 @@ fn plan_update(
     attempt: &Attempt<'_>,
     target: &Target<'_>,
     object: Value,
-    live: &Live,
+    live: &Replaced,
     is_patch: bool,
     options: &WriteOptions,
 ) -> Result<Step, WriteError> {
@@ -529,8 +526,8 @@ fn plan_delete(
 ) -> Result<Step, WriteError> {
     let rules = attempt.rules;
     let current = attempt.current.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })?;
-    rules.refuse_frozen(target.name)?;
-    let old = rules.live(current, attempt.shown(current)?)?.old;
+    admit(&rules.spec, Operation::Change, target.name)?;
+    let old = Replaced::new(&rules.spec, current, attempt.shown(current)?)?.old;
     let before = current.revision();
     let input = DeleteInput {
         version: rules.version()?,
@@ -570,7 +567,7 @@ fn plan_delete(
 fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Step, WriteError> {
     let rules = attempt.rules;
     let current = attempt.current.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })?;
-    rules.refuse_frozen(target.name)?;
+    admit(&rules.spec, Operation::Change, target.name)?;
     if let Some(message) = rules.spec.strategy.refuse_delete(target.name) {
         return Err(WriteError::Forbidden { name: target.name.to_owned(), message });
     }

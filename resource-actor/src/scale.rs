@@ -20,6 +20,7 @@ use crate::{ResourceHandle, Target, WriteOptions, Written};
 use kindom_objects::error::WriteError;
 use kindom_objects::managed::{Managing, refused};
 use kindom_objects::metadata::metadata_mut;
+use kindom_objects::pipeline::{Operation, admit};
 use kindom_objects::plan;
 use kindom_objects::{RuleContext, TypeSpec};
 
@@ -127,7 +128,7 @@ impl<'a> Found<'a> {
         scale: &Value,
     ) -> Result<Desired<'d>, WriteError> {
         let object = self.changed(scale)?;
-        attempt.rules.refuse_frozen(target.name)?;
+        admit(self.spec, Operation::Change, target.name)?;
         attempt.update(target, object, self.object, true, Managing::Applied)
     }
 }

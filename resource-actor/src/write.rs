@@ -9,6 +9,7 @@ use kindom_objects::Preconditions;
 use kindom_objects::error::WriteError;
 use kindom_objects::managed::Managing;
 use kindom_objects::metadata::metadata_mut;
+use kindom_objects::pipeline::{Operation, admit, manage};
 use kindom_objects::plan;
 
 impl ResourceHandle {
@@ -30,7 +31,7 @@ impl ResourceHandle {
             let mut object = wanted(attempt.cx, &Value::Null)?;
             plan::wipe(metadata_mut(&mut object));
             let managing = Managing::update(&options.manager, attempt.strip);
-            let object = attempt.rules.managed(attempt.cx, object, None, managing)?;
+            let object = manage(attempt.cx, object, None, managing)?;
             let name_suffix = deps.entropy.name_suffix();
             Ok(Desired::Create(New { object, uid: &uid, name_suffix, instead_of_update: false }))
         };
@@ -64,7 +65,7 @@ impl ResourceHandle {
                     plan::check_uid(attempt.cx, target.namespace, target.name, uid_sent, "")?;
                     plan::wipe(metadata_mut(&mut object));
                     let managing = Managing::update(&options.manager, attempt.strip);
-                    let object = attempt.rules.managed(attempt.cx, object, None, managing)?;
+                    let object = manage(attempt.cx, object, None, managing)?;
                     let name_suffix = String::new();
                     return Ok(Desired::Create(New {
                         object,
@@ -76,7 +77,7 @@ impl ResourceHandle {
             };
             let shown = attempt.shown(current)?;
             let object = wanted(attempt.cx, &shown)?;
-            attempt.rules.refuse_frozen(target.name)?;
+            admit(&attempt.rules.spec, Operation::Change, target.name)?;
             let managing = Managing::update(&options.manager, attempt.strip);
             attempt.update(&target, object, shown, is_patch, managing)
         };
