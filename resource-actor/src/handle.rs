@@ -139,13 +139,8 @@ impl ResourceHandle {
         self.cell.spec.send_replace(Some(spec));
     }
 
-    /// The registry's word that the type is gone: watches end, the actor stops.
-    pub fn retire(&self) {
-        self.retire_at(self.cell.deps.storage.published());
-    }
-
-    /// As [`ResourceHandle::retire`], where it is known that the type ended with `revision`: watches deliver everything
-    /// before it, and nothing of a type of the same name that came after.
+    /// The registry's word that the type ended with `revision`: the actor stops, and watches end once they have delivered
+    /// everything before it, and nothing of a type of the same name that came after.
     pub fn retire_at(&self, revision: Revision) {
         self.cell.ended.store(revision.0, Ordering::SeqCst);
         self.cell.spec.send_replace(None);

@@ -384,12 +384,6 @@ impl CustomResourceDefinition {
     pub fn is_condition_true(&self, kind: &str) -> bool {
         is_condition_true(&self.status.conditions, kind)
     }
-
-    /// `true` if its objects live in namespaces.
-    #[must_use]
-    pub fn is_namespaced(&self) -> bool {
-        self.spec.scope == "Namespaced"
-    }
 }
 
 impl Version {

@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use kindom_api::{Map, Value, json};
 use kindom_codec::protobuf::{self, decode_telling, encode_as};
 use kindom_objects::kinds::{built_in, namespace};
-use kindom_objects::{Declared, TypeSpec};
+use kindom_objects::{Declared, StoredObject, TypeSpec};
 use kindom_schema::openapi::{Document, Format, GroupVersionDoc, TypeDoc};
+use kindom_storage_model::Revision;
 
 use crate::comparison::Comparison;
 
@@ -64,6 +65,37 @@ fn protobuf_is_that_of_upstreams_go_types_to_the_byte() {
         assert!(count >= 16, "{} samples of {}", count, declaration.kind);
     }
     assert!(left.is_empty(), "nobody compares {left:?}");
+}
+
+/// What kube-apiserver stored is read, in protobuf as in JSON.
+#[test]
+fn what_another_server_stored_is_read() {
+    let recorded = read("protobuf/samples.json");
+    let samples = recorded.get("samples").and_then(Value::as_array).unwrap();
+    for (spec, declared) in declared() {
+        let is_ours = |sample: &&Value| {
+            sample.get("kind").and_then(Value::as_str) == Some(declared.declaration().kind)
+                && sample.get("apiVersion").and_then(Value::as_str)
+                    == Some(declared.declaration().api_version)
+        };
+        for sample in samples.iter().filter(is_ours) {
+            let json = sample.get("json").unwrap();
+            let bytes = BASE64.decode(sample.get("protobuf").and_then(Value::as_str).unwrap()).unwrap();
+            let mut wanted = json.clone();
+            spec.strategy.fill_defaults(&mut wanted);
+            for stored in [bytes, json.to_vec()] {
+                let translate = |bytes: &[u8]| spec.strategy.translate(bytes);
+                let object = StoredObject::read("a", Ok(stored.into()), Revision(7), translate);
+                assert_eq!(object.corrupt(), None, "{json}");
+                assert_eq!(String::from_utf8_lossy(object.json()), wanted.to_string());
+            }
+        }
+        for damaged in [&b"k8s\0\x12\x03\x0a\x09x"[..], b"{", b"[]", br#"{"apiVersion":"v1","kind":"Pod"}"#] {
+            let translate = |bytes: &[u8]| spec.strategy.translate(bytes);
+            let object = StoredObject::read("a", Ok(damaged.to_vec().into()), Revision(7), translate);
+            assert!(object.corrupt().is_some());
+        }
+    }
 }
 
 /// A schema without descriptions.
