@@ -7,83 +7,75 @@ use std::cmp::Reverse;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest as _, Sha256, Sha512};
+use sha2::{Digest as _, Sha256};
 
 use kindom_api::json::{Map, Value};
-pub use kindom_api::names::version_order;
+pub(crate) use kindom_api::names::version_order;
 use kindom_api::names::{GroupVersionKind, api_version};
 
 /// A group and its served versions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// Empty for the core group, which is announced under `/api` alone.
-    pub name: String,
+    pub(crate) name: String,
     /// Groups with a higher one come first; those of registered types have 1000, as upstream gives them.
-    pub priority: i32,
+    pub(crate) priority: i32,
     /// In any order; the documents put the preferred one first.
-    pub versions: Vec<Version>,
+    pub(crate) versions: Vec<Version>,
 }
 
 /// A version of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Version {
+pub(crate) struct Version {
     /// `v1`
-    pub name: String,
+    pub(crate) name: String,
     /// In the order of the documents.
-    pub resources: Vec<Resource>,
+    pub(crate) resources: Vec<Resource>,
 }
 
 /// A resource in a version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Resource {
+pub(crate) struct Resource {
     /// The plural name.
-    pub plural: String,
+    pub(crate) plural: String,
     /// The singular name.
-    pub singular: String,
+    pub(crate) singular: String,
     /// `true` if its objects are in namespaces.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
     /// Its objects' kind.
-    pub kind: String,
+    pub(crate) kind: String,
     /// In the order of the documents.
-    pub verbs: Vec<&'static str>,
+    pub(crate) verbs: Vec<&'static str>,
     /// May be empty.
-    pub short_names: Vec<String>,
+    pub(crate) short_names: Vec<String>,
     /// May be empty.
-    pub categories: Vec<String>,
+    pub(crate) categories: Vec<String>,
     /// Tells clients whether two servers store the same; see [`storage_version_hash`]. May be empty.
-    pub storage_version_hash: String,
+    pub(crate) storage_version_hash: String,
     /// Its subresources.
-    pub subresources: Vec<Subresource>,
+    pub(crate) subresources: Vec<Subresource>,
     /// `true` if it is a built-in type: the aggregated document then leaves the group and version that it is found under
     /// out of the kinds.
-    pub built_in: bool,
+    pub(crate) built_in: bool,
 }
 
 /// A subresource.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Subresource {
+pub(crate) struct Subresource {
     /// `status`
-    pub name: String,
+    pub(crate) name: String,
     /// The type that it reads and writes, if it is of another group and version than the resource: `autoscaling/v1 Scale`.
     /// Otherwise group and version are empty.
-    pub kind: GroupVersionKind,
+    pub(crate) kind: GroupVersionKind,
     /// In the order of the documents.
-    pub verbs: Vec<&'static str>,
+    pub(crate) verbs: Vec<&'static str>,
 }
 
 /// The hash that discovery shows for a storage version.
 #[must_use]
-pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+pub(crate) fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
     let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
     STANDARD.encode(hash.get(..8).unwrap_or_default())
-}
-
-/// The quoted ETag of a document: the SHA-512 of its JSON.
-#[must_use]
-pub fn etag(document: &Value) -> String {
-    let hash = Sha512::digest(document.to_vec());
-    let hex: String = hash.iter().map(|b| format!("{b:02X}")).collect();
-    format!("\"{hex}\"")
 }
 
 impl Group {
@@ -117,7 +109,7 @@ fn sorted(groups: &[Group]) -> Vec<&Group> {
 
 /// `/api`: the versions of the core group. `address` is where clients reach the server: `10.0.0.1:6443`.
 #[must_use]
-pub fn api_versions(core: &Group, address: &str) -> Value {
+pub(crate) fn api_versions(core: &Group, address: &str) -> Value {
     let names: Vec<&str> = core.sorted().iter().map(|v| v.name.as_str()).collect();
     kindom_api::object! {
         "kind": "APIVersions",
@@ -131,7 +123,7 @@ pub fn api_versions(core: &Group, address: &str) -> Value {
 
 /// `/apis`: all groups but the core group.
 #[must_use]
-pub fn api_group_list(groups: &[Group]) -> Value {
+pub(crate) fn api_group_list(groups: &[Group]) -> Value {
     let named = sorted(groups).into_iter().filter(|g| !g.name.is_empty());
     kindom_api::object! {
         "kind": "APIGroupList",
@@ -142,7 +134,7 @@ pub fn api_group_list(groups: &[Group]) -> Value {
 
 /// `/apis/<group>`
 #[must_use]
-pub fn api_group(group: &Group) -> Value {
+pub(crate) fn api_group(group: &Group) -> Value {
     let mut map = group.to_value();
     map.insert("kind", "APIGroup");
     map.insert("apiVersion", "v1");
@@ -151,7 +143,7 @@ pub fn api_group(group: &Group) -> Value {
 
 /// `/apis/<group>/<version>` and `/api/v1`
 #[must_use]
-pub fn api_resource_list(group: &str, version: &Version) -> Value {
+pub(crate) fn api_resource_list(group: &str, version: &Version) -> Value {
     let mut resources = Vec::new();
     for resource in &version.resources {
         resources.push(plain(resource));
@@ -205,7 +197,7 @@ fn put_names(map: &mut Map, field: &str, names: &[String]) {
 /// `/api` and `/apis`, aggregated: everything about these groups in one document (`apidiscovery.k8s.io/v2`). The
 /// caller passes the core group alone for `/api` and the others for `/apis`.
 #[must_use]
-pub fn aggregated(groups: &[Group]) -> Value {
+pub(crate) fn aggregated(groups: &[Group]) -> Value {
     let item = |group: &Group| {
         let mut metadata = Map::new();
         if !group.name.is_empty() {
@@ -269,7 +261,7 @@ fn aggregated_resource(group: &str, version: &str, resource: &Resource) -> Value
 mod tests {
     use super::{
         Group, Resource, Subresource, Version, aggregated, api_group, api_group_list, api_resource_list,
-        api_versions, etag, storage_version_hash, version_order,
+        api_versions, storage_version_hash, version_order,
     };
     use kindom_api::names::GroupVersionKind;
 
@@ -330,10 +322,6 @@ mod tests {
     fn hashes() {
         // As every Kubernetes server announces pods.
         assert_eq!(storage_version_hash("", "v1", "Pod"), "xPOwRZ+Yhw8=");
-        let tag = etag(&api_group(&widgets()));
-        assert_eq!(tag.len(), 130);
-        assert!(tag.trim_matches('"').bytes().all(|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b)));
-        assert_ne!(tag, etag(&api_group(&core())));
     }
 
     #[test]

@@ -8,7 +8,7 @@ const MINOR: &str = "37";
 
 /// The document. `commit` and `built` (RFC 3339) may be empty.
 #[must_use]
-pub fn version(commit: &str, built: &str) -> Value {
+pub(crate) fn version(commit: &str, built: &str) -> Value {
     let minimum = MINOR.parse::<u32>().map(|m| m.saturating_sub(1).to_string()).unwrap_or_default();
     kindom_api::object! {
         "major": MAJOR,
