@@ -24,7 +24,9 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::BoxError;
 use crate::flags::Serve;
-use crate::pki::{Names, Pki, Trust, host_name, read_certificates, read_private_key, serving_names};
+use crate::pki::{
+    Names, Pki, Trust, host_name, may_be_read, read_certificates, read_private_key, serving_names,
+};
 
 /// The time between two looks at files (apiserver `pkg/server/dynamiccertificates`: once a minute).
 const EVERY: Duration = Duration::from_secs(60);
@@ -199,9 +201,15 @@ impl Keeper {
             Ok(None) => {}
             Err(error) => complain(&mut self.complaints, error.into()),
         }
-        let serving = self.sources.serving(&self.pki);
-        let authorities = self.sources.authorities(&self.pki);
-        let tokens = if asked { self.sources.tokens().map(Some) } else { Ok(None) };
+        let sources = &self.sources;
+        let given = sources.given.iter().flat_map(|(chain, key)| [chain, key]);
+        let serving = may_be_read_again(given).and_then(|()| sources.serving(&self.pki));
+        let authorities = may_be_read_again(&sources.client_ca).and_then(|()| sources.authorities(&self.pki));
+        let tokens = if asked {
+            may_be_read_again(&sources.tokens).and_then(|()| sources.tokens()).map(Some)
+        } else {
+            Ok(None)
+        };
         let (mut new_tls, mut new_authenticator) = (None, false);
         match authorities {
             Ok(authorities) if authorities != self.authorities => {
@@ -314,6 +322,13 @@ fn unfit(file: &str, begins: i64, ends: i64, now: OffsetDateTime) -> Option<Stri
     } else {
         None
     }
+}
+
+/// Refuses files that only a start reads: the start waits for a pipe, such as a shell's `<(…)`, which can be read once.
+fn may_be_read_again<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), BoxError> {
+    files.into_iter().try_for_each(|file| {
+        may_be_read(file).map_err(|error| format!("cannot read {} again: {error}", file.display()).into())
+    })
 }
 
 /// From when to when a certificate is valid, in seconds since the Unix epoch.
@@ -547,6 +562,41 @@ mod tests {
         fs::write(&file, "def,bob,2\n").unwrap();
         keeper.check(at(0), true, &credentials);
         assert!(!is_alice(&keeper) && keeper.tokens.get("def").is_some());
+    }
+
+    /// A device here; the read of a pipe would never return, and no SIGHUP after it would be heard.
+    #[test]
+    fn only_regular_files_are_read_again() {
+        let dir = TempDir::new().unwrap();
+        let (tokens, authorities) = (dir.path().join("tokens.csv"), dir.path().join("clients.crt"));
+        fs::write(&tokens, "abc,alice,1\n").unwrap();
+        let args = [
+            "--token-auth-file",
+            &tokens.to_string_lossy(),
+            "--client-ca-file",
+            &authorities.to_string_lossy(),
+        ];
+        let authority =
+            CertificateParams::new(Vec::new()).unwrap().self_signed(&KeyPair::generate().unwrap());
+        fs::write(&authorities, authority.unwrap().pem()).unwrap();
+        let (mut keeper, credentials) = keeper(&dir, &args);
+        let files = [tokens, authorities, dir.path().join("pki/admin.crt")];
+        for file in &files {
+            let there = fs::read(file).unwrap();
+            fs::remove_file(file).unwrap();
+            std::os::unix::fs::symlink("/dev/null", file).unwrap();
+            keeper.check(at(0), true, &credentials);
+            let complaints: Vec<_> = keeper.complaints.iter().collect();
+            assert!(
+                matches!(complaints.as_slice(), [one] if one.contains("it is no regular file")),
+                "{complaints:?}"
+            );
+            assert!(keeper.tokens.get("abc").is_some() && keeper.authorities.len() == 2);
+            fs::remove_file(file).unwrap();
+            fs::write(file, there).unwrap();
+        }
+        keeper.check(at(0), true, &credentials);
+        assert!(keeper.complaints.is_empty(), "{:?}", keeper.complaints);
     }
 
     #[test]

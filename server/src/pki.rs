@@ -26,7 +26,7 @@ mod tests;
 use std::{
     cell::RefCell,
     collections::BTreeSet,
-    fs::{self, DirBuilder, File, TryLockError},
+    fs::{DirBuilder, File, TryLockError},
     io,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
@@ -36,8 +36,8 @@ use rcgen::Issuer;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
 
-use files::{KEY_MODE, write};
-pub(crate) use files::{read_certificates, read_private_key};
+use files::{KEY_MODE, read_own, write};
+pub(crate) use files::{may_be_read, read_certificates, read_private_key};
 pub(crate) use kubeconfig::Trust;
 use kubeconfig::kubeconfig;
 use names::names_of;
@@ -185,7 +185,7 @@ impl Pki {
 
     /// Writes a kubeconfig, unless it is there already. Mode 0600: it holds a key.
     pub(crate) fn write_kubeconfig(file: &Path, text: &str) -> Result<(), PkiError> {
-        if fs::read_to_string(file).is_ok_and(|there| there == text) {
+        if read_own(file).is_ok_and(|there| there == text) {
             return Ok(());
         }
         write(file, text, KEY_MODE)

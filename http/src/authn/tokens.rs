@@ -1,6 +1,7 @@
 //! The static token file, in the format of kube-apiserver's `--token-auth-file`.
 
-use std::{collections::HashMap, fs, io, path::Path, sync::Arc};
+use std::io::{self, Read as _};
+use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
 
 use super::User;
 
@@ -36,6 +37,10 @@ pub enum TokenError {
     },
 }
 
+fn too_large(file: &str) -> TokenError {
+    TokenError::Line { file: file.to_owned(), line: 1, reason: "the file is larger than 16 MiB" }
+}
+
 impl Tokens {
     /// Reads a file of records `token,user name,user uid` or `token,user name,user uid,"group1,group2"`
     /// (CSV as Go's `encoding/csv` reads it). Empty lines, records with an empty token and columns past the fourth are
@@ -45,8 +50,16 @@ impl Tokens {
     /// See [`TokenError`].
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let file = path.display().to_string();
-        let text =
-            fs::read_to_string(path).map_err(|error| TokenError::Read { file: file.clone(), error })?;
+        let wrong = |error| TokenError::Read { file: file.clone(), error };
+        let mut bytes = Vec::new();
+        let open = File::open(path).map_err(wrong)?;
+        // One byte more than a file may have: enough to refuse it, however large it is.
+        open.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(wrong)?;
+        if bytes.len() > FILE_BYTES_MAX {
+            return Err(too_large(&file));
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|error| wrong(io::Error::new(io::ErrorKind::InvalidData, error)))?;
         Self::parse(&text, &file)
     }
 
@@ -57,7 +70,7 @@ impl Tokens {
     pub fn parse(text: &str, file: &str) -> Result<Self, TokenError> {
         let wrong = |line, reason| TokenError::Line { file: file.to_owned(), line, reason };
         if text.len() > FILE_BYTES_MAX {
-            return Err(wrong(1, "the file is larger than 16 MiB"));
+            return Err(too_large(file));
         }
         let mut users = HashMap::new();
         let text = end_lines_as_go(text);
@@ -248,6 +261,16 @@ mod tests {
         );
         let missing = Tokens::read(Path::new("/nonexistent/t.csv")).unwrap_err().to_string();
         assert!(missing.starts_with("token file /nonexistent/t.csv: No such file"), "{missing}");
+    }
+
+    /// No test has so much memory as this file is long.
+    #[test]
+    fn no_more_is_read_than_a_file_may_have() {
+        let file = std::env::temp_dir().join(format!("kindom-tokens-{}", std::process::id()));
+        std::fs::File::create(&file).unwrap().set_len(1 << 43).unwrap();
+        let error = Tokens::read(&file).unwrap_err().to_string();
+        std::fs::remove_file(&file).unwrap();
+        assert!(error.ends_with("line 1: the file is larger than 16 MiB"), "{error}");
     }
 
     #[test]

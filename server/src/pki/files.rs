@@ -1,7 +1,7 @@
 //! Files of certificates and keys: read, and written in full or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,38 @@ use super::{PkiError, unusable};
 pub(super) const KEY_MODE: u32 = 0o600;
 pub(super) const CERTIFICATE_MODE: u32 = 0o644;
 
+/// The largest file of certificates or keys; a larger one is a mistake.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// The content of a file.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more than a file may have: enough to refuse it, however large it is.
+    if File::open(file)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)? as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other("it is larger than 16 MiB"));
+    }
+    Ok(bytes)
+}
+
+/// The text of a file of the server's own.
+pub(super) fn read_own(file: &Path) -> io::Result<String> {
+    may_be_read(file)?;
+    String::from_utf8(read(file)?).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
+/// Refuses a pipe, a socket or a device: a read of it might wait for ever, and nothing would be read again after it.
+pub(crate) fn may_be_read(file: &Path) -> io::Result<()> {
+    match fs::metadata(file) {
+        Ok(found) if !found.is_file() && !found.is_dir() => Err(io::Error::other("it is no regular file")),
+        // The read says better what is wrong.
+        _ => Ok(()),
+    }
+}
+
 /// The certificates of a PEM file, for `--tls-cert-file` (the server's own first) and
 /// `--client-ca-file`; at least one.
 pub(crate) fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, PkiError> {
-    let text = fs::read(file).map_err(|error| PkiError::Read { file: file.to_owned(), error })?;
+    let text = read(file).map_err(|error| PkiError::Read { file: file.to_owned(), error })?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let certificates = found.map_err(|error| unusable(file, error))?;
     if certificates.is_empty() {
@@ -30,7 +58,7 @@ pub(crate) fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'stati
 
 /// The first private key of a PEM file (PKCS #8, PKCS #1 or SEC 1), for `--tls-private-key-file`.
 pub(crate) fn read_private_key(file: &Path) -> Result<PrivateKeyDer<'static>, PkiError> {
-    let text = fs::read(file).map_err(|error| PkiError::Read { file: file.to_owned(), error })?;
+    let text = read(file).map_err(|error| PkiError::Read { file: file.to_owned(), error })?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| unusable(file, error))
 }
 

@@ -1,3 +1,4 @@
+use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
