@@ -39,6 +39,9 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// The time that a watch lasts by default: this, up to twice as long, spread at random (`--min-request-timeout`).
 const LASTS_AT_LEAST: Duration = Duration::from_secs(1800);
+/// The longest that a watch lasts, in whatever `timeoutSeconds`: the longest duration of Go, 292 years. The end of a longer one
+/// would be past the last instant that the clock can tell.
+const LASTS_AT_MOST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
 /// The annotation of the bookmark that ends the initial events (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
@@ -93,7 +96,7 @@ pub(crate) async fn watch(
             let spread = u64::try_from(LASTS_AT_LEAST.as_millis()).unwrap_or(u64::MAX);
             LASTS_AT_LEAST + Duration::from_millis(call.state.entropy.below(spread))
         },
-        Duration::from_secs,
+        |seconds| Duration::from_secs(seconds).min(LASTS_AT_MOST),
     );
     let now = Instant::now();
     let shape = match accepted.shape {

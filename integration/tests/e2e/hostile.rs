@@ -433,6 +433,17 @@ async fn a_watch_from_the_future_opens_and_waits() {
     }
 }
 
+/// The end of the longest is past the last instant of the clock.
+#[tokio::test]
+async fn a_watch_may_ask_for_any_time() {
+    let (_server, client) = server().await;
+    create(&client, "a").await;
+    for seconds in [i64::MAX, i64::MAX / 1_000_000_000 + 1, i64::MIN] {
+        let path = format!("{BUGS}?watch=true&timeoutSeconds={seconds}");
+        assert_eq!(client.watch(&path).await.unwrap().event().await.unwrap()["type"], "ADDED", "{seconds}");
+    }
+}
+
 /// A client that asks to be another user means to have fewer rights.
 #[tokio::test]
 async fn who_asks_to_be_somebody_else_is_refused_everywhere() {
