@@ -19,9 +19,12 @@ pub enum RequestError {
     /// 405: a built-in type does not do this.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
-    /// 406: a list cannot be one object's metadata.
-    #[error("you requested {0}, but the requested object is a list")]
-    ListNotAcceptable(&'static str),
+    /// 406: a list cannot be one object's metadata. Holds the list's type, as Go names it.
+    #[error("you requested PartialObjectMetadata, but the requested object is a list ({0})")]
+    ListNotAcceptable(String),
+    /// 406: an object cannot be a list of metadata. Holds the object's type, as Go names it.
+    #[error("you requested PartialObjectMetadataList, but the requested object is not a list ({0})")]
+    ObjectNotAcceptable(String),
     /// 404 as plain text: nothing is served under this path.
     #[error("404 page not found")]
     NotFound,

@@ -46,8 +46,20 @@ pub(crate) fn object_reply(
             let row = tables.row(spec, version, object).map_err(read)?;
             Ok(Reply::tree(code, tables.table(&list, vec![row], true)))
         }
-        Shape::MetadataList(_) => Err(RequestError::Internal("content is not a list".to_owned()).into()),
+        // To Go, an unstructured object is a list until its items are read.
+        Shape::MetadataList(_) if !spec.is_typed() => {
+            Err(RequestError::Internal("content is not a list".to_owned()).into())
+        }
+        Shape::MetadataList(_) => {
+            Err(RequestError::ObjectNotAcceptable(go_type(spec, &spec.names.kind)).into())
+        }
     }
+}
+
+/// The internal type of a typed kind, as Go names it: its package is the first label of the group, `core` if that is empty.
+fn go_type(spec: &TypeSpec, kind: &str) -> String {
+    let package = spec.group.split('.').next().filter(|label| !label.is_empty());
+    format!("*{}.{kind}", package.unwrap_or("core"))
 }
 
 /// The inputs of a request's tables.
@@ -128,7 +140,11 @@ pub(crate) fn list_reply(
             Reply::tree(200, tables.table(&listed.meta, rows.collect::<Result<_, _>>()?, true))
         }
         Shape::Metadata(_) => {
-            return Err(RequestError::ListNotAcceptable("PartialObjectMetadata").into());
+            let list = match spec.is_typed() {
+                true => go_type(spec, &spec.names.list_kind),
+                false => "*unstructured.UnstructuredList".to_owned(),
+            };
+            return Err(RequestError::ListNotAcceptable(list).into());
         }
         Shape::MetadataList(meta) => {
             let items = listed.objects.iter().map(|object| {

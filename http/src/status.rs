@@ -90,11 +90,8 @@ fn request(error: RequestError) -> Status {
         RequestError::Internal(message) => plain_internal(message),
         RequestError::NoSuchResource => Status::generic(404, "", &nothing, "", ""),
         RequestError::MethodNotAllowed => Status::generic(405, "", &nothing, "", ""),
-        RequestError::ListNotAcceptable(kind) => {
-            let why = format!(
-                "you requested {kind}, but the requested object is a list (*unstructured.UnstructuredList)"
-            );
-            Status { message: why, ..Status::not_acceptable(&[]) }
+        error @ (RequestError::ListNotAcceptable(_) | RequestError::ObjectNotAcceptable(_)) => {
+            Status { message: error.to_string(), ..Status::not_acceptable(&[]) }
         }
         RequestError::NotFound => Status::generic(404, "", &nothing, "", ""),
         RequestError::MethodNotSupported { resource, verb } => Status::method_not_supported(&resource, verb),

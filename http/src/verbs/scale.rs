@@ -105,7 +105,7 @@ fn shaped(
             let columns: Vec<Column> = columns.definitions().iter().map(Column::from).collect();
             Ok(table::table(meta, &list, &columns, vec![row]))
         }
-        Shape::MetadataList(_) => Err(RequestError::Internal("content is not a list".to_owned()).into()),
+        Shape::MetadataList(_) => Err(RequestError::ObjectNotAcceptable("*v1.Scale".to_owned()).into()),
     }
 }
 
