@@ -3,7 +3,7 @@
 use actix_web::http::header;
 use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use futures::StreamExt as _;
 use kindom_actor_kit::Deadline;
 use tokio::time::timeout_at;
@@ -62,10 +62,11 @@ pub(crate) async fn body(
     Ok(body.freeze())
 }
 
+/// All members of the body, one after the other (RFC 1952, 2.2): a body of which the rest is dropped is another one.
 fn unzip(body: &[u8], bytes_max: usize) -> Result<Bytes, Failure> {
     use std::io::Read as _;
     let mut plain = Vec::new();
-    let mut decoder = GzDecoder::new(body).take((bytes_max as u64).saturating_add(1));
+    let mut decoder = MultiGzDecoder::new(body).take((bytes_max as u64).saturating_add(1));
     decoder
         .read_to_end(&mut plain)
         .map_err(|error| RequestError::BadRequest(format!("unable to decompress the body: {error}")))?;
@@ -79,4 +80,35 @@ fn unzip(body: &[u8], bytes_max: usize) -> Result<Bytes, Failure> {
 /// length. Such a body ends where it was announced to end, as any other (RFC 9112, 6.3).
 fn runs_on(request: &HttpRequest) -> bool {
     websocket::is_wanted(request) && !header_of(request, header::TRANSFER_ENCODING).contains("chunked")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn member(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn every_member_of_a_gzip_is_read() {
+        let unzip = |body: &[u8]| unzip(body, 100).ok();
+        let whole = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
+        assert_eq!(unzip(&member(b"spec: {}")), whole("spec: {}"));
+        let three = [member(b"spec:\n  a: 1\n"), member(b""), member(b"  b: 2\n")].concat();
+        assert_eq!(unzip(&three), whole("spec:\n  a: 1\n  b: 2\n"));
+        assert_eq!(unzip(&[member(b"spec: {}"), b"more".to_vec()].concat()), None);
+        assert_eq!(
+            unzip(&[member(&[b'x'; 60]), member(&[b'x'; 40])].concat()).map(|text| text.len()),
+            Some(100)
+        );
+        assert_eq!(unzip(&[member(&[b'x'; 60]), member(&[b'x'; 41])].concat()), None);
+    }
 }
