@@ -1,6 +1,6 @@
 //! The body of a request, within its bounds in bytes and time.
 
-use actix_web::http::header;
+use actix_web::http::{Version, header};
 use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use flate2::read::MultiGzDecoder;
@@ -8,10 +8,10 @@ use futures::StreamExt as _;
 use kindom_actor_kit::Deadline;
 use tokio::time::timeout_at;
 
+use crate::RequestError;
 use crate::call::Call;
 use crate::head::header_of;
 use crate::status::Failure;
-use crate::{RequestError, websocket};
 
 /// The body, decompressed, within the bound and the deadline.
 pub(crate) async fn plain_body(call: &Call<'_>, payload: web::Payload) -> Result<Bytes, Failure> {
@@ -76,10 +76,16 @@ fn unzip(body: &[u8], bytes_max: usize) -> Result<Bytes, Failure> {
     Ok(plain.into())
 }
 
-/// `true` if actix-http takes all that follows the head for the body: it does so where a WebSocket is wanted, whatever the
-/// length. Such a body ends where it was announced to end, as any other (RFC 9112, 6.3).
-fn runs_on(request: &HttpRequest) -> bool {
-    websocket::is_wanted(request) && !header_of(request, header::TRANSFER_ENCODING).contains("chunked")
+/// `true` if actix-http takes all that follows the head for the body: it does so where an `Upgrade` names a WebSocket, whatever
+/// the length, the version and `Connection` are. Such a body ends where it was announced to end, as any other (RFC 9112, 6.3).
+pub(crate) fn runs_on(request: &HttpRequest) -> bool {
+    let is = |name, text: &str| {
+        let values = request.headers().get_all(name).filter_map(|value| value.to_str().ok());
+        values.map(str::trim).any(|value| value.eq_ignore_ascii_case(text))
+    };
+    let version = request.version();
+    let is_chunked = version == Version::HTTP_11 && is(header::TRANSFER_ENCODING, "chunked");
+    version < Version::HTTP_2 && is(header::UPGRADE, "websocket") && !is_chunked
 }
 
 #[cfg(test)]

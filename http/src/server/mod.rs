@@ -14,10 +14,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_http::HttpService;
+use actix_http::body::{BodySize, BoxBody, MessageBody as _};
+use actix_http::{ConnectionType, HttpService};
 use actix_server::ServerHandle;
-use actix_service::{IntoServiceFactory as _, Service, ServiceFactory, fn_factory, fn_service};
-use actix_web::dev::AppConfig;
+use actix_service::{
+    IntoServiceFactory as _, Service, ServiceExt as _, ServiceFactory, fn_factory, fn_service,
+};
+use actix_web::dev::{AppConfig, ServiceResponse};
+use actix_web::http::{StatusCode, Version};
 use actix_web::rt::net::TcpStream;
 use actix_web::web;
 use arc_swap::ArcSwap;
@@ -30,6 +34,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::app::{App, Config};
 use crate::authn::{Authenticator, CurrentAuthenticator, Peer};
+use crate::body::runs_on;
 use crate::dispatch::serve as handle;
 use crate::phase::{Connections, Phase};
 use crate::state::State;
@@ -234,7 +239,7 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
         .on_connect_ext(move |io: &Tls, data| {
             data.insert(peer(&state, io));
         })
-        .h1(fn_factory(move || ready(Ok::<_, ()>(Rc::clone(&of_http1)))))
+        .h1(fn_factory(move || ready(Ok::<_, ()>(Rc::clone(&of_http1).map(without_chunks)))))
         .new_service(())
         .await?;
     let http1 = Rc::new(http1);
@@ -256,6 +261,20 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
             Ok(())
         }
     }))
+}
+
+/// Ends a streamed body with its connection if it cannot come in chunks: HTTP/1.0 has none, and actix-http announces but does
+/// not send them if the request's body has no end of its own.
+fn without_chunks(mut response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+    let request = response.request();
+    let is_stream = response.response().body().size() == BodySize::Stream;
+    let has_no_chunks = request.version() < Version::HTTP_11 || runs_on(request);
+    if is_stream && has_no_chunks && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        let head = response.response_mut().head_mut();
+        head.no_chunking(true);
+        head.set_connection_type(ConnectionType::Close);
+    }
+    response
 }
 
 /// The TLS handshake of a connection; none if it fails, takes too long, or the server ends meanwhile.

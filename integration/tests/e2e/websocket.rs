@@ -450,19 +450,50 @@ async fn opens_and_closes_leave_nothing_behind() {
 async fn a_body_beside_an_upgrade_ends_where_it_says() {
     let (server, client) = start(ServerOptions::default()).await;
     let body = object(GROUP, "Bug", "beside", json!({})).to_string();
-    for (method, path, body, code) in
-        [("POST", BUGS.to_owned(), body.as_str(), "201"), ("DELETE", format!("{BUGS}/beside"), "", "200")]
-    {
-        let mut stream = server.dial().await.unwrap();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}and more",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let mut answer = vec![0; 12];
-        stream.read_exact(&mut answer).await.unwrap();
-        assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {code}"));
+    // It does so in HTTP/1.0 too, whatever else is upgraded to, and if the connection is not to be upgraded at all.
+    for (version, upgrade) in [
+        ("1.1", "Connection: Upgrade\r\nUpgrade: websocket"),
+        ("1.1", "Upgrade: h2c\r\nUpgrade: WebSocket"),
+        ("1.1", "Connection: close\r\nUpgrade: websocket"),
+        ("1.0", "Connection: Upgrade\r\nUpgrade: websocket"),
+    ] {
+        for (method, path, body, code) in
+            [("POST", BUGS.to_owned(), body.as_str(), "201"), ("DELETE", format!("{BUGS}/beside"), "", "200")]
+        {
+            let mut stream = server.dial().await.unwrap();
+            let head = format!(
+                "{method} {path} HTTP/{version}\r\nHost: x\r\n{upgrade}\r\n\
+                 Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}and more",
+                body.len()
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = vec![0; 12];
+            stream.read_exact(&mut answer).await.unwrap();
+            assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/{version} {code}"), "{upgrade}");
+        }
     }
     create(&client, "after").await;
+}
+
+/// Chunks are unknown to HTTP/1.0, and actix-http sends none where a WebSocket was named.
+#[tokio::test]
+async fn a_watch_without_chunks_ends_with_its_connection() {
+    let (server, client) = start(ServerOptions::default()).await;
+    create(&client, "a").await;
+    for (version, more) in [("1.0", "X: y"), ("1.0", "Connection: keep-alive"), ("1.1", "Upgrade: websocket")]
+    {
+        let mut stream = server.dial().await.unwrap();
+        let head =
+            format!("GET {BUGS}?watch=true&timeoutSeconds=1 HTTP/{version}\r\nHost: x\r\n{more}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.starts_with(&format!("HTTP/{version} 200")) && !head.contains("chunked"),
+            "{more}: {head}"
+        );
+        let event: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(event["object"]["metadata"]["name"], "a", "{more}");
+    }
 }
