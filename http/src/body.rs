@@ -13,6 +13,9 @@ use crate::call::Call;
 use crate::head::header_of;
 use crate::status::Failure;
 
+/// The most memory that is taken for a body because it was announced: a client may announce what it never sends.
+const RESERVED_BYTES_MAX: usize = 3 << 20;
+
 /// The body, decompressed, within the bound and the deadline.
 pub(crate) async fn plain_body(call: &Call<'_>, payload: web::Payload) -> Result<Bytes, Failure> {
     let bytes_max = call.state.body_bytes_max;
@@ -35,7 +38,7 @@ pub(crate) async fn body(
     if announced > bytes_max {
         return Err(too_large(bytes_max));
     }
-    let mut body = BytesMut::with_capacity(announced);
+    let mut body = BytesMut::with_capacity(announced.min(RESERVED_BYTES_MAX));
     let never_ends = runs_on(request);
     loop {
         if never_ends && body.len() >= announced {

@@ -770,6 +770,24 @@ async fn larger_limits_can_be_set() {
     refused(post, 413, "RequestEntityTooLarge", "Request entity too large: limit is 20971520");
 }
 
+/// 64 TiB, for which no machine has room.
+#[tokio::test]
+async fn a_body_that_is_only_announced_takes_no_memory() {
+    let options = ServerOptions::default().embedded().args(&["--max-object-bytes", "1125899906842624"]);
+    let (server, client) = start(options).await;
+    for bytes in [1_u64 << 46, 1 << 50] {
+        let mut stream = server.dial().await.unwrap();
+        let head = format!(
+            "POST {BUGS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {bytes}\r\n\r\n{{"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The server closes the connection of a request that ends in its middle: it has read the head by then.
+        stream.shutdown().await.unwrap();
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+        goes_on(&client, &format!("after-{bytes}")).await;
+    }
+}
+
 #[tokio::test]
 async fn smaller_limits_can_be_set() {
     let (_server, client) = start(ServerOptions::default().args(&["--max-object-bytes", "10000"])).await;
