@@ -3,6 +3,8 @@
 //!
 //! Sources: apiserver `pkg/registry/rest/{create,update,delete}.go`, `pkg/registry/generic/registry/store.go` (1.37).
 
+use std::num::IntErrorKind;
+
 use kindom_api::field::{self, Path};
 use kindom_api::json::{self, MAX_DEPTH};
 use kindom_api::meta::names::is_path_segment;
@@ -321,9 +323,13 @@ fn check_revision(
             Err(WriteError::NoRevision { name })
         }
         Ok(_) => Err(WriteError::Conflict { name, message: CHANGED.to_owned() }),
-        Err(_) => {
-            let why = format!("strconv.ParseUint: parsing {}: invalid syntax", field::go_quote(sent));
-            Err(WriteError::Internal(why))
+        Err(error) => {
+            let reason = match error.kind() {
+                IntErrorKind::PosOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            let sent = field::go_quote(sent);
+            Err(WriteError::Internal(format!("strconv.ParseUint: parsing {sent}: {reason}")))
         }
     }
 }

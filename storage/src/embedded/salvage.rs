@@ -89,6 +89,16 @@ impl Salvage {
             let next = segments.get(at + 1).map(|(next, _)| next.header);
             reached = reading.segment(segment, hint.as_ref(), next, mark, reached);
         }
+        if reached.0 < mark.batch || reached.1 < mark.revision {
+            // Nothing that is there says where the newest log would begin.
+            let (first, last) = (reached.1.next(), mark.revision);
+            let lost = if first <= last {
+                format!("revisions {first} to {last} are lost")
+            } else {
+                "its end is lost".into()
+            };
+            reading.find("mark", 0, format!("the newest log is missing or unreadable: {lost}"));
+        }
         let Reading { newest, unreadable, mut findings, compacted, values, .. } = reading;
         let compacted = compacted.max(mark.compacted);
         findings.extend(unreadable.into_iter().map(|Unreadable { file, offset, key, revision, why }| {

@@ -215,6 +215,31 @@ async fn one_segment(hint: bool) -> (SimDisk, PathBuf) {
     (disk, log)
 }
 
+/// The mark says how far the log went, whatever is left of it.
+#[tokio::test]
+async fn a_newest_log_that_is_gone_is_a_loss() {
+    for left in [None, Some(0), Some(8), Some(20)] {
+        let (disk, log) = one_segment(false).await;
+        match left {
+            None => disk.lose(&log),
+            Some(bytes) => change(&disk, &log, |all| all.truncate(bytes)),
+        }
+        assert!(open(&disk, "store").is_err(), "{left:?}");
+        let salvage = salvage(&disk);
+        let lost =
+            salvage.findings().iter().find(|finding| finding.what.contains("revisions 1 to 60 are lost"));
+        assert!(lost.is_some_and(Finding::is_loss), "{left:?}: {:?}", salvage.findings());
+        let (_folder, store) = restored(&salvage);
+        assert_eq!((read(&store).await.len(), store.published()), (0, Revision(60)));
+    }
+    // Behind packs or logs, too.
+    let disk = sample().await;
+    let newest = files(&disk, "log").into_iter().max().unwrap();
+    disk.lose(&newest);
+    let salvage = salvage(&disk);
+    assert!(salvage.findings().iter().any(Finding::is_loss), "{:?}", salvage.findings());
+}
+
 #[tokio::test]
 async fn salvage_goes_on_past_what_cannot_be_read_and_names_it() {
     // In the middle of the batches: no more is lost than touches the block.
