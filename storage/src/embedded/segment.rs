@@ -498,6 +498,13 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+/// Returns true for the error of a file that could not be opened as the process, or the system, has too many (EMFILE, ENFILE).
+pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}
+
 /// A salt that nobody can guess: the standard library seeds its hash maps from the system's randomness.
 pub(super) fn new_salt() -> u64 {
     std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0)

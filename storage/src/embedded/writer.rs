@@ -38,7 +38,7 @@ use super::mark::{Mark, MarkFile};
 use super::queue::{Reply, Request};
 use super::segment::{
     Extent, FIRST_FRAME, Location, NotNamed, Segment, SegmentHeader, SegmentId, Segments, create_log,
-    is_full, new_salt, unname, unusable,
+    is_full, is_out_of_descriptors, new_salt, unname, unusable,
 };
 use super::spare::Spare;
 use super::{Core, EmbeddedOptions, hint};
@@ -466,8 +466,12 @@ impl Writer {
     fn allocate(&mut self, spare: &mut Spare, bytes: u64) -> Result<(), StorageError> {
         let path = &self.active.path;
         let failed = |error: std::io::Error| unusable(path, "reserve space for", &error);
-        spare.cover(self.sealed_bytes() + bytes).map_err(failed)?;
-        self.covered = self.covered.max(bytes);
+        match spare.cover(self.sealed_bytes() + bytes) {
+            Ok(()) => self.covered = self.covered.max(bytes),
+            // Space is not what the spare lacks, and this segment has its descriptor. The next write tries again.
+            Err(error) if is_out_of_descriptors(&error) => {}
+            Err(error) => return Err(failed(error)),
+        }
         if bytes > self.allocated {
             self.active.file.allocate(bytes).map_err(failed)?;
             self.allocated = bytes;

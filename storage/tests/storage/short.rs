@@ -235,6 +235,36 @@ async fn without_descriptors_a_segment_grows_and_then_waits() {
     assert_eq!(keys(&open(&disk)).await.len(), written + 1);
 }
 
+/// A pack has taken the spare, and there is no descriptor for the next one: that lacks no space, so the log goes on.
+#[tokio::test]
+async fn without_a_descriptor_for_the_spare_writes_go_on() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    for key in names(150) {
+        put(&store, &key).await.unwrap();
+    }
+    for key in names(149) {
+        delete(&store, &key).await.unwrap();
+    }
+    // Nor for one after a segment that the pack replaced was closed.
+    disk.set_descriptors(Some(0));
+    store.compact(store.published()).await.unwrap();
+    let patience = Instant::now() + Duration::from_secs(60);
+    while disk.files().iter().any(|path| path.ends_with("pack.spare")) {
+        assert!(Instant::now() < patience, "{:?}", disk.files());
+        tokio::task::yield_now().await;
+    }
+    // More than the space that the log has already.
+    for n in 0..40 {
+        put(&store, &format!("more{n}")).await.unwrap();
+    }
+    assert_eq!(store.read_only(), None);
+    disk.set_descriptors(None);
+    put(&store, "last").await.unwrap();
+    store.close().await.unwrap();
+    assert_eq!(keys(&open(&disk)).await.len(), 42);
+}
+
 #[tokio::test]
 async fn a_disk_that_reserves_nothing_refuses_what_it_could_not_write() {
     let disk = SimDisk::new(1);
