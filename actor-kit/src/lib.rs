@@ -71,6 +71,7 @@ mod entropy;
 mod handle;
 pub mod latest;
 mod mailbox;
+mod processors;
 mod reconciler;
 mod restart;
 #[cfg(any(test, feature = "test-util"))]
@@ -85,6 +86,7 @@ pub use clock::{Clock, Deadline};
 pub use entropy::Entropy;
 pub use handle::{AskError, Handle};
 pub use mailbox::Supervised;
+pub use processors::{Flow, Lost, Overloaded, Processors, Run, dear, thread_time};
 pub use reconciler::Reconciler;
 pub use restart::Policy;
 pub use supervisor::{BoxError, Incarnation, StartError, Supervisor};

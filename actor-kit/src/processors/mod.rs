@@ -1,0 +1,511 @@
+//! Work for processors, apart from the threads that talk to clients, in an order that is fair.
+//!
+//! A request begins on the thread of its connection. Where it comes to a step that costs more than handing it over does, it
+//! says so ([`dear`]); [`Processors::run`] then moves the whole request, a future, to a thread of the pool, where it goes on
+//! once it is its flow's turn ([`Flow`]). So the place that knows the cost decides, and what is cheap never leaves its thread.
+//!
+//! # Invariants
+//! - A flow waits for the pieces of others that are under way, and for its share; never for all that another has queued.
+//! - One thread of the pool takes only short pieces, so that a few long ones do not hold up everybody.
+//! - A flow whose queue is longer than a client would wait for is refused ([`Overloaded`]), with the time after which it may try
+//!   again.
+//! - A request that nobody waits for any more is dropped, at the latest after its present step.
+
+mod queue;
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_task::{FallibleTask, Runnable};
+use parking_lot::{Condvar, Mutex};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::Handle;
+
+use queue::FairQueue;
+pub use queue::Flow;
+
+/// A step of less stays where it is: handing it over costs about a twentieth of this, and it holds up its thread for no longer.
+const DEAR: Duration = Duration::from_millis(1);
+/// A piece of at most this is short.
+const SHORT: Duration = Duration::from_millis(50);
+/// The cost of going on after a wait, until it is known better.
+const GOING_ON: Duration = Duration::from_micros(50);
+/// The longest that a flow's queue may take the pool.
+const QUEUE_MAX: Duration = Duration::from_secs(5);
+/// The most pieces in a flow's queue.
+const PIECES_MAX: usize = 1024;
+
+/// The queue of a flow is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too much of this is waiting already")]
+pub struct Overloaded {
+    /// The time after which as much as waits now will have been done; at least a second.
+    pub retry_after: Duration,
+}
+
+/// The request was lost: a step of it panicked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a step of the request failed")]
+pub struct Lost;
+
+/// A pool of threads. Cheap to clone; the threads end when the last clone is dropped.
+#[derive(Clone)]
+pub struct Processors {
+    shared: Arc<Shared>,
+    _ends: Arc<Ends>,
+}
+
+/// A piece of work that may be polled.
+type Piece = Runnable<Meta>;
+
+/// Who pays for a task, and what its next piece is thought to cost, in nanoseconds.
+struct Meta {
+    flow: Flow,
+    cost: Arc<AtomicU64>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Somebody may take a piece.
+    ready: Condvar,
+    threads: u64,
+}
+
+struct State {
+    queue: FairQueue<Piece>,
+    ended: bool,
+}
+
+/// Ends the threads when it is dropped.
+struct Ends(Arc<Shared>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.state.lock().ended = true;
+        self.0.ready.notify_all();
+    }
+}
+
+/// The request that is being polled on this thread.
+struct Polled {
+    shared: Arc<Shared>,
+    flow: Flow,
+    /// The cost of the dear step that it has come to, in nanoseconds; 0 for none.
+    dear: Arc<AtomicU64>,
+}
+
+thread_local! {
+    static POLLED: RefCell<Option<Polled>> = const { RefCell::new(None) };
+}
+
+/// Puts back what was polled before, also after a panic.
+struct PutBack(Option<Polled>);
+
+impl PutBack {
+    fn replacing(polled: Polled) -> Self {
+        Self(POLLED.replace(Some(polled)))
+    }
+}
+
+impl Drop for PutBack {
+    fn drop(&mut self) {
+        POLLED.set(self.0.take());
+    }
+}
+
+impl Processors {
+    /// A pool of so many threads, and one for short pieces alone.
+    ///
+    /// # Errors
+    /// Those of starting a thread.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, whose timers the requests use.
+    pub fn new(threads: usize) -> std::io::Result<Self> {
+        let threads = threads.max(1);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State { queue: FairQueue::default(), ended: false }),
+            ready: Condvar::new(),
+            threads: threads as u64,
+        });
+        let ends = Arc::new(Ends(Arc::clone(&shared)));
+        let runtime = Handle::current();
+        for n in 0..=threads {
+            let (shared, runtime) = (Arc::clone(&shared), runtime.clone());
+            let most = if n == threads { nanos(SHORT) } else { u64::MAX };
+            std::thread::Builder::new().name(format!("processor-{n}")).spawn(move || {
+                let _entered = runtime.enter();
+                shared.work(most);
+            })?;
+        }
+        Ok(Self { shared, _ends: ends })
+    }
+
+    /// Runs a request: on the caller's thread as long as it is cheap.
+    ///
+    /// Dropping the answer drops the request.
+    pub fn run<T: Send + 'static>(
+        &self,
+        flow: Flow,
+        request: impl Future<Output = T> + Send + 'static,
+    ) -> Run<T> {
+        let dear = Arc::new(AtomicU64::new(0));
+        Run { shared: Arc::clone(&self.shared), flow, dear, at: At::Caller(Box::pin(request)) }
+    }
+
+    /// Runs a single step of this cost.
+    ///
+    /// # Errors
+    /// [`Overloaded`], or [`Lost`] if it panicked.
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        flow: Flow,
+        cost: Duration,
+        step: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Result<T, Overloaded>, Lost> {
+        self.run(flow, async move {
+            dear(cost).await?;
+            Ok(step())
+        })
+        .await
+    }
+
+    /// The number of pieces that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.shared.state.lock().queue.len()
+    }
+}
+
+/// A request under way; see [`Processors::run`].
+pub struct Run<T> {
+    shared: Arc<Shared>,
+    flow: Flow,
+    dear: Arc<AtomicU64>,
+    at: At<T>,
+}
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+enum At<T> {
+    Caller(Boxed<T>),
+    Pool(FallibleTask<T, Meta>),
+    Done,
+}
+
+impl<T: Send + 'static> Future for Run<T> {
+    type Output = Result<T, Lost>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let At::Caller(request) = &mut this.at {
+            let polled =
+                Polled { shared: Arc::clone(&this.shared), flow: this.flow, dear: Arc::clone(&this.dear) };
+            let put_back = PutBack::replacing(polled);
+            let polled = request.as_mut().poll(cx);
+            drop(put_back);
+            if let Poll::Ready(answer) = polled {
+                this.at = At::Done;
+                return Poll::Ready(Ok(answer));
+            }
+            if this.dear.load(Ordering::Relaxed) == 0 {
+                return Poll::Pending;
+            }
+            if let At::Caller(request) = std::mem::replace(&mut this.at, At::Done) {
+                this.at = At::Pool(this.shared.take(this.flow, Arc::clone(&this.dear), request));
+            }
+        }
+        match &mut this.at {
+            At::Pool(task) => Pin::new(task).poll(cx).map(|answer| answer.ok_or(Lost)),
+            At::Caller(_) | At::Done => Poll::Ready(Err(Lost)),
+        }
+    }
+}
+
+impl Shared {
+    /// Puts a request into the queue.
+    fn take<T: Send + 'static>(
+        self: &Arc<Self>,
+        flow: Flow,
+        cost: Arc<AtomicU64>,
+        request: Boxed<T>,
+    ) -> FallibleTask<T, Meta> {
+        let shared = Arc::clone(self);
+        let schedule = move |piece: Piece| {
+            let Meta { flow, cost } = piece.metadata();
+            let (flow, cost) = (*flow, cost.swap(0, Ordering::Relaxed).max(nanos(GOING_ON)));
+            let mut state = shared.state.lock();
+            if state.ended {
+                drop(state);
+                // Outside the lock: dropping a piece drops its request.
+                drop(piece);
+                return;
+            }
+            state.queue.push(flow, cost, piece);
+            drop(state);
+            // Not all can take any piece.
+            shared.ready.notify_all();
+        };
+        let meta = Meta { flow, cost };
+        let (piece, task) = async_task::Builder::new().metadata(meta).spawn(|_| request, schedule);
+        piece.schedule();
+        task.fallible()
+    }
+
+    /// A thread's life.
+    fn work(self: &Arc<Self>, most: u64) {
+        loop {
+            let (flow, cost, piece) = {
+                let mut state = self.state.lock();
+                loop {
+                    if state.ended {
+                        // Outside the lock, as above.
+                        let queue = std::mem::take(&mut state.queue);
+                        drop(state);
+                        drop(queue);
+                        return;
+                    }
+                    match state.queue.pop(most) {
+                        Some(next) => break next,
+                        None => self.ready.wait(&mut state),
+                    }
+                }
+            };
+            let dear = Arc::clone(&piece.metadata().cost);
+            let polled = Polled { shared: Arc::clone(self), flow, dear };
+            let put_back = PutBack::replacing(polled);
+            let began = thread_time();
+            // The hook has logged a panic; who waits for the task learns of it.
+            let _ = catch_unwind(AssertUnwindSafe(|| piece.run()));
+            let took = thread_time().saturating_sub(began);
+            drop(put_back);
+            let change = i64::try_from(nanos(took)).unwrap_or(i64::MAX);
+            let change = change.saturating_sub(i64::try_from(cost).unwrap_or(i64::MAX));
+            self.state.lock().queue.charge(flow, change);
+        }
+    }
+
+    /// # Errors
+    /// [`Overloaded`]
+    fn admit(&self, flow: Flow) -> Result<(), Overloaded> {
+        let (waiting, pieces) = self.state.lock().queue.waiting(flow);
+        let each = waiting / self.threads;
+        if pieces > 0 && (each > nanos(QUEUE_MAX) || pieces >= PIECES_MAX) {
+            let seconds = each.div_ceil(1_000_000_000).max(1);
+            return Err(Overloaded { retry_after: Duration::from_secs(seconds) });
+        }
+        Ok(())
+    }
+}
+
+/// Says that the next step of the request that is being run takes a processor for about so long. A step that is dear goes on in
+/// the pool, once it is its turn. Outside [`Processors::run`] nothing happens.
+///
+/// # Errors
+/// [`Overloaded`]: the request should be refused.
+pub async fn dear(cost: Duration) -> Result<(), Overloaded> {
+    if cost < DEAR {
+        return Ok(());
+    }
+    let mut is_its_turn = false;
+    poll_fn(|cx| {
+        if is_its_turn {
+            return Poll::Ready(Ok(()));
+        }
+        POLLED.with_borrow_mut(|polled| {
+            let Some(polled) = polled else { return Poll::Ready(Ok(())) };
+            if let Err(overloaded) = polled.shared.admit(polled.flow) {
+                return Poll::Ready(Err(overloaded));
+            }
+            polled.dear.fetch_add(nanos(cost), Ordering::Relaxed);
+            is_its_turn = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+    })
+    .await
+}
+
+/// The time that this thread has had a processor.
+#[must_use]
+pub fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn flow(user: u64, kind: u64) -> Flow {
+        Flow { user, kind }
+    }
+
+    fn thread() -> Option<String> {
+        std::thread::current().name().map(str::to_owned)
+    }
+
+    /// Takes a thread of the pool until the sender is dropped; returns once it has begun.
+    async fn block(pool: &Processors, of: Flow) -> (mpsc::Sender<()>, tokio::task::JoinHandle<bool>) {
+        let (release, held) = mpsc::channel::<()>();
+        let (began, begun) = oneshot::channel();
+        let step = async move {
+            dear(MINUTE).await.unwrap();
+            let _ = began.send(());
+            held.recv().is_err()
+        };
+        let running = pool.run(of, step);
+        let blocked = tokio::spawn(async move { running.await == Ok(true) });
+        begun.await.unwrap();
+        (release, blocked)
+    }
+
+    #[tokio::test]
+    async fn what_is_cheap_stays_and_what_is_dear_goes() {
+        let pool = Processors::new(1).unwrap();
+        let here = thread();
+        let request = async move {
+            let mut seen = vec![thread()];
+            dear(Duration::from_micros(999)).await.unwrap();
+            seen.push(thread());
+            dear(Duration::from_millis(1)).await.unwrap();
+            seen.push(thread());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            seen.push(thread());
+            seen
+        };
+        let seen = pool.run(flow(1, 1), request).await.unwrap();
+        assert_eq!(seen[..2], [here.clone(), here]);
+        assert!(seen[2..].iter().all(|name| name.as_deref().is_some_and(|n| n.starts_with("processor-"))));
+        assert_eq!(dear(MINUTE).await, Ok(()), "outside a pool");
+    }
+
+    #[tokio::test]
+    async fn a_newcomer_is_next_however_much_another_has_queued() {
+        let pool = Processors::new(1).unwrap();
+        let (release, blocked) = block(&pool, flow(9, 9)).await;
+        let (order, mut done) = tokio::sync::mpsc::unbounded_channel();
+        let mut running = Vec::new();
+        let add = |of: Flow, name: &'static str| {
+            let (pool, order) = (pool.clone(), order.clone());
+            tokio::spawn(async move {
+                let step = move || order.send(name).unwrap();
+                pool.compute(of, Duration::from_secs(1), step).await.unwrap().unwrap();
+            })
+        };
+        for _ in 0..3 {
+            running.push(add(flow(1, 1), "many"));
+        }
+        while pool.waiting() < 3 {
+            tokio::task::yield_now().await;
+        }
+        running.push(add(flow(2, 1), "one"));
+        while pool.waiting() < 4 {
+            tokio::task::yield_now().await;
+        }
+        drop(release);
+        assert!(blocked.await.unwrap());
+        let mut names = Vec::new();
+        for _ in 0..4 {
+            names.push(done.recv().await.unwrap());
+        }
+        assert!(names[..2].contains(&"one"), "{names:?}");
+    }
+
+    /// All threads but one have a long piece; the last one still takes short ones.
+    #[tokio::test]
+    async fn long_pieces_leave_a_thread_to_short_ones() {
+        let pool = Processors::new(1).unwrap();
+        let (release, blocked) = block(&pool, flow(1, 1)).await;
+        let short = pool.compute(flow(1, 2), Duration::from_millis(2), thread).await.unwrap().unwrap();
+        assert_eq!(short.as_deref(), Some("processor-1"));
+        drop(release);
+        assert!(blocked.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_flow_that_waits_for_too_long_is_refused_and_others_are_not() {
+        let pool = Processors::new(1).unwrap();
+        let (release, blocked) = block(&pool, flow(9, 9)).await;
+        let mut running = Vec::new();
+        for n in 1..=2 {
+            let pool_of_task = pool.clone();
+            running.push(tokio::spawn(async move {
+                let step = pool_of_task.compute(flow(1, 1), Duration::from_secs(4), || ());
+                step.await.unwrap().unwrap();
+            }));
+            while pool.waiting() < n {
+                tokio::task::yield_now().await;
+            }
+        }
+        let refused = pool.compute(flow(1, 1), Duration::from_secs(4), || ()).await.unwrap();
+        assert_eq!(refused, Err(Overloaded { retry_after: Duration::from_secs(8) }));
+        let other = pool.compute(flow(1, 2), Duration::from_millis(3), || 7).await.unwrap();
+        assert_eq!(other, Ok(7));
+        drop(release);
+        assert!(blocked.await.unwrap());
+        for task in running {
+            task.await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_nobody_waits_for_is_dropped() {
+        let pool = Processors::new(1).unwrap();
+        let (release, blocked) = block(&pool, flow(9, 9)).await;
+        let ran = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&ran);
+        let step = move || counted.fetch_add(1, Ordering::SeqCst);
+        let mut left = Box::pin(pool.compute(flow(1, 1), MINUTE, step));
+        assert!(futures::poll!(&mut left).is_pending());
+        assert_eq!(pool.waiting(), 1);
+        drop(left);
+        drop(release);
+        assert!(blocked.await.unwrap());
+        pool.compute(flow(2, 1), MINUTE, || ()).await.unwrap().unwrap();
+        while pool.waiting() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(ran.load(Ordering::SeqCst), 0);
+        assert_eq!(Arc::strong_count(&ran), 1);
+    }
+
+    #[tokio::test]
+    async fn a_panic_ends_its_request_alone() {
+        let pool = Processors::new(1).unwrap();
+        let lost = pool.compute(flow(1, 1), MINUTE, || assert!(thread().is_none(), "as planned")).await;
+        assert_eq!(lost, Err(Lost));
+        assert_eq!(pool.compute(flow(1, 1), MINUTE, || 7).await, Ok(Ok(7)));
+    }
+
+    /// What waits when the pool ends is dropped, and who waits for it learns of it.
+    #[tokio::test]
+    async fn the_end_of_the_pool_ends_what_waits() {
+        let pool = Processors::new(1).unwrap();
+        let (release, blocked) = block(&pool, flow(9, 9)).await;
+        let mut waits = Box::pin(pool.run(flow(1, 1), async { dear(MINUTE).await }));
+        assert!(futures::poll!(&mut waits).is_pending());
+        drop(pool);
+        drop(release);
+        assert!(blocked.await.unwrap());
+        assert_eq!(waits.await, Err(Lost));
+    }
+}
