@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use actix_web::HttpRequest;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use kindom_actor_kit::Entropy;
 use tracing::{Span, field};
 
 use crate::authn::User;
+use crate::head::Head;
 use crate::request_info::RequestInfo;
 
 /// The target of the access log.
@@ -21,17 +21,13 @@ pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The name of a request: a proxy's, if it gave one of at most 64 bytes, or a new one (apiserver
 /// `pkg/endpoints/request/auditid.go`, 1.37).
-pub(crate) fn audit_id(request: &HttpRequest, entropy: &Entropy) -> Option<HeaderValue> {
+pub(crate) fn audit_id(request: &Head, entropy: &Entropy) -> Option<HeaderValue> {
     let given = request.headers().get(&AUDIT_ID).filter(|id| id.len() <= 64).cloned();
     given.or_else(|| HeaderValue::from_str(&entropy.uuid_v4()).ok())
 }
 
 /// The span that everything that is logged while a request is answered stands in.
-pub(crate) fn span(
-    request: &HttpRequest,
-    info: Option<&RequestInfo>,
-    audit_id: Option<&HeaderValue>,
-) -> Span {
+pub(crate) fn span(request: &Head, info: Option<&RequestInfo>, audit_id: Option<&HeaderValue>) -> Span {
     let span = tracing::debug_span!(
         target: TARGET,
         "request",
@@ -74,7 +70,7 @@ pub(crate) fn asked_by(span: &Span, user: &User) {
 }
 
 /// Logs the answer, within the request's span.
-pub(crate) fn answered(request: &HttpRequest, code: u16, took: Duration) {
+pub(crate) fn answered(request: &Head, code: u16, took: Duration) {
     tracing::debug!(
         target: TARGET,
         method = request.method().as_str(),

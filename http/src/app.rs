@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindom_actor_kit::ActorTable;
+use kindom_actor_kit::{ActorTable, Processors};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
 use kindom_storage::{ScrubCounts, WriteCounts};
@@ -36,6 +36,8 @@ pub struct Config {
     pub store_scrubs: Option<Box<dyn Fn() -> ScrubCounts + Send + Sync>>,
     /// The names of certificates and their ends, for `/metrics`.
     pub certificate_ends: Option<CertificateEnds>,
+    /// Takes the requests that get dear.
+    pub processors: Processors,
     /// The most connections that may be open; more wait to be accepted. Each takes a descriptor, and the store needs some
     /// too.
     pub connections_max: usize,
@@ -54,15 +56,15 @@ impl App {
     pub(crate) fn new(config: Config) -> Self {
         let mut metrics = Metrics::new(config.store_writes, config.store_scrubs, config.certificate_ends);
         metrics.add_storage(Arc::clone(&config.registry.deps().storage));
-        let state = State::new(
+        let mut state = State::new(
             config.registry,
             config.namespaces,
             config.authenticator,
             config.object_bytes_max,
-            config.chaos,
-            config.fallback,
             metrics,
+            config.processors,
         );
+        (state.chaos, state.fallback) = (config.chaos, config.fallback);
         Self {
             state: Arc::new(state),
             documents: Documents::default(),

@@ -1,16 +1,17 @@
 //! The body of a request, within its bounds in bytes and time.
 
+use actix_web::dev::Payload;
 use actix_web::http::{Version, header};
-use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use flate2::bufread::GzDecoder;
 use futures::StreamExt as _;
-use kindom_actor_kit::Deadline;
+use kindom_actor_kit::{Deadline, dear};
 use tokio::time::timeout_at;
 
 use crate::RequestError;
 use crate::call::Call;
-use crate::head::header_of;
+use crate::cost;
+use crate::head::{Head, header_of};
 use crate::status::Failure;
 
 /// The most memory that is taken for a body because it was announced: a client may announce what it never sends.
@@ -19,11 +20,32 @@ const RESERVED_BYTES_MAX: usize = 3 << 20;
 /// The most members of a gzip body: an empty one has 20 bytes, and takes as long to begin as a large one.
 const MEMBERS_MAX: usize = 1_000;
 
-/// The body, decompressed, within the bound and the deadline.
-pub(crate) async fn plain_body(call: &Call<'_>, payload: web::Payload) -> Result<Bytes, Failure> {
-    let bytes_max = call.state.body_bytes_max;
-    let body = body(call.request, bytes_max, call.deadline, payload).await?;
-    if call.header(header::CONTENT_ENCODING) == "gzip" { unzip(&body, bytes_max) } else { Ok(body) }
+/// A body as it was received, or the reason why it was not: a verb may refuse its request for another.
+pub(crate) struct Received(Result<Bytes, Failure>);
+
+impl Received {
+    /// Reads the body of a request, on the thread of its connection.
+    pub(crate) async fn read(call: &Call<'_>, payload: Payload) -> Self {
+        Self(body(call.request, call.state.body_bytes_max, call.deadline, payload).await)
+    }
+}
+
+impl Received {
+    /// The bytes that have come.
+    pub(crate) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+/// The body, decompressed, within the bound.
+pub(crate) async fn plain_body(call: &Call<'_>, Received(body): Received) -> Result<Bytes, Failure> {
+    let body = body?;
+    if call.header(header::CONTENT_ENCODING) != "gzip" {
+        return Ok(body);
+    }
+    // A byte may stand for a thousand.
+    dear(cost::unzip(body.len(), call.state.body_bytes_max)).await?;
+    unzip(&body, call.state.body_bytes_max)
 }
 
 fn too_large(bytes_max: usize) -> Failure {
@@ -32,10 +54,10 @@ fn too_large(bytes_max: usize) -> Failure {
 
 /// The body as it was sent, within the bound and the deadline.
 pub(crate) async fn body(
-    request: &HttpRequest,
+    request: &Head,
     bytes_max: usize,
     deadline: Deadline,
-    mut payload: web::Payload,
+    mut payload: Payload,
 ) -> Result<Bytes, Failure> {
     let announced = header_of(request, header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
     if announced > bytes_max {
@@ -91,7 +113,7 @@ fn unzip(body: &[u8], bytes_max: usize) -> Result<Bytes, Failure> {
 
 /// `true` if actix-http takes all that follows the head for the body: it does so where an `Upgrade` names a WebSocket, whatever
 /// the length, the version and `Connection` are. Such a body ends where it was announced to end, as any other (RFC 9112, 6.3).
-pub(crate) fn runs_on(request: &HttpRequest) -> bool {
+pub(crate) fn runs_on(request: &Head) -> bool {
     let is = |name, text: &str| {
         let values = request.headers().get_all(name).filter_map(|value| value.to_str().ok());
         values.map(str::trim).any(|value| value.eq_ignore_ascii_case(text))

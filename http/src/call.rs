@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use actix_web::HttpRequest;
 use actix_web::http::header;
-use kindom_actor_kit::Deadline;
+use kindom_actor_kit::{Deadline, Flow};
 use kindom_api::GroupResource;
 use kindom_codec::{Format, protobuf};
 use kindom_objects::{Declared, ReadError, Subresource, TypeSpec, VersionSpec};
 use kindom_resource_actor::{Basis, ResourceHandle};
 
 use crate::RequestError;
-use crate::head::header_of;
+use crate::head::{Head, header_of};
 use crate::negotiate::{Accepted, Endpoint, accept, accept_watch, body_format};
 use crate::query::Query;
 use crate::request_info::ResourceRequest;
@@ -22,7 +21,7 @@ use crate::status::Failure;
 /// A request to a resource, with everything that answering it needs.
 pub(crate) struct Call<'a> {
     pub(crate) state: &'a Arc<State>,
-    pub(crate) request: &'a HttpRequest,
+    pub(crate) request: &'a Head,
     pub(crate) query: &'a Query,
     pub(crate) info: &'a ResourceRequest,
     pub(crate) handle: ResourceHandle,
@@ -30,6 +29,10 @@ pub(crate) struct Call<'a> {
     pub(crate) deadline: Deadline,
     /// The store revision that a write is based on; never older than the request.
     pub(crate) basis: Basis,
+    /// The bytes of the body, before decompression.
+    pub(crate) body_bytes: usize,
+    /// The flow that its work belongs to.
+    pub(crate) flow: Flow,
     /// The user came by a token among the subprotocols of a WebSocket.
     pub(crate) token_in_protocol: bool,
 }

@@ -1,10 +1,14 @@
 //! A request's way: read the path, find out who asks and whether they may, find the type, answer.
 
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_http::ConnectionType;
+use actix_web::body::{BodySize, BoxBody, MessageBody as _};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::http::{StatusCode, Version, header};
+use actix_web::{HttpMessage as _, HttpResponse, web};
 use kindom_actor_kit::Deadline;
 use kindom_api::GroupVersionResource;
 use kindom_objects::Subresource;
@@ -14,53 +18,92 @@ use tracing::{Instrument as _, Span};
 
 use crate::app::App;
 use crate::authn::{Attributes, Peer, User, authorize, refuse_impersonation};
-use crate::body::body;
+use crate::body::{Received, body, runs_on};
 use crate::call::Call;
 use crate::fallback::delegate;
-use crate::head::{is_too_large, peer};
+use crate::head::{Head, is_too_large};
 use crate::metrics::RequestLabels;
 use crate::query::Query;
 use crate::request_info::{RequestInfo, Verb};
 use crate::respond::failure;
+use crate::response::Response;
 use crate::route::{deprecated, find, look_up, nothing_there, subresource_served};
 use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::{Failure, head_too_large};
 use crate::verbs::{create, delete, get, list, patch, scale, update, watch};
 use crate::{RequestError, access, documents, websocket};
 
+/// A request, apart from its body.
+struct Asked {
+    head: Head,
+    query: Query,
+    info: Result<RequestInfo, RequestError>,
+}
+
 /// The handler of every path.
-pub(crate) async fn serve(request: HttpRequest, payload: web::Payload, app: web::Data<App>) -> HttpResponse {
+pub(crate) async fn serve(mut request: ServiceRequest) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let Some(app) = request.app_data::<web::Data<App>>().cloned() else {
+        return Ok(request.into_response(HttpResponse::InternalServerError().finish()));
+    };
+    let head = Head::take(&mut request);
+    let peer = peer(&request);
+    let (request, payload) = request.into_parts();
+    let response = respond(&app.into_inner(), head, peer, payload).await;
+    Ok(ServiceResponse::new(request, response))
+}
+
+/// The client of a request's connection; none where there is no connection.
+fn peer(request: &ServiceRequest) -> Option<Rc<Peer>> {
+    // HTTP/1.1 knows data of a connection; HTTP/2 gives each request its own reference.
+    let peer = request.conn_data::<Rc<Peer>>().cloned();
+    peer.or_else(|| request.extensions().get::<Rc<Peer>>().cloned())
+}
+
+async fn respond(app: &Arc<App>, head: Head, peer: Option<Rc<Peer>>, payload: Payload) -> HttpResponse {
     let began = Instant::now();
     let state = &app.state;
-    let query = Query::parse(request.query_string());
-    let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query);
+    let query = Query::parse(head.query_string());
+    let info = RequestInfo::parse(head.method().as_str(), head.path(), &query);
+    let asked = Arc::new(Asked { head, query, info });
+    let request = &asked.head;
     let mutating = !matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS");
     let in_flight = state.metrics.begin(mutating);
-    let audit_id = access::audit_id(&request, &state.entropy);
-    let span = access::span(&request, info.as_ref().ok(), audit_id.as_ref());
-    let outcome = match &info {
-        _ if is_too_large(&request) => Err(head_too_large()),
-        Ok(info) => {
-            // Pinned first: a future that is wrapped is copied, and this one is large.
-            let answer = pin!(answer(&app, &request, payload, &query, info, &span));
-            if span.is_disabled() { answer.await } else { answer.instrument(span.clone()).await }
-        }
-        Err(error) => Err(error.clone().into()),
+    let audit_id = access::audit_id(request, &state.entropy);
+    let span = access::span(request, asked.info.as_ref().ok(), audit_id.as_ref());
+    let outcome = if is_too_large(request) {
+        Err(head_too_large())
+    } else {
+        // Pinned first: a future that is wrapped is copied, and this one is large.
+        let answer = pin!(answer(app, &asked, peer.as_deref(), payload, &span));
+        if span.is_disabled() { answer.await } else { answer.instrument(span.clone()).await }
     };
-    let mut response = outcome.unwrap_or_else(|why| failure(&request, why));
+    let mut response = outcome.unwrap_or_else(|why| failure(request, why).into_http());
     drop(in_flight);
     if let Some(id) = audit_id {
         response.headers_mut().insert(access::AUDIT_ID, id);
     }
+    end_without_chunks(request, &mut response);
     let (code, took) = (response.status().as_u16(), began.elapsed());
-    span.in_scope(|| access::answered(&request, code, took));
-    state.metrics.end(labels(state, &request, info.ok(), code), took);
+    span.in_scope(|| access::answered(request, code, took));
+    state.metrics.end(labels(state, request, asked.info.as_ref().ok(), code), took);
     response
+}
+
+/// Ends a streamed body with its connection if it cannot come in chunks: HTTP/1.0 has none, and actix-http announces but does
+/// not send them if the request's body has no end of its own.
+fn end_without_chunks(request: &Head, response: &mut HttpResponse) {
+    let has_no_chunks = request.version() < Version::HTTP_11 || runs_on(request);
+    let is_stream = response.body().size() == BodySize::Stream;
+    if is_stream && has_no_chunks && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        let head = response.head_mut();
+        head.no_chunking(true);
+        head.set_connection_type(ConnectionType::Close);
+    }
 }
 
 /// The labels that metrics count the request under. Names appear only if there is such a type, and methods only if HTTP has
 /// them: otherwise clients could make endless labels.
-fn labels(state: &State, request: &HttpRequest, info: Option<RequestInfo>, code: u16) -> RequestLabels {
+fn labels(state: &State, request: &Head, info: Option<&RequestInfo>, code: u16) -> RequestLabels {
     let nothing = || RequestLabels {
         verb: method_label(request),
         group: String::new(),
@@ -72,9 +115,9 @@ fn labels(state: &State, request: &HttpRequest, info: Option<RequestInfo>, code:
     };
     let Some(RequestInfo::Resource(info)) = info else { return nothing() };
     let known = code < 400
-        || find(state, &info)
-            .is_some_and(|(_, spec)| info.subresource.is_empty() || subresource_served(&spec, &info));
-    let scope = match &info {
+        || find(state, info)
+            .is_some_and(|(_, spec)| info.subresource.is_empty() || subresource_served(&spec, info));
+    let scope = match info {
         info if !info.name.is_empty() => "resource",
         info if !info.namespace.is_empty() => "namespace",
         _ => "cluster",
@@ -94,11 +137,11 @@ fn labels(state: &State, request: &HttpRequest, info: Option<RequestInfo>, code:
     if !known {
         return RequestLabels { verb, scope, ..nothing() };
     }
-    let GroupVersionResource { group, version, resource } = info.resource;
-    RequestLabels { verb, group, version, resource, subresource: info.subresource, scope, code }
+    let GroupVersionResource { group, version, resource } = info.resource.clone();
+    RequestLabels { verb, group, version, resource, subresource: info.subresource.clone(), scope, code }
 }
 
-fn method_label(request: &HttpRequest) -> &'static str {
+fn method_label(request: &Head) -> &'static str {
     match request.method().as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",
@@ -112,15 +155,15 @@ fn method_label(request: &HttpRequest) -> &'static str {
 }
 
 async fn answer(
-    app: &App,
-    request: &HttpRequest,
-    payload: web::Payload,
-    query: &Query,
-    info: &RequestInfo,
+    app: &Arc<App>,
+    asked: &Arc<Asked>,
+    peer: Option<&Peer>,
+    payload: Payload,
     span: &Span,
 ) -> Result<HttpResponse, Failure> {
-    let state = &app.state;
-    let (user, token_in_protocol) = authenticate(state, request)?;
+    let (state, request, query) = (&app.state, &asked.head, &asked.query);
+    let info = asked.info.as_ref().map_err(Clone::clone)?;
+    let (user, token_in_protocol) = authenticate(state, request, peer)?;
     access::asked_by(span, &user);
     let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     refuse_impersonation(&user, headers).map_err(Failure::Denied)?;
@@ -136,20 +179,21 @@ async fn answer(
         },
         RequestInfo::Path(_) => {
             method = request.method().as_str().to_ascii_lowercase();
-            Attributes::Path { verb: &method, path: request.uri().path() }
+            Attributes::Path { verb: &method, path: request.path() }
         }
     };
     authorize(&user, &attributes).map_err(Failure::Denied)?;
     match info {
         RequestInfo::Path(segments) => {
-            let answer = documents::serve(app, request, query, segments, &user).await;
+            let reached = peer.and_then(Peer::reached);
+            let answer = documents::serve(app, request, query, segments, &user, reached).await;
             match (answer, &state.fallback) {
                 (Err(Failure::Request(RequestError::NotFound)), Some(next)) => {
                     let body = body(request, state.body_bytes_max, Deadline::after(REQUEST_TIMEOUT), payload)
                         .await?;
-                    Ok(delegate(&**next, request, body, user).await)
+                    Ok(delegate(&**next, request, body, user).await.into_http())
                 }
-                (answer, _) => answer,
+                (answer, _) => answer.map(Response::into_http),
             }
         }
         RequestInfo::Resource(info) => {
@@ -162,56 +206,118 @@ async fn answer(
                 return match (nothing_there(state, info), &state.fallback) {
                     (RequestError::NotFound, Some(next)) => {
                         let body = body(request, state.body_bytes_max, deadline, payload).await?;
-                        Ok(delegate(&**next, request, body, user).await)
+                        Ok(delegate(&**next, request, body, user).await.into_http())
                     }
                     (error, _) => Err(error.into()),
                 };
             };
-            let call = Call { state, request, query, info, handle, spec, deadline, basis, token_in_protocol };
-            let mut payload = Some(payload);
-            match resource(&call, &mut payload).await {
-                // The type may have been deleted and registered again since it was looked up: look it up again, and retry once.
-                Err(why)
-                    if matches!(info.verb, Verb::Get | Verb::List | Verb::Watch)
-                        && call.basis == Basis::Guess
-                        && why.is_of_a_type_gone() =>
-                {
-                    let ((handle, spec), basis) = call.look_up_again().await?;
-                    let call = Call { handle, spec, basis, ..call };
-                    told(&call, answer_read(&call, &mut payload).await)
-                }
-                answer => answer,
+            let body_bytes = 0;
+            let flow = state.flow(&user, (&info.resource.group, &info.resource.resource));
+            let call = Call {
+                state,
+                request,
+                query,
+                info,
+                handle,
+                spec,
+                deadline,
+                basis,
+                body_bytes,
+                flow,
+                token_in_protocol,
+            };
+            told(&call, allowed(&call))?;
+            if is_watch {
+                return watched(call, payload).await;
             }
+            let received = match info.verb {
+                Verb::Get | Verb::List => None,
+                _ => Some(Received::read(&call, payload).await),
+            };
+            let Call { handle, spec, deadline, basis, token_in_protocol, .. } = call;
+            let (app, asked) = (Arc::clone(app), Arc::clone(asked));
+            let answer = async move {
+                let Ok(RequestInfo::Resource(info)) = &asked.info else {
+                    return Err(RequestError::NotFound.into());
+                };
+                let (state, request, query) = (&app.state, &asked.head, &asked.query);
+                let body_bytes = received.as_ref().map_or(0, Received::len);
+                let call = Call {
+                    state,
+                    request,
+                    query,
+                    info,
+                    handle,
+                    spec,
+                    deadline,
+                    basis,
+                    body_bytes,
+                    flow,
+                    token_in_protocol,
+                };
+                resource(call, received).await
+            };
+            let answer = match span.is_disabled() {
+                true => state.processors.run(flow, answer),
+                false => state.processors.run(flow, answer.instrument(span.clone())),
+            };
+            answer.await.map_err(|lost| RequestError::Internal(lost.to_string()))?.map(Response::into_http)
         }
     }
 }
 
-fn authenticate(state: &State, request: &HttpRequest) -> Result<(Arc<User>, bool), Failure> {
-    let peer = peer(request);
-    if let Some(ends) = peer.as_deref().and_then(Peer::certificate_ends) {
+fn authenticate(state: &State, request: &Head, peer: Option<&Peer>) -> Result<(Arc<User>, bool), Failure> {
+    if let Some(ends) = peer.and_then(Peer::certificate_ends) {
         // Of every request, and before the certificate is judged, as upstream.
         state.metrics.client_certificate(ends.saturating_sub(state.now_seconds()));
     }
     let authorization = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let in_protocol = websocket::bearer_token(request);
     let in_protocol = in_protocol.as_ref().map(Option::as_deref).map_err(|why| *why);
-    let found = state.authenticator.authenticate_websocket(peer.as_deref(), authorization, in_protocol);
+    let found = state.authenticator.authenticate_websocket(peer, authorization, in_protocol);
     found.map_err(|why| {
         tracing::info!(%why, "refused");
         Failure::Unauthorized
     })
 }
 
-async fn resource(call: &Call<'_>, payload: &mut Option<web::Payload>) -> Result<HttpResponse, Failure> {
-    told(call, verb(call, payload).await)
+async fn resource(call: Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
+    match told(&call, verb(&call, received).await) {
+        Err(why) if is_to_be_looked_up_again(&call, &why) => {
+            let ((handle, spec), basis) = call.look_up_again().await?;
+            let call = Call { handle, spec, basis, ..call };
+            told(&call, answer_read(&call).await)
+        }
+        answer => answer,
+    }
 }
 
-fn told(call: &Call<'_>, answer: Result<HttpResponse, Failure>) -> Result<HttpResponse, Failure> {
+async fn watched(call: Call<'_>, payload: Payload) -> Result<HttpResponse, Failure> {
+    // A WebSocket takes it, once.
+    let mut payload = Some(payload);
+    match told(&call, watch::watch(&call, &mut payload).await) {
+        Err(why) if is_to_be_looked_up_again(&call, &why) => {
+            let ((handle, spec), basis) = call.look_up_again().await?;
+            let call = Call { handle, spec, basis, ..call };
+            told(&call, watch::watch(&call, &mut payload).await)
+        }
+        answer => answer,
+    }
+}
+
+/// The type may have been deleted and registered again since it was looked up: then it is looked up again, once.
+fn is_to_be_looked_up_again(call: &Call<'_>, why: &Failure) -> bool {
+    let reads = matches!(call.info.verb, Verb::Get | Verb::List | Verb::Watch);
+    reads && call.basis == Basis::Guess && why.is_of_a_type_gone()
+}
+
+fn told<T>(call: &Call<'_>, answer: Result<T, Failure>) -> Result<T, Failure> {
     // Successful answers already carry the warning.
     answer.map_err(|why| deprecated(why, &call.spec, call.info))
 }
 
-async fn verb(call: &Call<'_>, payload: &mut Option<web::Payload>) -> Result<HttpResponse, Failure> {
+/// Refuses what the type does not do, before the body is read.
+fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     let info = call.info;
     let unnamed = info.name.is_empty() && matches!(info.verb, Verb::Update | Verb::Patch);
     let named = !info.name.is_empty() && info.verb == Verb::Create;
@@ -225,28 +331,32 @@ async fn verb(call: &Call<'_>, payload: &mut Option<web::Payload>) -> Result<Htt
             Some(_) => info.method_not_supported().into(),
         });
     }
-    if matches!(info.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Proxy | Verb::Unknown) {
-        return answer_read(call, payload).await;
-    }
-    let payload = payload.take().ok_or_else(|| RequestError::Internal("the body is gone".to_owned()))?;
     match (info.verb, through) {
-        (Verb::Update, Some(Subresource::Scale)) => scale::update(call, payload).await,
-        (Verb::Patch, Some(Subresource::Scale)) => scale::patch(call, payload).await,
-        (Verb::Update, _) => update::update(call, payload).await,
-        (Verb::Patch, _) => patch::patch(call, payload).await,
-        (Verb::Create, None) => create::create(call, payload).await,
-        (Verb::Delete, None) => delete::delete(call, payload).await,
-        (Verb::DeleteCollection, None) => delete::delete_collection(call, payload).await,
-        _ => Err(info.method_not_supported().into()),
+        (Verb::Create | Verb::Delete | Verb::DeleteCollection, Some(_))
+        | (Verb::Proxy | Verb::Unknown, _) => Err(info.method_not_supported().into()),
+        _ => Ok(()),
     }
 }
 
-async fn answer_read(call: &Call<'_>, payload: &mut Option<web::Payload>) -> Result<HttpResponse, Failure> {
+async fn verb(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
+    let Some(body) = received else { return answer_read(call).await };
+    match (call.info.verb, call.subresource()) {
+        (Verb::Update, Some(Subresource::Scale)) => scale::update(call, body).await,
+        (Verb::Patch, Some(Subresource::Scale)) => scale::patch(call, body).await,
+        (Verb::Update, _) => update::update(call, body).await,
+        (Verb::Patch, _) => patch::patch(call, body).await,
+        (Verb::Create, _) => create::create(call, body).await,
+        (Verb::Delete, _) => delete::delete(call, body).await,
+        (Verb::DeleteCollection, _) => delete::delete_collection(call, body).await,
+        _ => Err(call.info.method_not_supported().into()),
+    }
+}
+
+async fn answer_read(call: &Call<'_>) -> Result<Response, Failure> {
     match (call.info.verb, call.subresource()) {
         (Verb::Get, Some(Subresource::Scale)) => scale::get(call).await,
         (Verb::Get, _) => get::get(call).await,
         (Verb::List, _) => list::list(call).await,
-        (Verb::Watch, _) => watch::watch(call, payload).await,
         _ => Err(call.info.method_not_supported().into()),
     }
 }

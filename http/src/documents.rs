@@ -1,21 +1,23 @@
 //! Everything that is no resource: discovery, version, health, metrics, and the chaos endpoints.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse};
 use kindom_actor_kit::Deadline;
 use kindom_api::{Value, object};
 use tokio::time::timeout_at;
 
 use crate::app::App;
 use crate::authn::{Attributes, MASTERS, User, deny};
+use crate::cost;
 use crate::discovery::{self, Group};
 use crate::groups::{PRIORITY_OF_REGISTERED, groups};
-use crate::head::{header_of, peer};
+use crate::head::{Head, header_of};
 use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
 use crate::phase::Phase;
-use crate::respond::{Reply, send, start};
+use crate::respond::{Reply, Turns, send, start};
+use crate::response::Response;
 use crate::state::State;
 use crate::status::Failure;
 use crate::tagged::{Document, tagged};
@@ -26,11 +28,12 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// GET (and, for chaos, POST) of a path that names no resource.
 pub(crate) async fn serve(
     app: &App,
-    request: &HttpRequest,
+    request: &Head,
     query: &crate::query::Query,
     segments: &[String],
     user: &User,
-) -> Result<HttpResponse, Failure> {
+    reached: Option<SocketAddr>,
+) -> Result<Response, Failure> {
     let state = &app.state;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let reads = matches!(request.method().as_str(), "GET" | "HEAD");
@@ -64,6 +67,11 @@ pub(crate) async fn serve(
         let resource = kindom_api::GroupResource::default();
         return Err(RequestError::MethodNotSupported { resource, verb: "" }.into());
     }
+    let turns = || Turns {
+        processors: state.processors.clone(),
+        flow: state.flow(user, "openapi"),
+        each: cost::describe(1),
+    };
     match segments.as_slice() {
         [] => plain(request, object! { "paths": paths(app).await? }),
         ["version"] => plain(request, version::version("", "")),
@@ -73,7 +81,7 @@ pub(crate) async fn serve(
             Ok(send(request, builder, state.metrics.encode().into_bytes()))
         }
         ["healthz" | "livez" | "readyz", ..] => health(state, query, &segments).await,
-        ["api"] | ["apis"] => root(app, request, segments == ["api"]).await,
+        ["api"] | ["apis"] => root(app, request, segments == ["api"], reached).await,
         ["api", "v1"] => resource_list(app, request, "", "v1").await,
         ["apis", group] => {
             let groups = groups(app).await?;
@@ -81,15 +89,17 @@ pub(crate) async fn serve(
             plain(request, discovery::api_group(found))
         }
         ["apis", group, version] => resource_list(app, request, group, version).await,
-        ["openapi", "v2"] => openapi::v2(app, request).await,
+        ["openapi", "v2"] => openapi::v2(app, request, turns()).await,
         ["openapi", "v3"] => openapi::index(app, request).await,
-        ["openapi", "v3", "api", "v1"] => openapi::v3(app, request, query, "", "v1").await,
-        ["openapi", "v3", "apis", group, version] => openapi::v3(app, request, query, group, version).await,
+        ["openapi", "v3", "api", "v1"] => openapi::v3(app, request, query, "", "v1", turns()).await,
+        ["openapi", "v3", "apis", group, version] => {
+            openapi::v3(app, request, query, group, version, turns()).await
+        }
         _ => Err(RequestError::NotFound.into()),
     }
 }
 
-fn plain(request: &HttpRequest, tree: Value) -> Result<HttpResponse, Failure> {
+fn plain(request: &Head, tree: Value) -> Result<Response, Failure> {
     let accepted = accept(header_of(request, header::ACCEPT), Endpoint::Plain)?;
     Ok(Reply::tree(200, tree).write(request, accepted))
 }
@@ -119,7 +129,12 @@ async fn paths(app: &App) -> Result<Vec<String>, Failure> {
 }
 
 /// `/api` and `/apis`, plain or aggregated.
-async fn root(app: &App, request: &HttpRequest, core: bool) -> Result<HttpResponse, Failure> {
+async fn root(
+    app: &App,
+    request: &Head,
+    core: bool,
+    reached: Option<SocketAddr>,
+) -> Result<Response, Failure> {
     let header = header_of(request, header::ACCEPT);
     let groups = groups(app).await?;
     if wants_aggregated_discovery(header) {
@@ -137,7 +152,7 @@ async fn root(app: &App, request: &HttpRequest, core: bool) -> Result<HttpRespon
     let accepted = accept(header, Endpoint::Plain)?;
     let tree = if core {
         let own = groups.iter().find(|g| g.name.is_empty()).cloned().unwrap_or_default();
-        discovery::api_versions(&own, &server_address(request))
+        discovery::api_versions(&own, &server_address(reached))
     } else {
         discovery::api_group_list(&groups)
     };
@@ -146,17 +161,11 @@ async fn root(app: &App, request: &HttpRequest, core: bool) -> Result<HttpRespon
 
 /// The address that clients may reach the server by. Never the client's own name for it: `Host` would come back as if the
 /// server vouched for it (`pkg/endpoints/discovery/addresses.go` has a configured address, 1.37).
-fn server_address(request: &HttpRequest) -> String {
-    let reached = peer(request).and_then(|peer| peer.reached());
-    reached.unwrap_or_else(|| request.app_config().local_addr()).to_string()
+fn server_address(reached: Option<SocketAddr>) -> String {
+    reached.map(|address| address.to_string()).unwrap_or_default()
 }
 
-async fn resource_list(
-    app: &App,
-    request: &HttpRequest,
-    group: &str,
-    version: &str,
-) -> Result<HttpResponse, Failure> {
+async fn resource_list(app: &App, request: &Head, group: &str, version: &str) -> Result<Response, Failure> {
     let groups = groups(app).await?;
     let found = groups.iter().find(|g| g.name == group);
     let found =
@@ -165,11 +174,7 @@ async fn resource_list(
 }
 
 /// `/healthz`, `/livez`, `/readyz`, and their single checks (apiserver `pkg/server/healthz`).
-async fn health(
-    state: &State,
-    query: &crate::query::Query,
-    segments: &[&str],
-) -> Result<HttpResponse, Failure> {
+async fn health(state: &State, query: &crate::query::Query, segments: &[&str]) -> Result<Response, Failure> {
     let (Some(endpoint), check) = (segments.first(), segments.get(1)) else {
         return Err(RequestError::NotFound.into());
     };
@@ -229,7 +234,7 @@ async fn health(
 }
 
 /// `GET /debug/actors` and `POST /debug/actors/<name>/kill`, for system:masters, if chaos is enabled.
-fn chaos(state: &State, request: &HttpRequest, rest: &[&str], user: &User) -> Result<HttpResponse, Failure> {
+fn chaos(state: &State, request: &Head, rest: &[&str], user: &User) -> Result<Response, Failure> {
     let Some(actors) = &state.chaos else { return Err(RequestError::NotFound.into()) };
     let method = request.method().as_str().to_ascii_lowercase();
     if !user.is_in(MASTERS) {

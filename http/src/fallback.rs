@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 use crate::authn::User;
+use crate::head::Head;
+use crate::response::{Builder, Response};
 
 /// A request for something that is not served here. Its user is authenticated and may make it.
 #[derive(Debug, Clone)]
@@ -43,12 +43,7 @@ pub trait Fallback: Send + Sync {
 }
 
 /// Asks the next handler.
-pub(crate) async fn delegate(
-    to: &dyn Fallback,
-    request: &HttpRequest,
-    body: Bytes,
-    user: Arc<User>,
-) -> HttpResponse {
+pub(crate) async fn delegate(to: &dyn Fallback, request: &Head, body: Bytes, user: Arc<User>) -> Response {
     let uri = request.uri();
     let headers = request.headers().iter();
     let delegated = Delegated {
@@ -59,8 +54,7 @@ pub(crate) async fn delegate(
         user,
     };
     let answer = to.serve(delegated).await;
-    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut builder = HttpResponse::build(status);
+    let mut builder = Builder::new(answer.status);
     for (name, value) in answer.headers {
         builder.append_header((name, value));
     }

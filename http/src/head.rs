@@ -1,22 +1,66 @@
-//! The head of a request: its headers, its size, and the connection that it came by.
+//! The head of a request: its line, its headers and its size.
 
-use std::rc::Rc;
+use actix_web::dev::ServiceRequest;
+use actix_web::http::header::HeaderMap;
+use actix_web::http::{Method, Uri, Version, header};
 
-use actix_web::http::{Version, header};
-use actix_web::{HttpMessage as _, HttpRequest};
-
-use crate::authn::Peer;
-
-/// A header's value; empty if the header is absent or no text.
-pub(crate) fn header_of(request: &HttpRequest, name: header::HeaderName) -> &str {
-    request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+/// The head of a request. It belongs to no connection, so that another thread than the connection's can answer it.
+#[derive(Debug)]
+pub(crate) struct Head {
+    method: Method,
+    uri: Uri,
+    version: Version,
+    headers: HeaderMap,
+    upgrades: bool,
 }
 
-/// The client of a request's connection; none where there is no connection.
-pub(crate) fn peer(request: &HttpRequest) -> Option<Rc<Peer>> {
-    // HTTP/1.1 knows data of a connection; HTTP/2 gives each request its own reference.
-    let peer = request.conn_data::<Rc<Peer>>().cloned();
-    peer.or_else(|| request.extensions().get::<Rc<Peer>>().cloned())
+impl Head {
+    /// Takes the head out of a request.
+    pub(crate) fn take(request: &mut ServiceRequest) -> Self {
+        let upgrades = request.head().upgrade();
+        let head = request.head_mut();
+        Self {
+            method: head.method.clone(),
+            uri: head.uri.clone(),
+            version: head.version,
+            headers: std::mem::take(&mut head.headers),
+            upgrades,
+        }
+    }
+
+    pub(crate) fn method(&self) -> &Method {
+        &self.method
+    }
+
+    pub(crate) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.uri.path()
+    }
+
+    pub(crate) fn query_string(&self) -> &str {
+        self.uri.query().unwrap_or_default()
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Returns true if the client wants the connection to become another.
+    pub(crate) fn upgrades(&self) -> bool {
+        self.upgrades
+    }
+}
+
+/// A header's value; empty if the header is absent or no text.
+pub(crate) fn header_of(request: &Head, name: header::HeaderName) -> &str {
+    request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
 /// The most bytes of the line and the headers of a request (`net/http` `DefaultMaxHeaderBytes`).
@@ -24,11 +68,11 @@ const HEAD_BYTES_MAX: usize = 1 << 20;
 
 /// Returns true if a request's line and headers are larger than Go takes them. Over HTTP/1.1 actix-http takes no more
 /// than 128 KiB, and answers 431 itself.
-pub(crate) fn is_too_large(request: &HttpRequest) -> bool {
+pub(crate) fn is_too_large(request: &Head) -> bool {
     request.version() >= Version::HTTP_2 && head_bytes(request) > HEAD_BYTES_MAX
 }
 
-fn head_bytes(request: &HttpRequest) -> usize {
+fn head_bytes(request: &Head) -> usize {
     let uri = request.uri().path_and_query().map_or(0, |uri| uri.as_str().len());
     request.headers().iter().fold(uri, |sum, (name, value)| sum + name.as_str().len() + value.len())
 }

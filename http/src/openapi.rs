@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse};
 use kindom_api::{Value, json, object};
 use kindom_codec::Format as Written;
 use kindom_objects::{Declared, Subresource, TypeSpec};
@@ -25,10 +24,11 @@ use sha2::{Digest as _, Sha512};
 use crate::RequestError;
 use crate::app::App;
 use crate::groups::groups;
-use crate::head::header_of;
+use crate::head::{Head, header_of};
 use crate::negotiate::{Endpoint, JSON, accept, preferred};
 use crate::query::Query;
-use crate::respond::{send_pieces, start};
+use crate::respond::{Turns, send_pieces, start};
+use crate::response::Response;
 use crate::status::Failure;
 use crate::tagged::{Document as Tagged, start_tagged, tagged};
 
@@ -140,7 +140,7 @@ impl Iterator for Pieces {
 }
 
 /// `/openapi/v3`: where each group-version's document is, by its hash.
-pub(crate) async fn index(app: &App, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+pub(crate) async fn index(app: &App, request: &Head) -> Result<Response, Failure> {
     let groups = groups(app).await?;
     let table = app.state.registry.routes().table();
     let mut paths = kindom_api::Map::new();
@@ -179,11 +179,12 @@ fn hash(types: &[Described]) -> String {
 /// The document of a group-version.
 pub(crate) async fn v3(
     app: &App,
-    request: &HttpRequest,
+    request: &Head,
     query: &Query,
     group: &str,
     version: &str,
-) -> Result<HttpResponse, Failure> {
+    turns: Turns,
+) -> Result<Response, Failure> {
     // Another form than JSON is refused without a word, as kube-openapi's handler does.
     let accepted = accept(header_of(request, header::ACCEPT), Endpoint::Plain);
     if !accepted.is_ok_and(|accepted| accepted.format == Written::Json) {
@@ -215,7 +216,7 @@ pub(crate) async fn v3(
         builder.insert_header((header::EXPIRES, http_date(in_a_year)));
     }
     let pieces = Pieces::new(Format::V3, "Kubernetes CRD Swagger", "v0.1.0", types);
-    Ok(send_pieces(request, builder, pieces))
+    send_pieces(request, builder, Box::new(pieces.map(Ok)), turns)
 }
 
 fn http_date(unix_seconds: i64) -> String {
@@ -224,7 +225,7 @@ fn http_date(unix_seconds: i64) -> String {
 }
 
 /// `/openapi/v2`: everything that is served, as JSON or protobuf. kubectl asks for protobuf alone.
-pub(crate) async fn v2(app: &App, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+pub(crate) async fn v2(app: &App, request: &Head, turns: Turns) -> Result<Response, Failure> {
     let offers =
         [(JSON, Format::V2Json), (V2_PROTOBUF_BEFORE, Format::V2Protobuf), (V2_PROTOBUF, Format::V2Protobuf)];
     let Some(format) = preferred(header_of(request, header::ACCEPT), &offers) else {
@@ -245,5 +246,6 @@ pub(crate) async fn v2(app: &App, request: &HttpRequest) -> Result<HttpResponse,
     if is_known {
         return Ok(builder.finish());
     }
-    Ok(send_pieces(request, builder, Pieces::new(format, "kindom", env!("CARGO_PKG_VERSION"), types)))
+    let pieces = Pieces::new(format, "kindom", env!("CARGO_PKG_VERSION"), types);
+    send_pieces(request, builder, Box::new(pieces.map(Ok)), turns)
 }

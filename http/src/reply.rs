@@ -1,15 +1,18 @@
 //! An object or a list in the shape that the client takes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use actix_web::HttpResponse;
-use kindom_api::Value;
+use kindom_actor_kit::dear;
+use kindom_api::{GroupResource, Value};
 use kindom_objects::{ReadError, StoredObject, TypeSpec, VersionSpec, render};
 
 use crate::RequestError;
 use crate::call::Call;
+use crate::cost;
 use crate::negotiate::{Accepted, MetaVersion, Shape};
-use crate::respond::Reply;
+use crate::respond::{Reply, Turns};
+use crate::response::Response;
 use crate::select::Listed;
 use crate::status::{Failure, unreadable_object};
 use crate::table::{self, Column, IncludeObject, ListMeta};
@@ -18,6 +21,20 @@ use crate::table::{self, Column, IncludeObject, ListMeta};
 pub(crate) fn deprecation(call: &Call<'_>, mut reply: Reply) -> Result<Reply, Failure> {
     reply.warnings.extend(call.version()?.deprecation_warning.clone());
     Ok(reply)
+}
+
+/// Waits for a processor where one object takes long to write.
+pub(crate) async fn turn_to_write(
+    call: &Call<'_>,
+    spec: &TypeSpec,
+    bytes: usize,
+    accepted: Accepted,
+) -> Result<(), Failure> {
+    let compile = match accepted.shape {
+        Shape::Table(_) => cost::compile(spec.uncompiled_bytes(&call.info.resource.version)),
+        Shape::Whole | Shape::Metadata(_) | Shape::MetadataList(_) => Duration::ZERO,
+    };
+    Ok(dear(compile + cost::answer(call.request, bytes, accepted)).await?)
 }
 
 /// One object in the shape that the client takes.
@@ -100,44 +117,29 @@ impl Tables {
     }
 }
 
-/// A list in the shape that the client takes.
-pub(crate) fn list_reply(
+/// The bytes of a list that are made at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A list in the shape that the client takes, in pieces.
+pub(crate) async fn list_reply(
     call: &Call<'_>,
-    listed: &Listed,
+    listed: Listed,
     accepted: Accepted,
-) -> Result<HttpResponse, Failure> {
+) -> Result<Response, Failure> {
     let (spec, version) = (&call.spec, call.version()?);
-    let read = |e| unreadable_object(call.resource(), e);
-    let reply = match accepted.shape {
+    let api_version = spec.api_version(&version.name);
+    let (form, list) = match accepted.shape {
         Shape::Whole => {
-            let api_version = spec.api_version(&version.name);
-            let size: usize = listed.objects.iter().map(|o| o.json().len() + 48).sum();
             let typed = spec.is_typed();
             let own = format!(r#"{{"apiVersion":"{api_version}","kind":"{}","#, spec.names.kind);
-            let write = |object: &Arc<StoredObject>, out: &mut Vec<u8>| {
-                let start = out.len();
-                render::write_served(spec, version, object, out)?;
-                // The items of a typed list have no type of their own, as Go writes it.
-                if typed && out.get(start..).is_some_and(|item| item.starts_with(own.as_bytes())) {
-                    out.drain(start + 1..start + own.len());
-                }
-                Ok(())
-            };
-            let bytes = table::list(
-                &api_version,
-                &spec.names.list_kind,
-                &listed.meta,
-                typed,
-                size,
-                &listed.objects,
-                write,
-            );
-            Reply::json(200, bytes.map_err(read)?).declared(call.declared())
+            let form = Form::Whole { own_type: typed.then_some(own) };
+            (form, table::list(&api_version, &spec.names.list_kind, &listed.meta, typed))
         }
         Shape::Table(meta) => {
+            dear(cost::compile(spec.uncompiled_bytes(&version.name))).await?;
             let tables = Tables::new(call, spec, meta)?;
-            let rows = listed.objects.iter().map(|object| tables.row(spec, version, object).map_err(read));
-            Reply::tree(200, tables.table(&listed.meta, rows.collect::<Result<_, _>>()?, true))
+            let list = table::rows(meta, &listed.meta, &tables.columns);
+            (Form::Table(Box::new(tables)), list)
         }
         Shape::Metadata(_) => {
             let list = match spec.is_typed() {
@@ -146,13 +148,92 @@ pub(crate) fn list_reply(
             };
             return Err(RequestError::ListNotAcceptable(list).into());
         }
-        Shape::MetadataList(meta) => {
-            let items = listed.objects.iter().map(|object| {
-                let tree = render::decode(spec, version, object).map_err(read)?;
-                Ok(table::metadata_only(&tree, meta))
-            });
-            Reply::tree(200, table::metadata_list(meta, &listed.meta, items.collect::<Result<_, Failure>>()?))
-        }
+        Shape::MetadataList(meta) => (Form::Metadata(meta), table::metadata_list(meta, &listed.meta)),
     };
+    let bytes: usize = listed.objects.iter().map(|object| object.json().len()).sum();
+    let turns = Turns {
+        processors: call.state.processors.clone(),
+        flow: call.flow,
+        each: cost::write(PIECE_BYTES, accepted),
+    };
+    dear(cost::answer(call.request, bytes, accepted)).await?;
+    let pieces = ListPieces {
+        spec: Arc::clone(spec),
+        version: version.name.clone(),
+        resource: call.resource(),
+        form,
+        start: Some(list.start),
+        is_first: true,
+        objects: listed.objects.into_iter(),
+        end: Some(list.end),
+    };
+    let reply = Reply::pieces(200, Box::new(pieces), turns).declared(call.declared());
     Ok(deprecation(call, reply)?.write(call.request, accepted))
+}
+
+/// The form of a list's items.
+enum Form {
+    Whole {
+        /// The start of an item of a typed list that is left out, as Go does: its type.
+        own_type: Option<String>,
+    },
+    Metadata(MetaVersion),
+    Table(Box<Tables>),
+}
+
+/// The pieces of a list: its start with the first items, more items, its end.
+struct ListPieces {
+    spec: Arc<TypeSpec>,
+    version: String,
+    resource: GroupResource,
+    form: Form,
+    start: Option<Vec<u8>>,
+    is_first: bool,
+    objects: std::vec::IntoIter<Arc<StoredObject>>,
+    end: Option<Vec<u8>>,
+}
+
+impl ListPieces {
+    fn write(&self, object: &StoredObject, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        let spec = &*self.spec;
+        let Some(version) = spec.version(&self.version) else { return Err(ReadError::Gone) };
+        match &self.form {
+            Form::Whole { own_type } => {
+                let start = out.len();
+                render::write_served(spec, version, object, out)?;
+                if let Some(own) = own_type
+                    && out.get(start..).is_some_and(|item| item.starts_with(own.as_bytes()))
+                {
+                    out.drain(start + 1..start + own.len());
+                }
+            }
+            Form::Metadata(meta) => {
+                let tree = render::decode(spec, version, object)?;
+                table::metadata_only(&tree, *meta).write_to(out);
+            }
+            Form::Table(tables) => tables.row(spec, version, object)?.write_to(out),
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for ListPieces {
+    type Item = Result<Vec<u8>, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut piece = self.start.take().unwrap_or_default();
+        while piece.len() < PIECE_BYTES {
+            let Some(object) = self.objects.next() else {
+                piece.extend(self.end.take()?);
+                break;
+            };
+            if !std::mem::take(&mut self.is_first) {
+                piece.push(b',');
+            }
+            if let Err(why) = self.write(&object, &mut piece) {
+                return Some(Err(unreadable_object(self.resource.clone(), why)));
+            }
+        }
+        Some(Ok(piece))
+    }
 }

@@ -1,24 +1,26 @@
 //! Answers: bytes with a content type, compressed where that pays.
 
-use std::convert::Infallible;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::iter;
+use std::time::Duration;
 
-use actix_web::http::{Method, StatusCode, header};
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use actix_web::http::{Method, header};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream::unfold;
+use kindom_actor_kit::{Flow, Processors};
 use kindom_api::status::Status;
 use kindom_api::{Value, json};
 use kindom_codec::{Format, protobuf, yaml};
 use kindom_objects::Declared;
 
 use crate::RequestError;
-use crate::head::header_of;
+use crate::cost::{self, WHOLE_BYTES_MAX};
+use crate::form::{is_pretty, takes_gzip};
+use crate::head::{Head, header_of};
 use crate::negotiate::{Accepted, Endpoint, JSON, Shape, accept};
-use crate::query::Query;
+use crate::response::{Builder, Response};
 use crate::state::GZIP_BYTES_MIN;
 use crate::status::{Answer, Failure};
 use crate::warning::warning_headers;
@@ -41,16 +43,26 @@ pub(crate) enum Body {
     Tree(Value),
     /// A Status, which has an order of fields.
     Status(Box<Status>),
+    /// JSON in pieces.
+    Pieces(Pieces, Turns),
 }
 
 impl Body {
-    fn into_tree(self) -> Result<Value, RequestError> {
-        match self {
-            Self::Tree(tree) => Ok(tree),
-            Self::Status(status) => Ok(status.to_value()),
-            Self::Json(bytes) => json::parse_own(&bytes)
-                .map_err(|why| RequestError::Internal(format!("the answer can't be rendered: {why}"))),
-        }
+    fn into_tree(self) -> Result<Value, Failure> {
+        let bytes = match self {
+            Self::Tree(tree) => return Ok(tree),
+            Self::Status(status) => return Ok(status.to_value()),
+            Self::Json(bytes) => bytes,
+            Self::Pieces(pieces, _) => {
+                let mut bytes = Vec::new();
+                for piece in pieces {
+                    bytes.extend(piece?);
+                }
+                bytes
+            }
+        };
+        let rendered = json::parse_own(&bytes);
+        Ok(rendered.map_err(|why| RequestError::Internal(format!("the answer can't be rendered: {why}")))?)
     }
 }
 
@@ -65,6 +77,10 @@ impl Reply {
 
     pub(crate) fn tree(code: u16, tree: Value) -> Self {
         Self::new(code, Body::Tree(tree))
+    }
+
+    pub(crate) fn pieces(code: u16, pieces: Pieces, turns: Turns) -> Self {
+        Self::new(code, Body::Pieces(pieces, turns))
     }
 
     pub(crate) fn status(status: Status) -> Self {
@@ -99,7 +115,7 @@ impl Reply {
     }
 
     /// Writes it in the format accepted. A body that can't be written so is a failure, and never another answer.
-    pub(crate) fn write(self, request: &HttpRequest, accepted: Accepted) -> HttpResponse {
+    pub(crate) fn write(self, request: &Head, accepted: Accepted) -> Response {
         let mut builder = start(self.code);
         for (name, value) in self.headers {
             builder.insert_header((name, value));
@@ -107,17 +123,22 @@ impl Reply {
         for warning in warning_headers(&self.warnings) {
             builder.append_header((header::WARNING, warning));
         }
-        let pretty = accepted.pretty || (accepted.format == Format::Json && wants_pretty(request));
+        let pretty = is_pretty(request, accepted);
         let (bytes, content_type) = match (self.body, accepted.format) {
             (Body::Json(bytes), Format::Json) if !pretty => (line(bytes), JSON),
             (Body::Tree(tree), Format::Json) if !pretty => (line(tree.to_vec()), JSON),
             (Body::Status(status), Format::Json) if !pretty => (line(status.to_json()), JSON),
+            (Body::Pieces(pieces, turns), Format::Json) if !pretty => {
+                builder.content_type(JSON);
+                let sent = send_pieces(request, builder, pieces, turns);
+                return sent.unwrap_or_else(|why| failure(request, why));
+            }
             (body, format) => {
                 let tree = match body.into_tree() {
                     Ok(tree) => tree,
                     Err(why) => {
-                        tracing::error!(%why, path = request.path(), "an answer can't be rendered");
-                        return failure(request, why.into());
+                        tracing::error!(?why, path = request.path(), "an answer can't be rendered");
+                        return failure(request, why);
                     }
                 };
                 match format {
@@ -148,28 +169,15 @@ fn line(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// `true` if a person reads the answer (apiserver `handlers/responsewriters/writers.go` and `negotiation.isPrettyPrint`).
-fn wants_pretty(request: &HttpRequest) -> bool {
-    let query = request.query_string();
-    if query.contains("pretty")
-        && let Some(value) = Query::parse(query).get("pretty").filter(|value| !value.is_empty())
-    {
-        return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
-    }
-    let agent = header_of(request, header::USER_AGENT);
-    ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
-}
-
 /// An answer with the headers that all have.
-pub(crate) fn start(code: u16) -> HttpResponseBuilder {
-    let mut builder =
-        HttpResponse::build(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+pub(crate) fn start(code: u16) -> Builder {
+    let mut builder = Builder::new(code);
     builder.insert_header((header::CACHE_CONTROL, "no-cache, private"));
     builder
 }
 
 /// Sends bytes, compressed if they are many and the client takes gzip.
-pub(crate) fn send(request: &HttpRequest, mut builder: HttpResponseBuilder, bytes: Vec<u8>) -> HttpResponse {
+pub(crate) fn send(request: &Head, mut builder: Builder, bytes: Vec<u8>) -> Response {
     if bytes.len() >= GZIP_BYTES_MIN && takes_gzip(request) {
         let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
         if encoder.write_all(&bytes).is_ok()
@@ -183,76 +191,101 @@ pub(crate) fn send(request: &HttpRequest, mut builder: HttpResponseBuilder, byte
     builder.body(bytes)
 }
 
-/// The bytes of an answer in pieces that are collected before any is sent; a shorter answer is sent as a whole.
-const WHOLE_BYTES_MAX: usize = 512 << 10;
 /// The bytes of it that are compressed at a time.
 const GZIP_CHUNK_BYTES: usize = 64 << 10;
 
+/// The pieces of a long answer. An error cuts what was sent off.
+pub(crate) type Pieces = Box<dyn Iterator<Item = Result<Vec<u8>, Failure>> + Send>;
+
+/// The processors that make the pieces of an answer, and the flow that they make them for.
+#[derive(Clone)]
+pub(crate) struct Turns {
+    pub(crate) processors: Processors,
+    pub(crate) flow: Flow,
+    /// The cost of a piece, without its compression.
+    pub(crate) each: Duration,
+}
+
 /// Sends an answer that comes in pieces, which is never there as a whole if it is long. Between two pieces others have
 /// their turn.
+///
+/// # Errors
+/// That of a piece, if nothing was sent yet.
 pub(crate) fn send_pieces(
-    request: &HttpRequest,
-    mut builder: HttpResponseBuilder,
-    mut pieces: impl Iterator<Item = Vec<u8>> + 'static,
-) -> HttpResponse {
+    request: &Head,
+    mut builder: Builder,
+    mut pieces: Pieces,
+    turns: Turns,
+) -> Result<Response, Failure> {
     let mut head = Vec::new();
     while head.len() < WHOLE_BYTES_MAX {
         match pieces.next() {
-            Some(piece) => head.extend(piece),
-            None => return send(request, builder, head),
+            Some(piece) if head.is_empty() => head = piece?,
+            Some(piece) => head.extend(piece?),
+            None => return Ok(send(request, builder, head)),
         }
     }
     if request.method() == Method::HEAD {
-        return builder.finish();
+        return Ok(builder.finish());
     }
     let gzip = takes_gzip(request).then(|| GzEncoder::new(Vec::new(), Compression::fast()));
     if gzip.is_some() {
         builder.insert_header((header::CONTENT_ENCODING, "gzip"));
         builder.append_header((header::VARY, "Accept-Encoding"));
     }
-    let body = unfold((iter::once(head).chain(pieces), gzip), |(mut pieces, mut gzip)| async move {
+    let zipped = gzip.as_ref().map_or(Duration::ZERO, |_| cost::zip(WHOLE_BYTES_MAX));
+    let (Turns { processors, flow, each }, pieces) = (turns, iter::once(Ok(head)).chain(pieces));
+    let state = Some((pieces, gzip, processors));
+    let body = unfold(state, move |state| async move {
+        let (mut pieces, mut gzip, processors) = state?;
         tokio::task::yield_now().await;
-        let chunk = next_chunk(&mut pieces, &mut gzip)?;
-        Some((Ok::<_, Infallible>(Bytes::from(chunk)), (pieces, gzip)))
+        let made = processors.compute(flow, each + zipped, move || {
+            let chunk = next_chunk(&mut pieces, &mut gzip);
+            (chunk, pieces, gzip)
+        });
+        match made.await {
+            Ok((chunk, pieces, gzip)) => match chunk? {
+                Ok(chunk) => Some((Ok(Bytes::from(chunk)), Some((pieces, gzip, processors)))),
+                Err(why) => {
+                    tracing::error!(?why, "an answer is cut off");
+                    Some((Err(io::Error::other("the answer could not be finished")), None))
+                }
+            },
+            Err(lost) => Some((Err(io::Error::other(lost)), None)),
+        }
     });
-    builder.streaming(Box::pin(body))
+    Ok(builder.streaming(body))
 }
 
 /// The next bytes to send; none after the last.
 fn next_chunk(
-    pieces: &mut impl Iterator<Item = Vec<u8>>,
+    pieces: &mut impl Iterator<Item = Result<Vec<u8>, Failure>>,
     gzip: &mut Option<GzEncoder<Vec<u8>>>,
-) -> Option<Vec<u8>> {
+) -> Option<Result<Vec<u8>, Failure>> {
     let Some(encoder) = gzip else { return pieces.next() };
     for piece in pieces {
-        // Writing to memory does not fail.
-        encoder.write_all(&piece).ok()?;
+        match piece {
+            // Writing to memory does not fail.
+            Ok(piece) => encoder.write_all(&piece).ok()?,
+            Err(why) => return Some(Err(why)),
+        }
         if encoder.get_ref().len() >= GZIP_CHUNK_BYTES {
-            return Some(std::mem::take(encoder.get_mut()));
+            return Some(Ok(std::mem::take(encoder.get_mut())));
         }
     }
-    gzip.take()?.finish().ok()
-}
-
-fn takes_gzip(request: &HttpRequest) -> bool {
-    let accepted =
-        request.headers().get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    accepted.split(',').any(|part| {
-        let mut pieces = part.split(';');
-        pieces.next().is_some_and(|name| name.trim() == "gzip") && !pieces.any(|p| p.trim() == "q=0")
-    })
+    gzip.take()?.finish().ok().map(Ok)
 }
 
 /// The form of a failure: that of any Status, which has protobuf too (`ErrorNegotiated`). A client that wants tables or
 /// metadata gets the same encoding.
-fn failure_form(request: &HttpRequest) -> Option<Accepted> {
+fn failure_form(request: &Head) -> Option<Accepted> {
     let header = header_of(request, header::ACCEPT);
     let of_shapes = || accept(header, Endpoint::Resource).ok().filter(|a| a.format != Format::Protobuf);
     accept(header, Endpoint::Plain).ok().or_else(of_shapes)
 }
 
 /// The answer to a failed request, in the format that the client takes, or else JSON.
-pub(crate) fn failure(request: &HttpRequest, failure: Failure) -> HttpResponse {
+pub(crate) fn failure(request: &Head, failure: Failure) -> Response {
     let (failure, warnings) = match failure {
         Failure::Warned(failure, warnings) => (*failure, warnings),
         failure => (failure, Vec::new()),

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use kindom_actor_kit::dear;
 use kindom_api::status::{Cause, cause};
 use kindom_objects::{ReadError, StoredObject, render};
 use kindom_resource_actor::Freshness;
 use kindom_storage::{Revision, StorageError};
 
 use crate::call::Call;
+use crate::cost;
 use crate::filter::Filter;
 use crate::query::{
     ContinueToken, EXPIRED, EXPIRED_WITH_TOKEN, ListOptions, VersionMatch, parse_resource_version,
@@ -96,6 +98,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let (snapshot, revision) =
                 call.handle.snapshot(freshness, call.deadline).await.map_err(|e| call.read_failure(e))?;
             let take = limit.unwrap_or(usize::MAX);
+            dear(cost::list(snapshot.count(filter.prefix(), start), take, filter.is_everything())).await?;
             let mut objects = snapshot.range(filter.prefix(), start);
             let found: Vec<_> = objects.by_ref().filter(|o| corrupt.selects(o)).take(take).cloned().collect();
             let rest = match found.len() < take {
@@ -113,6 +116,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let listed = call.handle.list_at(revision, filter.prefix(), start, page).await;
             let (read, total) = listed.map_err(|error| too_old(call, error, token.as_ref()))?;
             let take = limit.unwrap_or(usize::MAX);
+            dear(cost::list(read.len(), take, filter.is_everything())).await?;
             let mut seen = 0;
             let mut found = Vec::new();
             for object in read {

@@ -1,18 +1,18 @@
 //! From a request's write to its outcome and its answer, whichever verb it is.
 
-use actix_web::HttpResponse;
 use actix_web::http::header;
+use kindom_actor_kit::turn;
 use kindom_api::Value;
 use kindom_objects::{Refusal, WriteError};
-use kindom_resource_actor::{
-    Basis, Outcome, ResourceHandle, Target, WriteOptions as Options, Written, settles,
-};
+use kindom_resource_actor::{Basis, Outcome, Target, Write, WriteOptions as Options, Written, settles};
 
 use crate::call::Call;
+use crate::cost;
 use crate::negotiate::Accepted;
 use crate::query::WriteOptions;
 use crate::reply::{deprecation, object_reply};
 use crate::respond::Reply;
+use crate::response::Response;
 use crate::status::Failure;
 use crate::{RequestError, wait_for};
 
@@ -31,10 +31,11 @@ pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
         namespaces: Some(call.state.namespaces.clone()),
         manager: String::new(),
         basis: call.basis,
+        bytes: call.body_bytes,
     }
 }
 
-pub(crate) fn target<'a>(call: &'a Call<'_>, name: &'a str) -> Target<'a> {
+fn target<'a>(call: &'a Call<'_>, name: &'a str) -> Target<'a> {
     Target {
         version: &call.info.resource.version,
         subresource: call.subresource(),
@@ -56,15 +57,19 @@ pub(crate) fn failed(call: &Call<'_>, error: WriteError) -> Failure {
 /// up and the write planned again.
 pub(crate) async fn settled(
     call: &Call<'_>,
+    name: &str,
     mut options: Options,
-    mut write: impl AsyncFnMut(&ResourceHandle, &Options) -> Result<Written, WriteError>,
+    mut write: Write<'_>,
 ) -> Result<Written, Failure> {
     tracing::trace!("carry the write out");
+    let target = target(call, name);
     let mut anew = None;
     if options.basis == Basis::Guess {
         // Nothing is committed by a dry run.
-        let guessed =
-            if options.dry_run { Err(WriteError::Guessed) } else { write(&call.handle, &options).await };
+        let guessed = match options.dry_run {
+            true => Err(WriteError::Guessed),
+            false => call.handle.write(target, &mut write, &options).await,
+        };
         if settles(&guessed) {
             return guessed.map_err(|error| failed(call, error));
         }
@@ -72,7 +77,8 @@ pub(crate) async fn settled(
         options.basis = basis;
         anew = Some(handle);
     }
-    write(anew.as_ref().unwrap_or(&call.handle), &options).await.map_err(|error| failed(call, error))
+    let handle = anew.as_ref().unwrap_or(&call.handle);
+    handle.write(target, &mut write, &options).await.map_err(|error| failed(call, error))
 }
 
 /// The end of every write of one object: its warnings, the condition that it waits for, and the answer; 201 for a new
@@ -83,7 +89,7 @@ pub(crate) async fn finish(
     query: &WriteOptions,
     written: Result<Written, Failure>,
     mut warnings: Vec<String>,
-) -> Result<HttpResponse, Failure> {
+) -> Result<Response, Failure> {
     let written = match written {
         Ok(written) => written,
         Err(why) => return Err(why.warned(warnings)),
@@ -92,17 +98,18 @@ pub(crate) async fn finish(
     let written = wait_for::wait(call, query.waits_for(), written).await;
     // A dry run creates nothing, and is answered as if it had.
     let code = if matches!(written.outcome, Outcome::Created { .. }) { 201 } else { 200 };
-    respond(call, accepted, code, &written, warnings)
+    respond(call, accepted, code, &written, warnings).await
 }
 
 /// The answer to a write of one object.
-pub(crate) fn respond(
+pub(crate) async fn respond(
     call: &Call<'_>,
     accepted: Accepted,
     code: u16,
     written: &Written,
     mut warnings: Vec<String>,
-) -> Result<HttpResponse, Failure> {
+) -> Result<Response, Failure> {
+    turn(cost::answer(call.request, written.object.json().len(), accepted)).await;
     let reply = object_reply(call, &written.spec, &written.object, accepted, code)?;
     warnings.extend(written.warnings.iter().cloned());
     let reply = deprecation(call, reply.with_warnings(warnings))?;

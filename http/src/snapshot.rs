@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use futures::stream::poll_fn;
 use futures::{Stream, StreamExt as _};
@@ -20,8 +19,10 @@ use tokio::time::timeout;
 
 use crate::RequestError;
 use crate::authn::{Attributes, MASTERS, User, deny};
+use crate::head::Head;
 use crate::phase::Phase;
 use crate::respond::start;
+use crate::response::Response;
 use crate::state::State;
 use crate::status::Failure;
 
@@ -57,9 +58,9 @@ impl Sender {
 pub(crate) async fn serve(
     state: &State,
     sender: Option<&Sender>,
-    request: &HttpRequest,
+    request: &Head,
     user: &User,
-) -> Result<HttpResponse, Failure> {
+) -> Result<Response, Failure> {
     let method = request.method().as_str().to_ascii_lowercase();
     if !user.is_in(MASTERS) {
         let attributes = Attributes::Path { verb: &method, path: request.uri().path() };
@@ -88,7 +89,8 @@ pub(crate) async fn serve(
     });
     let mut builder = start(200);
     builder.insert_header((header::CONTENT_TYPE, MEDIA_TYPE));
-    Ok(builder.streaming(poll_fn(move |cx| body.poll_recv(cx))))
+    let chunks = poll_fn(move |cx| body.poll_recv(cx));
+    Ok(builder.streaming(chunks.map(|chunk| chunk.map_err(std::io::Error::other))))
 }
 
 type Chunk = Result<Bytes, StorageError>;

@@ -1,15 +1,16 @@
 //! The state with which every request is served.
 
+use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use kindom_actor_kit::{ActorTable, Clock, Entropy};
+use kindom_actor_kit::{ActorTable, Clock, Entropy, Flow, Processors};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
 use tokio::sync::watch;
 
-use crate::authn::{Authenticator, CurrentAuthenticator};
+use crate::authn::{Authenticator, CurrentAuthenticator, User};
 use crate::fallback::Fallback;
 use crate::metrics::Metrics;
 use crate::phase::Phase;
@@ -38,6 +39,9 @@ pub(crate) struct State {
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
+    /// Takes the requests that get dear.
+    pub(crate) processors: Processors,
+    flows: RandomState,
     /// The phase of the server's end: watches end then, which they would not do by themselves.
     pub(crate) phase: watch::Sender<Phase>,
     /// The number of watches that have been given their turn to end.
@@ -50,9 +54,8 @@ impl State {
         namespaces: ResourceHandle,
         authenticator: Authenticator,
         object_bytes_max: usize,
-        chaos: Option<ActorTable>,
-        fallback: Option<Arc<dyn Fallback>>,
         metrics: Metrics,
+        processors: Processors,
     ) -> Self {
         let deps = Arc::clone(registry.deps());
         Self {
@@ -61,11 +64,13 @@ impl State {
             authenticator: Arc::new(CurrentAuthenticator::new(authenticator)),
             object_bytes_max,
             body_bytes_max: object_bytes_max.saturating_mul(2).max(BODY_BYTES_MAX),
-            chaos,
-            fallback,
+            chaos: None,
+            fallback: None,
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
             metrics,
+            processors,
+            flows: RandomState::new(),
             phase: watch::Sender::new(Phase::Serving),
             turns_to_end: AtomicU32::new(0),
         }
@@ -77,6 +82,11 @@ impl State {
     pub(crate) fn turn_to_end(&self, within: Duration) -> Duration {
         let turn = self.turns_to_end.fetch_add(1, Ordering::Relaxed);
         (EACH_WATCH_ENDS_AFTER * turn).min(within)
+    }
+
+    /// The flow that a user's requests for a type, or for a document, belong to.
+    pub(crate) fn flow(&self, user: &User, kind: impl Hash) -> Flow {
+        Flow { user: self.flows.hash_one(&user.name), kind: self.flows.hash_one(kind) }
     }
 
     pub(crate) fn now_seconds(&self) -> i64 {

@@ -1,5 +1,6 @@
 //! The one place where a failure becomes a Status.
 
+use kindom_actor_kit::Overloaded;
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
 use kindom_api::status::{Cause, Details, Outcome, Status, cause, reason};
@@ -24,6 +25,8 @@ pub(crate) enum Failure {
     NotFound(GroupResource, String),
     /// A write was refused or failed.
     Write(Box<WriteError>, GroupResource, GroupKind),
+    /// The processors have too much to do for the user and the type.
+    Overloaded(Overloaded),
     /// A Status made elsewhere: by a patch.
     Status(Box<Status>),
     /// A failure with warnings for the client.
@@ -41,6 +44,12 @@ pub(crate) enum Answer {
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         Self::Request(error)
+    }
+}
+
+impl From<Overloaded> for Failure {
+    fn from(overloaded: Overloaded) -> Self {
+        Self::Overloaded(overloaded)
     }
 }
 
@@ -78,6 +87,7 @@ impl Failure {
             Self::Read(error, resource) => read(error, &resource),
             Self::NotFound(resource, name) => Status::not_found(&resource, &name),
             Self::Write(error, resource, kind) => write(*error, &resource, &kind),
+            Self::Overloaded(overloaded) => busy_for(seconds(overloaded)),
             Self::Status(status) => *status,
         })
     }
@@ -192,6 +202,7 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
         WriteError::Corrupt(message) => Status::internal_error(message),
         error @ WriteError::WouldLose { .. } => Status::internal_error(error),
         WriteError::Internal(message) => plain_internal(message),
+        WriteError::Overloaded { retry_after_seconds } => busy_for(retry_after_seconds),
         WriteError::Busy | WriteError::Guessed => busy(),
         WriteError::Unknown => Status::timeout("the write was not confirmed in time; it may still happen", 1),
         WriteError::Unavailable(message) => unavailable(message),
@@ -200,7 +211,16 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
 }
 
 fn busy() -> Status {
-    Status::too_many_requests("The server has too many requests in flight, please try again later.", 1)
+    busy_for(1)
+}
+
+fn busy_for(retry_after_seconds: u32) -> Status {
+    let message = "The server has too many requests in flight, please try again later.";
+    Status::too_many_requests(message, retry_after_seconds)
+}
+
+fn seconds(overloaded: Overloaded) -> u32 {
+    u32::try_from(overloaded.retry_after.as_secs()).unwrap_or(u32::MAX)
 }
 
 fn unavailable(message: String) -> Status {

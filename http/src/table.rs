@@ -42,46 +42,52 @@ impl ListMeta {
     }
 }
 
-/// A list whose items are written by `write`, each once, straight into the answer. `size` is a guess of their bytes;
-/// `typed` is for built-in types, whose lists leave an empty `continue` out.
+/// The parts of a list before and after its items, which stand between commas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListFrame {
+    /// All before the first item.
+    pub start: Vec<u8>,
+    /// All after the last item.
+    pub end: Vec<u8>,
+}
+
+/// The fields of a list, in the order of their names; the items are at `items`.
+fn frame(fields: Vec<(&str, Value)>, items: &str) -> ListFrame {
+    let (mut start, mut end) = (Vec::with_capacity(512), Vec::with_capacity(256));
+    start.push(b'{');
+    let is_before = |(name, _): &(&str, Value)| *name < items;
+    for (name, value) in fields.iter().filter(|field| is_before(field)) {
+        Value::from(*name).write_to(&mut start);
+        start.push(b':');
+        value.write_to(&mut start);
+        start.push(b',');
+    }
+    Value::from(items).write_to(&mut start);
+    start.extend_from_slice(b":[");
+    end.push(b']');
+    for (name, value) in fields.iter().filter(|field| !is_before(field)) {
+        end.push(b',');
+        Value::from(*name).write_to(&mut end);
+        end.push(b':');
+        value.write_to(&mut end);
+    }
+    end.extend_from_slice(b"}\n");
+    ListFrame { start, end }
+}
+
+/// A list of objects. `typed` is for built-in types, whose lists leave an empty `continue` out.
 ///
 /// ```
 /// use kindom_http::table::{ListMeta, list};
 /// let meta = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
-/// let write = |item: &str, out: &mut Vec<u8>| Ok::<_, ()>(out.extend_from_slice(item.as_bytes()));
-/// let bytes = list("example.com/v1", "WidgetList", &meta, true, 4, ["{}", "{}"], write).unwrap();
-/// let want = r#"{"apiVersion":"example.com/v1","items":[{},{}],"kind":"WidgetList","metadata":{"resourceVersion":"7"}}"#;
-/// assert_eq!(bytes, want.as_bytes());
+/// let frame = list("example.com/v1", "WidgetList", &meta, true);
+/// assert_eq!(frame.start, br#"{"apiVersion":"example.com/v1","items":["#);
+/// assert_eq!(frame.end, b"],\"kind\":\"WidgetList\",\"metadata\":{\"resourceVersion\":\"7\"}}\n");
 /// ```
-///
-/// # Errors
-/// The first that `write` has.
-pub fn list<T, E>(
-    api_version: &str,
-    kind: &str,
-    meta: &ListMeta,
-    typed: bool,
-    size: usize,
-    items: impl IntoIterator<Item = T>,
-    mut write: impl FnMut(T, &mut Vec<u8>) -> Result<(), E>,
-) -> Result<Vec<u8>, E> {
-    let mut out = Vec::with_capacity(size + 512);
-    out.extend_from_slice(b"{\"apiVersion\":");
-    Value::from(api_version).write_to(&mut out);
-    out.extend_from_slice(b",\"items\":[");
-    for (i, item) in items.into_iter().enumerate() {
-        if i > 0 {
-            out.push(b',');
-        }
-        write(item, &mut out)?;
-    }
-    out.extend_from_slice(b"],\"kind\":");
-    Value::from(kind).write_to(&mut out);
-    out.extend_from_slice(b",\"metadata\":");
+#[must_use]
+pub fn list(api_version: &str, kind: &str, meta: &ListMeta, typed: bool) -> ListFrame {
     let meta = if typed { meta.to_value() } else { meta.to_untyped() };
-    meta.write_to(&mut out);
-    out.push(b'}');
-    Ok(out)
+    frame(vec![("apiVersion", api_version.into()), ("kind", kind.into()), ("metadata", meta)], "items")
 }
 
 /// A column of a table.
@@ -175,6 +181,18 @@ pub fn row(cells: Vec<Value>, object: &Value, include: IncludeObject, version: M
     Value::Object(map)
 }
 
+/// A table of rows to come.
+#[must_use]
+pub fn rows(version: MetaVersion, meta: &ListMeta, columns: &[Column]) -> ListFrame {
+    let fields = vec![
+        ("apiVersion", version.api_version().into()),
+        ("columnDefinitions", Value::Array(columns.iter().map(Column::to_value).collect())),
+        ("kind", "Table".into()),
+        ("metadata", meta.to_value()),
+    ];
+    frame(fields, "rows")
+}
+
 /// A table. A watch's tables have no columns but the first: upstream's list is then `null`.
 #[must_use]
 pub fn table(version: MetaVersion, meta: &ListMeta, columns: &[Column], rows: Vec<Value>) -> Value {
@@ -201,22 +219,24 @@ pub fn metadata_only(object: &Value, version: MetaVersion) -> Value {
     }
 }
 
-/// A PartialObjectMetadataList of what [`metadata_only`] gave.
+/// A PartialObjectMetadataList of what [`metadata_only`] gives.
 #[must_use]
-pub fn metadata_list(version: MetaVersion, meta: &ListMeta, items: Vec<Value>) -> Value {
-    kindom_api::object! {
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": version.api_version(),
-        "metadata": meta.to_value(),
-        "items": Value::Array(items.into()),
-    }
+pub fn metadata_list(version: MetaVersion, meta: &ListMeta) -> ListFrame {
+    let fields = vec![
+        ("apiVersion", version.api_version().into()),
+        ("kind", "PartialObjectMetadataList".into()),
+        ("metadata", meta.to_value()),
+    ];
+    frame(fields, "items")
 }
 
 #[cfg(test)]
 mod tests {
     use kindom_api::json::{Value, parse};
 
-    use super::{Column, IncludeObject, ListMeta, list, metadata_list, metadata_only, row, table};
+    use super::{
+        Column, IncludeObject, ListFrame, ListMeta, list, metadata_list, metadata_only, row, rows, table,
+    };
     use crate::negotiate::MetaVersion::{V1, V1Beta1};
     use crate::query::Query;
 
@@ -224,9 +244,11 @@ mod tests {
         parse(br#"{"apiVersion":"g/v1","kind":"Widget","metadata":{"name":"a"},"spec":{}}"#).unwrap()
     }
 
-    fn raw(item: &[u8], out: &mut Vec<u8>) -> Result<(), std::convert::Infallible> {
-        out.extend_from_slice(item);
-        Ok(())
+    /// A list of items between its frame's parts.
+    fn whole(frame: &ListFrame, items: &[Value]) -> String {
+        let items: Vec<String> = items.iter().map(Value::to_string).collect();
+        let text = |part: &[u8]| String::from_utf8(part.to_vec()).unwrap();
+        format!("{}{}{}", text(&frame.start), items.join(","), text(&frame.end))
     }
 
     #[test]
@@ -237,26 +259,33 @@ mod tests {
             remaining_item_count: Some(3),
         };
         assert_eq!(
-            String::from_utf8(list("v1", "NamespaceList", &meta, true, 0, [], raw).unwrap()).unwrap(),
-            r#"{"apiVersion":"v1","items":[],"kind":"NamespaceList","metadata":{"continue":"t","remainingItemCount":3,"resourceVersion":"7"}}"#
+            whole(&list("v1", "NamespaceList", &meta, true), &[]),
+            "{\"apiVersion\":\"v1\",\"items\":[],\"kind\":\"NamespaceList\",\"metadata\":{\"continue\":\"t\",\
+             \"remainingItemCount\":3,\"resourceVersion\":\"7\"}}\n"
         );
-        let item = widget().to_vec();
-        let items = [item.as_slice(), &item];
-        let bytes = list("g/v1", "WidgetList", &ListMeta::default(), false, 0, items, raw).unwrap();
-        let value = parse(&bytes).unwrap();
+        let frame = list("g/v1", "WidgetList", &ListMeta::default(), false);
+        let text = whole(&frame, &[widget(), widget()]);
+        let value = parse(text.as_bytes()).unwrap();
         assert_eq!(value.get("items").unwrap().as_array().unwrap(), [widget(), widget()]);
-        assert_eq!(value.to_vec(), bytes, "the keys are in order");
+        assert_eq!(format!("{value}\n"), text, "the keys are in order");
+        assert_eq!(value.at(&["metadata", "continue"]).unwrap().as_str(), Some(""), "an untyped list has it");
+    }
+
+    fn name_column() -> Column {
+        Column { name: "Name".into(), kind: "string".into(), format: "name".into(), ..Column::default() }
     }
 
     #[test]
     fn tables() {
-        let column =
-            Column { name: "Name".into(), kind: "string".into(), format: "name".into(), ..Column::default() };
-        let rows = vec![row(vec!["a".into()], &widget(), IncludeObject::Metadata, V1)];
+        let written = vec![row(vec!["a".into()], &widget(), IncludeObject::Metadata, V1)];
         assert_eq!(
-            table(V1, &ListMeta::default(), &[column], rows).to_string(),
+            table(V1, &ListMeta::default(), &[name_column()], written).to_string(),
             r#"{"apiVersion":"meta.k8s.io/v1","columnDefinitions":[{"description":"","format":"name","name":"Name","priority":0,"type":"string"}],"kind":"Table","metadata":{},"rows":[{"cells":["a"],"object":{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"a"}}}]}"#
         );
+        let frame = rows(V1, &ListMeta::default(), &[name_column()]);
+        let written = [row(vec!["a".into()], &widget(), IncludeObject::Metadata, V1)];
+        let tree = table(V1, &ListMeta::default(), &[name_column()], written.to_vec());
+        assert_eq!(whole(&frame, &written), format!("{tree}\n"), "in pieces it is the same");
         assert_eq!(
             row(Vec::new(), &widget(), IncludeObject::None, V1).to_string(),
             r#"{"cells":[],"object":null}"#
@@ -271,7 +300,9 @@ mod tests {
             item.to_string(),
             r#"{"apiVersion":"meta.k8s.io/v1beta1","kind":"PartialObjectMetadata","metadata":{"name":"a"}}"#
         );
-        let list = metadata_list(V1, &ListMeta::default(), vec![item]);
+        let text = whole(&metadata_list(V1, &ListMeta::default()), &[item]);
+        let list = parse(text.as_bytes()).unwrap();
+        assert_eq!(format!("{list}\n"), text, "the keys are in order");
         assert_eq!(list.get("kind").unwrap().as_str(), Some("PartialObjectMetadataList"));
         assert_eq!(metadata_only(&Value::Null, V1).get("metadata").unwrap().to_string(), "{}");
     }

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use kindom_api::Value;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha512};
 
 use crate::discovery::Group;
-use crate::head::header_of;
+use crate::head::{Head, header_of};
 use crate::respond::{send, start};
+use crate::response::{Builder, Response};
 
 /// Documents that were made and are still right; made again when the routes have changed.
 #[derive(Default)]
@@ -53,17 +53,13 @@ impl Documents {
 }
 
 /// A document with its ETag, or 304 if the client has it.
-pub(crate) fn tagged(request: &HttpRequest, document: &Document, content_type: &'static str) -> HttpResponse {
+pub(crate) fn tagged(request: &Head, document: &Document, content_type: &'static str) -> Response {
     let (is_known, mut builder) = start_tagged(request, &document.hash, content_type);
     if is_known { builder.finish() } else { send(request, builder, document.bytes.to_vec()) }
 }
 
 /// The start of an answer that is known by a hash, and whether the client has it, so that this is the whole answer: 304.
-pub(crate) fn start_tagged(
-    request: &HttpRequest,
-    hash: &str,
-    content_type: &'static str,
-) -> (bool, HttpResponseBuilder) {
+pub(crate) fn start_tagged(request: &Head, hash: &str, content_type: &'static str) -> (bool, Builder) {
     let etag = format!("\"{hash}\"");
     let is_known = header_of(request, header::IF_NONE_MATCH).split(',').any(|tag| tag.trim() == etag);
     let mut builder = start(if is_known { 304 } else { 200 });

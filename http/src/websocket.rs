@@ -8,14 +8,15 @@
 use std::convert::Infallible;
 
 use actix_http::ws::{CloseCode, CloseReason, OpCode, Parser, hash_key};
+use actix_web::HttpResponse;
+use actix_web::dev::Payload;
 use actix_web::http::{StatusCode, Uri, Version, header};
-use actix_web::{HttpRequest, HttpResponse, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{Stream, StreamExt as _, select, unfold};
 
-use crate::head::header_of;
+use crate::head::{Head, header_of};
 
 /// The prefix of a subprotocol that carries a bearer token.
 const BEARER: &str = "base64url.bearer.authorization.k8s.io.";
@@ -26,14 +27,14 @@ const HEAD_BYTES_MAX: usize = 14;
 
 /// Returns true if a request wants its connection to become a WebSocket (`wsstream.IsWebSocketRequest`). HTTP/2 has no
 /// upgrades.
-pub(crate) fn is_wanted(request: &HttpRequest) -> bool {
+pub(crate) fn is_wanted(request: &Head) -> bool {
     request.version() == Version::HTTP_11
         && header_of(request, header::UPGRADE).eq_ignore_ascii_case("websocket")
-        && request.head().upgrade()
+        && request.upgrades()
 }
 
 /// The subprotocols that a request offers.
-fn protocols(request: &HttpRequest) -> impl Iterator<Item = &str> {
+fn protocols(request: &Head) -> impl Iterator<Item = &str> {
     let headers = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
     let offered = headers.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     offered.map(str::trim).filter(|protocol| !protocol.is_empty())
@@ -44,7 +45,7 @@ fn protocols(request: &HttpRequest) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// The reason why it is no token, for the log: 401.
-pub(crate) fn bearer_token(request: &HttpRequest) -> Result<Option<String>, &'static str> {
+pub(crate) fn bearer_token(request: &Head) -> Result<Option<String>, &'static str> {
     if !is_wanted(request) {
         return Ok(None);
     }
@@ -69,10 +70,7 @@ pub(crate) fn bearer_token(request: &HttpRequest) -> Result<Option<String>, &'st
 
 /// The head of the 101, or the refusal: as golang.org/x/net's `websocket.Handler` has it, which wants an Origin and at
 /// most one subprotocol; one that carries the token which was accepted does not count.
-pub(crate) fn accept(
-    request: &HttpRequest,
-    by_protocol: bool,
-) -> Result<header::HeaderMap, Box<HttpResponse>> {
+pub(crate) fn accept(request: &Head, by_protocol: bool) -> Result<header::HeaderMap, Box<HttpResponse>> {
     let refuse = |code: StatusCode, why: &'static str| Box::new(HttpResponse::build(code).body(why));
     if header_of(request, header::SEC_WEBSOCKET_VERSION) != "13" {
         let mut refusal = refuse(StatusCode::BAD_REQUEST, "missing or bad WebSocket Version");
@@ -112,7 +110,7 @@ fn is_origin(text: &str) -> bool {
 /// the events end, or when the client closes, breaks the protocol or is gone.
 pub(crate) fn stream(
     events: impl Stream<Item = Bytes> + 'static,
-    payload: web::Payload,
+    payload: Payload,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let events = events.map(Sent::Frames).chain(once(Sent::Close(Some(CloseCode::Normal))));
     let peer = Peer { payload, received: BytesMut::new(), ended: false };
@@ -142,7 +140,7 @@ enum Sent {
 
 /// The frames that the client sends.
 struct Peer {
-    payload: web::Payload,
+    payload: Payload,
     received: BytesMut,
     ended: bool,
 }

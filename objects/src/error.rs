@@ -186,6 +186,12 @@ pub enum WriteError {
     /// The type, or the store, has too much to do; try again.
     #[error("too many requests")]
     Busy,
+    /// Too much work for the user and the type waits for a processor.
+    #[error("too much work for this type waits already")]
+    Overloaded {
+        /// The time after which the client may try again.
+        retry_after_seconds: u32,
+    },
     /// The deadline passed; the write may have happened, or may still.
     #[error("timed out; the write may have happened")]
     Unknown,

@@ -328,6 +328,14 @@ impl TypeSpec {
         Ok(compiled)
     }
 
+    /// The bytes of the registration that [`Self::compiled`] will read for a version; 0 if it has done so, or there is none.
+    #[must_use]
+    pub fn uncompiled_bytes(&self, version: &str) -> usize {
+        let is_compiled = self.version(version).is_none_or(|version| version.compiled.load().is_some());
+        let registration = self.registration.as_ref().filter(|_| !is_compiled);
+        registration.map_or(0, |registration| registration.object.json().len())
+    }
+
     /// Drops the compiled forms; they are compiled again when needed.
     pub fn drop_compiled(&self) {
         if !self.is_typed() {

@@ -9,12 +9,13 @@
 
 use std::sync::Arc;
 
-use kindom_actor_kit::Deadline;
+use kindom_actor_kit::{Deadline, Overloaded, dear};
 use kindom_api::{Value, meta};
 use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
 use crate::ResourceHandle;
+use crate::cost::{self, Spent};
 use crate::handle::Freshness;
 use crate::request::{Basis, Outcome, Target, WriteOptions, Written};
 use crate::rules::Rules;
@@ -254,23 +255,29 @@ impl ResourceHandle {
         let (mut strip, mut names_tried) = (false, 0);
         loop {
             tracing::trace!("read the rules and the object, and plan");
-            let rules = self.rules(target.version, plans.next()?)?;
+            let freshness = plans.next()?;
+            self.turn_to_compile(target.version).await?;
+            let rules = self.rules(target.version, freshness)?;
             let cx = rules.context(target);
             let current = match &key {
                 Some(key) => self.found(key, &rules, options.deadline).await?,
                 None => None,
             };
             let attempt = Attempt { rules: &rules, cx: &cx, current: current.as_ref(), strip };
-            let desired = desire(&attempt)?;
+            let bytes = options.bytes + current.as_ref().map_or(0, |current| current.json().len());
+            dear(self.cost().estimate(bytes)).await.map_err(overloaded)?;
+            let mut spent = Spent::new(self.cost(), bytes);
+            let desired = spent.on(|| desire(&attempt))?;
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let step = match desired {
-                Desired::Create(new) => self.plan_create(&attempt, target, new, options).await?,
+                Desired::Create(new) => self.plan_create(&attempt, target, new, options, &mut spent).await?,
                 Desired::Update { object, live, is_patch } => {
-                    plan_update(&attempt, target, object, &live, is_patch, options)?
+                    spent.on(|| plan_update(&attempt, target, object, &live, is_patch, options))?
                 }
                 Desired::Delete(preconditions) => plan_delete(&attempt, target, preconditions)?,
                 Desired::DeleteCorrupt => plan_delete_corrupt(&attempt, target)?,
             };
+            drop(spent);
             let committed = match step {
                 Step::Unchanged(written) => return Ok(written),
                 Step::TooLarge(error) => Committed::TooLarge(error),
@@ -304,6 +311,12 @@ impl ResourceHandle {
         }
     }
 
+    /// Waits for a processor where the version's schema has to be compiled first.
+    async fn turn_to_compile(&self, version: &str) -> Result<(), WriteError> {
+        let bytes = self.spec().map_or(0, |spec| spec.uncompiled_bytes(version));
+        dear(cost::compile(bytes)).await.map_err(overloaded)
+    }
+
     pub(crate) fn rules(&self, version: &str, freshness: Freshness) -> Result<Rules, WriteError> {
         let spec = self.spec().ok_or(WriteError::Gone)?;
         let seconds = self.deps().clock.unix_seconds();
@@ -317,6 +330,7 @@ impl ResourceHandle {
         target: &Target<'_>,
         new: New<'_>,
         options: &WriteOptions,
+        spent: &mut Spent<'_>,
     ) -> Result<Step, WriteError> {
         let rules = attempt.rules;
         let (name, generated) = plan::name_for_create(&new.object, &new.name_suffix);
@@ -329,7 +343,7 @@ impl ResourceHandle {
             name_suffix: &new.name_suffix,
             instead_of_update: new.instead_of_update,
         };
-        let planned = plan::create(attempt.cx, &input, new.object)?;
+        let planned = spent.on(|| plan::create(attempt.cx, &input, new.object))?;
         if let Err(error) = check_size(&planned, options) {
             return Ok(Step::TooLarge(error));
         }
@@ -471,6 +485,11 @@ impl ResourceHandle {
         let spec = namespaces.spec().ok_or(WriteError::Gone)?;
         Ok(Some((spec.storage_key(namespace), found.revision())))
     }
+}
+
+fn overloaded(why: Overloaded) -> WriteError {
+    let seconds = u32::try_from(why.retry_after.as_secs());
+    WriteError::Overloaded { retry_after_seconds: seconds.unwrap_or(u32::MAX) }
 }
 
 /// Plans an update (apiserver `Store.Update`).

@@ -16,6 +16,7 @@ use tracing::Span;
 
 use crate::Snapshot;
 use crate::actor::ResourceActor;
+use crate::cost::Cost;
 use crate::limits::{COMMITS_IN_FLIGHT_MAX, PAST_EVENTS_MAX, READ_YOUR_WRITE_MAX, TXN_OPS_MAX};
 use crate::live::Live;
 use crate::messages::CommitObject;
@@ -77,6 +78,7 @@ struct Cell {
     /// `true` if the type was used since the last call of [`ResourceHandle::doze`].
     used: AtomicBool,
     watches: AtomicUsize,
+    cost: Cost,
 }
 
 /// The parts of a type that exist while it is awake.
@@ -105,6 +107,7 @@ impl ResourceHandle {
                 turning: Mutex::new(()),
                 used: AtomicBool::new(false),
                 watches: AtomicUsize::new(0),
+                cost: Cost::default(),
             }),
         }
     }
@@ -114,6 +117,11 @@ impl ResourceHandle {
     #[must_use]
     pub fn face(&self, spec: TypeSpec) -> Self {
         Self { cell: Arc::clone(&self.cell), spec: Arc::new(SpecSender::new(Some(Arc::new(spec)))) }
+    }
+
+    /// What the type's writes cost.
+    pub(crate) fn cost(&self) -> &Cost {
+        &self.cell.cost
     }
 
     /// The dependencies of the type.

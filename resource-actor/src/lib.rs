@@ -17,6 +17,7 @@
 
 mod actor;
 mod apply;
+mod cost;
 mod driver;
 mod event_log;
 mod feed;
@@ -44,3 +45,4 @@ pub use pages::{Page, Pages};
 pub use request::{Basis, Outcome, Target, Wanted, WriteOptions, Written, settles};
 pub use snapshot::Snapshot;
 pub use watch::WatchCursor;
+pub use write::Write;

@@ -26,6 +26,8 @@ pub struct WriteOptions {
     pub manager: String,
     /// The state that the first plan is made on.
     pub basis: Basis,
+    /// The bytes of the request's body.
+    pub bytes: usize,
 }
 
 impl WriteOptions {
@@ -58,7 +60,13 @@ pub enum Basis {
 pub fn settles(outcome: &Result<Written, WriteError>) -> bool {
     match outcome {
         Ok(written) => written.outcome.is_committed(),
-        Err(error) => matches!(error, WriteError::Unknown | WriteError::Busy | WriteError::Unavailable(_)),
+        Err(error) => matches!(
+            error,
+            WriteError::Unknown
+                | WriteError::Busy
+                | WriteError::Overloaded { .. }
+                | WriteError::Unavailable(_)
+        ),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use kindom_api::Value;
 
-use crate::ResourceHandle;
 use crate::driver::{Attempt, Desired, New};
 use crate::request::{Target, Wanted, WriteOptions, Written};
+use crate::{Apply, ResourceHandle};
 use kindom_objects::Preconditions;
 use kindom_objects::error::WriteError;
 use kindom_objects::managed::Managing;
@@ -12,7 +12,49 @@ use kindom_objects::metadata::metadata_mut;
 use kindom_objects::pipeline::{Operation, admit, manage};
 use kindom_objects::plan;
 
+/// A write of one object.
+pub enum Write<'a> {
+    /// Of a new object.
+    Create(&'a mut Wanted<'a>),
+    /// Of another state of the object.
+    Update(&'a mut Wanted<'a>),
+    /// Of a state that is made from the stored one.
+    Patch(&'a mut Wanted<'a>),
+    /// By a configuration.
+    Apply(&'a mut Apply<'a>),
+    /// Of another Scale of the object; with the uid that the client knows.
+    UpdateScale(Option<&'a str>, &'a mut Wanted<'a>),
+    /// By a configuration of the object's Scale.
+    ApplyScale(&'a mut Apply<'a>),
+    /// The object's end.
+    Delete(&'a Preconditions),
+    /// The end of bytes that are no object.
+    DeleteCorrupt,
+}
+
 impl ResourceHandle {
+    /// Carries out any write.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn write(
+        &self,
+        target: Target<'_>,
+        write: &mut Write<'_>,
+        options: &WriteOptions,
+    ) -> Result<Written, WriteError> {
+        match write {
+            Write::Create(wanted) => self.create(target, *wanted, options).await,
+            Write::Update(wanted) => self.update(target, false, *wanted, options).await,
+            Write::Patch(wanted) => self.update(target, true, *wanted, options).await,
+            Write::Apply(apply) => self.apply(target, apply, options).await,
+            Write::UpdateScale(uid, wanted) => self.update_scale(target, *uid, *wanted, options).await,
+            Write::ApplyScale(apply) => self.apply_scale(target, apply, options).await,
+            Write::Delete(preconditions) => self.delete(target, preconditions, options).await,
+            Write::DeleteCorrupt => self.delete_corrupt(target, options).await,
+        }
+    }
+
     /// Creates an object. `wanted` gets `null` as the stored object.
     ///
     /// # Errors

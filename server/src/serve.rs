@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
-use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, run_system};
+use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
 use kindom_finalizer_actor::storage_version;
 use kindom_http::{Config, Snapshots, serve};
 use kindom_objects::kinds::built_in;
@@ -286,6 +286,7 @@ fn listen(
         store_writes,
         store_scrubs,
         certificate_ends: Some(Box::new(move || ends.lock().unwrap_or_else(PoisonError::into_inner).clone())),
+        processors: Processors::new(cores())?,
         connections_max: connections_max(),
     };
     let address = SocketAddr::new(options.bind_address, options.secure_port);
@@ -316,6 +317,7 @@ async fn make_standard_namespaces(
             namespaces: None,
             manager: SERVER.to_owned(),
             basis: Basis::Latest,
+            bytes: 0,
         };
         let mut wanted = |cx: &RuleContext<'_>, _: &kindom_api::Value| {
             let mut object = standard_namespace(name);

@@ -159,19 +159,22 @@ impl Processors {
         Run { shared: Arc::clone(&self.shared), flow, dear, at: At::Caller(Box::pin(request)) }
     }
 
-    /// Runs a single step of this cost.
+    /// Runs a single step of this cost, of a request that cannot be refused any more.
     ///
     /// # Errors
-    /// [`Overloaded`], or [`Lost`] if it panicked.
+    /// [`Lost`] if it panicked.
     pub async fn compute<T: Send + 'static>(
         &self,
         flow: Flow,
         cost: Duration,
         step: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<Result<T, Overloaded>, Lost> {
+    ) -> Result<T, Lost> {
+        if cost < DEAR {
+            return Ok(step());
+        }
         self.run(flow, async move {
-            dear(cost).await?;
-            Ok(step())
+            turn(cost).await;
+            step()
         })
         .await
     }
@@ -310,9 +313,18 @@ impl Shared {
 /// # Errors
 /// [`Overloaded`]: the request should be refused.
 pub async fn dear(cost: Duration) -> Result<(), Overloaded> {
-    if cost < DEAR {
-        return Ok(());
+    if cost < DEAR { Ok(()) } else { wait(cost, true).await }
+}
+
+/// As [`dear`], for a request that cannot be refused any more: it has had an effect, or half of its answer was sent.
+pub async fn turn(cost: Duration) {
+    if cost >= DEAR {
+        // Only admission fails.
+        let _ = wait(cost, false).await;
     }
+}
+
+async fn wait(cost: Duration, may_be_refused: bool) -> Result<(), Overloaded> {
     let mut is_its_turn = false;
     poll_fn(|cx| {
         if is_its_turn {
@@ -320,7 +332,7 @@ pub async fn dear(cost: Duration) -> Result<(), Overloaded> {
         }
         POLLED.with_borrow_mut(|polled| {
             let Some(polled) = polled else { return Poll::Ready(Ok(())) };
-            if let Err(overloaded) = polled.shared.admit(polled.flow) {
+            if may_be_refused && let Err(overloaded) = polled.shared.admit(polled.flow) {
                 return Poll::Ready(Err(overloaded));
             }
             polled.dear.fetch_add(nanos(cost), Ordering::Relaxed);
@@ -408,7 +420,7 @@ mod tests {
             let (pool, order) = (pool.clone(), order.clone());
             tokio::spawn(async move {
                 let step = move || order.send(name).unwrap();
-                pool.compute(of, Duration::from_secs(1), step).await.unwrap().unwrap();
+                pool.compute(of, Duration::from_secs(1), step).await.unwrap();
             })
         };
         for _ in 0..3 {
@@ -435,7 +447,7 @@ mod tests {
     async fn long_pieces_leave_a_thread_to_short_ones() {
         let pool = Processors::new(1).unwrap();
         let (release, blocked) = block(&pool, flow(1, 1)).await;
-        let short = pool.compute(flow(1, 2), Duration::from_millis(2), thread).await.unwrap().unwrap();
+        let short = pool.compute(flow(1, 2), Duration::from_millis(2), thread).await.unwrap();
         assert_eq!(short.as_deref(), Some("processor-1"));
         drop(release);
         assert!(blocked.await.unwrap());
@@ -449,16 +461,15 @@ mod tests {
         for n in 1..=2 {
             let pool_of_task = pool.clone();
             running.push(tokio::spawn(async move {
-                let step = pool_of_task.compute(flow(1, 1), Duration::from_secs(4), || ());
-                step.await.unwrap().unwrap();
+                pool_of_task.compute(flow(1, 1), Duration::from_secs(4), || ()).await.unwrap();
             }));
             while pool.waiting() < n {
                 tokio::task::yield_now().await;
             }
         }
-        let refused = pool.compute(flow(1, 1), Duration::from_secs(4), || ()).await.unwrap();
+        let refused = pool.run(flow(1, 1), dear(Duration::from_secs(4))).await.unwrap();
         assert_eq!(refused, Err(Overloaded { retry_after: Duration::from_secs(8) }));
-        let other = pool.compute(flow(1, 2), Duration::from_millis(3), || 7).await.unwrap();
+        let other = pool.compute(flow(1, 2), Duration::from_millis(3), || 7).await;
         assert_eq!(other, Ok(7));
         drop(release);
         assert!(blocked.await.unwrap());
@@ -480,7 +491,7 @@ mod tests {
         drop(left);
         drop(release);
         assert!(blocked.await.unwrap());
-        pool.compute(flow(2, 1), MINUTE, || ()).await.unwrap().unwrap();
+        pool.compute(flow(2, 1), MINUTE, || ()).await.unwrap();
         while pool.waiting() > 0 {
             tokio::task::yield_now().await;
         }
@@ -493,7 +504,7 @@ mod tests {
         let pool = Processors::new(1).unwrap();
         let lost = pool.compute(flow(1, 1), MINUTE, || assert!(thread().is_none(), "as planned")).await;
         assert_eq!(lost, Err(Lost));
-        assert_eq!(pool.compute(flow(1, 1), MINUTE, || 7).await, Ok(Ok(7)));
+        assert_eq!(pool.compute(flow(1, 1), MINUTE, || 7).await, Ok(7));
     }
 
     /// What waits when the pool ends is dropped, and who waits for it learns of it.

@@ -14,14 +14,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_http::body::{BodySize, BoxBody, MessageBody as _};
-use actix_http::{ConnectionType, HttpService};
+use actix_http::HttpService;
 use actix_server::ServerHandle;
-use actix_service::{
-    IntoServiceFactory as _, Service, ServiceExt as _, ServiceFactory, fn_factory, fn_service,
-};
-use actix_web::dev::{AppConfig, ServiceResponse};
-use actix_web::http::{StatusCode, Version};
+use actix_service::{IntoServiceFactory as _, Service, ServiceFactory, fn_factory, fn_service};
+use actix_web::dev::AppConfig;
 use actix_web::rt::net::TcpStream;
 use actix_web::web;
 use arc_swap::ArcSwap;
@@ -34,7 +30,6 @@ use tokio_rustls::server::TlsStream;
 
 use crate::app::{App, Config};
 use crate::authn::{Authenticator, CurrentAuthenticator, Peer};
-use crate::body::runs_on;
 use crate::dispatch::serve as handle;
 use crate::phase::{Connections, Phase};
 use crate::state::State;
@@ -220,7 +215,7 @@ type Tls = Box<TlsStream<TcpStream>>;
 
 /// Makes the service of one worker: a connection in, nothing out.
 async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (), Error = Infallible>, ()> {
-    let app = actix_web::App::new().app_data(shared.app.clone()).default_service(web::to(handle));
+    let app = actix_web::App::new().app_data(shared.app.clone()).default_service(fn_service(handle));
     let app = Rc::new(app.into_factory().new_service(AppConfig::default()).await?);
     let of_http1 = Rc::clone(&app);
     let state = Arc::clone(&shared.state);
@@ -239,7 +234,7 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
         .on_connect_ext(move |io: &Tls, data| {
             data.insert(peer(&state, io));
         })
-        .h1(fn_factory(move || ready(Ok::<_, ()>(Rc::clone(&of_http1).map(without_chunks)))))
+        .h1(fn_factory(move || ready(Ok::<_, ()>(Rc::clone(&of_http1)))))
         .new_service(())
         .await?;
     let http1 = Rc::new(http1);
@@ -261,20 +256,6 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
             Ok(())
         }
     }))
-}
-
-/// Ends a streamed body with its connection if it cannot come in chunks: HTTP/1.0 has none, and actix-http announces but does
-/// not send them if the request's body has no end of its own.
-fn without_chunks(mut response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
-    let request = response.request();
-    let is_stream = response.response().body().size() == BodySize::Stream;
-    let has_no_chunks = request.version() < Version::HTTP_11 || runs_on(request);
-    if is_stream && has_no_chunks && response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        let head = response.response_mut().head_mut();
-        head.no_chunking(true);
-        head.set_connection_type(ConnectionType::Close);
-    }
-    response
 }
 
 /// The TLS handshake of a connection; none if it fails, takes too long, or the server ends meanwhile.

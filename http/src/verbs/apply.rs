@@ -1,17 +1,17 @@
 //! PATCH with a configuration: server-side apply (apiserver `pkg/endpoints/handlers/patch.go`, `applyPatcher`, 1.37).
 
-use actix_web::{HttpResponse, web};
 use kindom_api::Value;
 use kindom_codec::{Configuration, FieldValidation, configuration};
 use kindom_objects::WriteError;
-use kindom_resource_actor::{Apply, ApplyCheck};
+use kindom_resource_actor::{Apply, ApplyCheck, Write};
 
-use crate::body::plain_body;
+use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::decoding::check_name;
 use crate::owner_references::{self, Stage};
 use crate::query::WriteOptions;
-use crate::settle::{finish, options, refused, settled, target};
+use crate::response::Response;
+use crate::settle::{finish, options, refused, settled};
 use crate::status::Failure;
 use crate::{RequestError, identity, wait_for};
 
@@ -23,7 +23,7 @@ pub(crate) struct Configured {
 }
 
 impl Configured {
-    pub(crate) async fn read(call: &Call<'_>, payload: web::Payload) -> Result<Self, Failure> {
+    pub(crate) async fn read(call: &Call<'_>, payload: Received) -> Result<Self, Failure> {
         let name = call.info.required_name()?.to_owned();
         let query = WriteOptions::for_patch(call.query, true)?;
         wait_for::check(call, query.wait_for)?;
@@ -54,7 +54,7 @@ impl Configured {
 }
 
 /// Applies the configuration; answers with the object as it is then, with 201 if it is new.
-pub(crate) async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     tracing::trace!("read the body of an apply");
     let accepted = call.accept()?;
     let sent = Configured::read(call, payload).await?;
@@ -66,10 +66,7 @@ pub(crate) async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<Http
         Ok(())
     };
     let mut apply = sent.apply(&mut check);
-    let written = settled(call, options(call, &sent.query), async |handle, options| {
-        handle.apply(target(call, &sent.name), &mut apply, options).await
-    });
-    let written = written.await;
+    let written = settled(call, &sent.name, options(call, &sent.query), Write::Apply(&mut apply)).await;
     finish(call, accepted, &sent.query, written, warnings).await
 }
 

@@ -1,19 +1,20 @@
 //! POST
 
-use actix_web::{HttpResponse, web};
 use kindom_api::Value;
 use kindom_objects::RuleContext;
+use kindom_resource_actor::Write;
 
-use crate::body::plain_body;
+use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::decoding::object_of_body;
 use crate::query::WriteOptions;
-use crate::settle::{finish, options, settled, target};
+use crate::response::Response;
+use crate::settle::{finish, options, settled};
 use crate::status::Failure;
 use crate::wait_for;
 
 /// POST
-pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     tracing::trace!("read the body of POST");
     let accepted = call.accept()?;
     let query = WriteOptions::for_create(call.query)?;
@@ -32,9 +33,6 @@ pub(crate) async fn create(call: &Call<'_>, payload: web::Payload) -> Result<Htt
         (object, None) => Ok(object),
         (_, Some(wrong)) => Err(wrong),
     };
-    let written = settled(call, options(call, &query), async |handle, options| {
-        handle.create(target(call, ""), &mut wanted, options).await
-    });
-    let written = written.await;
+    let written = settled(call, "", options(call, &query), Write::Create(&mut wanted)).await;
     finish(call, accepted, &query, written, warnings).await
 }

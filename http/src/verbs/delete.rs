@@ -1,30 +1,30 @@
 //! DELETE of an object and of a collection.
 
 use actix_web::http::header;
-use actix_web::{HttpResponse, web};
 use kindom_api::field;
 use kindom_api::names::GroupKind;
 use kindom_api::status::{Details, Status};
 use kindom_codec as codec;
 use kindom_objects::{Preconditions, StoredObject, WriteError};
-use kindom_resource_actor::{ResourceHandle, Target, WriteOptions as Options};
+use kindom_resource_actor::{ResourceHandle, Target, Write, WriteOptions as Options};
 
 use crate::RequestError;
-use crate::body::plain_body;
+use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::negotiate::{Accepted, Shape, body_format};
 use crate::query::{DeleteOptions, ListOptions, PropagationPolicy};
 use crate::reply::{deprecation, list_reply};
 use crate::respond::Reply;
+use crate::response::Response;
 use crate::select::select;
-use crate::settle::{deletion, failed, respond, settled, target};
+use crate::settle::{deletion, failed, respond, settled};
 use crate::status::Failure;
 
 /// The most objects of a collection that are deleted at once.
 const DELETE_AT_ONCE: usize = 64;
 
 /// The options of a delete: from the body if there is one, else from the query.
-async fn delete_options(call: &Call<'_>, payload: web::Payload) -> Result<DeleteOptions, Failure> {
+async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOptions, Failure> {
     let bytes = plain_body(call, payload).await?;
     let options = if bytes.is_empty() {
         DeleteOptions::from_query(call.query)?
@@ -57,19 +57,19 @@ fn preconditions(options: &DeleteOptions) -> Preconditions {
 }
 
 /// DELETE of an object.
-pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     tracing::trace!("read the body of DELETE");
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = delete_options(call, payload).await?;
     let preconditions = preconditions(&query);
-    let delete = async |handle: &ResourceHandle, options: &Options| match query.ignore_store_read_error {
-        true => handle.delete_corrupt(target(call, &name), options).await,
-        false => handle.delete(target(call, &name), &preconditions, options).await,
+    let write = match query.ignore_store_read_error {
+        true => Write::DeleteCorrupt,
+        false => Write::Delete(&preconditions),
     };
-    let deleted = settled(call, deletion(call, query.dry_run), delete).await?;
+    let deleted = settled(call, &name, deletion(call, query.dry_run), write).await?;
     if !deleted.outcome.is_deleted() {
-        return respond(call, accepted, 200, &deleted, Vec::new());
+        return respond(call, accepted, 200, &deleted, Vec::new()).await;
     }
     let resource = call.resource();
     let status = Status::success(Details {
@@ -85,10 +85,7 @@ pub(crate) async fn delete(call: &Call<'_>, payload: web::Payload) -> Result<Htt
 }
 
 /// DELETE of a collection: of the objects that a list with the same options returns.
-pub(crate) async fn delete_collection(
-    call: &Call<'_>,
-    payload: web::Payload,
-) -> Result<HttpResponse, Failure> {
+pub(crate) async fn delete_collection(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     let accepted = call.accept()?;
     let list_options = ListOptions::parse(call.query)?;
     list_options.validate()?;
@@ -112,7 +109,7 @@ pub(crate) async fn delete_collection(
             }
         }
     }
-    list_reply(call, &listed, accepted)
+    list_reply(call, listed, accepted).await
 }
 
 async fn delete_listed(

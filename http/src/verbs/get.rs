@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use actix_web::HttpResponse;
 use kindom_objects::{StoredObject, TypeSpec};
 use kindom_resource_actor::Freshness;
 use kindom_storage::Revision;
@@ -10,13 +9,15 @@ use kindom_storage::Revision;
 use crate::RequestError;
 use crate::call::Call;
 use crate::query::parse_resource_version;
-use crate::reply::{deprecation, object_reply};
+use crate::reply::{deprecation, object_reply, turn_to_write};
+use crate::response::Response;
 use crate::status::Failure;
 
 /// GET of an object.
-pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
+pub(crate) async fn get(call: &Call<'_>) -> Result<Response, Failure> {
     let accepted = call.accept()?;
     let object = find(call).await?;
+    turn_to_write(call, &call.spec, object.json().len(), accepted).await?;
     let reply = object_reply(call, &call.spec, &object, accepted, 200)?;
     Ok(deprecation(call, reply)?.write(call.request, accepted))
 }

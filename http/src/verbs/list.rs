@@ -1,18 +1,17 @@
 //! GET of a collection.
 
-use actix_web::HttpResponse;
-
 use crate::call::Call;
 use crate::query::ListOptions;
 use crate::reply::list_reply;
+use crate::response::Response;
 use crate::select::select;
 use crate::status::Failure;
 
 /// A list.
-pub(crate) async fn list(call: &Call<'_>) -> Result<HttpResponse, Failure> {
+pub(crate) async fn list(call: &Call<'_>) -> Result<Response, Failure> {
     let accepted = call.accept()?;
     let options = ListOptions::parse(call.query)?;
     options.validate()?;
     let listed = select(call, &options).await?;
-    list_reply(call, &listed, accepted)
+    list_reply(call, listed, accepted).await
 }

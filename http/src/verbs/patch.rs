@@ -1,22 +1,23 @@
 //! PATCH with a JSON patch, a merge patch or a strategic merge patch.
 
 use actix_web::http::header;
-use actix_web::{HttpResponse, web};
 use bytes::Bytes;
 use kindom_api::Value;
 use kindom_api::decode::Struct;
 use kindom_api::names::GroupVersionKind;
 use kindom_codec::{self as codec, FieldValidation};
 use kindom_objects::{RuleContext, WriteError};
+use kindom_resource_actor::Write;
 
-use crate::body::plain_body;
+use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::decoding::{check_kind, check_name, decode_as, expected, known_versions};
 use crate::negotiate::PatchType;
 use crate::owner_references::{self, Stage};
 use crate::patch::{self, Patch, StrategicPatch};
 use crate::query::WriteOptions;
-use crate::settle::{finish, options, refused, settled, target};
+use crate::response::Response;
+use crate::settle::{finish, options, refused, settled};
 use crate::status::Failure;
 use crate::verbs::apply;
 use crate::{RequestError, identity, wait_for};
@@ -68,7 +69,7 @@ impl Decoded {
 }
 
 /// PATCH
-pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     tracing::trace!("read the body of PATCH");
     let version = &call.info.resource.version;
     let go_type = call.spec.strategy.go_type(&call.spec, version);
@@ -101,10 +102,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
             }
         }
     };
-    let written = settled(call, options(call, &query), async |handle, options| {
-        handle.update(target(call, &name), true, &mut wanted, options).await
-    });
-    let written = written.await;
+    let written = settled(call, &name, options(call, &query), Write::Patch(&mut wanted)).await;
     finish(call, accepted, &query, written, warnings).await
 }
 

@@ -6,16 +6,15 @@
 //! update.
 
 use actix_web::http::header;
-use actix_web::{HttpResponse, web};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::{Value, field, scale};
 use kindom_codec::{self as codec, FieldValidation, Format};
 use kindom_objects::{RuleContext, StoredObject, TypeSpec, render};
-use kindom_resource_actor::Written;
+use kindom_resource_actor::{Write, Written};
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
 
-use crate::body::plain_body;
+use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::decoding::check_name;
 use crate::negotiate::{Accepted, Endpoint, PatchType, Shape, accept, body_format};
@@ -23,7 +22,8 @@ use crate::patch::{self, Patch};
 use crate::query::WriteOptions;
 use crate::reply::deprecation;
 use crate::respond::Reply;
-use crate::settle::{failed, options, refused, settled, target};
+use crate::response::Response;
+use crate::settle::{failed, options, refused, settled};
 use crate::status::{Failure, no_replicas};
 use crate::table::{self, Column, IncludeObject, ListMeta};
 use crate::verbs::apply::Configured;
@@ -47,7 +47,7 @@ fn unknown_body() -> RequestError {
 }
 
 /// GET
-pub(crate) async fn get(call: &Call<'_>) -> Result<HttpResponse, Failure> {
+pub(crate) async fn get(call: &Call<'_>) -> Result<Response, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let object = find(call).await?;
     reply(call, &call.spec, &object, accepted, Asked::Get, Vec::new())
@@ -70,7 +70,7 @@ fn reply(
     accepted: Accepted,
     asked: Asked,
     warnings: Vec<String>,
-) -> Result<HttpResponse, Failure> {
+) -> Result<Response, Failure> {
     let version = spec.version(&call.info.resource.version).ok_or(RequestError::NotFound)?;
     let gone = || Failure::NotFound(call.resource(), call.info.name.clone());
     let paths = version.scale.as_ref().ok_or_else(gone)?;
@@ -175,7 +175,7 @@ fn metadata<'a>(scale: &'a Value, field: &str) -> &'a str {
 }
 
 /// PUT
-pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let name = call.info.required_name()?.to_owned();
     let bytes = plain_body(call, payload).await?;
@@ -188,10 +188,9 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
 
     let mut wanted = |_: &RuleContext<'_>, _: &Value| Ok(scale.clone());
     let uid = Some(metadata(&scale, "uid")).filter(|uid| !uid.is_empty());
-    let written = settled(call, options(call, &query), async |handle, options| {
-        handle.update_scale(target(call, &name), uid, &mut wanted, options).await
-    });
-    respond(call, accepted, written.await, warnings)
+    let write = Write::UpdateScale(uid, &mut wanted);
+    let written = settled(call, &name, options(call, &query), write).await;
+    respond(call, accepted, written, warnings)
 }
 
 /// `rest.EnsureObjectNamespaceMatchesRequestNamespace`
@@ -207,7 +206,7 @@ fn check_namespace(call: &Call<'_>, scale: &Value) -> Result<(), RequestError> {
 }
 
 /// PATCH
-pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     let kinds = [PatchType::Json, PatchType::Merge, PatchType::Apply];
     let kind = PatchType::of(call.header(header::CONTENT_TYPE), &kinds)?;
     if kind == PatchType::Apply {
@@ -228,14 +227,13 @@ pub(crate) async fn patch(call: &Call<'_>, payload: web::Payload) -> Result<Http
         check_name(&sent.scale, &name)?;
         Ok(sent.scale)
     };
-    let written = settled(call, options(call, &query), async |handle, options| {
-        handle.update_scale(target(call, &name), None, &mut wanted, options).await
-    });
-    respond(call, accepted, written.await, warnings)
+    let write = Write::UpdateScale(None, &mut wanted);
+    let written = settled(call, &name, options(call, &query), write).await;
+    respond(call, accepted, written, warnings)
 }
 
 /// PATCH with a configuration
-async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+async fn apply(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let sent = Configured::read(call, payload).await?;
     let namespace = call.namespace();
@@ -245,10 +243,9 @@ async fn apply(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, F
         Ok(())
     };
     let mut apply = sent.apply(&mut check);
-    let written = settled(call, options(call, &sent.query), async |handle, options| {
-        handle.apply_scale(target(call, &sent.name), &mut apply, options).await
-    });
-    respond(call, accepted, written.await, warnings)
+    let write = Write::ApplyScale(&mut apply);
+    let written = settled(call, &sent.name, options(call, &sent.query), write).await;
+    respond(call, accepted, written, warnings)
 }
 
 fn respond(
@@ -256,7 +253,7 @@ fn respond(
     accepted: Accepted,
     written: Result<Written, Failure>,
     mut warnings: Vec<String>,
-) -> Result<HttpResponse, Failure> {
+) -> Result<Response, Failure> {
     let written = match written {
         Ok(written) => written,
         Err(why) => return Err(why.warned(warnings)),

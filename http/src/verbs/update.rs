@@ -1,19 +1,20 @@
 //! PUT
 
-use actix_web::{HttpResponse, web};
 use kindom_api::Value;
 use kindom_objects::RuleContext;
+use kindom_resource_actor::Write;
 
-use crate::body::plain_body;
+use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::decoding::{check_name, is_based_on, object_of_body};
 use crate::query::WriteOptions;
-use crate::settle::{finish, options, settled, target};
+use crate::response::Response;
+use crate::settle::{finish, options, settled};
 use crate::status::Failure;
 use crate::wait_for;
 
 /// PUT
-pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<HttpResponse, Failure> {
+pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     tracing::trace!("read the body of PUT");
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
@@ -32,9 +33,6 @@ pub(crate) async fn update(call: &Call<'_>, payload: web::Payload) -> Result<Htt
             None => Ok(object),
         }
     };
-    let written = settled(call, options(call, &query), async |handle, options| {
-        handle.update(target(call, &name), false, &mut wanted, options).await
-    });
-    let written = written.await;
+    let written = settled(call, &name, options(call, &query), Write::Update(&mut wanted)).await;
     finish(call, accepted, &query, written, warnings).await
 }

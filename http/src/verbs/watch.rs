@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_web::HttpResponse;
+use actix_web::dev::Payload;
 use actix_web::http::{StatusCode, header};
-use actix_web::{HttpResponse, web};
 use bytes::Bytes;
 use futures::stream::{Stream, StreamExt as _, unfold};
 use kindom_actor_kit::latest;
@@ -46,10 +47,7 @@ const LASTS_AT_MOST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// GET with `watch=true`. A WebSocket reads its frames from `payload`; it is taken if the connection becomes one.
-pub(crate) async fn watch(
-    call: &Call<'_>,
-    payload: &mut Option<web::Payload>,
-) -> Result<HttpResponse, Failure> {
+pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Result<HttpResponse, Failure> {
     let accepted = call.accept_watch()?;
     let framing = Framing::new(accepted.format, websocket::is_wanted(call.request), call.declared());
     let options = ListOptions::parse(call.query)?;
@@ -140,14 +138,14 @@ pub(crate) async fn watch(
     if let Some(warning) = &call.version()?.deprecation_warning {
         builder.insert_header((header::WARNING, crate::warning::warning_header(warning)));
     }
-    Ok(builder.streaming(Box::pin(events.map(Ok::<_, std::convert::Infallible>))))
+    Ok(builder.streaming(events.map(Ok)).into_http())
 }
 
 /// The connection becomes a WebSocket, if the handshake is one.
 fn upgrade(
     call: &Call<'_>,
     events: impl Stream<Item = Bytes> + 'static,
-    payload: &mut Option<web::Payload>,
+    payload: &mut Option<Payload>,
 ) -> HttpResponse {
     let headers = match websocket::accept(call.request, call.token_in_protocol) {
         Ok(headers) => headers,
@@ -172,7 +170,7 @@ fn failed_stream(
     call: &Call<'_>,
     framing: Framing,
     failure: Failure,
-    payload: &mut Option<web::Payload>,
+    payload: &mut Option<Payload>,
 ) -> Result<HttpResponse, Failure> {
     match failure.answer() {
         Answer::Status(status) => {
@@ -181,7 +179,7 @@ fn failed_stream(
             if websocket::is_wanted(call.request) {
                 return Ok(upgrade(call, futures::stream::iter([Bytes::from(event)]), payload));
             }
-            Ok(start(200).content_type(framing.content_type()).body(event))
+            Ok(start(200).content_type(framing.content_type()).body(event).into_http())
         }
         Answer::PageNotFound => Err(crate::RequestError::NotFound.into()),
     }

@@ -76,6 +76,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         store_writes: None,
         store_scrubs: None,
         certificate_ends: None,
+        processors: kindom_actor_kit::Processors::new(1).unwrap(),
         connections_max: 1000,
     };
     let address: SocketAddr = "127.0.0.1:0".parse().unwrap();

@@ -33,6 +33,7 @@ mod etcd_tls;
 mod exhausted;
 mod fabric8;
 mod faces;
+mod fair;
 mod fallback;
 mod go_clients;
 mod hostile;

@@ -346,6 +346,7 @@ pub(crate) fn options() -> WriteOptions {
         namespaces: None,
         manager: "test".into(),
         basis: Basis::Latest,
+        bytes: 0,
     }
 }
 

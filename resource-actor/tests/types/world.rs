@@ -319,6 +319,7 @@ pub(crate) fn options() -> WriteOptions {
         namespaces: None,
         manager: "test".into(),
         basis: Basis::Latest,
+        bytes: 0,
     }
 }
 

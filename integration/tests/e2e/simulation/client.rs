@@ -148,6 +148,7 @@ impl Client {
             namespaces: Some(replica.namespaces.clone()),
             manager: self.name.clone(),
             basis,
+            bytes: 0,
         }
     }
 
@@ -640,6 +641,7 @@ pub(super) async fn release_everything(world: &Rc<World>) {
                 namespaces: None,
                 manager: "releaser".to_owned(),
                 basis: Basis::Latest,
+                bytes: 0,
             };
             let target =
                 Target { version: "v1", subresource: None, namespace: Some(&namespace), name: &name };

@@ -1,0 +1,137 @@
+//! Nobody takes more than a fair share: what is dear for one type holds up no other, and is refused where too much of it waits.
+//!
+//! No bound is a time: these tests count the answers that came meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use kindom_integration::{Answer, Client, Server, ServerOptions, count};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::support::{crd, eventually, object, register};
+
+const GROUP: &str = "shares.example.com";
+const QUIET: &str = "/apis/shares.example.com/v1/namespaces/default/quiets";
+const DEAR: &str = "/apis/shares.example.com/v1/namespaces/default/dears";
+
+/// A type whose objects take long to validate: each number is compared with each of many ranges.
+fn dear_type() -> Value {
+    let branches = count(400, 4_000);
+    let ranges: Vec<Value> = (0..branches).map(|n| json!({"minimum": n, "maximum": n})).collect();
+    let mut body = crd(GROUP, "dears", "Dear", "Namespaced");
+    body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = json!({
+        "type": "object",
+        "properties": {"numbers": {"type": "array", "items": {"type": "integer", "anyOf": ranges}}},
+    });
+    body
+}
+
+fn dear(name: &str) -> Value {
+    let last = count(400, 4_000) - 1;
+    object(GROUP, "Dear", name, json!({"numbers": vec![last; 3000]}))
+}
+
+async fn start() -> (Server, Client) {
+    let server = ServerOptions::default().start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &crd(GROUP, "quiets", "Quiet", "Namespaced")).await;
+    register(&client, &dear_type()).await;
+    (server, client)
+}
+
+/// Clients that create dear objects one after the other until they are told to stop.
+struct Crowd {
+    answered: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    clients: JoinSet<()>,
+}
+
+impl Crowd {
+    /// So many clients, each on a connection of its own; returns once each has an answer.
+    async fn start(server: &Server, clients: usize) -> Self {
+        let mut crowd = Self { answered: Arc::default(), stop: Arc::default(), clients: JoinSet::new() };
+        let began = Arc::new(AtomicUsize::new(0));
+        for client in 0..clients {
+            let (answered, stop, began) =
+                (Arc::clone(&crowd.answered), Arc::clone(&crowd.stop), Arc::clone(&began));
+            let connection = server.client().unwrap();
+            crowd.clients.spawn(async move {
+                for n in 0.. {
+                    let name = format!("dear-{client}-{n}");
+                    let answer = connection.post(DEAR, &dear(&name)).await.unwrap();
+                    assert!([201, 429].contains(&answer.status), "{} {}", answer.status, answer.text());
+                    if answer.status == 201 {
+                        answered.fetch_add(1, Ordering::SeqCst);
+                    }
+                    if n == 0 {
+                        began.fetch_add(1, Ordering::SeqCst);
+                    }
+                    if stop.load(Ordering::SeqCst) {
+                        return;
+                    }
+                }
+            });
+        }
+        eventually("the crowd to come", async || (began.load(Ordering::SeqCst) == clients).then_some(()))
+            .await;
+        crowd
+    }
+
+    fn answered(&self) -> usize {
+        self.answered.load(Ordering::SeqCst)
+    }
+
+    async fn end(mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        while let Some(client) = self.clients.join_next().await {
+            client.unwrap();
+        }
+    }
+}
+
+/// On a build whose HTTP workers did the work, each quiet answer came behind at least one dear one.
+#[tokio::test]
+async fn a_dear_type_holds_nobody_up() {
+    let (server, client) = start().await;
+    let crowd = Crowd::start(&server, 16).await;
+    let before = crowd.answered();
+    let rounds = count(40, 400);
+    for n in 0..rounds {
+        client.get("/livez").await.unwrap().expect_status(200).unwrap();
+        let name = format!("quiet-{n}");
+        let quiet = object(GROUP, "Quiet", &name, json!({"size": 1}));
+        client.post(QUIET, &quiet).await.unwrap().expect_status(201).unwrap();
+        client.get(&format!("{QUIET}/{name}")).await.unwrap().expect_status(200).unwrap();
+    }
+    let (quiet, meanwhile) = (3 * rounds, crowd.answered() - before);
+    println!("{quiet} quiet answers, and {meanwhile} dear ones meanwhile");
+    assert!(meanwhile * 4 < quiet, "{meanwhile} dear answers in the time of {quiet} quiet ones");
+    crowd.end().await;
+    client.post(DEAR, &dear("last")).await.unwrap().expect_status(201).unwrap();
+}
+
+/// Whoever sends more than can be done in a few seconds is told when to come again.
+#[tokio::test]
+async fn too_much_of_what_is_dear_is_refused() {
+    let (server, client) = start().await;
+    // The type is known to be dear from the first one on.
+    client.post(DEAR, &dear("first")).await.unwrap().expect_status(201).unwrap();
+    let mut all = JoinSet::new();
+    for n in 0..count(100, 400) {
+        let connection = server.client().unwrap();
+        all.spawn(async move { connection.post(DEAR, &dear(&format!("dear-{n}"))).await.unwrap() });
+    }
+    let answers: Vec<Answer> = all.join_all().await;
+    let (made, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 201);
+    println!("{} were made and {} refused", made.len(), refused.len());
+    assert!(!made.is_empty() && !refused.is_empty());
+    for answer in refused {
+        assert_eq!(answer.status, 429, "{}", answer.text());
+        assert_eq!(answer.at("/reason"), "TooManyRequests");
+        let seconds: u64 = answer.header("retry-after").parse().unwrap();
+        assert_eq!(answer.at("/details/retryAfterSeconds"), seconds);
+        assert!((2..=60).contains(&seconds), "{seconds}");
+    }
+    client.post(DEAR, &dear("again")).await.unwrap().expect_status(201).unwrap();
+}
