@@ -38,9 +38,13 @@ pub struct Config {
     pub certificate_ends: Option<CertificateEnds>,
     /// Takes the requests that get dear.
     pub processors: Processors,
-    /// The most connections that may be open; more wait to be accepted. Each takes a descriptor, and the store needs some
-    /// too.
+    /// The most connections that may be open; beyond that the idlest are closed. Each takes a descriptor, and the store needs
+    /// some too.
     pub connections_max: usize,
+    /// The most connections that may be open from one address; `None` for any number.
+    pub connections_per_address_max: Option<usize>,
+    /// The most requests at a time over a connection of HTTP/2.
+    pub http2_streams_max: u32,
 }
 
 /// The parts of a server.

@@ -21,7 +21,7 @@ use crate::authn::{Attributes, Peer, User, authorize, refuse_impersonation};
 use crate::body::{Received, body, runs_on};
 use crate::call::Call;
 use crate::fallback::delegate;
-use crate::head::{Head, is_too_large};
+use crate::head::Head;
 use crate::metrics::RequestLabels;
 use crate::query::Query;
 use crate::request_info::{RequestInfo, Verb};
@@ -29,7 +29,7 @@ use crate::respond::failure;
 use crate::response::Response;
 use crate::route::{deprecated, find, look_up, nothing_there, subresource_served};
 use crate::state::{REQUEST_TIMEOUT, State};
-use crate::status::{Failure, head_too_large};
+use crate::status::Failure;
 use crate::verbs::{create, delete, get, list, patch, scale, update, watch};
 use crate::{RequestError, access, documents, websocket};
 
@@ -70,13 +70,9 @@ async fn respond(app: &Arc<App>, head: Head, peer: Option<Rc<Peer>>, payload: Pa
     let in_flight = state.metrics.begin(mutating);
     let audit_id = access::audit_id(request, &state.entropy);
     let span = access::span(request, asked.info.as_ref().ok(), audit_id.as_ref());
-    let outcome = if is_too_large(request) {
-        Err(head_too_large())
-    } else {
-        // Pinned first: a future that is wrapped is copied, and this one is large.
-        let answer = pin!(answer(app, &asked, peer.as_deref(), payload, &span));
-        if span.is_disabled() { answer.await } else { answer.instrument(span.clone()).await }
-    };
+    // Pinned first: a future that is wrapped is copied, and this one is large.
+    let answer = pin!(answer(app, &asked, peer.as_deref(), payload, &span));
+    let outcome = if span.is_disabled() { answer.await } else { answer.instrument(span.clone()).await };
     let mut response = outcome.unwrap_or_else(|why| failure(request, why).into_http());
     drop(in_flight);
     if let Some(id) = audit_id {

@@ -1,4 +1,4 @@
-//! The head of a request: its line, its headers and its size.
+//! The head of a request: its line and its headers.
 
 use actix_web::dev::ServiceRequest;
 use actix_web::http::header::HeaderMap;
@@ -61,18 +61,4 @@ impl Head {
 /// A header's value; empty if the header is absent or no text.
 pub(crate) fn header_of(request: &Head, name: header::HeaderName) -> &str {
     request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
-}
-
-/// The most bytes of the line and the headers of a request (`net/http` `DefaultMaxHeaderBytes`).
-const HEAD_BYTES_MAX: usize = 1 << 20;
-
-/// Returns true if a request's line and headers are larger than Go takes them. Over HTTP/1.1 actix-http takes no more
-/// than 128 KiB, and answers 431 itself.
-pub(crate) fn is_too_large(request: &Head) -> bool {
-    request.version() >= Version::HTTP_2 && head_bytes(request) > HEAD_BYTES_MAX
-}
-
-fn head_bytes(request: &Head) -> usize {
-    let uri = request.uri().path_and_query().map_or(0, |uri| uri.as_str().len());
-    request.headers().iter().fold(uri, |sum, (name, value)| sum + name.as_str().len() + value.len())
 }

@@ -241,11 +241,6 @@ fn plain_internal(message: String) -> Status {
     }
 }
 
-/// 431 for a head that is larger than any may be.
-pub(crate) fn head_too_large() -> Failure {
-    Failure::Status(Box::new(Status::generic(431, "", &GroupResource::default(), "", "")))
-}
-
 /// 410 for a list of a state that has left the history; `continue_token` goes on with the present one.
 pub(crate) fn expired_list(message: &str, continue_token: Option<String>) -> Failure {
     Failure::Status(Box::new(Status { continue_token, ..Status::expired(message) }))

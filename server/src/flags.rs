@@ -272,6 +272,12 @@ pub(crate) struct Serve {
     /// The largest object, encoded, in bytes.
     #[arg(long, default_value_t = 1_572_864)]
     pub(crate) max_object_bytes: usize,
+    /// The most requests at a time over a connection of HTTP/2; 0: 100.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) http2_max_streams_per_connection: u32,
+    /// The most connections from one address; 0: any number. Behind a proxy all connections come from one.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) max_connections_per_address: usize,
     /// The age of the oldest revision from which a watch or a continue token may start.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub(crate) etcd_compaction_interval: Duration,

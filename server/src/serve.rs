@@ -288,6 +288,12 @@ fn listen(
         certificate_ends: Some(Box::new(move || ends.lock().unwrap_or_else(PoisonError::into_inner).clone())),
         processors: Processors::new(cores())?,
         connections_max: connections_max(),
+        connections_per_address_max: Some(options.max_connections_per_address).filter(|most| *most > 0),
+        http2_streams_max: match options.http2_max_streams_per_connection {
+            // As apiserver's `pkg/server/secure_serving.go` (1.37).
+            0 => 100,
+            most => most,
+        },
     };
     let address = SocketAddr::new(options.bind_address, options.secure_port);
     Ok(serve(address, tls, cores(), config)?)

@@ -5,7 +5,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -23,12 +22,14 @@ use actix_web::rt::spawn;
 use bytes::Bytes;
 use futures::stream;
 use h2::server::{Builder, Connection, SendResponse};
-use h2::{Ping, PingPong, RecvStream};
+use h2::{Ping, PingPong, Reason, RecvStream};
 use kindom_actor_kit::Clock;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
+use super::paced::{Pace, Paced};
+use super::places::{self, Place};
 use super::{HEAD, IDLE};
 use crate::authn::Peer;
 use crate::phase::Phase;
@@ -36,8 +37,9 @@ use crate::phase::Phase;
 /// The bytes of a body that a client may send before they are read, for one stream and for the connection (as actix-http's).
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
-/// The largest headers that h2 accepts; beyond that it answers 431 itself, without a Status.
-const HEAD_LIST_BYTES_MAX: u32 = 2 << 20;
+/// The largest headers that h2 accepts, each with 32 bytes more than it has; beyond that it answers 431 itself, without a
+/// Status. As many headers as fit have to fit into `http`'s map, which panics beyond 24,576 (ADR 25).
+const HEAD_LIST_BYTES_MAX: u32 = 768 << 10;
 /// The most bytes of an answer that are handed to the connection at once.
 const CHUNK_BYTES: usize = 16_384;
 /// The time that a client has to take the next byte, or to confirm the GOAWAY, when the server ends and every request is
@@ -46,95 +48,113 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 
 /// Serves a connection until the client closes it, or the server ends and every request of it is answered.
 pub(super) async fn serve<T, S>(
-    io: T,
+    io: Paced<T, Rc<Place>>,
     app: Rc<S>,
     peer: Rc<Peer>,
     address: Option<SocketAddr>,
     mut phase: watch::Receiver<Phase>,
+    streams_max: u32,
 ) where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> + 'static,
     S::Future: 'static,
 {
-    let written = Rc::new(Cell::new(0));
-    let io = Counted { io, written: Rc::clone(&written) };
+    let (written, place) = (io.written(), Rc::clone(&io.data));
     let mut builder = Builder::new();
     builder.initial_window_size(STREAM_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-    builder.max_header_list_size(HEAD_LIST_BYTES_MAX);
+    builder.max_header_list_size(HEAD_LIST_BYTES_MAX).max_concurrent_streams(streams_max);
     let handshake = tokio::select! {
         biased;
         _ = phase.wait_for(Phase::is_ending) => return,
+        () = place.guest().told_to_leave() => return,
         done = timeout(HEAD, builder.handshake(io)) => done,
     };
     let Ok(Ok(mut connection)) = handshake else { return };
     let mut keep_alive = connection.ping_pong().map(KeepAlive::new);
+    let guest = Rc::clone(place.guest());
     let mut ending = pin!(async move {
-        // A server that is gone without a word ends too.
-        let _ = phase.wait_for(Phase::is_ending).await;
+        tokio::select! {
+            // A server that is gone without a word ends too.
+            _ = phase.wait_for(Phase::is_ending) => {}
+            () = guest.told_to_leave() => {}
+        }
     });
     let mut drain: Option<Drain> = None;
     let open = Rc::new(Cell::new(0_usize));
+    let requests = Requests { app, peer, address, place: Rc::clone(&place), open: Rc::clone(&open) };
     poll_fn(|cx| {
         if drain.is_none() && ending.as_mut().poll(cx).is_ready() {
             connection.graceful_shutdown();
             drain = Some(Drain::new(written.get()));
         }
-        if accept(&mut connection, &*app, &peer, address, &open, cx).is_ready() {
+        if requests.accept(&mut connection, cx).is_ready() {
             return Poll::Ready(());
         }
         if let Some(drain) = &mut drain {
             return drain.poll_given_up(cx, open.get(), written.get());
         }
-        match &mut keep_alive {
-            Some(keep_alive) => keep_alive.poll_lost(cx),
-            None => Poll::Pending,
+        let Some(alive) = &mut keep_alive else { return Poll::Pending };
+        match ready!(alive.poll_lost(cx, place.guest().is_idle_for(IDLE))) {
+            Lost::Gone => Poll::Ready(()),
+            Lost::Idle => {
+                connection.graceful_shutdown();
+                drain = Some(Drain::new(written.get()));
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
         }
     })
     .await;
 }
 
-/// Takes the requests that have come, each into a task of its own. Ready when the connection is closed.
-fn accept<T, S>(
-    connection: &mut Connection<T, Bytes>,
-    app: &S,
-    peer: &Rc<Peer>,
+/// The parts that every request of a connection needs.
+struct Requests<S> {
+    app: Rc<S>,
+    peer: Rc<Peer>,
     address: Option<SocketAddr>,
-    open: &Rc<Cell<usize>>,
-    cx: &mut Context<'_>,
-) -> Poll<()>
+    place: Rc<Place>,
+    open: Rc<Cell<usize>>,
+}
+
+impl<S> Requests<S>
 where
-    T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
     S::Future: 'static,
 {
-    // Every turn takes a request off the connection, which h2 bounds.
-    while let Some(accepted) = ready!(connection.poll_accept(cx)) {
-        let Ok((request, respond)) = accepted else { return Poll::Ready(()) };
-        let (parts, body) = request.into_parts();
-        let is_head = parts.method == actix_http::Method::HEAD;
-        let mut request = Request::with_payload(payload(body));
-        let head = request.head_mut();
-        head.uri = parts.uri;
-        head.method = parts.method;
-        head.version = parts.version;
-        head.headers = parts.headers.into();
-        head.peer_addr = address;
-        request.extensions_mut().insert(Rc::clone(peer));
-        let answer = app.call(request);
-        let under_way = UnderWay::begin(open);
-        spawn(async move {
-            let _under_way = under_way;
-            let response = match answer.await {
-                Ok(response) => response.into(),
-                Err(error) => Response::from(error),
-            };
-            // An error here means that the client has given up its connection or stream.
-            if let Err(error) = send(response, respond, is_head).await {
-                tracing::trace!(%error, "an answer was not taken");
-            }
-        });
+    /// Takes the requests that have come, each into a task of its own. Ready when the connection is closed.
+    fn accept<T>(&self, connection: &mut Connection<T, Bytes>, cx: &mut Context<'_>) -> Poll<()>
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        // Every turn takes a request off the connection, which h2 bounds.
+        while let Some(accepted) = ready!(connection.poll_accept(cx)) {
+            let Ok((request, respond)) = accepted else { return Poll::Ready(()) };
+            let (parts, body) = request.into_parts();
+            let is_head = parts.method == actix_http::Method::HEAD;
+            let mut request = Request::with_payload(payload(body));
+            let head = request.head_mut();
+            head.uri = parts.uri;
+            head.method = parts.method;
+            head.version = parts.version;
+            head.headers = parts.headers.into();
+            head.peer_addr = self.address;
+            request.extensions_mut().insert(Rc::clone(&self.peer));
+            let answer = self.app.call(request);
+            let (under_way, address) = (UnderWay::begin(&self.open, &self.place), self.address);
+            spawn(async move {
+                let _under_way = under_way;
+                let response = match answer.await {
+                    Ok(response) => response.into(),
+                    Err(error) => Response::from(error),
+                };
+                // An error here means that the client has given up its connection or stream.
+                if let Err(error) = send(response, respond, is_head, address).await {
+                    tracing::trace!(%error, "an answer was not taken");
+                }
+            });
+        }
+        Poll::Ready(())
     }
-    Poll::Ready(())
 }
 
 fn payload(body: RecvStream) -> Payload {
@@ -154,19 +174,30 @@ fn payload(body: RecvStream) -> Payload {
 }
 
 /// A request that is not answered yet.
-struct UnderWay(Rc<Cell<usize>>);
+struct UnderWay {
+    open: Rc<Cell<usize>>,
+    _of_place: places::UnderWay,
+}
 
 impl UnderWay {
-    fn begin(open: &Rc<Cell<usize>>) -> Self {
+    fn begin(open: &Rc<Cell<usize>>, place: &Place) -> Self {
         open.set(open.get() + 1);
-        Self(Rc::clone(open))
+        Self { open: Rc::clone(open), _of_place: place.begin() }
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        self.open.set(self.open.get() - 1);
     }
+}
+
+/// The reason why a connection has to end.
+enum Lost {
+    /// The client does not answer.
+    Gone,
+    /// It has asked for nothing.
+    Idle,
 }
 
 /// Notices a client that is gone without a word: it has to answer a ping from time to time.
@@ -181,8 +212,8 @@ impl KeepAlive {
         Self { pings, timer: Box::pin(sleep(IDLE)), sent: false }
     }
 
-    /// Ready when a ping was not answered in time.
-    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when a ping was not answered in time, or instead of a ping if the connection is idle.
+    fn poll_lost(&mut self, cx: &mut Context<'_>, is_idle: bool) -> Poll<Lost> {
         loop {
             if self.sent {
                 match self.pings.poll_pong(cx) {
@@ -190,13 +221,16 @@ impl KeepAlive {
                         self.sent = false;
                         self.timer.as_mut().reset(Instant::now() + IDLE);
                     }
-                    Poll::Ready(Err(_)) => return Poll::Ready(()),
-                    Poll::Pending => return self.timer.as_mut().poll(cx),
+                    Poll::Ready(Err(_)) => return Poll::Ready(Lost::Gone),
+                    Poll::Pending => return self.timer.as_mut().poll(cx).map(|()| Lost::Gone),
                 }
             } else {
                 ready!(self.timer.as_mut().poll(cx));
+                if is_idle {
+                    return Poll::Ready(Lost::Idle);
+                }
                 if self.pings.send_ping(Ping::opaque()).is_err() {
-                    return Poll::Ready(());
+                    return Poll::Ready(Lost::Gone);
                 }
                 self.sent = true;
                 self.timer.as_mut().reset(Instant::now() + IDLE);
@@ -237,6 +271,7 @@ async fn send(
     response: Response<BoxBody>,
     mut respond: SendResponse<Bytes>,
     is_head: bool,
+    address: Option<SocketAddr>,
 ) -> Result<(), h2::Error> {
     let (response, body) = response.into_parts();
     let (head, size) = head(response.head(), body.size());
@@ -245,7 +280,7 @@ async fn send(
     if ends {
         return Ok(());
     }
-    let mut body = pin!(body);
+    let (mut body, mut pace) = (pin!(body), Pace::default());
     loop {
         let chunk = poll_fn(|cx| match body.as_mut().poll_next(cx) {
             Poll::Ready(chunk) => Poll::Ready(Ok(chunk)),
@@ -263,10 +298,25 @@ async fn send(
         };
         while !chunk.is_empty() {
             stream.reserve_capacity(chunk.len().min(CHUNK_BYTES));
-            let Some(capacity) = poll_fn(|cx| stream.poll_capacity(cx)).await else { return Ok(()) };
-            let piece = chunk.split_to(capacity?.min(chunk.len()));
+            let capacity = poll_fn(|cx| match stream.poll_capacity(cx) {
+                Poll::Ready(capacity) => Poll::Ready(Ok(capacity)),
+                Poll::Pending => pace.poll_stalled(cx).map(Err),
+            });
+            let capacity = match capacity.await {
+                Ok(Some(capacity)) => capacity?,
+                Ok(None) => return Ok(()),
+                Err(()) => {
+                    let peer = address.map(tracing::field::display);
+                    tracing::info!(peer, "an answer is given up: its client does not take it");
+                    stream.send_reset(Reason::CANCEL);
+                    return Ok(());
+                }
+            };
+            let piece = chunk.split_to(capacity.min(chunk.len()));
+            pace.took(piece.len() as u64);
             stream.send_data(piece, false)?;
         }
+        pace.rest();
     }
     stream.send_data(Bytes::new(), true)
 }
@@ -314,56 +364,4 @@ fn date() -> Option<HeaderValue> {
             Some(value)
         }
     })
-}
-
-/// Counts the bytes that the client's side has taken.
-struct Counted<T> {
-    io: T,
-    written: Rc<Cell<u64>>,
-}
-
-impl<T> Counted<T> {
-    fn count(&self, written: &Poll<io::Result<usize>>) {
-        if let Poll::Ready(Ok(bytes)) = written {
-            self.written.set(self.written.get() + *bytes as u64);
-        }
-    }
-}
-
-impl<T: AsyncRead + Unpin> AsyncRead for Counted<T> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
-    }
-}
-
-impl<T: AsyncWrite + Unpin> AsyncWrite for Counted<T> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.io).poll_write(cx, buf);
-        this.count(&written);
-        written
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.io).poll_write_vectored(cx, bufs);
-        this.count(&written);
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
-    }
 }

@@ -6,21 +6,27 @@
 //! the server through the phases of its end ([`Phase`]), which every connection follows by itself.
 
 mod http2;
+mod paced;
+mod places;
 
 use std::convert::Infallible;
 use std::future::ready;
 use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use actix_http::HttpService;
+use actix_http::body::{BodySize, BoxBody, MessageBody};
+use actix_http::{HttpService, Request};
 use actix_server::ServerHandle;
 use actix_service::{IntoServiceFactory as _, Service, ServiceFactory, fn_factory, fn_service};
-use actix_web::dev::AppConfig;
+use actix_web::dev::{AppConfig, ServiceResponse};
 use actix_web::rt::net::TcpStream;
 use actix_web::web;
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
@@ -33,6 +39,8 @@ use crate::authn::{Authenticator, CurrentAuthenticator, Peer};
 use crate::dispatch::serve as handle;
 use crate::phase::{Connections, Phase};
 use crate::state::State;
+use paced::Paced;
+use places::{Addresses, Guest, Place, Places};
 
 /// The reason why the server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +65,9 @@ const HEAD: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(90);
 /// The time that a client has to confirm the end of a connection of HTTP/1.1.
 const DISCONNECT: Duration = Duration::from_secs(1);
+
+/// An answer of so many bytes is not handed to the connection at once.
+const LARGE_BYTES: u64 = 32 << 10;
 
 /// A running server.
 pub struct Running {
@@ -178,13 +189,17 @@ pub fn serve(
     let listener = TcpListener::bind(address).map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
     let connections_max = (config.connections_max / workers.max(1)).clamp(1, CONNECTIONS_MAX);
+    let addresses = config.connections_per_address_max.map(Addresses::new);
+    // Who has to leave still has a place for a moment.
+    let (places, streams_max) = (connections_max - connections_max / 16, config.http2_streams_max);
     let app = web::Data::new(App::new(config));
     let state = Arc::clone(&app.state);
     let credentials = Credentials::new(tls, Arc::clone(&state.authenticator));
     let tls = Arc::clone(&credentials.tls);
     let phase = state.phase.clone();
     let connections = Arc::new(Connections::default());
-    let shared = Shared { app, state, tls, connections: Arc::clone(&connections) };
+    let shared =
+        Shared { app, state, tls, connections: Arc::clone(&connections), places, addresses, streams_max };
     let server = actix_server::Server::build()
         .workers(workers)
         .max_concurrent_connections(connections_max)
@@ -208,10 +223,17 @@ struct Shared {
     state: Arc<State>,
     tls: Arc<ArcSwap<ServerConfig>>,
     connections: Arc<Connections>,
+    /// The places of one worker.
+    places: usize,
+    addresses: Option<Arc<Addresses>>,
+    streams_max: u32,
 }
 
 /// Boxed, because the futures that it passes through would each keep room for it as long as the connection lives.
 type Tls = Box<TlsStream<TcpStream>>;
+
+/// A connection, and its place in its worker.
+type Connection = Paced<Tls, Rc<Place>>;
 
 /// Makes the service of one worker: a connection in, nothing out.
 async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (), Error = Infallible>, ()> {
@@ -231,35 +253,96 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
                 let _ = phase.wait_for(Phase::is_ending).await;
             }
         })
-        .on_connect_ext(move |io: &Tls, data| {
-            data.insert(peer(&state, io));
+        .on_connect_ext(move |io: &Connection, data| {
+            data.insert(peer(&state, &io.io));
+            data.insert(Rc::clone(&io.data));
         })
-        .h1(fn_factory(move || ready(Ok::<_, ()>(Rc::clone(&of_http1)))))
+        .h1(fn_factory(move || ready(Ok::<_, ()>(counted(Rc::clone(&of_http1))))))
         .new_service(())
         .await?;
-    let http1 = Rc::new(http1);
+    let (http1, places) = (Rc::new(http1), Rc::new(Places::new(shared.places)));
     Ok(fn_service(move |io: TcpStream| {
-        let (shared, app, http1) = (shared.clone(), Rc::clone(&app), Rc::clone(&http1));
+        let (shared, app, http1, place) =
+            (shared.clone(), Rc::clone(&app), Rc::clone(&http1), Rc::new(places.enter()));
         async move {
             let _open = shared.connections.open();
             let address = io.peer_addr().ok();
+            let from = match (&shared.addresses, address) {
+                (Some(addresses), Some(address)) => match addresses.enter(address.ip()) {
+                    Some(from) => Some(from),
+                    None => {
+                        tracing::info!(peer = %address, "a connection is refused: its address has too many");
+                        return Ok(());
+                    }
+                },
+                _ => None,
+            };
             // Each part is boxed, so that a connection holds memory for the one that it is in.
-            if let Some(io) = Box::pin(handshake(&shared, io)).await {
-                if io.get_ref().1.alpn_protocol() == Some(b"h2") {
-                    let peer = peer(&shared.state, &io);
+            if let Some(io) = Box::pin(handshake(&shared, io, place.guest())).await {
+                let is_http2 = io.get_ref().1.alpn_protocol() == Some(b"h2");
+                let io = Paced::new(io, address, Rc::clone(&place));
+                if is_http2 {
+                    let peer = peer(&shared.state, &io.io);
                     let phase = shared.state.phase.subscribe();
-                    Box::pin(http2::serve(io, app, peer, address, phase)).await;
-                } else if let Err(error) = Box::pin(http1.call((io, address))).await {
-                    tracing::trace!(%error, "a connection of HTTP/1.1 broke off");
+                    Box::pin(http2::serve(io, app, peer, address, phase, shared.streams_max)).await;
+                } else {
+                    tokio::select! {
+                        biased;
+                        () = place.guest().told_to_leave() => {}
+                        served = Box::pin(http1.call((io, address))) => if let Err(error) = served {
+                            tracing::trace!(%error, "a connection of HTTP/1.1 broke off");
+                        },
+                    }
                 }
             }
+            drop(from);
             Ok(())
         }
     }))
 }
 
+/// The application for HTTP/1.1, whose requests are under way until their answers were handed to the connection.
+fn counted<S>(
+    app: Rc<S>,
+) -> impl Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> + 'static
+where
+    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> + 'static,
+{
+    fn_service(move |request: Request| {
+        let under_way = request.conn_data::<Rc<Place>>().map(|place| place.begin());
+        let answer = app.call(request);
+        async move {
+            let response = answer.await?;
+            Ok(match response.response().body().size() {
+                BodySize::Stream | BodySize::Sized(LARGE_BYTES..) => {
+                    response.map_body(|_, body| BoxBody::new(UnderWayBody { body, _under_way: under_way }))
+                }
+                BodySize::None | BodySize::Sized(_) => response,
+            })
+        }
+    })
+}
+
+/// The body of an answer that is under way.
+struct UnderWayBody {
+    body: BoxBody,
+    _under_way: Option<places::UnderWay>,
+}
+
+impl MessageBody for UnderWayBody {
+    type Error = Box<dyn std::error::Error>;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(cx)
+    }
+}
+
 /// The TLS handshake of a connection; none if it fails, takes too long, or the server ends meanwhile.
-async fn handshake(shared: &Shared, io: TcpStream) -> Option<Tls> {
+async fn handshake(shared: &Shared, io: TcpStream, guest: &Guest) -> Option<Tls> {
     // HTTP/2 with one stream a connection is forty times slower without it (design, "HTTP").
     let _ = io.set_nodelay(true);
     let mut phase = shared.state.phase.subscribe();
@@ -267,6 +350,7 @@ async fn handshake(shared: &Shared, io: TcpStream) -> Option<Tls> {
     tokio::select! {
         biased;
         _ = phase.wait_for(Phase::is_ending) => None,
+        () = guest.told_to_leave() => None,
         done = timeout(HANDSHAKE, accept) => done.ok()?.ok().map(Box::new),
     }
 }

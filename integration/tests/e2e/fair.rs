@@ -29,7 +29,7 @@ fn dear_type() -> Value {
 
 fn dear(name: &str) -> Value {
     let last = count(400, 4_000) - 1;
-    object(GROUP, "Dear", name, json!({"numbers": vec![last; 3000]}))
+    object(GROUP, "Dear", name, json!({"numbers": vec![last; 2000]}))
 }
 
 async fn start() -> (Server, Client) {

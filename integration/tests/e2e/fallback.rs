@@ -78,6 +78,8 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         certificate_ends: None,
         processors: kindom_actor_kit::Processors::new(1).unwrap(),
         connections_max: 1000,
+        connections_per_address_max: None,
+        http2_streams_max: 100,
     };
     let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let running = serve(address, Arc::unwrap_or_clone(tls), 1, config).unwrap();

@@ -552,10 +552,7 @@ async fn heads_that_are_too_large_are_431() {
         request = request.header(&format!("x-{i}"), &large);
     }
     let refusal = request.send().await.unwrap();
-    assert_eq!(
-        (refusal.status, refusal.at("/kind"), refusal.at("/code")),
-        (431, json!("Status"), json!(431))
-    );
+    assert_eq!((refusal.status, refusal.text().as_str()), (431, ""));
     let accepted = client.request("GET", BUGS).header("x-0", &large).send().await.unwrap();
     assert_eq!(accepted.status, 200);
     // Today's answer over HTTP/1.1 to a large head, and to many headers (docs/decisions/0012-connections.md).

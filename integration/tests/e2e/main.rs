@@ -23,6 +23,7 @@ mod corpus;
 #[path = "../../../schema/tests/schema/corpus_folder.rs"]
 mod corpus_folder;
 mod credentials;
+mod crowds;
 mod damage;
 mod deletion;
 mod demo;
@@ -35,6 +36,7 @@ mod fabric8;
 mod faces;
 mod fair;
 mod fallback;
+mod frames;
 mod go_clients;
 mod hostile;
 mod hostile_apply;
