@@ -9,6 +9,7 @@ use kindom_storage::{ScrubCounts, WriteCounts};
 
 use crate::authn::Authenticator;
 use crate::fallback::Fallback;
+use crate::in_flight::{InFlight, InFlightMax};
 use crate::metrics::{CertificateEnds, Metrics};
 use crate::snapshot::{Sender, Snapshots};
 use crate::state::State;
@@ -38,6 +39,8 @@ pub struct Config {
     pub certificate_ends: Option<CertificateEnds>,
     /// Takes the requests that get dear.
     pub processors: Processors,
+    /// The most requests that may be in flight.
+    pub in_flight_max: InFlightMax,
     /// The most connections that may be open; beyond that the idlest are closed. Each takes a descriptor, and the store needs
     /// some too.
     pub connections_max: usize,
@@ -67,6 +70,7 @@ impl App {
             config.object_bytes_max,
             metrics,
             config.processors,
+            InFlight::new(config.in_flight_max),
         );
         (state.chaos, state.fallback) = (config.chaos, config.fallback);
         Self {

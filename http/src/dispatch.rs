@@ -163,6 +163,7 @@ async fn answer(
     access::asked_by(span, &user);
     let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     refuse_impersonation(&user, headers).map_err(Failure::Denied)?;
+    let permit = state.in_flight.enter(&user, info, request.method().as_str())?;
     let method;
     let attributes = match info {
         RequestInfo::Resource(info) => Attributes::Resource {
@@ -189,7 +190,7 @@ async fn answer(
                         .await?;
                     Ok(delegate(&**next, request, body, user).await.into_http())
                 }
-                (answer, _) => answer.map(Response::into_http),
+                (answer, _) => answer.map(|answer| answer.holding(permit).into_http()),
             }
         }
         RequestInfo::Resource(info) => {
@@ -257,7 +258,8 @@ async fn answer(
                 true => state.processors.run(flow, answer),
                 false => state.processors.run(flow, answer.instrument(span.clone())),
             };
-            answer.await.map_err(|lost| RequestError::Internal(lost.to_string()))?.map(Response::into_http)
+            let answer = answer.await.map_err(|lost| RequestError::Internal(lost.to_string()))?;
+            answer.map(|answer| answer.holding(permit).into_http())
         }
     }
 }

@@ -296,6 +296,14 @@ pub(crate) fn failure(request: &Head, failure: Failure) -> Response {
             builder.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
             builder.content_type("text/plain; charset=utf-8").body("404 page not found\n")
         }
+        // `http.Error`, as apiserver's `tooManyRequests` has it.
+        Answer::TooManyInFlight => {
+            let mut builder = start(429);
+            builder.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
+            builder.insert_header((header::RETRY_AFTER, "1"));
+            let text = "Too many requests, please try again later.\n";
+            builder.content_type("text/plain; charset=utf-8").body(text)
+        }
         Answer::Status(status) => {
             let json = Accepted { format: Format::Json, shape: Shape::Whole, pretty: false };
             let accepted = failure_form(request).unwrap_or(json);

@@ -77,6 +77,22 @@ impl Builder {
 }
 
 impl Response {
+    /// Keeps something until the content is sent, or handed to the connection as a whole.
+    pub(crate) fn holding(self, held: Option<impl Send + 'static>) -> Self {
+        let content = match (self.content, held) {
+            (Content::Stream(chunks), Some(held)) => Content::Stream(
+                chunks
+                    .map(move |chunk| {
+                        let _held = &held;
+                        chunk
+                    })
+                    .boxed(),
+            ),
+            (content, _) => content,
+        };
+        Self { content, ..self }
+    }
+
     /// As actix-web sends it.
     pub(crate) fn into_http(self) -> HttpResponse {
         let body = match self.content {

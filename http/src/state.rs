@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::authn::{Authenticator, CurrentAuthenticator, User};
 use crate::fallback::Fallback;
+use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::phase::Phase;
 
@@ -41,6 +42,7 @@ pub(crate) struct State {
     pub(crate) metrics: Metrics,
     /// Takes the requests that get dear.
     pub(crate) processors: Processors,
+    pub(crate) in_flight: InFlight,
     flows: RandomState,
     /// The phase of the server's end: watches end then, which they would not do by themselves.
     pub(crate) phase: watch::Sender<Phase>,
@@ -56,6 +58,7 @@ impl State {
         object_bytes_max: usize,
         metrics: Metrics,
         processors: Processors,
+        in_flight: InFlight,
     ) -> Self {
         let deps = Arc::clone(registry.deps());
         Self {
@@ -70,6 +73,7 @@ impl State {
             entropy: deps.entropy.fork(),
             metrics,
             processors,
+            in_flight,
             flows: RandomState::new(),
             phase: watch::Sender::new(Phase::Serving),
             turns_to_end: AtomicU32::new(0),

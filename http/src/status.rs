@@ -25,6 +25,8 @@ pub(crate) enum Failure {
     NotFound(GroupResource, String),
     /// A write was refused or failed.
     Write(Box<WriteError>, GroupResource, GroupKind),
+    /// Too many requests are in flight.
+    InFlight,
     /// The processors have too much to do for the user and the type.
     Overloaded(Overloaded),
     /// A Status made elsewhere: by a patch.
@@ -37,6 +39,8 @@ pub(crate) enum Failure {
 pub(crate) enum Answer {
     /// `404 page not found`, as text: nothing is served under this path.
     PageNotFound,
+    /// 429 as text: too many requests are in flight.
+    TooManyInFlight,
     /// A Status, and its code.
     Status(Status),
 }
@@ -81,6 +85,7 @@ impl Failure {
                 return Answer::PageNotFound;
             }
             Self::Write(error, ..) if *error == WriteError::Gone => return Answer::PageNotFound,
+            Self::InFlight => return Answer::TooManyInFlight,
             Self::Request(error) => request(error),
             Self::Unauthorized => Status::unauthorized("Unauthorized"),
             Self::Denied(denial) => Status::forbidden(&denial.resource, &denial.name, denial.message),

@@ -45,8 +45,8 @@ fn stored_values() {
         let mut served = Vec::new();
         if object.write_served(&mut served) {
             assert!(!served.contains(&b'\n'), "a line break in what a watch streams");
-            let tree =
-                json::parse(&served).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&served)));
+            let tree = json::parse_own(&served)
+                .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&served)));
             let version = tree.at(&["metadata", "resourceVersion"]).and_then(|v| v.as_str());
             assert_eq!(version, Some("7"));
         }

@@ -272,6 +272,12 @@ pub(crate) struct Serve {
     /// The largest object, encoded, in bytes.
     #[arg(long, default_value_t = 1_572_864)]
     pub(crate) max_object_bytes: usize,
+    /// The most requests in flight that change nothing, watches and those of system:masters apart; 0: any number.
+    #[arg(long, default_value_t = 400)]
+    pub(crate) max_requests_inflight: usize,
+    /// The most requests in flight that change something, those of system:masters apart; 0: any number.
+    #[arg(long, default_value_t = 200)]
+    pub(crate) max_mutating_requests_inflight: usize,
     /// The most requests at a time over a connection of HTTP/2; 0: 100.
     #[arg(long, default_value_t = 0)]
     pub(crate) http2_max_streams_per_connection: u32,

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
 use kindom_finalizer_actor::storage_version;
-use kindom_http::{Config, Snapshots, serve};
+use kindom_http::{Config, InFlightMax, Snapshots, serve};
 use kindom_objects::kinds::built_in;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_objects::kinds::registration::{custom_resource_definitions_without, third_party_resources};
@@ -287,6 +287,10 @@ fn listen(
         store_scrubs,
         certificate_ends: Some(Box::new(move || ends.lock().unwrap_or_else(PoisonError::into_inner).clone())),
         processors: Processors::new(cores())?,
+        in_flight_max: InFlightMax {
+            reading: options.max_requests_inflight,
+            mutating: options.max_mutating_requests_inflight,
+        },
         connections_max: connections_max(),
         connections_per_address_max: Some(options.max_connections_per_address).filter(|most| *most > 0),
         http2_streams_max: match options.http2_max_streams_per_connection {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use kindom_integration::{Answer, Client, Server, ServerOptions, count};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
 use crate::support::{crd, eventually, object, register};
@@ -134,4 +135,52 @@ async fn too_much_of_what_is_dear_is_refused() {
         assert!((2..=60).contains(&seconds), "{seconds}");
     }
     client.post(DEAR, &dear("again")).await.unwrap().expect_status(201).unwrap();
+}
+
+/// The value of a metric's line.
+async fn metric(client: &Client, line: &str) -> Option<u64> {
+    let text = client.get("/metrics").await.unwrap().expect_status(200).unwrap().text();
+    text.lines().find_map(|of| of.strip_prefix(line)?.trim().parse().ok())
+}
+
+/// Writes whose bodies do not come are in flight; kube-apiserver's bound, with its text, and those whom it lets through.
+#[tokio::test]
+async fn requests_in_flight_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.csv");
+    std::fs::write(&tokens, "secret,bob,1\n").unwrap();
+    let args = ["--token-auth-file", tokens.to_str().unwrap(), "--max-mutating-requests-inflight", "2"];
+    let server = ServerOptions::default().args(&args).start().await.unwrap();
+    let admin = server.client().unwrap();
+    register(&admin, &crd(GROUP, "quiets", "Quiet", "Namespaced")).await;
+    let bob = server.anonymous().unwrap().with_token("secret");
+    let quiet = |name: &str| object(GROUP, "Quiet", name, json!({"size": 1}));
+    let body = quiet("late").to_string();
+    let head = format!(
+        "POST {QUIET} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    let mut late = Vec::new();
+    for _ in 0..2 {
+        let mut connection = server.dial_anonymous().await.unwrap();
+        connection.write_all(head.as_bytes()).await.unwrap();
+        late.push(connection);
+    }
+    let line = "apiserver_current_inflight_requests{request_kind=\"mutating\"}";
+    eventually("two writes in flight", async || (metric(&admin, line).await == Some(2)).then_some(())).await;
+    let refused = bob.post(QUIET, &quiet("more")).await.unwrap();
+    assert_eq!((refused.status, refused.header("retry-after")), (429, "1"));
+    assert_eq!(refused.header("content-type"), "text/plain; charset=utf-8");
+    assert_eq!(refused.text(), "Too many requests, please try again later.\n");
+    // What it lets through: reads have a bound of their own, and a master has none.
+    bob.get(QUIET).await.unwrap().expect_status(200).unwrap();
+    bob.get("/livez").await.unwrap().expect_status(200).unwrap();
+    admin.post(QUIET, &quiet("own")).await.unwrap().expect_status(201).unwrap();
+    // The first of them comes to its end, and there is room again.
+    late[0].write_all(body.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = late[0].read_to_end(&mut answer).await;
+    assert!(answer.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&answer));
+    bob.post(QUIET, &quiet("more")).await.unwrap().expect_status(201).unwrap();
 }

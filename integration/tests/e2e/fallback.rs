@@ -77,6 +77,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         store_scrubs: None,
         certificate_ends: None,
         processors: kindom_actor_kit::Processors::new(1).unwrap(),
+        in_flight_max: kindom_http::InFlightMax { reading: 400, mutating: 200 },
         connections_max: 1000,
         connections_per_address_max: None,
         http2_streams_max: 100,
