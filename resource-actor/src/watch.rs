@@ -27,6 +27,8 @@ pub struct WatchCursor {
     cursor: Revision,
     folded: latest::Receiver<Revision>,
     history: Option<Watch>,
+    /// The revision that [`WatchCursor::finish`] goes up to.
+    end: Option<Revision>,
     /// The error behind the events that were returned last.
     failed: Option<WatchError>,
 }
@@ -63,7 +65,7 @@ impl WatchCursor {
         let watched = Watched::new(handle);
         let live = Arc::clone(&handle.awake()?.live);
         let folded = live.feed.folded();
-        Ok(Self { watched, live, cursor, folded, history: None, failed: None })
+        Ok(Self { watched, live, cursor, folded, history: None, end: None, failed: None })
     }
 
     /// Everything up to here was returned.
@@ -127,14 +129,15 @@ impl WatchCursor {
         Some(at)
     }
 
-    /// The remaining events up to the end of the type, or, if it goes on, up to the store's present revision: for a watch
-    /// that ends because its type or version is gone.
+    /// The next of the remaining events, at most `max`, up to the end of the type, or, if it goes on, up to the store's
+    /// revision at the first call: for a watch that ends because its type or version is gone. Empty behind the last one.
     ///
     /// # Errors
     /// As for [`WatchCursor::next`].
-    pub async fn finish(&mut self) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
-        let end = self.watched.0.ended().unwrap_or_else(|| self.storage().published());
-        self.up_to(end, usize::MAX).await
+    pub async fn finish(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
+        let end = self.end.or_else(|| self.watched.0.ended()).unwrap_or_else(|| self.storage().published());
+        self.end = Some(end);
+        self.up_to(end, max).await
     }
 
     fn storage(&self) -> &dyn kindom_storage::Storage {

@@ -32,8 +32,10 @@ use crate::table::{self, Column, IncludeObject, ListMeta};
 use crate::verbs::get::revision_of;
 use crate::websocket;
 
-/// The most events in one chunk.
-const EVENTS_PER_CHUNK: usize = 128;
+/// The most events that are taken at once.
+const EVENTS_AT_ONCE: usize = 128;
+/// A chunk of so many bytes takes no more events.
+const CHUNK_BYTES: usize = 64 << 10;
 /// The time between two bookmarks for a client that wants them (cacher `defaultBookmarkFrequency`).
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The time before its end at which a watch sends a last bookmark.
@@ -117,6 +119,8 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
         initial,
         bookmarks: options.allow_watch_bookmarks,
         explicit_initial_events: options.send_initial_events == Some(true),
+        pending: VecDeque::new(),
+        last_words: None,
         next_bookmark: now + first_bookmark(jittered(call.state, BOOKMARK_EVERY), lasts),
         ends: now + lasts,
         phase: call.state.phase.subscribe(),
@@ -223,6 +227,10 @@ struct WatchStream {
     /// The rest of the initial state; `None` once its end was sent.
     initial: Option<VecDeque<Arc<StoredObject>>>,
     explicit_initial_events: bool,
+    /// Events that were taken and are not sent yet.
+    pending: VecDeque<Arc<ObjectEvent>>,
+    /// The reason why the watch ends, to be told behind the events that happened before.
+    last_words: Option<String>,
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
@@ -256,20 +264,30 @@ impl WatchStream {
             return Some(chunk);
         }
         loop {
+            if let Some(chunk) = self.pending_chunk() {
+                return Some(chunk);
+            }
+            if self.last_words.is_some() {
+                if let Some(chunk) = self.last_chunk().await {
+                    return Some(chunk);
+                }
+                continue;
+            }
             let now = self.specs.borrow_and_update().clone();
-            let spec = match now.filter(|s| served(s, &self.version)) {
-                None => return self.last_chunk("the type or its version is not served any more").await,
-                Some(spec) => spec,
+            let Some(spec) = now.filter(|s| served(s, &self.version)) else {
+                self.last_words = Some("the type or its version is not served any more".to_owned());
+                continue;
             };
             if let Some(field) = self.filter.lost_field(&spec, &self.version) {
-                return self.last_chunk(&format!("field label not supported any more: {field}")).await;
+                self.last_words = Some(format!("field label not supported any more: {field}"));
+                continue;
             }
             self.last_spec = Some(Arc::clone(&spec));
             let woken = tokio::select! {
                 biased;
                 () = sleep_until(self.ends) => Woken::End,
                 within = ending(&mut self.phase), if !self.ends_with_server => Woken::Ending(within),
-                events = self.cursor.next(EVENTS_PER_CHUNK) => Woken::Events(events),
+                events = self.cursor.next(EVENTS_AT_ONCE) => Woken::Events(events),
                 _ = self.specs.changed() => Woken::Spec,
                 () = sleep_until(self.next_bookmark) => Woken::Bookmark,
             };
@@ -288,27 +306,7 @@ impl WatchStream {
                         return Some(self.bookmark(&spec, revision, false));
                     }
                 }
-                Woken::Events(Ok(events)) => {
-                    // It may have changed meanwhile, before the first of them was written.
-                    let now = self.specs.borrow().clone().filter(|s| served(s, &self.version));
-                    let spec = now.unwrap_or(spec);
-                    let mut chunk = Vec::with_capacity(events.len() * 1024);
-                    for event in &events {
-                        if self.is_lost(event) {
-                            self.ended = true;
-                            let message = format!(
-                                "what happened at revision {} can't be told: the object before or after it can't be read",
-                                event.revision
-                            );
-                            error_event(self.framing, &expired(message).to_value(), &mut chunk);
-                            break;
-                        }
-                        self.event(&spec, event, &mut chunk);
-                    }
-                    if !chunk.is_empty() {
-                        return Some(chunk.into());
-                    }
-                }
+                Woken::Events(Ok(events)) => self.pending = events.into(),
                 Woken::Events(Err(error)) => return Some(self.failed(&error)),
             }
         }
@@ -319,7 +317,9 @@ impl WatchStream {
         let mut objects = self.initial.take()?;
         let spec = self.specs.borrow().clone()?;
         let mut chunk = Vec::new();
-        for object in objects.drain(..objects.len().min(EVENTS_PER_CHUNK)) {
+        while chunk.len() < CHUNK_BYTES
+            && let Some(object) = objects.pop_front()
+        {
             if !self.write(&spec, "ADDED", &object, &mut chunk) {
                 // The end of the initial events would say that what cannot be read is not there.
                 self.ended = true;
@@ -334,20 +334,45 @@ impl WatchStream {
         (!chunk.is_empty()).then(|| chunk.into())
     }
 
+    /// The next chunk of what was taken; none if there is nothing to be sent of it.
+    fn pending_chunk(&mut self) -> Option<Bytes> {
+        // The type may have changed since, or be forgotten by now.
+        let now = self.specs.borrow().clone().filter(|s| served(s, &self.version));
+        let spec = now.or_else(|| self.last_spec.clone())?;
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK_BYTES
+            && let Some(event) = self.pending.pop_front()
+        {
+            if self.is_lost(&event) {
+                self.ended = true;
+                let message = self.last_words.take().unwrap_or_else(|| {
+                    format!(
+                        "what happened at revision {} can't be told: the object before or after it can't be read",
+                        event.revision
+                    )
+                });
+                error_event(self.framing, &expired(message).to_value(), &mut chunk);
+                break;
+            }
+            self.event(&spec, &event, &mut chunk);
+        }
+        (!chunk.is_empty()).then(|| chunk.into())
+    }
+
     /// The type is gone, or this version of it, or a selected field: the watch still sends the earlier events, then the
-    /// client has to list again.
-    async fn last_chunk(&mut self, why: &str) -> Option<Bytes> {
+    /// client has to list again. `None` if there are such events.
+    async fn last_chunk(&mut self) -> Option<Bytes> {
+        if self.last_spec.is_some()
+            && let Ok(events) = self.cursor.finish(EVENTS_AT_ONCE).await
+            && !events.is_empty()
+        {
+            self.pending = events.into();
+            return None;
+        }
         self.ended = true;
         let mut chunk = Vec::new();
-        // The type itself is forgotten by now.
-        if let (Some(spec), Ok(events)) = (self.last_spec.take(), self.cursor.finish().await) {
-            let deliverable = events.iter().position(|event| self.is_lost(event)).unwrap_or(events.len());
-            for event in events.iter().take(deliverable) {
-                self.event(&spec, event, &mut chunk);
-            }
-        }
-        let status = expired(why);
-        error_event(self.framing, &status.to_value(), &mut chunk);
+        let why = self.last_words.take().unwrap_or_default();
+        error_event(self.framing, &expired(why).to_value(), &mut chunk);
         Some(chunk.into())
     }
 

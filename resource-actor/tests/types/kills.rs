@@ -176,7 +176,7 @@ async fn storm(world: World, kills: usize) {
             }
             from = cursor.cursor();
             if quiet.load(Ordering::SeqCst) {
-                all.extend(cursor.finish().await.unwrap());
+                all.extend(cursor.finish(usize::MAX).await.unwrap());
                 return all;
             }
             tokio::select! {

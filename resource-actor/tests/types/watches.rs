@@ -155,8 +155,8 @@ fn a_watch_of_a_type_that_is_gone_ends_after_its_last_change() {
         create(&next, widget("new", 1)).await.unwrap();
 
         let want = ["+ns/a", "~ns/a", "-ns/a", "+ns/b", "-ns/b"];
-        assert_eq!(brief(&one.finish().await.unwrap()), want);
-        assert!(one.finish().await.unwrap().is_empty());
+        assert_eq!(brief(&one.finish(usize::MAX).await.unwrap()), want);
+        assert!(one.finish(usize::MAX).await.unwrap().is_empty());
         let mut all = two.next(2).await.unwrap();
         all.extend(two.next(2).await.unwrap());
         all.extend(two.next(2).await.unwrap());
