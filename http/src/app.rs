@@ -8,11 +8,12 @@ use kindom_resource_actor::ResourceHandle;
 use kindom_storage::{ScrubCounts, WriteCounts};
 
 use crate::authn::Authenticator;
+use crate::budget::Budget;
 use crate::fallback::Fallback;
 use crate::in_flight::{InFlight, InFlightMax};
 use crate::metrics::{CertificateEnds, Metrics};
 use crate::snapshot::{Sender, Snapshots};
-use crate::state::State;
+use crate::state::{Bounds, State};
 use crate::tagged::Documents;
 
 /// The settings and dependencies of the server.
@@ -39,6 +40,8 @@ pub struct Config {
     pub certificate_ends: Option<CertificateEnds>,
     /// Takes the requests that get dear.
     pub processors: Processors,
+    /// The most bytes that requests and answers may hold.
+    pub memory_budget_bytes: u64,
     /// The most requests that may be in flight.
     pub in_flight_max: InFlightMax,
     /// The most connections that may be open; beyond that the idlest are closed. Each takes a descriptor, and the store needs
@@ -63,14 +66,17 @@ impl App {
     pub(crate) fn new(config: Config) -> Self {
         let mut metrics = Metrics::new(config.store_writes, config.store_scrubs, config.certificate_ends);
         metrics.add_storage(Arc::clone(&config.registry.deps().storage));
+        let budget = Budget::new(config.memory_budget_bytes);
+        metrics.add_load(Arc::clone(&budget), config.processors.clone());
+        let bounds =
+            Bounds { processors: config.processors, in_flight: InFlight::new(config.in_flight_max), budget };
         let mut state = State::new(
             config.registry,
             config.namespaces,
             config.authenticator,
             config.object_bytes_max,
             metrics,
-            config.processors,
-            InFlight::new(config.in_flight_max),
+            bounds,
         );
         (state.chaos, state.fallback) = (config.chaos, config.fallback);
         Self {

@@ -9,6 +9,7 @@ use kindom_actor_kit::{Deadline, dear};
 use tokio::time::timeout_at;
 
 use crate::RequestError;
+use crate::budget::Held;
 use crate::call::Call;
 use crate::cost;
 use crate::head::{Head, header_of};
@@ -25,8 +26,8 @@ pub(crate) struct Received(Result<Bytes, Failure>);
 
 impl Received {
     /// Reads the body of a request, on the thread of its connection.
-    pub(crate) async fn read(call: &Call<'_>, payload: Payload) -> Self {
-        Self(body(call.request, call.state.body_bytes_max, call.deadline, payload).await)
+    pub(crate) async fn read(call: &Call<'_>, payload: Payload, held: &mut Held) -> Self {
+        Self(body(call.request, call.state.body_bytes_max, call.deadline, payload, held).await)
     }
 }
 
@@ -58,6 +59,7 @@ pub(crate) async fn body(
     bytes_max: usize,
     deadline: Deadline,
     mut payload: Payload,
+    held: &mut Held,
 ) -> Result<Bytes, Failure> {
     let announced = header_of(request, header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
     if announced > bytes_max {
@@ -75,6 +77,7 @@ pub(crate) async fn body(
                 if body.len() + chunk.len() > bytes_max {
                     return Err(too_large(bytes_max));
                 }
+                held.grow(chunk.len())?;
                 body.extend_from_slice(&chunk);
             }
             Ok(Some(Err(error))) => {

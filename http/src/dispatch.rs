@@ -19,9 +19,11 @@ use tracing::{Instrument as _, Span};
 use crate::app::App;
 use crate::authn::{Attributes, Peer, User, authorize, refuse_impersonation};
 use crate::body::{Received, body, runs_on};
+use crate::budget::{Held, Share};
 use crate::call::Call;
 use crate::fallback::delegate;
 use crate::head::Head;
+use crate::in_flight::Permit;
 use crate::metrics::RequestLabels;
 use crate::query::Query;
 use crate::request_info::{RequestInfo, Verb};
@@ -163,7 +165,9 @@ async fn answer(
     access::asked_by(span, &user);
     let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     refuse_impersonation(&user, headers).map_err(Failure::Denied)?;
-    let permit = state.in_flight.enter(&user, info, request.method().as_str())?;
+    let permit = state.bounds.in_flight.enter(&user, info, request.method().as_str())?;
+    let share = peer.map_or_else(Share::default, |peer| Share(Arc::clone(peer.held())));
+    let mut held = state.bounds.budget.begin(&share);
     let method;
     let attributes = match info {
         RequestInfo::Resource(info) => Attributes::Resource {
@@ -186,11 +190,11 @@ async fn answer(
             let answer = documents::serve(app, request, query, segments, &user, reached).await;
             match (answer, &state.fallback) {
                 (Err(Failure::Request(RequestError::NotFound)), Some(next)) => {
-                    let body = body(request, state.body_bytes_max, Deadline::after(REQUEST_TIMEOUT), payload)
-                        .await?;
+                    let deadline = Deadline::after(REQUEST_TIMEOUT);
+                    let body = body(request, state.body_bytes_max, deadline, payload, &mut held).await?;
                     Ok(delegate(&**next, request, body, user).await.into_http())
                 }
-                (answer, _) => answer.map(|answer| answer.holding(permit).into_http()),
+                (answer, _) => delivered(answer?, permit, held, &share, true),
             }
         }
         RequestInfo::Resource(info) => {
@@ -202,7 +206,7 @@ async fn answer(
             let Some((handle, spec)) = found else {
                 return match (nothing_there(state, info), &state.fallback) {
                     (RequestError::NotFound, Some(next)) => {
-                        let body = body(request, state.body_bytes_max, deadline, payload).await?;
+                        let body = body(request, state.body_bytes_max, deadline, payload, &mut held).await?;
                         Ok(delegate(&**next, request, body, user).await.into_http())
                     }
                     (error, _) => Err(error.into()),
@@ -229,8 +233,9 @@ async fn answer(
             }
             let received = match info.verb {
                 Verb::Get | Verb::List => None,
-                _ => Some(Received::read(&call, payload).await),
+                _ => Some(Received::read(&call, payload, &mut held).await),
             };
+            let may_refuse = received.is_none();
             let Call { handle, spec, deadline, basis, token_in_protocol, .. } = call;
             let (app, asked) = (Arc::clone(app), Arc::clone(asked));
             let answer = async move {
@@ -255,13 +260,30 @@ async fn answer(
                 resource(call, received).await
             };
             let answer = match span.is_disabled() {
-                true => state.processors.run(flow, answer),
-                false => state.processors.run(flow, answer.instrument(span.clone())),
+                true => state.bounds.processors.run(flow, answer),
+                false => state.bounds.processors.run(flow, answer.instrument(span.clone())),
             };
             let answer = answer.await.map_err(|lost| RequestError::Internal(lost.to_string()))?;
-            answer.map(|answer| answer.holding(permit).into_http())
+            // The body is done with.
+            delivered(answer?, permit, held, &share, may_refuse)
         }
     }
+}
+
+/// An answer on its way to the connection, with what it holds until it is there. Only a read may be refused for that.
+fn delivered(
+    answer: Response,
+    permit: Option<Permit>,
+    held: Held,
+    share: &Share,
+    may_refuse: bool,
+) -> Result<HttpResponse, Failure> {
+    let mut held = held.instead(share);
+    match may_refuse {
+        true => held.grow(answer.bytes_held())?,
+        false => held.grow_anyway(answer.bytes_held()),
+    }
+    Ok(answer.into_http_with((permit, held)))
 }
 
 fn authenticate(state: &State, request: &Head, peer: Option<&Peer>) -> Result<(Arc<User>, bool), Failure> {
@@ -338,14 +360,15 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
 
 async fn verb(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
     let Some(body) = received else { return answer_read(call).await };
+    // Each is boxed: the futures of writes are large, and a read would be moved with room for one.
     match (call.info.verb, call.subresource()) {
-        (Verb::Update, Some(Subresource::Scale)) => scale::update(call, body).await,
-        (Verb::Patch, Some(Subresource::Scale)) => scale::patch(call, body).await,
-        (Verb::Update, _) => update::update(call, body).await,
-        (Verb::Patch, _) => patch::patch(call, body).await,
-        (Verb::Create, _) => create::create(call, body).await,
-        (Verb::Delete, _) => delete::delete(call, body).await,
-        (Verb::DeleteCollection, _) => delete::delete_collection(call, body).await,
+        (Verb::Update, Some(Subresource::Scale)) => Box::pin(scale::update(call, body)).await,
+        (Verb::Patch, Some(Subresource::Scale)) => Box::pin(scale::patch(call, body)).await,
+        (Verb::Update, _) => Box::pin(update::update(call, body)).await,
+        (Verb::Patch, _) => Box::pin(patch::patch(call, body)).await,
+        (Verb::Create, _) => Box::pin(create::create(call, body)).await,
+        (Verb::Delete, _) => Box::pin(delete::delete(call, body)).await,
+        (Verb::DeleteCollection, _) => Box::pin(delete::delete_collection(call, body)).await,
         _ => Err(call.info.method_not_supported().into()),
     }
 }

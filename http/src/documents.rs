@@ -68,7 +68,7 @@ pub(crate) async fn serve(
         return Err(RequestError::MethodNotSupported { resource, verb: "" }.into());
     }
     let turns = || Turns {
-        processors: state.processors.clone(),
+        processors: state.bounds.processors.clone(),
         flow: state.flow(user, "openapi"),
         each: cost::describe(1),
     };

@@ -19,6 +19,7 @@ pub mod access;
 mod app;
 pub mod authn;
 mod body;
+mod budget;
 mod call;
 mod cost;
 mod decoding;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kindom_actor_kit::Processors;
 use kindom_storage::{ScrubCounts, Storage, WriteCounts};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
@@ -13,6 +14,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use crate::budget::Budget;
 
 /// The names of certificates and their ends, in seconds since the Unix epoch; asked whenever metrics are.
 pub type CertificateEnds = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;
@@ -128,6 +131,11 @@ impl Metrics {
     /// Adds the state of the store.
     pub(crate) fn add_storage(&mut self, storage: Arc<dyn Storage>) {
         self.registry.register_collector(Box::new(StoreState(storage)));
+    }
+
+    /// Adds what requests hold and wait for.
+    pub(crate) fn add_load(&mut self, budget: Arc<Budget>, processors: Processors) {
+        self.registry.register_collector(Box::new(Load(budget, processors)));
     }
 
     /// A request begins; it ends when the guard is dropped.
@@ -258,6 +266,26 @@ impl Collector for StoreState {
         let gauge = ConstGauge::new(i64::from(self.0.read_only().is_some()));
         let (name, help) = ("kindom_storage_read_only", "1 while the store takes no creates and updates");
         gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+    }
+}
+
+/// What requests hold and wait for.
+struct Load(Arc<Budget>, Processors);
+
+impl fmt::Debug for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Load").field(&self.0.held()).field(&self.1.waiting()).finish()
+    }
+}
+
+impl Collector for Load {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let held = ConstGauge::new(i64::try_from(self.0.held()).unwrap_or(i64::MAX));
+        let (name, help) = ("kindom_memory_held_bytes", "Bytes that requests and answers hold");
+        held.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        let waiting = ConstGauge::new(i64::try_from(self.1.waiting()).unwrap_or(i64::MAX));
+        let (name, help) = ("kindom_processors_waiting", "Pieces of work that wait for a processor");
+        waiting.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
     }
 }
 

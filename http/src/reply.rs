@@ -9,7 +9,7 @@ use kindom_objects::{ReadError, StoredObject, TypeSpec, VersionSpec, render};
 
 use crate::RequestError;
 use crate::call::Call;
-use crate::cost;
+use crate::cost::{self, WHOLE_BYTES_MAX};
 use crate::negotiate::{Accepted, MetaVersion, Shape};
 use crate::respond::{Reply, Turns};
 use crate::response::Response;
@@ -117,8 +117,8 @@ impl Tables {
     }
 }
 
-/// The bytes of a list that are made at a time.
-const PIECE_BYTES: usize = 64 << 10;
+/// The bytes of a list that are made at a time, behind those that are sent first.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// A list in the shape that the client takes, in pieces.
 pub(crate) async fn list_reply(
@@ -152,7 +152,7 @@ pub(crate) async fn list_reply(
     };
     let bytes: usize = listed.objects.iter().map(|object| object.json().len()).sum();
     let turns = Turns {
-        processors: call.state.processors.clone(),
+        processors: call.state.bounds.processors.clone(),
         flow: call.flow,
         each: cost::write(PIECE_BYTES, accepted),
     };
@@ -163,6 +163,7 @@ pub(crate) async fn list_reply(
         resource: call.resource(),
         form,
         start: Some(list.start),
+        left: bytes,
         is_first: true,
         objects: listed.objects.into_iter(),
         end: Some(list.end),
@@ -188,6 +189,8 @@ struct ListPieces {
     resource: GroupResource,
     form: Form,
     start: Option<Vec<u8>>,
+    /// The bytes of the objects that are left.
+    left: usize,
     is_first: bool,
     objects: std::vec::IntoIter<Arc<StoredObject>>,
     end: Option<Vec<u8>>,
@@ -221,12 +224,20 @@ impl Iterator for ListPieces {
     type Item = Result<Vec<u8>, Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut piece = self.start.take().unwrap_or_default();
-        while piece.len() < PIECE_BYTES {
+        // What is sent first is one piece.
+        let (mut piece, most) = match self.start.take() {
+            Some(start) => (start, WHOLE_BYTES_MAX),
+            None => (Vec::new(), PIECE_BYTES),
+        };
+        // The last object may be large, and each gets a resourceVersion.
+        let room = most.min(self.left) + self.left.min(most) / 8 + 512;
+        piece.reserve(room);
+        while piece.len() < most {
             let Some(object) = self.objects.next() else {
                 piece.extend(self.end.take()?);
                 break;
             };
+            self.left = self.left.saturating_sub(object.json().len());
             if !std::mem::take(&mut self.is_first) {
                 piece.push(b',');
             }

@@ -1,11 +1,20 @@
 //! A response in the making, which may be made on another thread than that of its connection.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use actix_web::HttpResponse;
-use actix_web::body::{BodyStream, BoxBody};
+use actix_web::body::{BodySize, BodyStream, BoxBody, MessageBody};
 use actix_web::http::header::{HeaderMap, TryIntoHeaderPair, TryIntoHeaderValue as _};
 use actix_web::http::{StatusCode, header};
 use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt as _};
+
+use crate::cost::WHOLE_BYTES_MAX;
+
+/// The most bytes that are handed to a connection at once.
+const SLICE_BYTES: usize = 64 << 10;
 
 /// A response, or the beginning of one.
 pub(crate) struct Response {
@@ -77,30 +86,55 @@ impl Builder {
 }
 
 impl Response {
-    /// Keeps something until the content is sent, or handed to the connection as a whole.
-    pub(crate) fn holding(self, held: Option<impl Send + 'static>) -> Self {
-        let content = match (self.content, held) {
-            (Content::Stream(chunks), Some(held)) => Content::Stream(
-                chunks
-                    .map(move |chunk| {
-                        let _held = &held;
-                        chunk
-                    })
-                    .boxed(),
-            ),
-            (content, _) => content,
-        };
-        Self { content, ..self }
+    /// The bytes that it holds until it is sent.
+    pub(crate) fn bytes_held(&self) -> usize {
+        match &self.content {
+            Content::Bytes(bytes) if bytes.len() <= SLICE_BYTES => 0,
+            Content::Bytes(bytes) => bytes.len(),
+            Content::Stream(_) => WHOLE_BYTES_MAX,
+        }
     }
 
     /// As actix-web sends it.
     pub(crate) fn into_http(self) -> HttpResponse {
+        self.into_http_with(())
+    }
+
+    /// As actix-web sends it, with something that is kept until all of it was handed to the connection.
+    pub(crate) fn into_http_with(self, kept: impl Unpin + 'static) -> HttpResponse {
         let body = match self.content {
-            Content::Bytes(bytes) => BoxBody::new(bytes),
-            Content::Stream(chunks) => BoxBody::new(BodyStream::new(chunks)),
+            Content::Bytes(bytes) if bytes.len() <= SLICE_BYTES => BoxBody::new(bytes),
+            Content::Bytes(bytes) => BoxBody::new(Slices { size: bytes.len() as u64, bytes, _kept: kept }),
+            Content::Stream(chunks) => {
+                let kept = chunks.map(move |chunk| {
+                    let _kept = &kept;
+                    chunk
+                });
+                BoxBody::new(BodyStream::new(kept))
+            }
         };
         let mut response = HttpResponse::with_body(self.code, body);
         *response.headers_mut() = self.headers;
         response
+    }
+}
+
+/// A long content, which the connection takes in slices: it would copy all that it is given.
+struct Slices<K> {
+    size: u64,
+    bytes: Bytes,
+    _kept: K,
+}
+
+impl<K: Unpin> MessageBody for Slices<K> {
+    type Error = Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Sized(self.size)
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
+        let slice = self.bytes.len().min(SLICE_BYTES);
+        Poll::Ready((slice > 0).then(|| Ok(self.bytes.split_to(slice))))
     }
 }

@@ -11,6 +11,7 @@ use kindom_resource_actor::ResourceHandle;
 use tokio::sync::watch;
 
 use crate::authn::{Authenticator, CurrentAuthenticator, User};
+use crate::budget::Budget;
 use crate::fallback::Fallback;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
@@ -40,14 +41,20 @@ pub(crate) struct State {
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
-    /// Takes the requests that get dear.
-    pub(crate) processors: Processors,
-    pub(crate) in_flight: InFlight,
+    pub(crate) bounds: Bounds,
     flows: RandomState,
     /// The phase of the server's end: watches end then, which they would not do by themselves.
     pub(crate) phase: watch::Sender<Phase>,
     /// The number of watches that have been given their turn to end.
     turns_to_end: AtomicU32,
+}
+
+/// The bounds of what requests take from each other.
+pub(crate) struct Bounds {
+    /// Takes the requests that get dear.
+    pub(crate) processors: Processors,
+    pub(crate) in_flight: InFlight,
+    pub(crate) budget: Arc<Budget>,
 }
 
 impl State {
@@ -57,8 +64,7 @@ impl State {
         authenticator: Authenticator,
         object_bytes_max: usize,
         metrics: Metrics,
-        processors: Processors,
-        in_flight: InFlight,
+        bounds: Bounds,
     ) -> Self {
         let deps = Arc::clone(registry.deps());
         Self {
@@ -72,8 +78,7 @@ impl State {
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
             metrics,
-            processors,
-            in_flight,
+            bounds,
             flows: RandomState::new(),
             phase: watch::Sender::new(Phase::Serving),
             turns_to_end: AtomicU32::new(0),

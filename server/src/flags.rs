@@ -272,6 +272,10 @@ pub(crate) struct Serve {
     /// The largest object, encoded, in bytes.
     #[arg(long, default_value_t = 1_572_864)]
     pub(crate) max_object_bytes: usize,
+    /// The most bytes that requests and answers may hold at a time, stored objects apart; 0: a quarter of the memory that the
+    /// process may use.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) memory_budget: u64,
     /// The most requests in flight that change nothing, watches and those of system:masters apart; 0: any number.
     #[arg(long, default_value_t = 400)]
     pub(crate) max_requests_inflight: usize,

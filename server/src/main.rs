@@ -13,6 +13,7 @@ mod import;
 mod kubeconfig;
 mod logging;
 mod manifests;
+mod memory;
 mod pki;
 mod repair;
 mod scrub;

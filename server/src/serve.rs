@@ -32,7 +32,7 @@ use crate::flags::{AuthorizationMode, Serve};
 use crate::pki::server_url;
 use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
-use crate::{etcd, history, scrub};
+use crate::{etcd, history, memory, scrub};
 
 /// The prefix of our own keys that hold no objects (design, "Storage").
 const LEDGER: &str = "/kindom/registry/claims/";
@@ -287,6 +287,10 @@ fn listen(
         store_scrubs,
         certificate_ends: Some(Box::new(move || ends.lock().unwrap_or_else(PoisonError::into_inner).clone())),
         processors: Processors::new(cores())?,
+        memory_budget_bytes: match options.memory_budget {
+            0 => memory::available() / 4,
+            bytes => bytes,
+        },
         in_flight_max: InFlightMax {
             reading: options.max_requests_inflight,
             mutating: options.max_mutating_requests_inflight,

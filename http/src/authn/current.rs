@@ -34,6 +34,7 @@ pub struct Peer {
     ends: Option<i64>,
     /// The server's own address, as this client reached it.
     reached: Option<SocketAddr>,
+    held: Arc<AtomicU64>,
 }
 
 impl Peer {
@@ -47,6 +48,12 @@ impl Peer {
     #[must_use]
     pub fn certificate_ends(&self) -> Option<i64> {
         self.ends
+    }
+
+    /// The bytes that the requests of the connection hold.
+    #[must_use]
+    pub fn held(&self) -> &Arc<AtomicU64> {
+        &self.held
     }
 
     /// The server's own address, as this client reached it.
@@ -80,7 +87,13 @@ impl CurrentAuthenticator {
             let (_, own) = X509Certificate::from_der(own).ok()?;
             Some(own.validity().not_after.timestamp())
         });
-        Peer { certificates, judged: RefCell::new((now.number, identity)), ends, reached: None }
+        Peer {
+            certificates,
+            judged: RefCell::new((now.number, identity)),
+            ends,
+            reached: None,
+            held: Arc::default(),
+        }
     }
 
     /// As [`Authenticator::authenticate`]; `peer` is `None` if there is no connection.

@@ -187,3 +187,38 @@ async fn a_stream_without_a_window_is_given_up() {
     assert_eq!((end.kind, end.stream), (RST_STREAM, 1));
     assert!(std::fs::read_to_string(server.log_path()).unwrap().contains("an answer is given up"));
 }
+
+/// Clients that ask for much and take nothing hold a little of it each: what is made follows what is taken.
+#[tokio::test]
+async fn answers_that_nobody_takes_are_not_made() {
+    let server = start(&[]).await;
+    let client = server.client().unwrap();
+    let large = "x".repeat(512 * 1024);
+    for n in 0..count(64, 200) {
+        let one = object(GROUP, "One", &format!("one-{n}"), json!({"note": large}));
+        client.post(ONES, &one).await.unwrap().expect_status(201).unwrap();
+    }
+    let before = server.memory_bytes().unwrap();
+    let mut stalled = Vec::new();
+    for path in [
+        ONES.to_owned(),
+        format!("{ONES}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
+    ] {
+        for _ in 0..10 {
+            let mut connection = server.dial_holding(4096).await.unwrap();
+            let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+            connection.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = [0; 1024];
+            connection.read_exact(&mut answer).await.unwrap();
+            assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+            stalled.push(connection);
+        }
+    }
+    // They are served further, as far as they take it.
+    for _ in 0..50 {
+        client.get("/livez").await.unwrap().expect_status(200).unwrap();
+    }
+    let held = server.memory_bytes().unwrap().saturating_sub(before);
+    println!("{} MiB for {} readers of {} MiB", held / MIB, stalled.len(), count(32, 100));
+    assert!(held < stalled.len() as u64 * 3 * MIB + 32 * MIB, "{held} bytes");
+}

@@ -77,6 +77,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         store_scrubs: None,
         certificate_ends: None,
         processors: kindom_actor_kit::Processors::new(1).unwrap(),
+        memory_budget_bytes: 1 << 30,
         in_flight_max: kindom_http::InFlightMax { reading: 400, mutating: 200 },
         connections_max: 1000,
         connections_per_address_max: None,

@@ -1,0 +1,124 @@
+//! The memory that requests and answers may hold at a time: bodies that were read, answers that wait to be taken.
+//!
+//! Stored objects, and what a step works with, are not in it: the first belong to everybody, and the processors bound the
+//! number of steps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kindom_actor_kit::Overloaded;
+
+use crate::status::Failure;
+
+/// The share of the whole that one connection may hold.
+const CONNECTIONS_SHARE: u64 = 8;
+
+/// The whole.
+pub(crate) struct Budget {
+    most: u64,
+    held: AtomicU64,
+}
+
+/// The part of it that one connection holds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Share(pub(crate) Arc<AtomicU64>);
+
+/// Bytes that are held until this is dropped.
+pub(crate) struct Held {
+    budget: Arc<Budget>,
+    share: Share,
+    bytes: u64,
+}
+
+impl Budget {
+    /// Of so many bytes.
+    pub(crate) fn new(most: u64) -> Arc<Self> {
+        Arc::new(Self { most, held: AtomicU64::new(0) })
+    }
+
+    /// The bytes that are held now.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Nothing yet, for a connection.
+    pub(crate) fn begin(self: &Arc<Self>, share: &Share) -> Held {
+        Held { budget: Arc::clone(self), share: share.clone(), bytes: 0 }
+    }
+}
+
+/// Adds as long as the sum stays within a bound.
+fn add_within(sum: &AtomicU64, bytes: u64, most: u64) -> bool {
+    let added = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |sum| {
+        sum.checked_add(bytes).filter(|sum| *sum <= most)
+    });
+    added.is_ok()
+}
+
+impl Held {
+    /// Holds more.
+    ///
+    /// # Errors
+    /// [`Failure::Overloaded`] if there is no room for it, in the whole or in the connection's share.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+        let bytes = bytes as u64;
+        let (budget, share) = (&*self.budget, &*self.share.0);
+        if add_within(share, bytes, (budget.most / CONNECTIONS_SHARE).max(1)) {
+            if add_within(&budget.held, bytes, budget.most) {
+                self.bytes += bytes;
+                return Ok(());
+            }
+            share.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        Err(Overloaded { retry_after: std::time::Duration::from_secs(1) }.into())
+    }
+
+    /// Holds nothing any more, and begins again.
+    pub(crate) fn instead(self, share: &Share) -> Self {
+        let budget = Arc::clone(&self.budget);
+        drop(self);
+        budget.begin(share)
+    }
+
+    /// Holds more, whether or not there is room: an answer to what has had an effect.
+    pub(crate) fn grow_anyway(&mut self, bytes: usize) {
+        let bytes = bytes as u64;
+        self.share.0.fetch_add(bytes, Ordering::Relaxed);
+        self.budget.held.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.share.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_has_an_eighth_and_all_have_the_whole() {
+        let budget = Budget::new(800);
+        let shares: Vec<Share> = (0..9).map(|_| Share::default()).collect();
+        let mut one = budget.begin(&shares[0]);
+        one.grow(60).unwrap();
+        assert!(one.grow(41).is_err() && budget.begin(&shares[0]).grow(41).is_err());
+        one.grow(40).unwrap();
+        let mut others: Vec<Held> = shares[1..8].iter().map(|share| budget.begin(share)).collect();
+        others.iter_mut().for_each(|held| held.grow(100).unwrap());
+        let mut late = budget.begin(&shares[8]);
+        assert!(late.grow(1).is_err());
+        late.grow_anyway(50);
+        assert_eq!(budget.held(), 850);
+        drop((one, late));
+        assert_eq!(budget.held(), 700);
+        budget.begin(&shares[8]).grow(100).unwrap();
+        drop(others);
+        assert_eq!(budget.held(), 0);
+        assert!(shares.iter().all(|share| share.0.load(Ordering::Relaxed) == 0));
+    }
+}
