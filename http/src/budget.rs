@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use kindom_actor_kit::Overloaded;
-
-use crate::status::Failure;
 
 /// The share of the whole that one connection may hold.
 const CONNECTIONS_SHARE: u64 = 8;
@@ -59,8 +58,8 @@ impl Held {
     /// Holds more.
     ///
     /// # Errors
-    /// [`Failure::Overloaded`] if there is no room for it, in the whole or in the connection's share.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+    /// [`Overloaded`] if there is no room for it, in the whole or in the connection's share.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
         let bytes = bytes as u64;
         let (budget, share) = (&*self.budget, &*self.share.0);
         if add_within(share, bytes, (budget.most / CONNECTIONS_SHARE).max(1)) {
@@ -70,7 +69,7 @@ impl Held {
             }
             share.fetch_sub(bytes, Ordering::Relaxed);
         }
-        Err(Overloaded { retry_after: std::time::Duration::from_secs(1) }.into())
+        Err(Overloaded { retry_after: Duration::from_secs(1) })
     }
 
     /// Holds nothing any more, and begins again.

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use kindom_codec::Format;
 
-use crate::form::{is_pretty, takes_gzip};
+use crate::form::{GZIP_BYTES_MIN, is_pretty, takes_gzip};
 use crate::head::Head;
 use crate::negotiate::{Accepted, Shape};
-use crate::state::GZIP_BYTES_MIN;
 
 /// For each byte that is decompressed.
 const UNZIPPED: u64 = 5;

@@ -7,6 +7,9 @@ use crate::head::{Head, header_of};
 use crate::negotiate::Accepted;
 use crate::query::Query;
 
+/// Answers at least this large are compressed for clients that take gzip.
+pub(crate) const GZIP_BYTES_MIN: usize = 128 << 10;
+
 /// Returns true if the answer is indented.
 pub(crate) fn is_pretty(request: &Head, accepted: Accepted) -> bool {
     accepted.pretty || (accepted.format == Format::Json && wants_pretty(request))

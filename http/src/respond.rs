@@ -17,11 +17,10 @@ use kindom_objects::Declared;
 
 use crate::RequestError;
 use crate::cost::{self, WHOLE_BYTES_MAX};
-use crate::form::{is_pretty, takes_gzip};
+use crate::form::{GZIP_BYTES_MIN, is_pretty, takes_gzip};
 use crate::head::{Head, header_of};
 use crate::negotiate::{Accepted, Endpoint, JSON, Shape, accept};
 use crate::response::{Builder, Response};
-use crate::state::GZIP_BYTES_MIN;
 use crate::status::{Answer, Failure};
 use crate::warning::warning_headers;
 

@@ -21,8 +21,6 @@ use crate::phase::Phase;
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The least bound on the bytes of a body, after decompression (apiserver `MaxRequestBodyBytes`).
 const BODY_BYTES_MAX: usize = 3 << 20;
-/// Answers at least this large are compressed for clients that take gzip.
-pub(crate) const GZIP_BYTES_MIN: usize = 128 << 10;
 
 /// While the server ends, watches end one by one, so that their clients do not all connect elsewhere at once.
 const EACH_WATCH_ENDS_AFTER: Duration = Duration::from_millis(5);
