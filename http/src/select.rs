@@ -89,6 +89,18 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
         (None, None) if limit.is_some() => At::Revision(wanted),
         (None, _) => At::Now(Freshness::AtLeast(wanted)),
     };
+    // A page of a type that is not in memory is read from the store.
+    let at = match at {
+        At::Now(freshness)
+            if limit.is_some()
+                && filter.is_everything()
+                && !call.handle.is_loaded().map_err(|e| call.read_failure(e))? =>
+        {
+            let stored = call.handle.stored_revision(freshness, call.deadline).await;
+            At::Revision(stored.map_err(|e| call.read_failure(e))?)
+        }
+        at => at,
+    };
     let start = token.as_ref().map_or("", |token| token.start.as_str());
     let mut corrupt = Corrupt::new(call, &filter);
     // A page ends with the last object that fits. There is another page if any object is stored behind it, selected or not,

@@ -304,6 +304,57 @@ impl ResourceHandle {
         Ok(snapshot.get(key).cloned())
     }
 
+    /// The object of a key, as fresh as a read needs it. Of a type that is not in memory, the store has it: the type begins to
+    /// load, and the read does not wait for that.
+    ///
+    /// # Errors
+    /// As for [`ResourceHandle::snapshot`].
+    pub async fn read(
+        &self,
+        key: &str,
+        freshness: Freshness,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<StoredObject>>, ReadError> {
+        if self.is_loaded()? {
+            let (snapshot, _) = self.snapshot(freshness, deadline).await?;
+            return Ok(snapshot.get(key).cloned());
+        }
+        self.stored_revision(freshness, deadline).await?;
+        let range = KeyRange::single(&self.storage_key(key));
+        let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
+        let read = timeout_at(deadline.instant(), self.cell.deps.storage.range(request)).await;
+        let found = read.map_err(|_| ReadError::Timeout)??;
+        if self.spec().is_none() {
+            return Err(ReadError::Gone);
+        }
+        let object = |kv: kindom_storage::KeyValue| self.stored_object(key, kv.value, kv.mod_revision);
+        Ok(found.kvs.into_iter().next().map(object).map(Arc::new))
+    }
+
+    /// Returns true if memory has the type's state; else it begins to load.
+    ///
+    /// # Errors
+    /// [`ReadError::Gone`], and where the actor can't be started.
+    pub fn is_loaded(&self) -> Result<bool, ReadError> {
+        Ok(self.awake()?.live.is_loaded())
+    }
+
+    /// A revision of the store that is as fresh as a read needs it, without a look at the type's state.
+    ///
+    /// # Errors
+    /// As for [`ResourceHandle::snapshot`].
+    pub async fn stored_revision(
+        &self,
+        freshness: Freshness,
+        deadline: Deadline,
+    ) -> Result<Revision, ReadError> {
+        if let Freshness::AtLeast(revision) = freshness {
+            self.happened(revision, deadline).await?;
+        }
+        let fresh = timeout_at(deadline.instant(), self.cell.deps.storage.fresh()).await;
+        Ok(fresh.map_err(|_| ReadError::Timeout)??)
+    }
+
     /// The objects whose key starts with `prefix` and is at or after `start`, as of one revision of the store's history; and
     /// the number of all objects from `start` on. Memory serves the last few thousand changes of the type; for older
     /// revisions the store counts in O(n).

@@ -69,11 +69,15 @@ impl Live {
         (snapshot, revision)
     }
 
+    /// Returns true once a snapshot was loaded.
+    pub(crate) fn is_loaded(&self) -> bool {
+        *self.feed.folded().borrow() > Revision::ZERO || self.feed.is_running()
+    }
+
     /// The snapshot as it is, once one was loaded; it is good enough also while the next incarnation loads.
     pub(crate) async fn cached(&self, deadline: Deadline) -> Result<Arc<Snapshot>, ReadError> {
         let mut folded = self.feed.folded();
-        let loaded = folded
-            .wait_for(|folded| *folded > Revision::ZERO || self.feed.is_running() || self.feed.is_closed());
+        let loaded = folded.wait_for(|_| self.is_loaded() || self.feed.is_closed());
         match timeout_at(deadline.instant(), loaded).await {
             Ok(_) if self.feed.is_closed() => Err(ReadError::Gone),
             Ok(Ok(_)) => Ok(self.snapshot()),

@@ -32,9 +32,10 @@ pub(crate) async fn find(call: &Call<'_>) -> Result<Arc<StoredObject>, Failure> 
         (_, 0) => Freshness::Any,
         (_, revision) => Freshness::AtLeast(Revision(revision)),
     };
-    let (snapshot, _) =
-        call.handle.snapshot(freshness, call.deadline).await.map_err(|e| call.read_failure(e))?;
-    snapshot.get(&key).cloned().ok_or_else(|| Failure::NotFound(call.resource(), name.to_owned()))
+    let found = call.handle.read(&key, freshness, call.deadline).await;
+    found
+        .map_err(|e| call.read_failure(e))?
+        .ok_or_else(|| Failure::NotFound(call.resource(), name.to_owned()))
 }
 
 /// The revision that a GET or a watch is to show; they call a malformed one an error of the server's, unlike lists.

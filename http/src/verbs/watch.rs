@@ -79,8 +79,8 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
         // Changes between the snapshot's own revision and the one it is complete at are not the type's.
         revision
     } else if wanted == Revision::ZERO {
-        let (_, revision) = call.handle.snapshot(Freshness::Latest, call.deadline).await.map_err(read)?;
-        revision
+        // The type may load meanwhile: its watch reads the store's history until it has.
+        call.handle.stored_revision(Freshness::Latest, call.deadline).await.map_err(read)?
     } else {
         // The revision of an event that was just seen on another watch has happened. One from the future is waited for
         // by the stream, as by upstream's cache (`watch_cache.go`, `getAllEventsSinceLocked`, 1.37).

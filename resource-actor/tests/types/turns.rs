@@ -3,7 +3,7 @@
 use futures::FutureExt as _;
 use kindom_objects::{ReadError, WriteError};
 use kindom_resource_actor::{Freshness, ResourceHandle, WriteOptions};
-use kindom_storage::Revision;
+use kindom_storage::{Revision, StorageError};
 
 use crate::world::*;
 
@@ -30,6 +30,33 @@ fn a_read_takes_no_turn_of_an_actor() {
         assert_eq!(found.unwrap().revision(), created);
         let listed = widgets.watch(Revision::ZERO).unwrap().next(9).now_or_never().unwrap();
         assert_eq!(brief(&listed.unwrap()), ["+ns/a"]);
+    });
+}
+
+/// An object, a page or the beginning of a watch does not wait until a large type is in memory.
+#[test]
+fn a_read_of_a_type_that_is_not_loaded_takes_no_turn_either() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        for name in ["a", "b", "c"] {
+            world.put(&format!("{}ns/{name}", widgets.prefix()), &widget(name, 1).to_string());
+        }
+        assert_eq!(widgets.is_loaded(), Ok(false));
+        let read = |key: &str, freshness| widgets.read(key, freshness, soon()).now_or_never().unwrap();
+        let last = world.put("/registry/other", "x");
+        for freshness in [Freshness::Latest, Freshness::Any, Freshness::AtLeast(last)] {
+            assert_eq!(read("ns/b", freshness).unwrap().unwrap().key(), "ns/b");
+            assert_eq!(read("ns/d", freshness).map(|found| found.is_none()), Ok(true));
+        }
+        let future = read("ns/b", Freshness::AtLeast(last.next()));
+        assert!(matches!(future, Err(ReadError::Storage(StorageError::Future { .. }))), "{future:?}");
+        let revision = widgets.stored_revision(Freshness::Latest, soon()).now_or_never().unwrap();
+        assert_eq!(revision, Ok(last));
+        let page = widgets.list_at(last, "ns/", "ns/b", Some(1)).now_or_never().unwrap().unwrap();
+        assert_eq!((page.0[0].key(), page.0.len(), page.1), ("ns/b", 1, 2));
+        assert_eq!(widgets.is_loaded(), Ok(false), "nothing had a turn");
+        assert_eq!(widgets.snapshot(Freshness::Latest, soon()).await.unwrap().0.len(), 3);
+        assert_eq!(widgets.is_loaded(), Ok(true));
     });
 }
 
