@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use actix_web::HttpResponse;
 use actix_web::body::{BodySize, BodyStream, BoxBody, MessageBody};
-use actix_web::http::header::{HeaderMap, TryIntoHeaderPair, TryIntoHeaderValue as _};
+use actix_web::http::header::{HeaderName, HeaderValue, TryIntoHeaderPair, TryIntoHeaderValue as _};
 use actix_web::http::{StatusCode, header};
 use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt as _};
@@ -19,7 +19,7 @@ const SLICE_BYTES: usize = 64 << 10;
 /// A response, or the beginning of one.
 pub(crate) struct Response {
     code: StatusCode,
-    headers: HeaderMap,
+    headers: Vec<(HeaderName, HeaderValue)>,
     content: Content,
 }
 
@@ -32,36 +32,40 @@ enum Content {
 /// The head of a response to which a content is added.
 pub(crate) struct Builder {
     code: StatusCode,
-    headers: HeaderMap,
+    /// A list: actix-web has the map, and keeps its memory for the next response.
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Builder {
     pub(crate) fn new(code: u16) -> Self {
         let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { code, headers: HeaderMap::new() }
+        Self { code, headers: Vec::with_capacity(8) }
     }
 
     /// Replaces a header. One that cannot be sent is left out.
     pub(crate) fn insert_header(&mut self, header: impl TryIntoHeaderPair) -> &mut Self {
         if let Ok((name, value)) = header.try_into_pair() {
-            self.headers.insert(name, value);
+            self.set(name, value);
         }
         self
     }
 
     /// Adds a header to those of its name. One that cannot be sent is left out.
     pub(crate) fn append_header(&mut self, header: impl TryIntoHeaderPair) -> &mut Self {
-        if let Ok((name, value)) = header.try_into_pair() {
-            self.headers.append(name, value);
-        }
+        self.headers.extend(header.try_into_pair().ok());
         self
     }
 
     pub(crate) fn content_type(&mut self, media_type: &str) -> &mut Self {
         if let Ok(value) = media_type.try_into_value() {
-            self.headers.insert(header::CONTENT_TYPE, value);
+            self.set(header::CONTENT_TYPE, value);
         }
         self
+    }
+
+    fn set(&mut self, name: HeaderName, value: HeaderValue) {
+        self.headers.retain(|(of, _)| *of != name);
+        self.headers.push((name, value));
     }
 
     pub(crate) fn finish(&mut self) -> Response {
@@ -114,7 +118,10 @@ impl Response {
             }
         };
         let mut response = HttpResponse::with_body(self.code, body);
-        *response.headers_mut() = self.headers;
+        let headers = response.headers_mut();
+        for (name, value) in self.headers {
+            headers.append(name, value);
+        }
         response
     }
 }

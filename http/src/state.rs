@@ -1,6 +1,6 @@
 //! The state with which every request is served.
 
-use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::hash::{BuildHasher as _, Hash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -40,7 +40,8 @@ pub(crate) struct State {
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
     pub(crate) bounds: Bounds,
-    flows: RandomState,
+    /// Seeded: nobody can choose a name that shares another's flow.
+    flows: foldhash::quality::RandomState,
     /// The phase of the server's end: watches end then, which they would not do by themselves.
     pub(crate) phase: watch::Sender<Phase>,
     /// The number of watches that have been given their turn to end.
@@ -77,7 +78,7 @@ impl State {
             entropy: deps.entropy.fork(),
             metrics,
             bounds,
-            flows: RandomState::new(),
+            flows: foldhash::quality::RandomState::default(),
             phase: watch::Sender::new(Phase::Serving),
             turns_to_end: AtomicU32::new(0),
         }

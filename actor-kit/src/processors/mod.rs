@@ -96,8 +96,10 @@ impl Drop for Ends {
 struct Polled {
     shared: Arc<Shared>,
     flow: Flow,
-    /// The cost of the dear step that it has come to, in nanoseconds; 0 for none.
-    dear: Arc<AtomicU64>,
+    /// The cost of the dear step that it has come to on its caller's thread, in nanoseconds; 0 for none.
+    dear: u64,
+    /// The cost of its next piece, in the pool.
+    next: Option<Arc<AtomicU64>>,
 }
 
 thread_local! {
@@ -155,8 +157,7 @@ impl Processors {
         flow: Flow,
         request: impl Future<Output = T> + Send + 'static,
     ) -> Run<T> {
-        let dear = Arc::new(AtomicU64::new(0));
-        Run { shared: Arc::clone(&self.shared), flow, dear, at: At::Caller(Box::pin(request)) }
+        Run { shared: Arc::clone(&self.shared), flow, at: At::Caller(Box::pin(request)) }
     }
 
     /// Runs a single step of this cost, of a request that cannot be refused any more.
@@ -190,7 +191,6 @@ impl Processors {
 pub struct Run<T> {
     shared: Arc<Shared>,
     flow: Flow,
-    dear: Arc<AtomicU64>,
     at: At<T>,
 }
 
@@ -208,20 +208,20 @@ impl<T: Send + 'static> Future for Run<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let At::Caller(request) = &mut this.at {
-            let polled =
-                Polled { shared: Arc::clone(&this.shared), flow: this.flow, dear: Arc::clone(&this.dear) };
+            let polled = Polled { shared: Arc::clone(&this.shared), flow: this.flow, dear: 0, next: None };
             let put_back = PutBack::replacing(polled);
             let polled = request.as_mut().poll(cx);
+            let dear = POLLED.with_borrow(|polled| polled.as_ref().map_or(0, |polled| polled.dear));
             drop(put_back);
             if let Poll::Ready(answer) = polled {
                 this.at = At::Done;
                 return Poll::Ready(Ok(answer));
             }
-            if this.dear.load(Ordering::Relaxed) == 0 {
+            if dear == 0 {
                 return Poll::Pending;
             }
             if let At::Caller(request) = std::mem::replace(&mut this.at, At::Done) {
-                this.at = At::Pool(this.shared.take(this.flow, Arc::clone(&this.dear), request));
+                this.at = At::Pool(this.shared.take(this.flow, dear, request));
             }
         }
         match &mut this.at {
@@ -236,7 +236,7 @@ impl Shared {
     fn take<T: Send + 'static>(
         self: &Arc<Self>,
         flow: Flow,
-        cost: Arc<AtomicU64>,
+        cost: u64,
         request: Boxed<T>,
     ) -> FallibleTask<T, Meta> {
         let shared = Arc::clone(self);
@@ -255,7 +255,7 @@ impl Shared {
             // Not all can take any piece.
             shared.ready.notify_all();
         };
-        let meta = Meta { flow, cost };
+        let meta = Meta { flow, cost: Arc::new(AtomicU64::new(cost)) };
         let (piece, task) = async_task::Builder::new().metadata(meta).spawn(|_| request, schedule);
         piece.schedule();
         task.fallible()
@@ -280,8 +280,8 @@ impl Shared {
                     }
                 }
             };
-            let dear = Arc::clone(&piece.metadata().cost);
-            let polled = Polled { shared: Arc::clone(self), flow, dear };
+            let next = Some(Arc::clone(&piece.metadata().cost));
+            let polled = Polled { shared: Arc::clone(self), flow, dear: 0, next };
             let put_back = PutBack::replacing(polled);
             let began = thread_time();
             // The hook has logged a panic; who waits for the task learns of it.
@@ -335,7 +335,10 @@ async fn wait(cost: Duration, may_be_refused: bool) -> Result<(), Overloaded> {
             if may_be_refused && let Err(overloaded) = polled.shared.admit(polled.flow) {
                 return Poll::Ready(Err(overloaded));
             }
-            polled.dear.fetch_add(nanos(cost), Ordering::Relaxed);
+            match &polled.next {
+                Some(next) => drop(next.fetch_add(nanos(cost), Ordering::Relaxed)),
+                None => polled.dear = polled.dear.saturating_add(nanos(cost)),
+            }
             is_its_turn = true;
             cx.waker().wake_by_ref();
             Poll::Pending
