@@ -7,7 +7,8 @@ use std::sync::Arc;
 use actix_http::ConnectionType;
 use actix_web::body::{BodySize, BoxBody, MessageBody as _};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
-use actix_web::http::{StatusCode, Version, header};
+use actix_web::http::header::{self, HeaderMap};
+use actix_web::http::{StatusCode, Version};
 use actix_web::{HttpMessage as _, HttpResponse, web};
 use kindom_actor_kit::Deadline;
 use kindom_api::GroupVersionResource;
@@ -49,9 +50,13 @@ pub(crate) async fn serve(mut request: ServiceRequest) -> Result<ServiceResponse
     };
     let head = Head::take(&mut request);
     let peer = peer(&request);
-    let (request, payload) = request.into_parts();
-    let response = respond(&app.into_inner(), head, peer, payload).await;
-    Ok(ServiceResponse::new(request, response))
+    let payload = request.take_payload();
+    let (response, headers) = respond(&app.into_inner(), head, peer, payload).await;
+    // actix-web keeps the map's memory for the next request.
+    if let Some(headers) = headers {
+        request.head_mut().headers = headers;
+    }
+    Ok(request.into_response(response))
 }
 
 /// The client of a request's connection; none where there is no connection.
@@ -61,7 +66,13 @@ fn peer(request: &ServiceRequest) -> Option<Rc<Peer>> {
     peer.or_else(|| request.extensions().get::<Rc<Peer>>().cloned())
 }
 
-async fn respond(app: &Arc<App>, head: Head, peer: Option<Rc<Peer>>, payload: Payload) -> HttpResponse {
+/// Answers a request; gives the map of its headers back, if nobody else has it.
+async fn respond(
+    app: &Arc<App>,
+    head: Head,
+    peer: Option<Rc<Peer>>,
+    payload: Payload,
+) -> (HttpResponse, Option<HeaderMap>) {
     let began = Instant::now();
     let state = &app.state;
     let query = Query::parse(head.query_string());
@@ -72,9 +83,11 @@ async fn respond(app: &Arc<App>, head: Head, peer: Option<Rc<Peer>>, payload: Pa
     let in_flight = state.metrics.begin(mutating);
     let audit_id = access::audit_id(request, &state.entropy);
     let span = access::span(request, asked.info.as_ref().ok(), audit_id.as_ref());
-    // Pinned first: a future that is wrapped is copied, and this one is large.
-    let answer = pin!(answer(app, &asked, peer.as_deref(), payload, &span));
-    let outcome = if span.is_disabled() { answer.await } else { answer.instrument(span.clone()).await };
+    let outcome = {
+        // Pinned first: a future that is wrapped is copied, and this one is large.
+        let answer = pin!(answer(app, &asked, peer.as_deref(), payload, &span));
+        if span.is_disabled() { answer.await } else { answer.instrument(span.clone()).await }
+    };
     let mut response = outcome.unwrap_or_else(|why| failure(request, why).into_http());
     drop(in_flight);
     if let Some(id) = audit_id {
@@ -84,7 +97,7 @@ async fn respond(app: &Arc<App>, head: Head, peer: Option<Rc<Peer>>, payload: Pa
     let (code, took) = (response.status().as_u16(), began.elapsed());
     span.in_scope(|| access::answered(request, code, took));
     state.metrics.end(labels(state, request, asked.info.as_ref().ok(), code), took);
-    response
+    (response, Arc::into_inner(asked).map(|asked| asked.head.into_headers()))
 }
 
 /// Ends a streamed body with its connection if it cannot come in chunks: HTTP/1.0 has none, and actix-http announces but does

@@ -52,6 +52,10 @@ impl Head {
         &self.headers
     }
 
+    pub(crate) fn into_headers(self) -> HeaderMap {
+        self.headers
+    }
+
     /// Returns true if the client wants the connection to become another.
     pub(crate) fn upgrades(&self) -> bool {
         self.upgrades
