@@ -60,7 +60,7 @@ impl<'a> Drain<'a> {
 
     /// Deletes objects without finalizers and marks the rest.
     pub(crate) fn sweep(&self) -> Sweep<'_> {
-        Sweep { drain: self, pages: Pages::new(&self.prefix), left: 0 }
+        Sweep { drain: self, pages: Pages::new(&self.prefix).counted(), left: 0 }
     }
 
     async fn delete(&self, kv: KeyValue) -> Result<Drained, WriteError> {

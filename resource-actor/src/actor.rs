@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use actix::{Actor, AsyncContext as _, Context, Handler, Message, StreamHandler};
+use futures::future::join;
 use kindom_actor_kit::{BoxError, Incarnation};
 use kindom_storage::{Change, KeyRange, Revision, Storage, StorageError, Watch};
 
@@ -37,18 +38,22 @@ impl ResourceActor {
         let mut pages = Pages::as_of_first(&prefix);
         let mut objects = Vec::new();
         let mut at = Revision::ZERO;
-        while let Some(page) = pages.next(&*storage).await? {
+        let mut next = pages.next(&*storage).await?;
+        while let Some(page) = next {
             at = page.revision;
-            objects.extend(page.kvs.into_iter().filter_map(|kv| {
-                let key = suffix(&prefix, kv.key.as_bytes())?;
-                Some(Arc::new(StoredObject::read(key, kv.value, kv.mod_revision, |bytes| {
-                    strategy.translate(bytes)
-                })))
-            }));
-            if !pages.at_end() {
+            let parse = async {
+                objects.extend(page.kvs.into_iter().filter_map(|kv| {
+                    let key = suffix(&prefix, kv.key.as_bytes())?;
+                    Some(Arc::new(StoredObject::read(key, kv.value, kv.mod_revision, |bytes| {
+                        strategy.translate(bytes)
+                    })))
+                }));
                 // Others on this thread have their turn between two pages.
                 tokio::task::yield_now().await;
-            }
+            };
+            // The store reads the next page meanwhile.
+            let (read, ()) = join(pages.next(&*storage), parse).await;
+            next = read?;
         }
         let snapshot = Snapshot::from_sorted(objects, at);
         let Watch { commits, progress } =

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kindom_actor_kit::{Deadline, Overloaded, dear};
 use kindom_api::{Value, meta};
-use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
+use kindom_storage::{Compare, Key, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
 use crate::ResourceHandle;
@@ -433,8 +433,7 @@ impl ResourceHandle {
         if matches!(proof, Proof::None) {
             return Err(WriteError::Unknown);
         }
-        let range = KeyRange::single(&self.storage_key(&planned.key));
-        let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
+        let request = RangeRequest::single(&self.storage_key(&planned.key));
         let read = timeout_at(deadline.instant(), self.deps().storage.range(request)).await;
         let found = read.ok().and_then(Result::ok).and_then(|found| found.kvs.into_iter().next());
         found.as_ref().and_then(proves).ok_or(WriteError::Unknown)

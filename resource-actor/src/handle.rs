@@ -320,8 +320,7 @@ impl ResourceHandle {
             return Ok(snapshot.get(key).cloned());
         }
         self.stored_revision(freshness, deadline).await?;
-        let range = KeyRange::single(&self.storage_key(key));
-        let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
+        let request = RangeRequest::single(&self.storage_key(key));
         let read = timeout_at(deadline.instant(), self.cell.deps.storage.range(request)).await;
         let found = read.map_err(|_| ReadError::Timeout)??;
         if self.spec().is_none() {
@@ -376,7 +375,8 @@ impl ResourceHandle {
         if start > prefix {
             range.start = format!("{}{start}", self.cell.prefix).into();
         }
-        let request = RangeRequest { range, limit, revision: Some(revision), keys_only: false };
+        let request =
+            RangeRequest { range, limit, revision: Some(revision), keys_only: false, count_all: true };
         let found = self.cell.deps.storage.range(request).await?;
         let object = |kv: kindom_storage::KeyValue| {
             let key = std::str::from_utf8(kv.key.as_bytes()).ok()?.strip_prefix(&*self.cell.prefix)?;

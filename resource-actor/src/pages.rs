@@ -15,13 +15,16 @@ pub struct Pages {
     limit: usize,
     more: bool,
     as_of_first: bool,
+    /// The number of keys behind the last page, as the first page counted them.
+    after: usize,
 }
 
 /// One page.
 pub struct Page {
     /// In key order.
     pub kvs: Vec<KeyValue>,
-    /// The number of keys behind the page.
+    /// The number of keys behind the page, if they are [counted](Pages::counted); else more than 0 if there are any. They are
+    /// counted with the first page alone: a count takes as long as reading all keys.
     pub after: usize,
     /// The revision that it was read at.
     pub revision: Revision,
@@ -32,7 +35,14 @@ impl Pages {
     #[must_use]
     pub fn new(prefix: &str) -> Self {
         let request = RangeRequest::prefix(prefix.as_bytes());
-        Self { request, limit: PAGE_FIRST, more: true, as_of_first: false }
+        Self { request, limit: PAGE_FIRST, more: true, as_of_first: false, after: 0 }
+    }
+
+    /// With the number of keys behind each page.
+    #[must_use]
+    pub fn counted(mut self) -> Self {
+        self.request.count_all = true;
+        self
     }
 
     /// All pages as they are when the first one is read.
@@ -66,9 +76,13 @@ impl Pages {
         }
         let bytes = found.kvs.iter().filter_map(|kv| kv.value.as_ref().ok()).map(bytes::Bytes::len).sum();
         self.limit = page_size(self.limit, found.kvs.len(), bytes);
-        let after = found.count.saturating_sub(found.kvs.len());
-        self.more = after > 0 && !found.kvs.is_empty();
-        Ok(Some(Page { kvs: found.kvs, after, revision }))
+        let behind = found.count.saturating_sub(found.kvs.len());
+        self.more = behind > 0 && !found.kvs.is_empty();
+        let counted = std::mem::take(&mut self.request.count_all);
+        self.after = if counted { behind } else { self.after.saturating_sub(found.kvs.len()) };
+        // Keys may have come, or gone, since.
+        self.after = if self.more { self.after.max(1) } else { behind };
+        Ok(Some(Page { kvs: found.kvs, after: self.after, revision }))
     }
 }
 

@@ -1,10 +1,14 @@
 //! A watch: a cursor over a type's changes that survives the type's actor.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use kindom_actor_kit::latest;
-use kindom_storage::{Change, Event, KeyRange, KeyValue, Revision, StorageError, StoredValue, Watch};
+use kindom_storage::{
+    Change, Event, KeyRange, KeyValue, Received, Revision, StorageError, StoredValue, Watch,
+};
 use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::live::Live;
@@ -49,6 +53,16 @@ impl Drop for Watched {
     }
 }
 
+/// The next commit of a history, or that there is none now. `None` while it is being read, if the caller may not wait: it has
+/// events to return that must not be lost with its future.
+async fn known(history: &mut Watch, may_wait: bool) -> Option<Result<Received, TryRecvError>> {
+    poll_fn(|cx| match history.commits.poll_known(cx) {
+        Poll::Pending if !may_wait => Poll::Ready(None),
+        known => known.map(Some),
+    })
+    .await
+}
+
 impl ResourceHandle {
     /// A watch of the type's changes after `cursor`.
     ///
@@ -91,7 +105,8 @@ impl WatchCursor {
                 self.follow()?;
                 continue;
             }
-            let events = if self.history.is_some() { self.recorded(max)? } else { self.logged(max).await? };
+            let events =
+                if self.history.is_some() { self.recorded(max).await? } else { self.logged(max).await? };
             if !events.is_empty() {
                 return Ok(events);
             }
@@ -176,10 +191,10 @@ impl WatchCursor {
             return Ok(events);
         }
         self.read_history().await?;
-        self.recorded(max)
+        self.recorded(max).await
     }
 
-    fn recorded(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
+    async fn recorded(&mut self, max: usize) -> Result<Vec<Arc<ObjectEvent>>, WatchError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
@@ -188,7 +203,8 @@ impl WatchCursor {
             // Read first: everything up to it is in the queue by now.
             let published = self.storage().published();
             let Some(history) = &mut self.history else { break };
-            match history.commits.try_recv() {
+            let Some(known) = known(history, events.is_empty()).await else { break };
+            match known {
                 Ok(commit) => self.take(commit, &mut events)?,
                 Err(TryRecvError::Disconnected) => return Err(closed()),
                 Err(TryRecvError::Empty) => {
@@ -224,7 +240,8 @@ impl WatchCursor {
         let mut events = Vec::new();
         while events.len() < max && self.cursor < end && self.failed.is_none() {
             let Some(history) = &mut self.history else { break };
-            match history.commits.try_recv() {
+            let Some(known) = known(history, events.is_empty()).await else { break };
+            match known {
                 Ok(Ok(commit)) if commit.revision > end => self.cursor = end,
                 Ok(commit) => self.take(commit, &mut events)?,
                 // `end` is published, so everything up to it has come.

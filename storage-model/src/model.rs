@@ -339,13 +339,27 @@ pub struct RangeRequest {
     pub revision: Option<Revision>,
     /// Leave the values out.
     pub keys_only: bool,
+    /// Count all keys of the range, which takes as long as reading them all.
+    pub count_all: bool,
 }
 
 impl RangeRequest {
-    /// Everything under a prefix, now.
+    /// Everything under a prefix, now; not counted beyond a limit.
     #[must_use]
     pub fn prefix(prefix: &[u8]) -> Self {
-        Self { range: KeyRange::prefix(prefix), limit: None, revision: None, keys_only: false }
+        Self {
+            range: KeyRange::prefix(prefix),
+            limit: None,
+            revision: None,
+            keys_only: false,
+            count_all: false,
+        }
+    }
+
+    /// One key, now.
+    #[must_use]
+    pub fn single(key: &Key) -> Self {
+        Self { range: KeyRange::single(key), ..Self::prefix(b"") }
     }
 }
 
@@ -354,7 +368,8 @@ impl RangeRequest {
 pub struct RangeResult {
     /// In key order.
     pub kvs: Vec<KeyValue>,
-    /// The number of keys in the range, whatever the limit.
+    /// The number of keys in the range, whatever the limit. Without [`RangeRequest::count_all`] only this much is certain: it
+    /// is more than `kvs` holds if, and only if, there are more.
     pub count: usize,
     /// The store's revision when it was read (not the one asked for).
     pub revision: Revision,

@@ -240,7 +240,7 @@ async fn commit(store: &Subject, ops: Vec<Op>) -> Revision {
 }
 
 async fn read(store: &Subject, range: KeyRange, revision: Option<Revision>) -> RangeResult {
-    store.range(RangeRequest { range, limit: None, revision, keys_only: false }).await.unwrap()
+    store.range(RangeRequest { range, revision, ..RangeRequest::prefix(b"") }).await.unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -502,7 +502,10 @@ pub async fn limits_and_counts(factory: impl Open) {
     let read = async |limit, revision: Option<u64>| {
         let range = KeyRange::prefix(b"k");
         let revision = revision.map(Revision);
-        let read = store.range(RangeRequest { range, limit, revision, keys_only: false }).await.unwrap();
+        let read = store
+            .range(RangeRequest { range, limit, revision, count_all: true, ..RangeRequest::prefix(b"") })
+            .await
+            .unwrap();
         (read.kvs.len(), read.count, read.revision.0)
     };
     assert_eq!(read(Some(4), None).await, (4, 9, 2));
@@ -589,9 +592,16 @@ pub async fn a_long_range_is_consistent(factory: impl Open) {
     assert_eq!(all.count, 10_000);
     let read_names: Vec<String> = all.kvs.iter().map(|kv| kv.key.to_string()).collect();
     assert_eq!(read_names, names);
-    let request = RangeRequest { limit: Some(4100), ..RangeRequest::prefix(b"k") };
-    let some = store.range(request).await.unwrap();
+    let request = RangeRequest { limit: Some(4100), count_all: true, ..RangeRequest::prefix(b"k") };
+    let some = store.range(request.clone()).await.unwrap();
     assert_eq!((some.kvs.len(), some.count), (4100, 10_000));
+    let uncounted = store.range(RangeRequest { count_all: false, ..request }).await.unwrap();
+    assert_eq!((uncounted.kvs.len(), uncounted.count > 4100), (4100, true));
+    for (limit, more) in [(9_999, true), (10_000, false), (10_001, false)] {
+        let request = RangeRequest { limit: Some(limit), ..RangeRequest::prefix(b"k") };
+        let found = store.range(request).await.unwrap();
+        assert_eq!((found.kvs.len(), found.count > found.kvs.len()), (limit.min(10_000), more));
+    }
     assert_eq!(some.kvs[..], all.kvs[..4100]);
 }
 

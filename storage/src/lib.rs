@@ -42,4 +42,4 @@ pub use kindom_storage_model::{
 };
 pub use limits::Limits;
 pub use memory::Memory;
-pub use watch::{CommitStream, Progress, Watch};
+pub use watch::{CommitStream, Progress, Received, Watch};

@@ -27,6 +27,9 @@ pub(crate) trait Loader: Clone + Send + Sync + 'static {
     /// The place of a value.
     type Value: Clone + Send + Sync + 'static;
 
+    /// Loading a value may wait for a disk.
+    const MAY_BLOCK: bool;
+
     /// The value, or its damage, which concerns nothing else.
     ///
     /// # Errors
@@ -97,6 +100,8 @@ impl<L: Loader> Local<L> {
                     result.count += 1;
                     if result.count <= limit {
                         found.push((key.clone(), record.clone()));
+                    } else if !request.count_all {
+                        break;
                     }
                     if seen + 1 == piece {
                         rest = Some(KeyRange { start: after(key), end: range.end.clone() });
@@ -202,6 +207,10 @@ impl<L: Loader> History for Reader<L> {
             }
         }
         Ok(commits)
+    }
+
+    fn may_block(&self) -> bool {
+        L::MAY_BLOCK
     }
 }
 

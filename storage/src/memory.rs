@@ -31,6 +31,8 @@ struct InPlace;
 impl Loader for InPlace {
     type Value = Bytes;
 
+    const MAY_BLOCK: bool = false;
+
     fn load(&self, _key: &Key, value: &Bytes) -> Result<StoredValue, StorageError> {
         Ok(Ok(value.clone()))
     }

@@ -2,16 +2,19 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures::Stream;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use crate::hub::Hub;
-use crate::{Commit, Revision, StorageError};
+use crate::{Applied, Commit, Revision, StorageError};
 
 /// The progress of a [`Watch`], readable without entering it.
 ///
@@ -55,6 +58,9 @@ pub struct Watch {
 pub(crate) trait History: Send {
     /// The next commits of the watch in revision order; empty at the end of history.
     fn next_commits(&mut self) -> Result<VecDeque<Arc<Commit>>, StorageError>;
+
+    /// Returns true if [`History::next_commits`] may wait for a disk, so that it needs a thread that may wait.
+    fn may_block(&self) -> bool;
 }
 
 /// History that was read already.
@@ -70,6 +76,10 @@ impl Held {
 impl History for Held {
     fn next_commits(&mut self) -> Result<VecDeque<Arc<Commit>>, StorageError> {
         Ok(std::mem::take(&mut self.0))
+    }
+
+    fn may_block(&self) -> bool {
+        false
     }
 }
 
@@ -99,12 +109,16 @@ impl Backlog {
 /// Dropping the future of [`CommitStream::recv`] loses nothing.
 pub struct CommitStream {
     history: Option<Box<dyn History>>,
+    /// The next part of it, which another thread reads.
+    reading: Option<JoinHandle<ReadPart>>,
     read: VecDeque<Arc<Commit>>,
-    live: UnboundedReceiver<Result<Arc<Commit>, StorageError>>,
+    live: UnboundedReceiver<Received>,
     /// None where the stream was made of a bare channel.
     source: Option<Source>,
     ended: bool,
 }
+
+type ReadPart = (Box<dyn History>, Result<VecDeque<Arc<Commit>>, StorageError>);
 
 struct Source {
     hub: Weak<Hub>,
@@ -112,15 +126,24 @@ struct Source {
     backlog: Arc<Backlog>,
 }
 
+/// An item of a [`CommitStream`].
+pub type Received = Result<Arc<Commit>, StorageError>;
+
+/// The error of a read whose thread was lost.
+pub(crate) fn unread(lost: &JoinError) -> StorageError {
+    StorageError::Unavailable { reason: format!("the store could not be read: {lost}"), applied: Applied::No }
+}
+
 impl CommitStream {
     pub(crate) fn new(
         history: Option<Box<dyn History>>,
-        live: UnboundedReceiver<Result<Arc<Commit>, StorageError>>,
+        live: UnboundedReceiver<Received>,
         hub: Weak<Hub>,
         id: u64,
         backlog: Arc<Backlog>,
     ) -> Self {
-        Self { history, read: VecDeque::new(), live, source: Some(Source { hub, id, backlog }), ended: false }
+        let source = Some(Source { hub, id, backlog });
+        Self { history, reading: None, read: VecDeque::new(), live, source, ended: false }
     }
 
     /// Delivers a history first.
@@ -134,26 +157,41 @@ impl CommitStream {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// The next commit if there is one now.
+    /// The next commit if there is one now. History is read on the caller's thread; a part of it that another thread is reading
+    /// is not there yet.
     ///
     /// # Errors
     /// As of tokio's channels: `Empty` if nothing waits, `Disconnected` at the end.
-    pub fn try_recv(
-        &mut self,
-    ) -> Result<Result<Arc<Commit>, StorageError>, tokio::sync::mpsc::error::TryRecvError> {
-        use tokio::sync::mpsc::error::TryRecvError;
-        if let Some(item) = self.next_of_history() {
-            return Ok(item);
+    pub fn try_recv(&mut self) -> Result<Received, TryRecvError> {
+        loop {
+            if let Some(commit) = self.read.pop_front() {
+                return Ok(Ok(commit));
+            }
+            if self.reading.is_some() {
+                return Err(TryRecvError::Empty);
+            }
+            let Some(mut history) = self.history.take() else { return self.try_live() };
+            let found = history.next_commits();
+            if let Err(error) = self.keep(history, found) {
+                return Ok(Err(error));
+            }
         }
-        if self.ended {
-            return Err(TryRecvError::Disconnected);
+    }
+
+    /// As [`CommitStream::try_recv`], but history is read by a thread that may wait for a disk, and `Pending` until it has come.
+    ///
+    /// # Errors
+    /// As for [`CommitStream::try_recv`].
+    pub fn poll_known(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, TryRecvError>> {
+        match ready!(self.poll_history(cx)) {
+            Some(item) => Poll::Ready(Ok(item)),
+            None => Poll::Ready(self.try_live()),
         }
-        self.live.try_recv().map(|item| self.received(item))
     }
 
     /// The next commit, for hand-written futures.
-    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Arc<Commit>, StorageError>>> {
-        if let Some(item) = self.next_of_history() {
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Received>> {
+        if let Some(item) = ready!(self.poll_history(cx)) {
             return Poll::Ready(Some(item));
         }
         if self.ended {
@@ -162,25 +200,61 @@ impl CommitStream {
         self.live.poll_recv(cx).map(|item| item.map(|item| self.received(item)))
     }
 
-    fn next_of_history(&mut self) -> Option<Result<Arc<Commit>, StorageError>> {
+    fn try_live(&mut self) -> Result<Received, TryRecvError> {
+        if self.ended {
+            return Err(TryRecvError::Disconnected);
+        }
+        self.live.try_recv().map(|item| self.received(item))
+    }
+
+    fn poll_history(&mut self, cx: &mut Context<'_>) -> Poll<Option<Received>> {
         loop {
             if let Some(commit) = self.read.pop_front() {
-                return Some(Ok(commit));
+                return Poll::Ready(Some(Ok(commit)));
             }
-            match self.history.as_mut()?.next_commits() {
-                Ok(commits) if commits.is_empty() => self.history = None,
-                Ok(commits) => self.read = commits,
-                Err(error) => {
-                    self.history = None;
-                    self.ended = true;
-                    self.live.close();
-                    return Some(Err(error));
+            let kept = if let Some(reading) = &mut self.reading {
+                let read = ready!(Pin::new(reading).poll(cx));
+                self.reading = None;
+                match read {
+                    Ok((history, found)) => self.keep(history, found),
+                    Err(lost) => self.end(unread(&lost)),
                 }
+            } else {
+                let Some(mut history) = self.history.take() else { return Poll::Ready(None) };
+                if history.may_block() {
+                    self.reading = Some(spawn_blocking(move || {
+                        let found = history.next_commits();
+                        (history, found)
+                    }));
+                    continue;
+                }
+                let found = history.next_commits();
+                self.keep(history, found)
+            };
+            if let Err(error) = kept {
+                return Poll::Ready(Some(Err(error)));
             }
         }
     }
 
-    fn received(&mut self, item: Result<Arc<Commit>, StorageError>) -> Result<Arc<Commit>, StorageError> {
+    /// Keeps a part of history that was read, and the rest unless that was its end.
+    fn keep(
+        &mut self,
+        history: Box<dyn History>,
+        found: Result<VecDeque<Arc<Commit>>, StorageError>,
+    ) -> Result<(), StorageError> {
+        self.read = found.or_else(|error| self.end(error).map(|()| VecDeque::new()))?;
+        self.history = (!self.read.is_empty()).then_some(history);
+        Ok(())
+    }
+
+    fn end(&mut self, error: StorageError) -> Result<(), StorageError> {
+        self.ended = true;
+        self.live.close();
+        Err(error)
+    }
+
+    fn received(&mut self, item: Received) -> Received {
         match (&item, &self.source) {
             (Ok(commit), Some(source)) => source.backlog.remove(commit.bytes()),
             (Ok(_), None) => {}
@@ -191,7 +265,7 @@ impl CommitStream {
 }
 
 impl Stream for CommitStream {
-    type Item = Result<Arc<Commit>, StorageError>;
+    type Item = Received;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_recv(cx)
@@ -200,8 +274,8 @@ impl Stream for CommitStream {
 
 /// For tests that stand in for an engine.
 impl From<UnboundedReceiver<Result<Arc<Commit>, StorageError>>> for CommitStream {
-    fn from(live: UnboundedReceiver<Result<Arc<Commit>, StorageError>>) -> Self {
-        Self { history: None, read: VecDeque::new(), live, source: None, ended: false }
+    fn from(live: UnboundedReceiver<Received>) -> Self {
+        Self { history: None, reading: None, read: VecDeque::new(), live, source: None, ended: false }
     }
 }
 

@@ -181,9 +181,7 @@ async fn pass(world: &World, handle: &ResourceHandle, basis: &Basis) -> Result<P
             }
             todo = Vec::with_capacity(again.len());
             for key in again {
-                let range = KeyRange::single(&key);
-                let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
-                todo.extend(storage.range(request).await.map_err(DrainError::List)?.kvs);
+                todo.extend(storage.range(RangeRequest::single(&key)).await.map_err(DrainError::List)?.kvs);
             }
         }
     }
@@ -244,7 +242,7 @@ async fn until_changed(
     let storage = &handle.deps().storage;
     // By its own revision, so that history is not needed: a change since then is seen by reading it.
     let mut watch = storage.watch(KeyRange::single(key), None).await.map_err(DrainError::List)?;
-    let request = RangeRequest { range: KeyRange::single(key), limit: None, revision: None, keys_only: true };
+    let request = RangeRequest { keys_only: true, ..RangeRequest::single(key) };
     let now = storage.range(request).await.map_err(DrainError::List)?.kvs;
     if now.first().map(|kv| kv.mod_revision) != Some(at) {
         return Ok(());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::{Policy, Reconciler, StartError, Wake};
-use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Storage, Txn};
+use kindom_storage::{Compare, Key, KeyValue, Op, RangeRequest, Storage, Txn};
 use tokio::time::timeout;
 
 use super::STEP;
@@ -32,7 +32,7 @@ impl Lease {
     }
 
     pub(super) fn request(&self) -> RangeRequest {
-        RangeRequest { range: KeyRange::single(&self.key), limit: None, revision: None, keys_only: false }
+        RangeRequest::single(&self.key)
     }
 
     /// Returns true if the lease is ours. A lease that cannot be read belongs to no replica.

@@ -3,7 +3,7 @@
 use kindom_api::{Value, json, object};
 use kindom_objects::{StoredObject, WriteError, render};
 use kindom_resource_actor::{ResourceHandle, Rewritten, Target};
-use kindom_storage::{Key, KeyRange, RangeRequest, Storage as _};
+use kindom_storage::{Key, RangeRequest, Storage as _};
 
 use crate::world::*;
 
@@ -46,8 +46,7 @@ fn stored_objects_follow_a_schema_that_changes_in_place() {
 /// The value that is stored under a name of the namespace.
 async fn stored_value(world: &World, name: &str) -> String {
     let key = Key::from(format!("{WIDGETS}ns/{name}"));
-    let request =
-        RangeRequest { range: KeyRange::single(&key), limit: None, revision: None, keys_only: false };
+    let request = RangeRequest::single(&key);
     let value = world.store.range(request).await.unwrap().kvs.remove(0).value.unwrap();
     String::from_utf8(value.to_vec()).unwrap()
 }

@@ -38,12 +38,7 @@ pub(crate) async fn is_unfinished(store: &dyn Storage) -> Result<bool, StorageEr
 }
 
 async fn mark(store: &dyn Storage) -> Result<Revision, StorageError> {
-    let request = RangeRequest {
-        range: KeyRange::single(&Key::from(MARK)),
-        limit: None,
-        revision: None,
-        keys_only: true,
-    };
+    let request = RangeRequest { keys_only: true, ..RangeRequest::single(&Key::from(MARK)) };
     let found = store.range(request).await?.kvs;
     Ok(found.first().map_or(Revision::ZERO, |kv| kv.mod_revision))
 }

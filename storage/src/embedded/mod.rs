@@ -49,6 +49,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 
 pub use self::finding::{DamagedOf, Finding, Standing};
 use self::frame::FrameBuilder;
@@ -62,6 +63,7 @@ use self::spare::Spare;
 use self::writer::{ALLOCATE_BYTES, RESERVE_BYTES, Writer};
 use crate::local::Local;
 use crate::vfs::{Disk, Vfs};
+use crate::watch::unread;
 use crate::{
     Applied, KeyRange, Limits, RangeRequest, RangeResult, ReadOnly, Revision, Storage, StorageError,
     StorageFuture, Txn, TxnOutcome, Watch,
@@ -69,6 +71,9 @@ use crate::{
 
 /// The name of the packer's thread.
 pub(crate) const PACKER: &str = "kindom-store-pack";
+
+/// The index of so many revisions is searched in no time.
+const FEW_REVISIONS: u64 = 16 << 10;
 
 /// The settings of an [`Embedded`] store; the defaults are for production.
 #[derive(Debug, Clone)]
@@ -399,11 +404,28 @@ impl Storage for Embedded {
     }
 
     fn range(&self, request: RangeRequest) -> StorageFuture<'_, RangeResult> {
-        Box::pin(std::future::ready(self.core().local.range(&request)))
+        let local = Arc::clone(&self.core().local);
+        if request.keys_only && !request.count_all {
+            return Box::pin(std::future::ready(local.range(&request)));
+        }
+        // Values are read from the disk, and many keys take long to count.
+        Box::pin(async move {
+            let read = spawn_blocking(move || local.range(&request)).await;
+            read.unwrap_or_else(|lost| Err(unread(&lost)))
+        })
     }
 
     fn watch(&self, range: KeyRange, from: Option<Revision>) -> StorageFuture<'_, Watch> {
-        Box::pin(std::future::ready(self.core().local.watch(range, from)))
+        let local = Arc::clone(&self.core().local);
+        let published = local.hub.published();
+        if from.is_none_or(|from| published.0.saturating_sub(from.0) <= FEW_REVISIONS) {
+            return Box::pin(std::future::ready(local.watch(range, from)));
+        }
+        // The last change of the range is looked for among all of them.
+        Box::pin(async move {
+            let begun = spawn_blocking(move || local.watch(range, from)).await;
+            begun.unwrap_or_else(|lost| Err(unread(&lost)))
+        })
     }
 
     fn published(&self) -> Revision {

@@ -467,6 +467,8 @@ impl Segments {
 impl Loader for Segments {
     type Value = Location;
 
+    const MAY_BLOCK: bool = true;
+
     fn load(&self, key: &Key, location: &Location) -> Result<StoredValue, StorageError> {
         let Some(segment) = self.get(location.segment) else {
             return Err(StorageError::Corrupt(format!("segment {} of key {key} is gone", location.segment)));

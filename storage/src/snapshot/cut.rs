@@ -70,7 +70,11 @@ impl Cut {
     pub async fn count(&self) -> Result<u64, StorageError> {
         let mut count = 0;
         for prefix in &self.header.prefixes {
-            let request = RangeRequest { limit: Some(1), ..self.request(KeyRange::prefix(prefix), true) };
+            let request = RangeRequest {
+                limit: Some(1),
+                count_all: true,
+                ..self.request(KeyRange::prefix(prefix), true)
+            };
             count += self.storage.range(request).await?.count as u64;
         }
         Ok(count)
@@ -118,7 +122,7 @@ impl Cut {
     }
 
     fn request(&self, range: KeyRange, keys_only: bool) -> RangeRequest {
-        RangeRequest { range, limit: None, revision: Some(self.header.revision), keys_only }
+        RangeRequest { range, revision: Some(self.header.revision), keys_only, ..RangeRequest::prefix(b"") }
     }
 }
 

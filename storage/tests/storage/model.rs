@@ -124,7 +124,7 @@ impl Pair {
     async fn read(&self, revision: Option<Revision>) -> State {
         let range = KeyRange::prefix(b"key/");
         let read =
-            self.store.range(RangeRequest { range, limit: None, revision, keys_only: false }).await.unwrap();
+            self.store.range(RangeRequest { range, revision, ..RangeRequest::prefix(b"") }).await.unwrap();
         let kv = |kv: kindom_storage::KeyValue| {
             (number(&kv.key), (kv.mod_revision.0, kv.create_revision.0, kv.value.unwrap()))
         };

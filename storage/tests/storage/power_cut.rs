@@ -109,7 +109,7 @@ async fn check(store: &Embedded, acknowledged: &[Acknowledged]) -> Result<(), St
     }
     for (key, (revision, value)) in last {
         let range = KeyRange::single(&key);
-        let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
+        let request = RangeRequest { range, ..RangeRequest::prefix(b"") };
         let found = store.range(request).await.map_err(|error| error.to_string())?;
         let found = found.kvs.first();
         // Writes that were never answered may be there too, on top.

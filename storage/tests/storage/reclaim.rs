@@ -30,7 +30,7 @@ async fn put(store: &Embedded, key: &str, value: &str) {
 /// The value of a key, or the reason why there is none.
 async fn get(store: &Embedded, key: &str) -> Result<Bytes, String> {
     let range = KeyRange::single(&Key::from(key));
-    let request = RangeRequest { range, limit: None, revision: None, keys_only: false };
+    let request = RangeRequest { range, ..RangeRequest::prefix(b"") };
     let mut found = store.range(request).await.map_err(|error| error.to_string())?;
     found.kvs.remove(0).value.map_err(|damaged| format!("{damaged:?} is damaged"))
 }

@@ -240,8 +240,7 @@ impl Truth {
         };
         let Some((group, plural)) = of.split_once('/') else { return false };
         let key = Key::from(format!("{CRDS}{plural}.{group}"));
-        let request =
-            RangeRequest { range: KeyRange::single(&key), limit: None, revision: None, keys_only: false };
+        let request = RangeRequest::single(&key);
         let stored = self.memory.range(request).now_or_never().unwrap().unwrap();
         let crd = stored.kvs.first().map(|kv| json::parse(kv.whole().unwrap()).unwrap());
         crd.is_some_and(|crd| crd.at(&["metadata", "deletionTimestamp"]).is_some())

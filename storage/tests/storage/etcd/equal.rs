@@ -112,8 +112,9 @@ async fn random_transactions_end_as_in_memory() {
             let revision = (random.below(2) == 0)
                 .then(|| Revision(random.below(usize::try_from(head).unwrap() + 1) as u64));
             let limit = [None, Some(0), Some(1), Some(5)][random.below(4)];
-            let request =
-                RangeRequest { range: range(&mut random), limit, revision, keys_only: random.below(4) == 0 };
+            let keys_only = random.below(4) == 0;
+            let range = range(&mut random);
+            let request = RangeRequest { range, limit, revision, keys_only, count_all: true };
             let expected = found(&memory.range(request.clone()).await.unwrap(), 0);
             let revision = revision.map(|at| Revision(at.0 + BASE));
             let read =
