@@ -244,6 +244,13 @@ async fn answer(
             if is_watch {
                 return watched(call, payload).await;
             }
+            if info.verb == Verb::Get {
+                // Nearly every GET is cheap: it is answered here, and only one that is not begins again as a future of its own.
+                let answer = pin!(resource(&call, None));
+                if let Some(answer) = state.bounds.processors.attempt(flow, answer).await {
+                    return delivered(answer?, permit, held, &share, true);
+                }
+            }
             let received = match info.verb {
                 Verb::Get | Verb::List => None,
                 _ => Some(Received::read(&call, payload, &mut held).await),
@@ -270,7 +277,7 @@ async fn answer(
                     flow,
                     token_in_protocol,
                 };
-                resource(call, received).await
+                resource(&call, received).await
             };
             let answer = match span.is_disabled() {
                 true => state.bounds.processors.run(flow, answer),
@@ -314,11 +321,11 @@ fn authenticate(state: &State, request: &Head, peer: Option<&Peer>) -> Result<(A
     })
 }
 
-async fn resource(call: Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
-    match told(&call, verb(&call, received).await) {
-        Err(why) if is_to_be_looked_up_again(&call, &why) => {
+async fn resource(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
+    match told(call, verb(call, received).await) {
+        Err(why) if is_to_be_looked_up_again(call, &why) => {
             let ((handle, spec), basis) = call.look_up_again().await?;
-            let call = Call { handle, spec, basis, ..call };
+            let call = Call { handle, spec, basis, ..*call };
             told(&call, answer_read(&call).await)
         }
         answer => answer,

@@ -160,6 +160,17 @@ impl Processors {
         Run { shared: Arc::clone(&self.shared), flow, at: At::Caller(Box::pin(request)) }
     }
 
+    /// Runs a request that is thought to be cheap, on the caller's thread. `None` if it came to a dear step: it was given up
+    /// there, so it must have had no effect, and may be [run](Self::run) from its beginning.
+    pub async fn attempt<T>(&self, flow: Flow, mut request: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        poll_fn(|cx| match self.shared.poll_here(flow, request.as_mut(), cx) {
+            (Poll::Ready(answer), _) => Poll::Ready(Some(answer)),
+            (Poll::Pending, 0) => Poll::Pending,
+            (Poll::Pending, _) => Poll::Ready(None),
+        })
+        .await
+    }
+
     /// Runs a single step of this cost, of a request that cannot be refused any more.
     ///
     /// # Errors
@@ -208,18 +219,14 @@ impl<T: Send + 'static> Future for Run<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let At::Caller(request) = &mut this.at {
-            let polled = Polled { shared: Arc::clone(&this.shared), flow: this.flow, dear: 0, next: None };
-            let put_back = PutBack::replacing(polled);
-            let polled = request.as_mut().poll(cx);
-            let dear = POLLED.with_borrow(|polled| polled.as_ref().map_or(0, |polled| polled.dear));
-            drop(put_back);
-            if let Poll::Ready(answer) = polled {
-                this.at = At::Done;
-                return Poll::Ready(Ok(answer));
-            }
-            if dear == 0 {
-                return Poll::Pending;
-            }
+            let dear = match this.shared.poll_here(this.flow, request.as_mut(), cx) {
+                (Poll::Ready(answer), _) => {
+                    this.at = At::Done;
+                    return Poll::Ready(Ok(answer));
+                }
+                (Poll::Pending, 0) => return Poll::Pending,
+                (Poll::Pending, dear) => dear,
+            };
             if let At::Caller(request) = std::mem::replace(&mut this.at, At::Done) {
                 this.at = At::Pool(this.shared.take(this.flow, dear, request));
             }
@@ -232,6 +239,20 @@ impl<T: Send + 'static> Future for Run<T> {
 }
 
 impl Shared {
+    /// Polls a request on this thread. Returns the cost of the dear steps that it came to, too, in nanoseconds.
+    fn poll_here<F: Future + ?Sized>(
+        self: &Arc<Self>,
+        flow: Flow,
+        request: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> (Poll<F::Output>, u64) {
+        let put_back = PutBack::replacing(Polled { shared: Arc::clone(self), flow, dear: 0, next: None });
+        let polled = request.poll(cx);
+        let dear = POLLED.with_borrow(|polled| polled.as_ref().map_or(0, |polled| polled.dear));
+        drop(put_back);
+        (polled, dear)
+    }
+
     /// Puts a request into the queue.
     fn take<T: Send + 'static>(
         self: &Arc<Self>,
@@ -361,6 +382,7 @@ fn nanos(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
 
@@ -411,6 +433,24 @@ mod tests {
         assert_eq!(seen[..2], [here.clone(), here]);
         assert!(seen[2..].iter().all(|name| name.as_deref().is_some_and(|n| n.starts_with("processor-"))));
         assert_eq!(dear(MINUTE).await, Ok(()), "outside a pool");
+    }
+
+    #[tokio::test]
+    async fn an_attempt_ends_with_the_first_dear_step() {
+        let pool = Processors::new(1).unwrap();
+        let cheap = pin!(async {
+            tokio::task::yield_now().await;
+            dear(Duration::from_micros(999)).await.map(|()| thread())
+        });
+        assert_eq!(pool.attempt(flow(1, 1), cheap).await, Some(Ok(thread())));
+        let went_on = AtomicUsize::new(0);
+        let costly = pin!(async {
+            went_on.fetch_add(1, Ordering::Relaxed);
+            let _ = dear(MINUTE).await;
+            went_on.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(pool.attempt(flow(1, 1), costly).await, None);
+        assert_eq!((went_on.load(Ordering::Relaxed), pool.waiting()), (1, 0));
     }
 
     #[tokio::test]
