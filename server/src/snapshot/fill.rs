@@ -11,8 +11,7 @@ use bytes::Bytes;
 use futures::{TryStreamExt as _, stream};
 use kindom_storage::snapshot::Content;
 use kindom_storage::{
-    Applied, Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Storage, StorageError, Txn,
-    TxnOutcome,
+    Applied, Compare, Key, KeyValue, Op, RangeRequest, Revision, Storage, StorageError, Txn, TxnOutcome,
 };
 
 use super::{PREFIXES, content_of};
