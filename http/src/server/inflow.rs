@@ -101,13 +101,13 @@ impl<T> Inflow<T> {
     fn follow(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.turn.0.set(self.turn.0.get().saturating_sub(bytes.len()));
         let before = self.frames.unfinished;
-        self.frames.read(bytes);
+        if self.frames.read(bytes) {
+            // A block that has begun in the same bytes has its own time.
+            self.ends = None;
+        }
         let now = self.frames.unfinished;
         if now == before {
             return Ok(());
-        }
-        if now == 0 {
-            self.ends = None;
         }
         let all = self.heads.unfinished.get() - before + now;
         self.heads.unfinished.set(all);
@@ -196,7 +196,9 @@ impl FrameHeads {
         Self { skip: PREFACE_BYTES, head: [0; FRAME_HEAD_BYTES], have: 0, unfinished: 0 }
     }
 
-    fn read(&mut self, mut bytes: &[u8]) {
+    /// Follows bytes. Returns true if a header block ended in them.
+    fn read(&mut self, mut bytes: &[u8]) -> bool {
+        let mut ended = false;
         while !bytes.is_empty() {
             if self.skip > 0 {
                 let skipped = self.skip.min(bytes.len());
@@ -210,20 +212,24 @@ impl FrameHeads {
             bytes = bytes.get(taken..).unwrap_or_default();
             if self.have == FRAME_HEAD_BYTES {
                 self.have = 0;
-                self.frame();
+                ended |= self.frame();
             }
         }
+        ended
     }
 
-    fn frame(&mut self) {
+    /// Follows the head of a frame. Returns true if it is the last of a header block.
+    fn frame(&mut self) -> bool {
         let [high, middle, low, kind, flags, ..] = self.head;
         let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         self.skip = length;
-        if matches!(kind, HEADERS | CONTINUATION) {
-            let ends = flags & END_HEADERS != 0;
-            // An empty one counts too.
-            self.unfinished = if ends { 0 } else { self.unfinished + length.max(FRAME_HEAD_BYTES) };
+        if !matches!(kind, HEADERS | CONTINUATION) {
+            return false;
         }
+        let ends = flags & END_HEADERS != 0;
+        // An empty one counts too.
+        self.unfinished = if ends { 0 } else { self.unfinished + length.max(FRAME_HEAD_BYTES) };
+        ends
     }
 }
 
@@ -244,7 +250,9 @@ mod tests {
         let bytes = [&[0; PREFACE_BYTES][..], &frames.concat()].concat();
         let read = |size: usize| {
             let mut heads = FrameHeads::new();
-            bytes.chunks(size).for_each(|chunk| heads.read(chunk));
+            for chunk in bytes.chunks(size) {
+                heads.read(chunk);
+            }
             heads.unfinished
         };
         let whole = read(bytes.len());
@@ -305,6 +313,17 @@ mod tests {
         assert!((5.0..8.0).contains(&after), "{after}");
         let (end, ..) = send(&heads, &[preface, begun, frame(CONTINUATION, END_HEADERS, 1)]).await;
         assert_eq!((end, heads.unfinished.get()), (None, 0));
+    }
+
+    /// In virtual time. Each block begins in the bytes that end the one before it.
+    #[tokio::test(start_paused = true)]
+    async fn each_header_block_has_its_own_time() {
+        let heads = Rc::new(Heads::default());
+        let (begin, finish) = (frame(HEADERS, 0, 100), frame(CONTINUATION, END_HEADERS, 1));
+        let mut pieces = vec![[vec![0; PREFACE_BYTES], begin.clone()].concat()];
+        pieces.extend(std::iter::repeat_n([finish.clone(), begin].concat(), 20));
+        pieces.push(finish);
+        assert_eq!(send(&heads, &pieces).await.0, None);
     }
 
     /// In virtual time.
