@@ -2,6 +2,7 @@
 
 pub(crate) mod applies;
 pub(crate) mod etcd;
+pub(crate) mod fair;
 pub(crate) mod lists;
 pub(crate) mod registrations;
 pub(crate) mod startup;
@@ -56,6 +57,12 @@ pub(crate) struct Counts {
     /// Starts on a new folder, and on an existing one.
     #[arg(long, default_value_t = 7)]
     pub(crate) starts: usize,
+    /// Objects of the type that a crowd lists.
+    #[arg(long, default_value_t = 20_000)]
+    pub(crate) listed: usize,
+    /// Seconds that each load lasts while a quiet client is watched.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) seconds: u64,
 }
 
 impl Setup {

@@ -90,18 +90,14 @@ impl Clients {
         let took = began.elapsed();
         let cpu = process.cpu()?.saturating_sub(cpu_before);
         latencies.sort_unstable();
-        let quantile = |percent: usize| {
-            latencies.get((latencies.len() * percent / 100).min(latencies.len().saturating_sub(1)))
-        };
-        let (p50, p99) = (quantile(50), quantile(99));
-        Ok(Run {
-            requests,
-            cpu,
-            took,
-            p50: p50.copied().unwrap_or_default(),
-            p99: p99.copied().unwrap_or_default(),
-        })
+        Ok(Run { requests, cpu, took, p50: quantile(&latencies, 50), p99: quantile(&latencies, 99) })
     }
+}
+
+/// The time that so many of a hundred stayed within; zero if there are none.
+pub(crate) fn quantile(sorted: &[Duration], percent: usize) -> Duration {
+    let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(at).copied().unwrap_or_default()
 }
 
 /// The middle one of some figures; of an even number, the lower middle one.

@@ -60,6 +60,7 @@ enum Case {
     Watch,
     Register,
     Memory,
+    Fair,
     Etcd,
 }
 
@@ -112,6 +113,7 @@ async fn measure(flags: Flags) -> Result<(), LoadError> {
             Case::Watch => cases::watches::deliveries(&setup, &mut row).await?,
             Case::Register => cases::registrations::served(&setup, &mut row).await?,
             Case::Memory => cases::registrations::memory(&setup, &mut row).await?,
+            Case::Fair => cases::fair::fair(&setup, &mut row).await?,
             Case::Etcd => cases::etcd::requests(&setup, &mut row).await?,
         }
     }

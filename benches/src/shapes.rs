@@ -126,6 +126,30 @@ pub(crate) fn part(n: usize) -> Value {
     registration(&singular(n), Value::Object(properties))
 }
 
+/// The registration of a type each of whose strings is compared with so many patterns.
+pub(crate) fn costly(singular: &str, patterns: usize) -> Value {
+    let pattern = |pattern: String| json!({"pattern": pattern});
+    let mut any: Vec<Value> = (0..patterns).map(|n| pattern(format!("^no{n}x*$|^no[a-f]+{n}$"))).collect();
+    any.push(pattern("^arg".to_owned()));
+    let items = json!({"type": "string", "anyOf": any});
+    registration(singular, json!({"image": {"type": "string"}, "args": {"type": "array", "items": items}}))
+}
+
+/// An object of it, with a hundred strings.
+pub(crate) fn costly_object(singular: &str, name: &str) -> Value {
+    let args: Vec<String> = (0..100).map(|n| format!("argument {n}")).collect();
+    let mut kind = singular.to_owned();
+    if let Some(first) = kind.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"image": "registry.example.com/team/app:1.2.3", "args": args},
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,186 @@
+//! Loads that could take the server from everybody else, and what a quiet client sees during them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::{Setup, next_established};
+use crate::client::{Ask, Connection, Endpoint, Protocol};
+use crate::error::LoadError;
+use crate::load::{Clients, quantile};
+use crate::process::Process;
+use crate::report::{Row, mib};
+use crate::shapes::{CRDS, collection, costly, costly_object, widget};
+
+/// Clients that list everything at a time.
+const LISTERS: usize = 50;
+/// Connections that get one object.
+const GETTERS: usize = 2_000;
+/// Clients that write to the type whose objects are dear to validate.
+const COSTLY: usize = 16;
+/// The rest between two probes.
+const REST: Duration = Duration::from_millis(5);
+
+/// Each load for a while: what `/livez` and an object of a type that nobody else uses take meanwhile, on connections of their own.
+pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(), LoadError> {
+    let (kindom, mut connection) = setup.with_widgets("fair").await?;
+    let endpoint = kindom.endpoint()?;
+    let mut watch = super::established(endpoint.connect(Protocol::Http1).await?).await?;
+    for registration in [costly("hostile", 2_000), costly("quiet", 1)] {
+        let name = registration.pointer("/metadata/name").and_then(|name| name.as_str()).map(str::to_owned);
+        connection.expect(&Ask::post(CRDS, registration.to_string())).await?;
+        while next_established(&mut watch).await? != name {}
+    }
+    drop(watch);
+    let objects = setup.counts.listed;
+    let mut writers = Clients::connect(&endpoint, Protocol::Http1, setup.counts.writers).await?;
+    let create = |i| Ask::post(collection("widgets"), widget(&format!("widget-{i:06}"), 1).to_string());
+    writers.run(&kindom, objects, create).await?;
+    let quiet = costly_object("quiet", "one").to_string();
+    connection.expect(&Ask::post(collection("quiets"), quiet)).await?;
+
+    let lasts = Duration::from_secs(setup.counts.seconds);
+    let crowd = |clients, ask: fn(u64) -> Ask| Load { clients, ask };
+    let loads = [
+        ("nothing else".to_owned(), crowd(0, |_| Ask::get("/livez"))),
+        (
+            format!("{LISTERS} lists of {objects} objects"),
+            crowd(LISTERS, |_| Ask::get(collection("widgets"))),
+        ),
+        (
+            format!("{GETTERS} connections that get an object"),
+            crowd(GETTERS, |_| Ask::get(format!("{}/widget-000000", collection("widgets")))),
+        ),
+        (
+            format!("{COSTLY} clients that write what is dear to validate"),
+            crowd(COSTLY, |i| {
+                let object = costly_object("hostile", &format!("costly-{i:06}"));
+                Ask::post(collection("hostiles"), object.to_string())
+            }),
+        ),
+        (
+            "640 clients that create".to_owned(),
+            crowd(640, |i| Ask::post(collection("widgets"), widget(&format!("more-{i:07}"), 1).to_string())),
+        ),
+    ];
+    for (name, load) in loads {
+        report(measured(&kindom, &endpoint, &name, &load, lasts).await?);
+    }
+    kindom.end().await
+}
+
+/// So many clients, each of which asks again when it has its answer.
+struct Load {
+    clients: usize,
+    ask: fn(u64) -> Ask,
+}
+
+/// The answers that a load has had.
+#[derive(Default)]
+struct Answers {
+    asked: AtomicU64,
+    good: AtomicU64,
+    refused: AtomicU64,
+    failed: AtomicU64,
+}
+
+async fn measured(
+    kindom: &Process,
+    endpoint: &Endpoint,
+    name: &str,
+    load: &Load,
+    lasts: Duration,
+) -> Result<Row, LoadError> {
+    let answers = Arc::new(Answers::default());
+    let ended = Arc::new(AtomicBool::new(false));
+    let mut clients = JoinSet::new();
+    for _ in 0..load.clients {
+        let connection = endpoint.connect(Protocol::Http1).await?;
+        clients.spawn(ask_again(connection, load.ask, Arc::clone(&answers), Arc::clone(&ended)));
+    }
+    let (began, good) = (Instant::now(), answers.good.load(Ordering::Relaxed));
+    let probes = probe(endpoint, &ended)?;
+    let mut memory = 0;
+    while began.elapsed() < lasts {
+        sleep(Duration::from_millis(100)).await;
+        memory = memory.max(kindom.memory()?);
+    }
+    let took = began.elapsed();
+    let good = answers.good.load(Ordering::Relaxed) - good;
+    ended.store(true, Ordering::Relaxed);
+    let probed = tokio::task::spawn_blocking(move || probes.join()).await;
+    let probed = probed.map_err(LoadError::transport("the probes"))?;
+    let [mut livez, mut quiet] =
+        probed.map_err(|_| LoadError::Missing("the probes panicked".to_owned()))??;
+    clients.shutdown().await;
+    livez.sort_unstable();
+    quiet.sort_unstable();
+    let ms = |sorted: &[Duration], percent| format!("{:.1}", quantile(sorted, percent).as_secs_f64() * 1e3);
+    let p99 = quantile(&livez, 99);
+    Ok(Row::new(
+        format!("`/livez` beside {name}"),
+        format!("p50 {} ms, p99 {} ms", ms(&livez, 50), ms(&livez, 99)),
+    )
+    .target("p99 50 ms", p99 <= Duration::from_millis(50))
+    .remark(format!(
+        "at most {} ms; a quiet type's GET p50 {}, p99 {} ms; {:.0} answers/s, {} refused, {} failed; RSS {}",
+        ms(&livez, 100),
+        ms(&quiet, 50),
+        ms(&quiet, 99),
+        good as f64 / took.as_secs_f64(),
+        answers.refused.load(Ordering::Relaxed),
+        answers.failed.load(Ordering::Relaxed),
+        mib(memory),
+    )))
+}
+
+async fn ask_again(
+    mut connection: Connection,
+    ask: fn(u64) -> Ask,
+    answers: Arc<Answers>,
+    ended: Arc<AtomicBool>,
+) {
+    while !ended.load(Ordering::Relaxed) {
+        let ask = ask(answers.asked.fetch_add(1, Ordering::Relaxed));
+        let counted = match connection.send(&ask).await {
+            Ok((status, _)) if status == ask.status => &answers.good,
+            Ok((429, _)) => {
+                answers.refused.fetch_add(1, Ordering::Relaxed);
+                // As a client does that is told to come back in a second, but not so patient.
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+            _ => &answers.failed,
+        };
+        counted.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+type Probed = Result<[Vec<Duration>; 2], LoadError>;
+
+/// Asks for `/livez`, and for the quiet type's object, again and again, on a thread of its own so that the load's clients don't
+/// delay it.
+fn probe(endpoint: &Endpoint, ended: &Arc<AtomicBool>) -> Result<JoinHandle<Probed>, LoadError> {
+    let (endpoint, ended) = (endpoint.clone(), Arc::clone(ended));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(LoadError::io("a runtime"))?;
+    let asks = [Ask::get("/livez"), Ask::get(format!("{}/one", collection("quiets")))];
+    let probing = async move {
+        let mut connection = endpoint.connect(Protocol::Http1).await?;
+        let mut took = [Vec::new(), Vec::new()];
+        while !ended.load(Ordering::Relaxed) {
+            for (ask, took) in asks.iter().zip(&mut took) {
+                let sent = Instant::now();
+                connection.expect(ask).await?;
+                took.push(sent.elapsed());
+            }
+            sleep(REST).await;
+        }
+        Ok(took)
+    };
+    Ok(std::thread::spawn(move || runtime.block_on(probing)))
+}
