@@ -27,6 +27,9 @@ const SELECTED: u64 = 3_000;
 /// For each type that a document of discovery or OpenAPI names.
 const DESCRIBED: u64 = 10_000;
 
+/// The memory of a header of a request, with its entries in the maps that it goes through.
+pub(crate) const HEADER_BYTES: usize = 256;
+
 /// The bytes of an answer in pieces that are collected before any is sent; a shorter answer is sent as a whole.
 pub(crate) const WHOLE_BYTES_MAX: usize = 512 << 10;
 

@@ -22,6 +22,7 @@ use crate::authn::{Attributes, Peer, User, authorize, refuse_impersonation};
 use crate::body::{Received, body, runs_on};
 use crate::budget::{Held, Share};
 use crate::call::Call;
+use crate::cost::HEADER_BYTES;
 use crate::fallback::delegate;
 use crate::head::Head;
 use crate::in_flight::Permit;
@@ -35,6 +36,9 @@ use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::Failure;
 use crate::verbs::{create, delete, get, list, patch, scale, update, watch};
 use crate::{RequestError, access, documents, websocket};
+
+/// So many headers are not counted.
+const HEADERS_FEW: usize = 100;
 
 /// A request, apart from its body.
 struct Asked {
@@ -181,6 +185,9 @@ async fn answer(
     let permit = state.bounds.in_flight.enter(&user, info, request.method().as_str())?;
     let share = peer.map_or_else(Share::default, |peer| Share(Arc::clone(peer.held())));
     let mut held = state.bounds.budget.begin(&share);
+    if request.headers().len() > HEADERS_FEW {
+        held.grow(request.headers().len() * HEADER_BYTES)?;
+    }
     let method;
     let attributes = match info {
         RequestInfo::Resource(info) => Attributes::Resource {

@@ -28,6 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
+use super::inflow::{Heads, Inflow};
 use super::paced::{Pace, Paced};
 use super::places::{self, Place};
 use super::{HEAD, IDLE};
@@ -48,7 +49,7 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 
 /// Serves a connection until the client closes it, or the server ends and every request of it is answered.
 pub(super) async fn serve<T, S>(
-    io: Paced<T, Rc<Place>>,
+    io: Paced<Inflow<T>, Rc<Place>>,
     app: Rc<S>,
     peer: Rc<Peer>,
     address: Option<SocketAddr>,
@@ -60,6 +61,7 @@ pub(super) async fn serve<T, S>(
     S::Future: 'static,
 {
     let (written, place) = (io.written(), Rc::clone(&io.data));
+    let (turn, heads) = (io.io.turn(), io.io.heads());
     let mut builder = Builder::new();
     builder.initial_window_size(STREAM_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     builder.max_header_list_size(HEAD_LIST_BYTES_MAX).max_concurrent_streams(streams_max);
@@ -81,8 +83,22 @@ pub(super) async fn serve<T, S>(
     });
     let mut drain: Option<Drain> = None;
     let open = Rc::new(Cell::new(0_usize));
-    let requests = Requests { app, peer, address, place: Rc::clone(&place), open: Rc::clone(&open) };
+    let place_of_requests = Rc::clone(&place);
+    let requests = Requests {
+        app,
+        peer,
+        address,
+        place: place_of_requests,
+        open: Rc::clone(&open),
+        heads: Rc::clone(&heads),
+    };
     poll_fn(|cx| {
+        if heads.are_many() {
+            // Their requests begin first.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        turn.begin();
         if drain.is_none() && ending.as_mut().poll(cx).is_ready() {
             connection.graceful_shutdown();
             drain = Some(Drain::new(written.get()));
@@ -114,6 +130,7 @@ struct Requests<S> {
     address: Option<SocketAddr>,
     place: Rc<Place>,
     open: Rc<Cell<usize>>,
+    heads: Rc<Heads>,
 }
 
 impl<S> Requests<S>
@@ -130,6 +147,7 @@ where
         while let Some(accepted) = ready!(connection.poll_accept(cx)) {
             let Ok((request, respond)) = accepted else { return Poll::Ready(()) };
             let (parts, body) = request.into_parts();
+            let head_waits = self.heads.come(parts.headers.len());
             let is_head = parts.method == actix_http::Method::HEAD;
             let mut request = Request::with_payload(payload(body));
             let head = request.head_mut();
@@ -143,6 +161,8 @@ where
             let (under_way, address) = (UnderWay::begin(&self.open, &self.place), self.address);
             spawn(async move {
                 let _under_way = under_way;
+                // The request begins without a pause.
+                drop(head_waits);
                 let response = match answer.await {
                     Ok(response) => response.into(),
                     Err(error) => Response::from(error),

@@ -6,6 +6,7 @@
 //! the server through the phases of its end ([`Phase`]), which every connection follows by itself.
 
 mod http2;
+mod inflow;
 mod paced;
 mod places;
 
@@ -39,6 +40,7 @@ use crate::authn::{Authenticator, CurrentAuthenticator, Peer};
 use crate::dispatch::serve as handle;
 use crate::phase::{Connections, Phase};
 use crate::state::State;
+use inflow::{Heads, Inflow};
 use paced::Paced;
 use places::{Addresses, Guest, Place, Places};
 
@@ -261,9 +263,11 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
         .new_service(())
         .await?;
     let (http1, places) = (Rc::new(http1), Rc::new(Places::new(shared.places)));
+    let heads = Rc::new(Heads::default());
     Ok(fn_service(move |io: TcpStream| {
         let (shared, app, http1, place) =
             (shared.clone(), Rc::clone(&app), Rc::clone(&http1), Rc::new(places.enter()));
+        let heads = Rc::clone(&heads);
         async move {
             let _open = shared.connections.open();
             let address = io.peer_addr().ok();
@@ -279,13 +283,13 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
             };
             // Each part is boxed, so that a connection holds memory for the one that it is in.
             if let Some(io) = Box::pin(handshake(&shared, io, place.guest())).await {
-                let is_http2 = io.get_ref().1.alpn_protocol() == Some(b"h2");
-                let io = Paced::new(io, address, Rc::clone(&place));
-                if is_http2 {
-                    let peer = peer(&shared.state, &io.io);
+                if io.get_ref().1.alpn_protocol() == Some(b"h2") {
+                    let peer = peer(&shared.state, &io);
+                    let io = Paced::new(Inflow::new(io, address, heads), address, Rc::clone(&place));
                     let phase = shared.state.phase.subscribe();
                     Box::pin(http2::serve(io, app, peer, address, phase, shared.streams_max)).await;
                 } else {
+                    let io = Paced::new(io, address, Rc::clone(&place));
                     tokio::select! {
                         biased;
                         () = place.guest().told_to_leave() => {}

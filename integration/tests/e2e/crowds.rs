@@ -111,6 +111,40 @@ async fn a_header_block_without_an_end_is_bounded() {
     server.client().unwrap().get("/livez").await.unwrap().expect_status(200).unwrap();
 }
 
+/// A byte of a header block may stand for a whole header: what a few bytes become is held for few requests at a time.
+#[tokio::test]
+async fn many_headers_of_few_bytes_are_held_for_few_requests() {
+    const STREAMS: u32 = 24;
+    let server = start(&[]).await;
+    let connections = count(4, 24);
+    let mut attackers = tokio::task::JoinSet::new();
+    for _ in 0..connections {
+        let mut frames = Frames::begin(server.dial_http2().await.unwrap()).await;
+        attackers.spawn(async move {
+            // `x: y` enters the table that both sides keep; from then on a byte names it.
+            let mut block = vec![0x82, 0x87, 0x01, 1, b'h', 0x04, 6];
+            block.extend(b"/livez");
+            block.extend([0x40, 1, b'x', 1, b'y']);
+            block.extend([0xbe; 22_000]);
+            for n in 0..STREAMS {
+                let (first, rest) = block.split_at(16_000);
+                frames.write(HEADERS, END_STREAM, 2 * n + 1, first).await;
+                frames.write(CONTINUATION, END_HEADERS, 2 * n + 1, rest).await;
+            }
+            for _ in 0..STREAMS {
+                let head = frames.until(HEADERS).await;
+                assert!(head.payload.starts_with(OK), "{head:?}");
+            }
+        });
+    }
+    while let Some(attacker) = attackers.join_next().await {
+        attacker.unwrap();
+    }
+    let peak = server.peak_memory_bytes().unwrap();
+    println!("{} MiB at the peak, {connections} connections", peak / MIB);
+    assert!(peak < 128 * MIB, "{peak}");
+}
+
 /// Those who say nothing do not keep others out: the oldest of them leaves.
 #[tokio::test]
 async fn silent_connections_make_room() {
