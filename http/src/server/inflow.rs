@@ -2,8 +2,8 @@
 //!
 //! h2 decodes everything that a socket holds before it hands out the first request, and a byte of a header block may stand for a
 //! whole header. So a connection reads a little in each turn, and waits while the worker has many heads whose requests have not
-//! begun: each of those is judged in the worker's next turn. A header block that does not end has little time, and its bytes a
-//! bound for all connections of the worker.
+//! begun: each of those is judged in the worker's next turn. A header block that does not end has to grow in little time, and its
+//! bytes have a bound for all connections of the worker.
 
 use std::cell::Cell;
 use std::future::Future as _;
@@ -21,6 +21,9 @@ use crate::cost::HEADER_BYTES;
 
 /// The bytes that a connection reads in one turn.
 const TURN_BYTES: usize = 16 << 10;
+/// A header block that has begun grows by so much, or ends, within [`HEAD`]. The time in which the server itself was busy is in it,
+/// so that bytes which had come meanwhile count before it is over.
+const GROWTH_BYTES_MIN: usize = 1 << 10;
 /// The memory of the heads of one worker whose requests have not begun; beyond it nothing is read.
 const HEADS_BYTES_MAX: usize = 8 << 20;
 /// The bytes of the header blocks of one worker that have not ended; beyond it the connection that adds to them ends.
@@ -79,7 +82,7 @@ pub(super) struct Inflow<T> {
     turn: Turn,
     heads: Rc<Heads>,
     frames: FrameHeads,
-    /// The end of the time for the header block that has begun.
+    /// The end of the time in which the header block that has begun ends or grows.
     ends: Option<Pin<Box<Sleep>>>,
 }
 
@@ -101,8 +104,8 @@ impl<T> Inflow<T> {
     fn follow(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.turn.0.set(self.turn.0.get().saturating_sub(bytes.len()));
         let before = self.frames.unfinished;
-        if self.frames.read(bytes) {
-            // A block that has begun in the same bytes has its own time.
+        // A block that has begun in the same bytes as another ended has its own time.
+        if self.frames.read(bytes) || bytes.len() >= GROWTH_BYTES_MIN {
             self.ends = None;
         }
         let now = self.frames.unfinished;
@@ -313,6 +316,19 @@ mod tests {
         assert!((5.0..8.0).contains(&after), "{after}");
         let (end, ..) = send(&heads, &[preface, begun, frame(CONTINUATION, END_HEADERS, 1)]).await;
         assert_eq!((end, heads.unfinished.get()), (None, 0));
+    }
+
+    /// In virtual time. The last piece is a part that is too small to go on for.
+    #[tokio::test(start_paused = true)]
+    async fn a_header_block_that_grows_has_more_time() {
+        let heads = Rc::new(Heads::default());
+        let grows = frame(CONTINUATION, 0, GROWTH_BYTES_MIN);
+        let mut pieces = vec![[vec![0; PREFACE_BYTES], frame(HEADERS, 0, 100)].concat()];
+        pieces.extend(std::iter::repeat_n(grows, 20));
+        pieces.extend(std::iter::repeat_n(frame(CONTINUATION, 0, 1), 20));
+        let (end, _, after) = send(&heads, &pieces).await;
+        assert_eq!(end, Some(io::ErrorKind::TimedOut));
+        assert!((24.0..28.0).contains(&after), "{after}");
     }
 
     /// In virtual time. Each block begins in the bytes that end the one before it.

@@ -114,9 +114,8 @@ async fn a_header_block_without_an_end_is_bounded() {
 /// A byte of a header block may stand for a whole header: what a few bytes become is held for few requests at a time.
 #[tokio::test]
 async fn many_headers_of_few_bytes_are_held_for_few_requests() {
-    const STREAMS: u32 = 24;
     let server = start(&[]).await;
-    let connections = count(4, 24);
+    let (connections, streams) = (count(4, 12), u32::try_from(count(12, 48)).unwrap());
     let mut attackers = tokio::task::JoinSet::new();
     for _ in 0..connections {
         let mut frames = Frames::begin(server.dial_http2().await.unwrap()).await;
@@ -126,12 +125,12 @@ async fn many_headers_of_few_bytes_are_held_for_few_requests() {
             block.extend(b"/livez");
             block.extend([0x40, 1, b'x', 1, b'y']);
             block.extend([0xbe; 22_000]);
-            for n in 0..STREAMS {
+            for n in 0..streams {
                 let (first, rest) = block.split_at(16_000);
                 frames.write(HEADERS, END_STREAM, 2 * n + 1, first).await;
                 frames.write(CONTINUATION, END_HEADERS, 2 * n + 1, rest).await;
             }
-            for _ in 0..STREAMS {
+            for _ in 0..streams {
                 let head = frames.until(HEADERS).await;
                 assert!(head.payload.starts_with(OK), "{head:?}");
             }
