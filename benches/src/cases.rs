@@ -3,6 +3,7 @@
 pub(crate) mod applies;
 pub(crate) mod etcd;
 pub(crate) mod fair;
+pub(crate) mod large;
 pub(crate) mod lists;
 pub(crate) mod registrations;
 pub(crate) mod startup;
@@ -60,6 +61,9 @@ pub(crate) struct Counts {
     /// Objects of the type that a crowd lists.
     #[arg(long, default_value_t = 20_000)]
     pub(crate) listed: usize,
+    /// Objects of the type that is loaded after a kill.
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) large: usize,
     /// Seconds that each load lasts while a quiet client is watched.
     #[arg(long, default_value_t = 5)]
     pub(crate) seconds: u64,

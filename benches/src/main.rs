@@ -61,6 +61,7 @@ enum Case {
     Register,
     Memory,
     Fair,
+    Large,
     Etcd,
 }
 
@@ -114,6 +115,7 @@ async fn measure(flags: Flags) -> Result<(), LoadError> {
             Case::Register => cases::registrations::served(&setup, &mut row).await?,
             Case::Memory => cases::registrations::memory(&setup, &mut row).await?,
             Case::Fair => cases::fair::fair(&setup, &mut row).await?,
+            Case::Large => cases::large::large(&setup, &mut row).await?,
             Case::Etcd => cases::etcd::requests(&setup, &mut row).await?,
         }
     }

@@ -137,6 +137,11 @@ impl Process {
         kib.map(|kib| kib * 1024).ok_or_else(|| LoadError::Missing(format!("{file} has no VmRSS")))
     }
 
+    /// Kills it (SIGKILL), and waits until it is gone.
+    pub(crate) async fn kill(mut self) -> Result<(), LoadError> {
+        self.child.kill().await.map_err(LoadError::io("SIGKILL"))
+    }
+
     /// Sends SIGTERM, and waits for the end.
     pub(crate) async fn end(mut self) -> Result<(), LoadError> {
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {

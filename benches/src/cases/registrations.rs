@@ -55,6 +55,11 @@ pub(crate) async fn served(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result
     kindom.end().await
 }
 
+/// Registers so many types, and waits until all are Established.
+pub(crate) async fn register_all(endpoint: &Endpoint, types: usize) -> Result<(), LoadError> {
+    register(endpoint, bodies(types), false).await.map(drop)
+}
+
 /// The memory that registered types take, unused, and then after each was listed once.
 pub(crate) async fn memory(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(), LoadError> {
     let types = setup.counts.types;
