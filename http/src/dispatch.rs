@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
 use crate::app::App;
-use crate::authn::{Attributes, Peer, User, authorize, refuse_impersonation};
+use crate::authn::{Attributes, Peer, Presented, User, authorize, refuse_impersonation};
 use crate::body::{Received, body, runs_on};
 use crate::budget::{Held, Share};
 use crate::call::Call;
@@ -321,7 +321,8 @@ fn authenticate(state: &State, request: &Head, peer: Option<&Peer>) -> Result<(A
     let authorization = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let in_protocol = websocket::bearer_token(request);
     let in_protocol = in_protocol.as_ref().map(Option::as_deref).map_err(|why| *why);
-    let found = state.authenticator.authenticate_websocket(peer, authorization, in_protocol);
+    let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let found = state.authenticator.authenticate(peer, Presented { authorization, in_protocol }, headers);
     found.map_err(|why| {
         tracing::info!(%why, "refused");
         Failure::Unauthorized

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::authn::{Attributes, MASTERS, User, deny};
 use crate::cost;
 use crate::discovery::{self, Group};
-use crate::groups::{PRIORITY_OF_REGISTERED, groups};
+use crate::groups::{Audience, PRIORITY_OF_REGISTERED, groups};
 use crate::head::{Head, header_of};
 use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
 use crate::phase::Phase;
@@ -36,6 +36,7 @@ pub(crate) async fn serve(
 ) -> Result<Response, Failure> {
     let state = &app.state;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let audience = Audience::of(user);
     let reads = matches!(request.method().as_str(), "GET" | "HEAD");
     if let ["debug", "actors", rest @ ..] = segments.as_slice() {
         return chaos(state, request, rest, user);
@@ -58,9 +59,10 @@ pub(crate) async fn serve(
     }
     // The handlers of registered types' groups look at no method.
     let any_method = match segments.as_slice() {
-        ["apis", group] | ["apis", group, _] if !reads => {
-            groups(app).await?.iter().any(|g| g.name == *group && g.priority == PRIORITY_OF_REGISTERED)
-        }
+        ["apis", group] | ["apis", group, _] if !reads => groups(app, audience)
+            .await?
+            .iter()
+            .any(|g| g.name == *group && g.priority == PRIORITY_OF_REGISTERED),
         _ => false,
     };
     if !reads && !any_method {
@@ -73,7 +75,7 @@ pub(crate) async fn serve(
         each: cost::describe(1),
     };
     match segments.as_slice() {
-        [] => plain(request, object! { "paths": paths(app).await? }),
+        [] => plain(request, object! { "paths": paths(app, audience).await? }),
         ["version"] => plain(request, version::version("", "")),
         ["metrics"] => {
             let mut builder = start(200);
@@ -81,19 +83,21 @@ pub(crate) async fn serve(
             Ok(send(request, builder, state.metrics.encode().into_bytes()))
         }
         ["healthz" | "livez" | "readyz", ..] => health(state, query, &segments).await,
-        ["api"] | ["apis"] => root(app, request, segments == ["api"], reached).await,
-        ["api", "v1"] => resource_list(app, request, "", "v1").await,
+        ["api"] | ["apis"] => root(app, request, audience, segments == ["api"], reached).await,
+        ["api", "v1"] => resource_list(app, request, audience, "", "v1").await,
         ["apis", group] => {
-            let groups = groups(app).await?;
+            let groups = groups(app, audience).await?;
             let found = groups.iter().find(|g| g.name == *group).ok_or(RequestError::NotFound)?;
             plain(request, discovery::api_group(found))
         }
-        ["apis", group, version] => resource_list(app, request, group, version).await,
-        ["openapi", "v2"] => openapi::v2(app, request, turns()).await,
-        ["openapi", "v3"] => openapi::index(app, request).await,
-        ["openapi", "v3", "api", "v1"] => openapi::v3(app, request, query, "", "v1", turns()).await,
+        ["apis", group, version] => resource_list(app, request, audience, group, version).await,
+        ["openapi", "v2"] => openapi::v2(app, request, audience, turns()).await,
+        ["openapi", "v3"] => openapi::index(app, request, audience).await,
+        ["openapi", "v3", "api", "v1"] => {
+            openapi::v3(app, request, audience, query, ("", "v1"), turns()).await
+        }
         ["openapi", "v3", "apis", group, version] => {
-            openapi::v3(app, request, query, group, version, turns()).await
+            openapi::v3(app, request, audience, query, (group, version), turns()).await
         }
         _ => Err(RequestError::NotFound.into()),
     }
@@ -105,7 +109,7 @@ fn plain(request: &Head, tree: Value) -> Result<Response, Failure> {
 }
 
 /// The paths that `/` lists.
-async fn paths(app: &App) -> Result<Vec<String>, Failure> {
+async fn paths(app: &App, audience: Audience) -> Result<Vec<String>, Failure> {
     let mut paths: Vec<String> = [
         "/api",
         "/api/v1",
@@ -119,7 +123,7 @@ async fn paths(app: &App) -> Result<Vec<String>, Failure> {
     ]
     .map(str::to_owned)
     .to_vec();
-    for group in groups(app).await?.iter().filter(|g| !g.name.is_empty()) {
+    for group in groups(app, audience).await?.iter().filter(|g| !g.name.is_empty()) {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{}", group.name, v.name)));
     }
@@ -132,19 +136,21 @@ async fn paths(app: &App) -> Result<Vec<String>, Failure> {
 async fn root(
     app: &App,
     request: &Head,
+    audience: Audience,
     core: bool,
     reached: Option<SocketAddr>,
 ) -> Result<Response, Failure> {
     let header = header_of(request, header::ACCEPT);
-    let groups = groups(app).await?;
+    let groups = groups(app, audience).await?;
     if wants_aggregated_discovery(header) {
         let generation = app.state.registry.routes().generation();
-        let known = app.documents.with(generation, |cache| cache.aggregated.get(&core).cloned());
+        let known = app.documents.with(generation, |cache| cache.aggregated.get(&(audience, core)).cloned());
         let document = known.unwrap_or_else(|| {
             let (own, named): (Vec<Group>, Vec<Group>) =
                 groups.iter().cloned().partition(|g| g.name.is_empty());
             let document = Document::new(&discovery::aggregated(if core { &own } else { &named }));
-            app.documents.with(generation, |cache| cache.aggregated.insert(core, document.clone()));
+            app.documents
+                .with(generation, |cache| cache.aggregated.insert((audience, core), document.clone()));
             document
         });
         return Ok(tagged(request, &document, AGGREGATED_DISCOVERY));
@@ -165,8 +171,14 @@ fn server_address(reached: Option<SocketAddr>) -> String {
     reached.map(|address| address.to_string()).unwrap_or_default()
 }
 
-async fn resource_list(app: &App, request: &Head, group: &str, version: &str) -> Result<Response, Failure> {
-    let groups = groups(app).await?;
+async fn resource_list(
+    app: &App,
+    request: &Head,
+    audience: Audience,
+    group: &str,
+    version: &str,
+) -> Result<Response, Failure> {
+    let groups = groups(app, audience).await?;
     let found = groups.iter().find(|g| g.name == group);
     let found =
         found.and_then(|g| g.versions.iter().find(|v| v.name == version)).ok_or(RequestError::NotFound)?;

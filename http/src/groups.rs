@@ -1,13 +1,16 @@
 //! The groups that are served, as discovery and OpenAPI describe them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::GroupVersionKind;
+use kindom_api::faces::Face;
 use kindom_objects::TypeSpec;
 use kindom_registry_actor::GroupRoutes;
 
 use crate::app::App;
+use crate::authn::User;
 use crate::discovery::{self, Group, Resource, Subresource, Version};
 use crate::state::REQUEST_TIMEOUT;
 use crate::status::Failure;
@@ -16,28 +19,69 @@ use crate::status::Failure;
 pub(crate) const PRIORITY_OF_REGISTERED: i32 = 1000;
 const PRIORITY_OF_BUILT_IN: i32 = 16_700;
 
-/// The served groups, as of every registration answered before the call; made again when the routes have changed.
-pub(crate) async fn groups(app: &App) -> Result<Arc<Vec<Group>>, Failure> {
+/// The time for which a front proxy's request for a document waits for a store that does not answer. The proxy's own limit is
+/// 5 s, and then all of the server's groups are away for everybody.
+const PROXY_WAITS: Duration = Duration::from_secs(1);
+
+/// Those to whom discovery and OpenAPI describe groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Audience {
+    /// A client of this server.
+    Client,
+    /// A client of a host that has Kubernetes' own groups, and would take ours for them: it is shown the others.
+    Host,
+}
+
+impl Audience {
+    pub(crate) fn of(user: &User) -> Self {
+        if user.by_proxy { Self::Host } else { Self::Client }
+    }
+
+    /// Returns true if a group is described to it. `built_in` is true if the group has types of this server's own.
+    pub(crate) fn sees(self, group: &str, built_in: bool) -> bool {
+        // Registered types may be in such groups too, if they are approved. `apiextension.k8s.io` has no host any more.
+        let is_kubernetes =
+            || group.is_empty() || group.ends_with(".k8s.io") && group != Face::ThirdPartyResource.group();
+        self == Self::Client || !built_in || !is_kubernetes()
+    }
+}
+
+/// The served groups, as of every registration answered before the call; made again when the routes have changed. A host is
+/// told of those that were known last if the store is away.
+pub(crate) async fn groups(app: &App, audience: Audience) -> Result<Arc<Vec<Group>>, Failure> {
     let registry = &app.state.registry;
-    let fresh = registry.fresh(Deadline::after(REQUEST_TIMEOUT)).await;
-    fresh.map_err(|e| Failure::Read(e, kindom_api::GroupResource::default()))?;
+    match audience {
+        Audience::Client => {
+            let fresh = registry.fresh(Deadline::after(REQUEST_TIMEOUT)).await;
+            fresh.map_err(|e| Failure::Read(e, kindom_api::GroupResource::default()))?;
+        }
+        Audience::Host => {
+            if let Err(error) = registry.fresh(Deadline::after(PROXY_WAITS)).await {
+                tracing::debug!(%error, "a proxy is told of the groups that were known last");
+            }
+        }
+    }
     let routes = registry.routes();
     let generation = routes.generation();
-    if let Some(groups) = app.documents.with(generation, |cache| cache.groups.clone()) {
+    if let Some(groups) = app.documents.with(generation, |cache| cache.groups.get(&audience).cloned()) {
         return Ok(groups);
     }
     let table = routes.table();
-    let groups: Vec<Group> = table.groups().filter_map(|(name, types)| describe(name, types)).collect();
+    let groups: Vec<Group> =
+        table.groups().filter_map(|(name, types)| describe(name, types, audience)).collect();
     let groups = Arc::new(groups);
-    app.documents.with(generation, |cache| cache.groups = Some(Arc::clone(&groups)));
+    app.documents.with(generation, |cache| cache.groups.insert(audience, Arc::clone(&groups)));
     Ok(groups)
 }
 
-/// A group with its served types; `None` if it has none.
-fn describe(name: &str, types: &GroupRoutes) -> Option<Group> {
+/// A group with its served types; `None` if it has none, or they are not for the audience.
+fn describe(name: &str, types: &GroupRoutes, audience: Audience) -> Option<Group> {
     let specs: Vec<Arc<TypeSpec>> =
         types.values().filter_map(kindom_resource_actor::ResourceHandle::spec).collect();
     let built_in = specs.iter().any(|spec| spec.is_typed());
+    if !audience.sees(name, built_in) {
+        return None;
+    }
     let mut versions: Vec<Version> = Vec::new();
     for spec in &specs {
         for version in spec.versions.iter().filter(|v| v.served) {

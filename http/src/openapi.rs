@@ -5,7 +5,7 @@
 //! document being made. Any other client gets it type by type, and of thousands of types only one schema is in memory at a
 //! time.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha512};
 
 use crate::RequestError;
 use crate::app::App;
-use crate::groups::groups;
+use crate::groups::{Audience, groups};
 use crate::head::{Head, header_of};
 use crate::negotiate::{Endpoint, JSON, accept, preferred};
 use crate::query::Query;
@@ -140,8 +140,8 @@ impl Iterator for Pieces {
 }
 
 /// `/openapi/v3`: where each group-version's document is, by its hash.
-pub(crate) async fn index(app: &App, request: &Head) -> Result<Response, Failure> {
-    let groups = groups(app).await?;
+pub(crate) async fn index(app: &App, request: &Head, audience: Audience) -> Result<Response, Failure> {
+    let groups = groups(app, audience).await?;
     let table = app.state.registry.routes().table();
     let mut paths = kindom_api::Map::new();
     for group in groups.iter() {
@@ -180,9 +180,9 @@ fn hash(types: &[Described]) -> String {
 pub(crate) async fn v3(
     app: &App,
     request: &Head,
+    audience: Audience,
     query: &Query,
-    group: &str,
-    version: &str,
+    (group, version): (&str, &str),
     turns: Turns,
 ) -> Result<Response, Failure> {
     // Another form than JSON is refused without a word, as kube-openapi's handler does.
@@ -190,7 +190,9 @@ pub(crate) async fn v3(
     if !accepted.is_ok_and(|accepted| accepted.format == Written::Json) {
         return Ok(start(406).finish());
     }
-    groups(app).await?;
+    if !groups(app, audience).await?.iter().any(|known| known.name == group) {
+        return Err(RequestError::NotFound.into());
+    }
     let types = served(app.state.registry.routes().table().group(group), version);
     if types.is_empty() {
         return Err(RequestError::NotFound.into());
@@ -225,16 +227,23 @@ fn http_date(unix_seconds: i64) -> String {
 }
 
 /// `/openapi/v2`: everything that is served, as JSON or protobuf. kubectl asks for protobuf alone.
-pub(crate) async fn v2(app: &App, request: &Head, turns: Turns) -> Result<Response, Failure> {
+pub(crate) async fn v2(
+    app: &App,
+    request: &Head,
+    audience: Audience,
+    turns: Turns,
+) -> Result<Response, Failure> {
     let offers =
         [(JSON, Format::V2Json), (V2_PROTOBUF_BEFORE, Format::V2Protobuf), (V2_PROTOBUF, Format::V2Protobuf)];
     let Some(format) = preferred(header_of(request, header::ACCEPT), &offers) else {
         return Ok(start(406).finish());
     };
-    groups(app).await?;
+    let groups = groups(app, audience).await?;
+    let known: HashSet<&str> = groups.iter().map(|group| group.name.as_str()).collect();
     let table = app.state.registry.routes().table();
-    let mut specs: Vec<Arc<TypeSpec>> =
-        table.groups().flat_map(|(_, types)| types.values().filter_map(ResourceHandle::spec)).collect();
+    let described = table.groups().filter(|(name, _)| known.contains(*name));
+    let handles = described.flat_map(|(_, types)| types.values());
+    let mut specs: Vec<Arc<TypeSpec>> = handles.filter_map(ResourceHandle::spec).collect();
     // Built-in types come first, as no registered type may define their schemas again.
     specs.sort_by(|a, b| {
         let key = |spec: &TypeSpec| !spec.is_typed();

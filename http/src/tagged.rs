@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha512};
 
 use crate::discovery::Group;
+use crate::groups::Audience;
 use crate::head::{Head, header_of};
 use crate::respond::{send, start};
 use crate::response::{Builder, Response};
@@ -23,8 +24,9 @@ pub(crate) struct Documents {
 #[derive(Default)]
 pub(crate) struct Cache {
     generation: u64,
-    pub(crate) groups: Option<Arc<Vec<Group>>>,
-    pub(crate) aggregated: HashMap<bool, Document>,
+    pub(crate) groups: HashMap<Audience, Arc<Vec<Group>>>,
+    /// The core group's, and that of the others.
+    pub(crate) aggregated: HashMap<(Audience, bool), Document>,
 }
 
 /// A document's bytes and its ETag.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use kindom_actor_kit::Clock;
 use kindom_http::Credentials;
-use kindom_http::authn::{Authenticator, TlsError, Tokens, server_config};
+use kindom_http::authn::{Authenticator, FrontProxies, TlsError, Tokens, server_config};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{Error, InconsistentKeys, ServerConfig};
 use time::OffsetDateTime;
@@ -23,7 +23,7 @@ use tokio::sync::{oneshot, watch};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::BoxError;
-use crate::flags::Serve;
+use crate::flags::{FrontProxyFlags, Serve};
 use crate::pki::{
     Names, Pki, Trust, host_name, may_be_read, read_certificates, read_private_key, serving_names,
 };
@@ -47,6 +47,7 @@ struct Sources {
     /// `--tls-cert-file` and `--tls-private-key-file`.
     given: Option<(PathBuf, PathBuf)>,
     client_ca: Option<PathBuf>,
+    front_proxies: FrontProxyFlags,
     tokens: Option<PathBuf>,
 }
 
@@ -56,12 +57,28 @@ struct Serving {
     key: PrivateKeyDer<'static>,
 }
 
+/// Those whose client certificates count.
+#[derive(PartialEq)]
+struct Authorities {
+    of_users: Vec<CertificateDer<'static>>,
+    /// With the names of the headers that they write.
+    of_proxies: Option<FrontProxies>,
+}
+
+impl Authorities {
+    /// All of them: a client looks among those that the server names for one that has issued its certificate.
+    fn all(&self) -> Vec<CertificateDer<'static>> {
+        let of_proxies = self.of_proxies.iter().flat_map(|proxies| &proxies.authorities);
+        self.of_users.iter().chain(of_proxies).cloned().collect()
+    }
+}
+
 /// The credentials in force.
 pub(crate) struct Keeper {
     sources: Sources,
     pki: Pki,
     serving: Serving,
-    authorities: Vec<CertificateDer<'static>>,
+    authorities: Authorities,
     tokens: Tokens,
     kubeconfig: Option<Kubeconfig>,
     ends: Ends,
@@ -91,7 +108,8 @@ impl Keeper {
         };
         let given = options.tls_cert_file.clone().zip(options.tls_private_key_file.clone());
         let client_ca = options.client_ca_file.clone();
-        let sources = Sources { pki, names, given, client_ca, tokens: options.token_auth_file.clone() };
+        let (front_proxies, tokens) = (options.front_proxies.clone(), options.token_auth_file.clone());
+        let sources = Sources { pki, names, given, client_ca, front_proxies, tokens };
         let now = now(clock);
         let pki = Pki::load_or_create(&sources.pki, &sources.names, now)?;
         for why in pki.overdue() {
@@ -130,7 +148,11 @@ impl Keeper {
     /// # Errors
     /// An authority cannot be used.
     pub(crate) fn authenticator(&self) -> Result<Authenticator, TlsError> {
-        Authenticator::new(&self.authorities, self.tokens.clone())
+        let authenticator = Authenticator::new(&self.authorities.of_users, self.tokens.clone())?;
+        match self.authorities.of_proxies.clone() {
+            Some(proxies) => authenticator.trusting(proxies),
+            None => Ok(authenticator),
+        }
     }
 
     /// The ends of the certificates in use, kept up to date.
@@ -204,7 +226,8 @@ impl Keeper {
         let sources = &self.sources;
         let given = sources.given.iter().flat_map(|(chain, key)| [chain, key]);
         let serving = may_be_read_again(given).and_then(|()| sources.serving(&self.pki));
-        let authorities = may_be_read_again(&sources.client_ca).and_then(|()| sources.authorities(&self.pki));
+        let given = sources.client_ca.iter().chain(&sources.front_proxies.requestheader_client_ca_file);
+        let authorities = may_be_read_again(given).and_then(|()| sources.authorities(&self.pki));
         let tokens = if asked {
             may_be_read_again(&sources.tokens).and_then(|()| sources.tokens()).map(Some)
         } else {
@@ -346,24 +369,31 @@ impl Sources {
         Ok(Serving { chain, key })
     }
 
-    fn authorities(&self, pki: &Pki) -> Result<Vec<CertificateDer<'static>>, BoxError> {
-        let mut authorities = vec![pki.authority()];
+    fn authorities(&self, pki: &Pki) -> Result<Authorities, BoxError> {
+        let mut of_users = vec![pki.authority()];
         if let Some(file) = &self.client_ca {
-            authorities.extend(read_certificates(file)?);
+            of_users.extend(read_certificates(file)?);
         }
-        Ok(authorities)
+        let flags = &self.front_proxies;
+        let of_proxies = flags.requestheader_client_ca_file.as_ref().map(|file| {
+            Ok::<_, BoxError>(FrontProxies {
+                authorities: read_certificates(file)?,
+                allowed_names: flags.requestheader_allowed_names.clone(),
+                username_headers: flags.requestheader_username_headers.clone(),
+                uid_headers: flags.requestheader_uid_headers.clone(),
+                group_headers: flags.requestheader_group_headers.clone(),
+                extra_prefixes: flags.requestheader_extra_headers_prefix.clone(),
+            })
+        });
+        Ok(Authorities { of_users, of_proxies: of_proxies.transpose()? })
     }
 
     fn tokens(&self) -> Result<Tokens, BoxError> {
         Ok(self.tokens.as_deref().map(Tokens::read).transpose()?.unwrap_or_default())
     }
 
-    fn tls(
-        &self,
-        serving: &Serving,
-        authorities: &[CertificateDer<'static>],
-    ) -> Result<Arc<ServerConfig>, BoxError> {
-        let made = server_config(serving.chain.clone(), serving.key.clone_key(), authorities);
+    fn tls(&self, serving: &Serving, authorities: &Authorities) -> Result<Arc<ServerConfig>, BoxError> {
+        let made = server_config(serving.chain.clone(), serving.key.clone_key(), &authorities.all());
         made.map_err(|error| match (error, &self.given) {
             (
                 TlsError::Serving(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)),
@@ -591,7 +621,7 @@ mod tests {
                 matches!(complaints.as_slice(), [one] if one.contains("it is no regular file")),
                 "{complaints:?}"
             );
-            assert!(keeper.tokens.get("abc").is_some() && keeper.authorities.len() == 2);
+            assert!(keeper.tokens.get("abc").is_some() && keeper.authorities.of_users.len() == 2);
             fs::remove_file(file).unwrap();
             fs::write(file, there).unwrap();
         }

@@ -251,6 +251,8 @@ pub(crate) struct Serve {
     /// Further authorities whose client certificates are trusted, PEM.
     #[arg(long)]
     pub(crate) client_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) front_proxies: FrontProxyFlags,
     /// Bearer tokens: lines of token,user,uid,"group1,group2".
     #[arg(long)]
     pub(crate) token_auth_file: Option<PathBuf>,
@@ -312,6 +314,30 @@ pub(crate) struct Serve {
     /// Serves /debug/actors: lists the actors, and kills them.
     #[arg(long)]
     pub(crate) enable_chaos: bool,
+}
+
+/// The proxies that may say for whom they ask: a cluster's aggregator, behind which this server serves its groups.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct FrontProxyFlags {
+    /// The authorities of front proxies, PEM. A proxy's requests name their user in headers, which count on a connection with
+    /// its certificate alone.
+    #[arg(long)]
+    pub(crate) requestheader_client_ca_file: Option<PathBuf>,
+    /// The common names of front proxies; by default any.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = not_blank)]
+    pub(crate) requestheader_allowed_names: Vec<String>,
+    /// The headers of the user's name; the first one that a request has counts.
+    #[arg(long, value_delimiter = ',', value_name = "HEADER,...", default_value = "x-remote-user", value_parser = header_name)]
+    pub(crate) requestheader_username_headers: Vec<String>,
+    /// The headers of the user's uid.
+    #[arg(long, value_delimiter = ',', value_name = "HEADER,...", default_value = "x-remote-uid", value_parser = header_name)]
+    pub(crate) requestheader_uid_headers: Vec<String>,
+    /// The headers of the user's groups.
+    #[arg(long, value_delimiter = ',', value_name = "HEADER,...", default_value = "x-remote-group", value_parser = header_name)]
+    pub(crate) requestheader_group_headers: Vec<String>,
+    /// The beginnings of the headers of the user's other attributes.
+    #[arg(long, value_delimiter = ',', value_name = "PREFIX,...", default_value = "x-remote-extra-", value_parser = header_name)]
+    pub(crate) requestheader_extra_headers_prefix: Vec<String>,
 }
 
 /// The access to an etcd cluster, and the keys in it that are ours.
@@ -379,6 +405,19 @@ fn feature_gates(text: &str) -> Result<FeatureGates, String> {
         }
     }
     Ok(gates)
+}
+
+fn not_blank(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("is empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// A header's name, in lower case.
+fn header_name(text: &str) -> Result<String, String> {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if text.is_empty() || !text.bytes().all(token) {
+        return Err("is no header's name".to_owned());
+    }
+    Ok(text.to_ascii_lowercase())
 }
 
 /// A DNS name, perhaps with `*` for its first label, or an IP address, as certificates have them.

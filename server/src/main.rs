@@ -50,6 +50,7 @@ fn main() -> ExitCode {
 fn serve(options: &flags::Serve) -> ExitCode {
     logging::start(options.log_format, options.verbose);
     kindom_actor_kit::install_panic_hook();
+    memory::keep_freed();
     match serve::run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

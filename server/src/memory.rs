@@ -1,9 +1,20 @@
-//! The memory that the process may use.
+//! The memory that the process may use, and how much of what was freed it keeps.
 
 use std::fs::read_to_string;
 
 /// Where nothing says how much there is.
 const UNKNOWN: u64 = 2 << 30;
+
+/// The largest buffer whose memory is kept when it is freed: an answer's is at most a piece of a list and its copy.
+const KEPT: usize = 4 << 20;
+
+/// Lets the allocator keep the memory of buffers up to [`KEPT`] for the next ones, twice that in all for each of its arenas.
+///
+/// glibc learns it from the largest buffer that was freed (mallopt(3), "dynamic mmap threshold"). Before it has seen one, each
+/// long answer's buffers come from the kernel anew and go back, which is a third of the cost of a list of 1.6 MB.
+pub(crate) fn keep_freed() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT)));
+}
 
 /// The bytes that the process may use: its cgroup's limit, or the machine's memory if that is less.
 pub(crate) fn available() -> u64 {

@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn authenticated_users_may_do_everything() {
-        let user = User { name: "a".to_owned(), uid: String::new(), groups: vec![AUTHENTICATED.to_owned()] };
+        let user = User { name: "a".to_owned(), groups: vec![AUTHENTICATED.to_owned()], ..User::default() };
         for attributes in [LIST, Attributes::Path { verb: "post", path: "/debug/x" }] {
             assert_eq!(authorize(&user, &attributes), Ok(()));
         }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn who_asks_to_be_somebody_else_is_refused() {
         let admin =
-            User { name: "admin".to_owned(), uid: String::new(), groups: vec![AUTHENTICATED.to_owned()] };
+            User { name: "admin".to_owned(), groups: vec![AUTHENTICATED.to_owned()], ..User::default() };
         let refused = |headers: &[(&'static str, &'static str)]| {
             let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
             let denial = refuse_impersonation(&admin, headers).err()?;

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::{Authenticator, PeerIdentity, Unauthorized, User};
+use super::{Authenticator, PeerVerdict, Presented, Unauthorized, User};
 
 /// The [`Authenticator`] that requests are judged by. Every request sees one of them whole.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ struct Numbered {
 #[derive(Debug)]
 pub struct Peer {
     certificates: Vec<CertificateDer<'static>>,
-    /// The identity, and the number of the authenticator that found it.
-    judged: RefCell<(u64, PeerIdentity)>,
+    /// The verdict on them, and the number of the authenticator whose it is.
+    judged: RefCell<(u64, PeerVerdict)>,
     /// The end of its own certificate, in seconds since the Unix epoch.
     ends: Option<i64>,
     /// The server's own address, as this client reached it.
@@ -82,14 +82,14 @@ impl CurrentAuthenticator {
     #[must_use]
     pub fn peer(&self, certificates: Vec<CertificateDer<'static>>) -> Peer {
         let now = self.now.load();
-        let identity = now.authenticator.peer(&certificates);
+        let verdict = now.authenticator.peer(&certificates);
         let ends = certificates.first().and_then(|own| {
             let (_, own) = X509Certificate::from_der(own).ok()?;
             Some(own.validity().not_after.timestamp())
         });
         Peer {
             certificates,
-            judged: RefCell::new((now.number, identity)),
+            judged: RefCell::new((now.number, verdict)),
             ends,
             reached: None,
             held: Arc::default(),
@@ -100,36 +100,24 @@ impl CurrentAuthenticator {
     ///
     /// # Errors
     /// There are credentials and none of them holds.
-    pub fn authenticate(
+    pub fn authenticate<'a>(
         &self,
         peer: Option<&Peer>,
-        authorization: Option<&str>,
-    ) -> Result<Arc<User>, Unauthorized> {
-        self.authenticate_websocket(peer, authorization, Ok(None)).map(|(user, _)| user)
-    }
-
-    /// As [`Authenticator::authenticate_websocket`]; `peer` is `None` if there is no connection.
-    ///
-    /// # Errors
-    /// As for [`Self::authenticate`].
-    pub fn authenticate_websocket(
-        &self,
-        peer: Option<&Peer>,
-        authorization: Option<&str>,
-        in_protocol: Result<Option<&str>, &'static str>,
+        presented: Presented<'_>,
+        headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<(Arc<User>, bool), Unauthorized> {
         let now = self.now.load();
         let Some(peer) = peer else {
-            let nobody = &PeerIdentity::None;
-            return now.authenticator.authenticate_websocket(nobody, authorization, in_protocol);
+            let nobody = now.authenticator.peer(&[]);
+            return now.authenticator.authenticate(&nobody, presented, headers);
         };
         let mut judged = peer.judged.borrow_mut();
-        let (number, identity) = &mut *judged;
+        let (number, verdict) = &mut *judged;
         if *number != now.number {
-            *identity = now.authenticator.peer(&peer.certificates);
+            *verdict = now.authenticator.peer(&peer.certificates);
             *number = now.number;
         }
-        now.authenticator.authenticate_websocket(identity, authorization, in_protocol)
+        now.authenticator.authenticate(verdict, presented, headers)
     }
 }
 
@@ -151,7 +139,8 @@ mod tests {
         let (of_old, of_new) = (current.peer(vec![cert(&old)]), current.peer(vec![cert(&new)]));
         let bare = current.peer(Vec::new());
         let name = |peer: &Peer, header: Option<&str>| {
-            current.authenticate(Some(peer), header).map(|user| user.name.clone()).ok()
+            let found = current.authenticate(Some(peer), Presented::new(header), []);
+            found.map(|(user, _)| user.name.clone()).ok()
         };
         let bob = Some("bob".to_owned());
         assert_eq!((name(&of_old, None), name(&of_new, None)), (bob.clone(), None));
@@ -160,6 +149,7 @@ mod tests {
         assert_eq!((name(&of_old, None), name(&of_new, None)), (None, bob));
         assert_eq!(name(&bare, Some("Bearer abc")), None);
         assert_eq!(name(&bare, Some("Bearer def")).as_deref(), Some("carol"));
-        assert_eq!(current.authenticate(None, None).unwrap().name, ANONYMOUS);
+        let nobody = current.authenticate(None, Presented::new(None), []).unwrap();
+        assert_eq!(nobody.0.name, ANONYMOUS);
     }
 }

@@ -92,6 +92,7 @@ impl Tokens {
                 name: name.clone(),
                 uid: uid.clone(),
                 groups: groups.split(',').filter(|group| !group.is_empty()).map(str::to_owned).collect(),
+                ..User::default()
             };
             if users.insert(token.clone(), Arc::new(user.authenticated())).is_some() {
                 tracing::warn!(file, line, "a token appears twice, the last record counts");

@@ -1,66 +1,19 @@
 //! Credentials that change while the server goes on.
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use kindom_integration::{Client, Server, ServerOptions};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rcgen::{ExtendedKeyUsagePurpose, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::json;
-use tempfile::TempDir;
 use tokio_rustls::TlsConnector;
 
+use crate::authority::{Authority, Files};
 use crate::support::eventually;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-
-/// A folder for the files that flags name.
-struct Files(TempDir);
-
-impl Files {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn arg(&self, name: &str) -> String {
-        self.path(name).to_string_lossy().into_owned()
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-    }
-}
-
-struct Authority {
-    certificate: rcgen::Certificate,
-    key: KeyPair,
-}
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self { certificate: params.self_signed(&key).unwrap(), key }
-    }
-
-    /// A certificate for a server or a client of this name, and its key, both PEM.
-    fn issue(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
-        let issuer = Issuer::from_ca_cert_der(self.certificate.der(), &self.key).unwrap();
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages = vec![usage];
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &issuer).unwrap().pem(), key.serialize_pem())
-    }
-}
 
 async fn status(client: &Client) -> u16 {
     client.get(NAMESPACES).await.unwrap().status

@@ -11,8 +11,10 @@
 )]
 
 mod access_log;
+mod aggregation;
 mod apply_built_in;
 mod apply_chaos;
+mod authority;
 mod builder_document;
 mod change;
 mod chaos;

@@ -1,0 +1,136 @@
+//! Behind the aggregation layer: a cluster's aggregator forwards its users' requests, with their names in headers (B-02).
+
+use kindom_integration::{Answer, Client, Server, ServerOptions};
+use rcgen::ExtendedKeyUsagePurpose;
+use serde_json::{Value, json};
+
+use crate::authority::{Authority, Files};
+use crate::support::{crd, register};
+
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// A server that trusts the front proxies of a host, and the host's proxy.
+struct Aggregated {
+    files: Files,
+    proxies: Authority,
+    server: Server,
+}
+
+impl Aggregated {
+    async fn start() -> Self {
+        let (files, proxies) = (Files::new(), Authority::new("front-proxy-ca"));
+        files.write("proxies.crt", &proxies.certificate.pem());
+        let server = ServerOptions::default()
+            .args(&["--requestheader-client-ca-file", &files.arg("proxies.crt"), "-v"])
+            .args(&["--requestheader-allowed-names", "front-proxy-client"])
+            .start()
+            .await
+            .unwrap();
+        register(&server.client().unwrap(), &crd("example.com", "widgets", "Widget", "Namespaced")).await;
+        Self { files, proxies, server }
+    }
+
+    /// A client with a certificate of this name.
+    fn client(&self, authority: &Authority, name: &str) -> Client {
+        let (certificate, key) = authority.issue(name, ExtendedKeyUsagePurpose::ClientAuth);
+        self.server.client_with_certificate(certificate.as_bytes(), key.as_bytes()).unwrap()
+    }
+
+    fn proxy(&self) -> Client {
+        self.client(&self.proxies, "front-proxy-client")
+    }
+
+    /// The users that the server has seen, in turn.
+    fn users(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.server.log_path()).unwrap();
+        let answered = log.lines().filter(|line| line.contains("answered") && line.contains(WIDGETS));
+        let user = |line: &str| {
+            let (_, rest) = line.split_once("user=\"").or_else(|| line.split_once("user="))?;
+            rest.split(['"', ' ', '}']).next().map(str::to_owned)
+        };
+        answered.filter_map(user).collect()
+    }
+}
+
+async fn ask(client: &Client, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let request = client.request("GET", path);
+    headers.iter().fold(request, |request, (name, value)| request.header(name, value)).send().await.unwrap()
+}
+
+const JANE: [(&str, &str); 2] = [("X-Remote-User", "jane"), ("X-Remote-Group", "dev")];
+
+#[tokio::test]
+async fn a_request_is_that_of_the_user_whom_the_proxy_names() {
+    let host = Aggregated::start().await;
+    let (proxy, admin) = (host.proxy(), host.server.client().unwrap());
+    ask(&proxy, WIDGETS, &JANE).await.expect_status(200).unwrap();
+    // Who is no proxy may write what he likes.
+    assert_eq!(ask(&host.server.anonymous().unwrap(), WIDGETS, &JANE).await.status, 403);
+    ask(&admin, WIDGETS, &JANE).await.expect_status(200).unwrap();
+    assert_eq!(host.users(), ["jane", "system:anonymous", "kubernetes-admin"]);
+    for stranger in [
+        host.client(&host.proxies, "somebody"),
+        host.client(&Authority::new("front-proxy-ca"), "front-proxy-client"),
+    ] {
+        let refused = ask(&stranger, WIDGETS, &JANE).await;
+        assert_eq!((refused.status, refused.at("/reason")), (401, json!("Unauthorized")));
+    }
+    // A proxy that names nobody is nobody.
+    assert_eq!(ask(&proxy, WIDGETS, &JANE[1..]).await.status, 401);
+    let nobody = [("X-Remote-User", "system:anonymous"), ("X-Remote-Group", "system:unauthenticated")];
+    let forbidden = ask(&proxy, WIDGETS, &nobody).await;
+    let message = "widgets.example.com is forbidden: User \"system:anonymous\" cannot list resource \"widgets\" in API \
+                   group \"example.com\" in the namespace \"default\"";
+    assert_eq!((forbidden.status, forbidden.at("/message")), (403, json!(message)));
+}
+
+#[tokio::test]
+async fn an_authority_that_is_replaced_counts_at_once() {
+    let host = Aggregated::start().await;
+    let (before, later) = (host.proxy(), Authority::new("front-proxy-ca"));
+    ask(&before, WIDGETS, &JANE).await.expect_status(200).unwrap();
+    host.files.write("proxies.crt", &later.certificate.pem());
+    host.server.hang_up().unwrap();
+    let after = host.client(&later, "front-proxy-client");
+    crate::support::eventually("the new proxy counts", async || {
+        (ask(&after, WIDGETS, &JANE).await.status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(ask(&before, WIDGETS, &JANE).await.status, 401, "on the connection that was open");
+}
+
+/// The host has Kubernetes' own groups itself, and would take ours for them.
+#[tokio::test]
+async fn a_host_is_shown_our_groups_alone() {
+    let host = Aggregated::start().await;
+    let (proxy, admin) = (host.proxy(), host.server.client().unwrap());
+    // As the aggregator asks for them, without groups.
+    let aggregator = [("X-Remote-User", "system:aggregator")];
+    let keys = |value: Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let v3 = ask(&proxy, "/openapi/v3", &aggregator).await.expect_status(200).unwrap();
+    let ours = ["apis/apiextension.k8s.io/v1beta1", "apis/example.com/v1"];
+    assert_eq!(keys(v3.at("/paths")), ours);
+    let all = ask(&admin, "/openapi/v3", &[]).await;
+    assert!(all.json()["paths"].get("api/v1").is_some() && all.header("etag") != v3.header("etag"));
+    let v2 = ask(&proxy, "/openapi/v2", &aggregator).await.json();
+    let paths = keys(v2["paths"].clone());
+    assert!(paths.contains(&format!("{}/{{name}}", WIDGETS.replace("default", "{namespace}"))), "{paths:?}");
+    let foreign = |path: &String| path.starts_with("/api/") || path.starts_with("/apis/apiextensions.k8s.io");
+    assert!(!paths.iter().any(foreign), "{paths:?}");
+
+    let accept = [("X-Remote-User", "system:kube-aggregator"), ("Accept", AGGREGATED)];
+    let discovery = ask(&proxy, "/apis", &accept).await.expect_status(200).unwrap();
+    assert_eq!(discovery.header("content-type"), AGGREGATED);
+    let names = |answer: &Answer| {
+        let items = answer.json()["items"].as_array().unwrap().clone();
+        items.iter().map(|group| group["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&discovery), ["apiextension.k8s.io", "example.com"]);
+    let again = [accept[0], accept[1], ("If-None-Match", discovery.header("etag"))];
+    assert_eq!(ask(&proxy, "/apis", &again).await.status, 304);
+    assert_eq!(ask(&proxy, "/apis/example.com/v1", &aggregator).await.status, 200);
+    assert_eq!(ask(&proxy, "/apis/coordination.k8s.io/v1", &aggregator).await.status, 404);
+    assert_eq!(ask(&proxy, "/openapi/v3/api/v1", &aggregator).await.status, 404);
+    assert!(names(&ask(&admin, "/apis", &[("Accept", AGGREGATED)]).await).len() > 3);
+}

@@ -1,0 +1,54 @@
+//! Certificates of authorities that the server did not make, and the files that flags name.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use tempfile::TempDir;
+
+/// A folder for the files that flags name.
+pub(crate) struct Files(TempDir);
+
+impl Files {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn arg(&self, name: &str) -> String {
+        self.path(name).to_string_lossy().into_owned()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+}
+
+/// An authority of the test's own.
+pub(crate) struct Authority {
+    pub(crate) certificate: rcgen::Certificate,
+    pub(crate) key: KeyPair,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self { certificate: params.self_signed(&key).unwrap(), key }
+    }
+
+    /// A certificate for a server or a client of this name, and its key, both PEM.
+    pub(crate) fn issue(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
+        let issuer = Issuer::from_ca_cert_der(self.certificate.der(), &self.key).unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![usage];
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &issuer).unwrap().pem(), key.serialize_pem())
+    }
+}
