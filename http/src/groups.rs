@@ -26,7 +26,7 @@ const PROXY_WAITS: Duration = Duration::from_secs(1);
 /// Those to whom discovery and OpenAPI describe groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Audience {
-    /// A client of this server.
+    /// A client of this server. It finds registrations in Kubernetes' own group.
     Client,
     /// A client of a host that has Kubernetes' own groups, and would take ours for them: it is shown the others.
     Host,
@@ -39,10 +39,13 @@ impl Audience {
 
     /// Returns true if a group is described to it. `built_in` is true if the group has types of this server's own.
     pub(crate) fn sees(self, group: &str, built_in: bool) -> bool {
-        // Registered types may be in such groups too, if they are approved. `apiextension.k8s.io` has no host any more.
-        let is_kubernetes =
-            || group.is_empty() || group.ends_with(".k8s.io") && group != Face::ThirdPartyResource.group();
-        self == Self::Client || !built_in || !is_kubernetes()
+        // Registered types may be in Kubernetes' groups too, if they are approved. `apiextension.k8s.io` has no host any more.
+        let is_kubernetes = || group.is_empty() || group.ends_with(".k8s.io");
+        match self {
+            _ if !built_in || group == Face::ThirdPartyResource.group() => true,
+            Self::Client => group != Face::Aggregated.group(),
+            Self::Host => !is_kubernetes(),
+        }
     }
 }
 

@@ -14,7 +14,9 @@ use kindom_finalizer_actor::storage_version;
 use kindom_http::{Config, InFlightMax, Snapshots, serve};
 use kindom_objects::kinds::built_in;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
-use kindom_objects::kinds::registration::{custom_resource_definitions_without, third_party_resources};
+use kindom_objects::kinds::registration::{
+    aggregated_custom_resource_definitions, custom_resource_definitions_without, third_party_resources,
+};
 use kindom_objects::{RuleContext, SERVER, WriteError};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle};
 use kindom_resource_actor::{Basis, Deps, ResourceHandle, Target, WriteOptions};
@@ -175,7 +177,8 @@ async fn serving(
     let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
     let third_party = registrations.face(third_party_resources(&crds));
     let others = built_in().into_iter().map(|spec| ResourceHandle::new(Arc::clone(&deps), Arc::new(spec)));
-    let built_in = [namespaces.clone(), third_party].into_iter().chain(others);
+    let aggregated = registrations.face(aggregated_custom_resource_definitions(&crds));
+    let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(others);
     let registry = RegistryHandle::start(Arc::clone(&deps), &registrations, built_in)?;
     let leader = if embedded { None } else { Some(LeaderHandle::start(&registry, Key::from(LEASE))?) };
     kindom_conflict_actor::start(&registry, &registrations, LEDGER)?;

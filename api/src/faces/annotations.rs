@@ -56,9 +56,9 @@ pub(super) fn merge(object: &mut Value, old: Option<&Value>) -> Result<Map, Erro
     if errors.is_empty() { Ok(stored) } else { Err(errors) }
 }
 
-/// Notes the face that a new registration comes in by.
+/// Notes the face that a new registration comes in by, if it is one with rules of its own.
 pub(super) fn register_through(hidden: &mut Map, face: Face) {
-    if face != Face::V1 {
+    if !matches!(face, Face::V1 | Face::Aggregated) {
         hidden.insert(REGISTERED_THROUGH, face.api_version());
     }
 }

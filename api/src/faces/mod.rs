@@ -1,4 +1,4 @@
-//! The three faces of one registration (T-03): three APIs for one stored object.
+//! The faces of one registration (T-03): APIs for one stored object, three of their own and one of v1 under another name.
 //!
 //! **Stored** is the JSON of an `apiextensions.k8s.io/v1` CustomResourceDefinition. Annotations under [`ANNOTATION_PREFIX`],
 //! which no face shows and no client may write, hold what v1 has no field for: the face that the registration was created
@@ -56,11 +56,14 @@ pub enum Face {
     V1beta1,
     /// `apiextension.k8s.io/v1beta1` ThirdPartyResource, which was only ever proposed.
     ThirdPartyResource,
+    /// `apiextensions.kindom.dev/v1` CustomResourceDefinition: [`Face::V1`] in a group that a host's aggregator may forward, since
+    /// `apiextensions.k8s.io` is the host's own.
+    Aggregated,
 }
 
 impl Face {
     /// Every face.
-    pub const ALL: [Self; 3] = [Self::V1, Self::V1beta1, Self::ThirdPartyResource];
+    pub const ALL: [Self; 4] = [Self::V1, Self::V1beta1, Self::ThirdPartyResource, Self::Aggregated];
 
     /// The `apiVersion` of its objects.
     #[must_use]
@@ -69,6 +72,7 @@ impl Face {
             Self::V1 => API_VERSION,
             Self::V1beta1 => "apiextensions.k8s.io/v1beta1",
             Self::ThirdPartyResource => "apiextension.k8s.io/v1beta1",
+            Self::Aggregated => "apiextensions.kindom.dev/v1",
         }
     }
 
@@ -78,6 +82,7 @@ impl Face {
         match self {
             Self::V1 | Self::V1beta1 => GROUP,
             Self::ThirdPartyResource => "apiextension.k8s.io",
+            Self::Aggregated => "apiextensions.kindom.dev",
         }
     }
 
@@ -85,7 +90,7 @@ impl Face {
     #[must_use]
     pub fn version(self) -> &'static str {
         match self {
-            Self::V1 => "v1",
+            Self::V1 | Self::Aggregated => "v1",
             Self::V1beta1 | Self::ThirdPartyResource => "v1beta1",
         }
     }
@@ -94,7 +99,7 @@ impl Face {
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
-            Self::V1 | Self::V1beta1 => "CustomResourceDefinition",
+            Self::V1 | Self::V1beta1 | Self::Aggregated => "CustomResourceDefinition",
             Self::ThirdPartyResource => "ThirdPartyResource",
         }
     }
@@ -109,7 +114,7 @@ impl Face {
     #[must_use]
     pub fn go_type(self) -> &'static Struct {
         match self {
-            Self::V1 => &CRD,
+            Self::V1 | Self::Aggregated => &CRD,
             Self::V1beta1 => v1beta1::go_type(),
             Self::ThirdPartyResource => &third_party::RESOURCE,
         }
@@ -125,7 +130,7 @@ impl Face {
         };
         let mut empty = empty.to_value();
         match self {
-            Self::V1 => Some(empty),
+            Self::V1 | Self::Aggregated => Some(empty),
             Self::V1beta1 => {
                 map_at(&mut empty, "spec").remove("versions");
                 Some(empty)
@@ -145,7 +150,7 @@ impl Face {
         unknown: Option<&mut Vec<String>>,
     ) -> Result<Vec<String>, String> {
         let (decoded, fields, warnings) = match self {
-            Self::V1 => {
+            Self::V1 | Self::Aggregated => {
                 let (mut crd, fields) = decode_crd(object).map_err(|e| e.to_string())?;
                 default_crd(&mut crd);
                 (crd.to_value(), fields, Vec::new())
@@ -166,6 +171,7 @@ impl Face {
         let mut hidden = annotations::take(&mut stored);
         match self {
             Self::V1 => stored,
+            Self::Aggregated => of_version(stored, self),
             Self::V1beta1 => v1beta1::show(stored, &SubResources::take(&mut hidden)),
             Self::ThirdPartyResource => third_party::show(stored),
         }
@@ -200,6 +206,7 @@ impl Face {
         let mut sub_resources = SubResources::take(&mut hidden);
         let mut stored = match self {
             Self::V1 => object,
+            Self::Aggregated => of_version(object, Self::V1),
             Self::V1beta1 => v1beta1::read(object, old, is_status, &mut sub_resources)?,
             Self::ThirdPartyResource => third_party::read(object, old, is_status)?,
         };
@@ -211,6 +218,14 @@ impl Face {
         annotations::put(&mut stored, hidden);
         Ok(stored)
     }
+}
+
+/// The same object in the other of the two faces that differ in nothing but their names.
+fn of_version(mut object: Value, face: Face) -> Value {
+    if let Value::Object(fields) = &mut object {
+        fields.insert("apiVersion", face.api_version());
+    }
+    object
 }
 
 /// The face that a registration came in by. Some of the proposal's rules hold for the objects of those that came in as
@@ -238,10 +253,10 @@ pub fn stored_form(tree: &Value) -> Result<Value, String> {
             Ok(crd.to_value())
         }
         Some(Face::V1beta1) => v1beta1::stored_form(tree),
-        Some(Face::ThirdPartyResource) | None if tree.as_object().is_none() => {
+        Some(Face::ThirdPartyResource | Face::Aggregated) | None if tree.as_object().is_none() => {
             Err("it is no JSON object".to_owned())
         }
-        Some(Face::ThirdPartyResource) | None => {
+        Some(Face::ThirdPartyResource | Face::Aggregated) | None => {
             Err(format!("no kind {kind:?} is registered for version {api_version:?}"))
         }
     }

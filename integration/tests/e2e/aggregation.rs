@@ -109,14 +109,16 @@ async fn a_host_is_shown_our_groups_alone() {
     let aggregator = [("X-Remote-User", "system:aggregator")];
     let keys = |value: Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let v3 = ask(&proxy, "/openapi/v3", &aggregator).await.expect_status(200).unwrap();
-    let ours = ["apis/apiextension.k8s.io/v1beta1", "apis/example.com/v1"];
+    let ours =
+        ["apis/apiextension.k8s.io/v1beta1", "apis/apiextensions.kindom.dev/v1", "apis/example.com/v1"];
     assert_eq!(keys(v3.at("/paths")), ours);
     let all = ask(&admin, "/openapi/v3", &[]).await;
     assert!(all.json()["paths"].get("api/v1").is_some() && all.header("etag") != v3.header("etag"));
     let v2 = ask(&proxy, "/openapi/v2", &aggregator).await.json();
     let paths = keys(v2["paths"].clone());
     assert!(paths.contains(&format!("{}/{{name}}", WIDGETS.replace("default", "{namespace}"))), "{paths:?}");
-    let foreign = |path: &String| path.starts_with("/api/") || path.starts_with("/apis/apiextensions.k8s.io");
+    let foreign =
+        |path: &String| path.starts_with("/api/") || path.starts_with("/apis/apiextensions.k8s.io/");
     assert!(!paths.iter().any(foreign), "{paths:?}");
 
     let accept = [("X-Remote-User", "system:kube-aggregator"), ("Accept", AGGREGATED)];
@@ -126,11 +128,68 @@ async fn a_host_is_shown_our_groups_alone() {
         let items = answer.json()["items"].as_array().unwrap().clone();
         items.iter().map(|group| group["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(names(&discovery), ["apiextension.k8s.io", "example.com"]);
+    assert_eq!(names(&discovery), ["apiextension.k8s.io", "apiextensions.kindom.dev", "example.com"]);
     let again = [accept[0], accept[1], ("If-None-Match", discovery.header("etag"))];
     assert_eq!(ask(&proxy, "/apis", &again).await.status, 304);
     assert_eq!(ask(&proxy, "/apis/example.com/v1", &aggregator).await.status, 200);
     assert_eq!(ask(&proxy, "/apis/coordination.k8s.io/v1", &aggregator).await.status, 404);
     assert_eq!(ask(&proxy, "/openapi/v3/api/v1", &aggregator).await.status, 404);
     assert!(names(&ask(&admin, "/apis", &[("Accept", AGGREGATED)]).await).len() > 3);
+}
+
+/// `apiextensions.k8s.io` is the host's own: a registration comes in by the same face in a group of ours.
+#[tokio::test]
+async fn a_type_is_registered_through_the_host() {
+    const AGGREGATED_CRDS: &str = "/apis/apiextensions.kindom.dev/v1/customresourcedefinitions";
+    let host = Aggregated::start().await;
+    let (proxy, admin) = (host.proxy(), host.server.client().unwrap());
+    let as_jane = |method: &str, path: &str| {
+        let request = proxy.request(method, path);
+        JANE.iter().fold(request, |request, (name, value)| request.header(name, value))
+    };
+    let mut registration = crd("example.com", "gadgets", "Gadget", "Namespaced");
+    registration["apiVersion"] = json!("apiextensions.kindom.dev/v1");
+    let path = format!("{AGGREGATED_CRDS}/gadgets.example.com");
+    let apply = format!("{path}?fieldManager=jane");
+    let applied = as_jane("PATCH", &apply)
+        .body("application/apply-patch+yaml", registration.to_string())
+        .send()
+        .await
+        .unwrap()
+        .expect_status(201)
+        .unwrap();
+    assert_eq!(applied.at("/apiVersion"), registration["apiVersion"]);
+    let entry = &applied.at("/metadata/managedFields/0");
+    assert_eq!((&entry["manager"], &entry["apiVersion"]), (&json!("jane"), &registration["apiVersion"]));
+    let stored = crate::support::condition(&admin, "gadgets.example.com", "Established", "True").await;
+    assert_eq!(stored["apiVersion"], "apiextensions.k8s.io/v1");
+    let gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "one"}});
+    let gadgets = WIDGETS.replace("widgets", "gadgets");
+    as_jane("POST", &gadgets).json(&gadget).send().await.unwrap().expect_status(201).unwrap();
+
+    // Both show the same object, and a write by one is a write to it.
+    let shown = as_jane("GET", &path).send().await.unwrap().expect_status(200).unwrap().json();
+    let alike =
+        |tree: &Value| (tree["spec"].clone(), tree["status"].clone(), tree["metadata"]["uid"].clone());
+    assert_eq!(alike(&shown), alike(&stored));
+    let mut update = shown.clone();
+    update["spec"]["names"]["shortNames"] = json!(["gad"]);
+    as_jane("PUT", &path).json(&update).send().await.unwrap().expect_status(200).unwrap();
+    let list = as_jane("GET", AGGREGATED_CRDS).send().await.unwrap().json();
+    let items = list["items"].as_array().unwrap();
+    assert_eq!(list["apiVersion"], registration["apiVersion"]);
+    // The items of a typed list have no type, as in Go.
+    assert!(items.len() == 2 && items.iter().all(|item| item.get("apiVersion").is_none()), "{items:?}");
+    // Applied again by the other name, nothing conflicts and nothing changes.
+    registration["apiVersion"] = json!("apiextensions.k8s.io/v1");
+    let direct = format!("{}/gadgets.example.com?fieldManager=jane", crate::support::CRDS);
+    let again =
+        admin.request("PATCH", &direct).body("application/apply-patch+yaml", registration.to_string());
+    let again = again.send().await.unwrap().expect_status(200).unwrap();
+    assert_eq!(again.at("/spec/names/shortNames"), json!(["gad"]));
+    let wrong = as_jane("POST", AGGREGATED_CRDS).json(&registration).send().await.unwrap();
+    assert_eq!(wrong.status, 400, "{}", wrong.text());
+    as_jane("DELETE", &path).send().await.unwrap().expect_status(200).unwrap();
+    crate::support::until_gone(&admin, crate::support::CRDS, "gadgets.example.com").await;
+    assert_eq!(as_jane("GET", &gadgets).send().await.unwrap().status, 404);
 }

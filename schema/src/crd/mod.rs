@@ -366,7 +366,7 @@ fn api_approval(
     errors: &mut ErrorList,
 ) {
     // The older faces never asked for it.
-    if face != Face::V1 {
+    if !matches!(face, Face::V1 | Face::Aggregated) {
         return;
     }
     let state = api_approval_state(new);

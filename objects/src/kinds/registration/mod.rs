@@ -71,6 +71,17 @@ pub fn third_party_resources(stored: &TypeSpec) -> TypeSpec {
     spec.with_faces(Arc::new(Views(group))).stored_as(stored)
 }
 
+/// CustomResourceDefinition, `apiextensions.kindom.dev/v1`: the registrations that `stored` is the type of, for clients of a host
+/// whose own `apiextensions.k8s.io` is.
+#[must_use]
+pub fn aggregated_custom_resource_definitions(stored: &TypeSpec) -> TypeSpec {
+    let names = Names::of_kind("customresourcedefinitions", "CustomResourceDefinition");
+    let versions = vec![BuiltInVersion { name: "v1", columns: table(), deprecation_warning: None }];
+    let (group, strategy) = (Face::Aggregated.group(), Arc::clone(&stored.strategy));
+    let spec = TypeSpec::built_in(group, names, Scope::Cluster, versions, strategy);
+    spec.with_faces(Arc::new(Views(group))).stored_as(stored)
+}
+
 /// apiextensions `pkg/registry/customresourcedefinition/tableconvertor` (1.37).
 fn table() -> Columns {
     let column = |name: &str, kind: &str, priority, description: &str| TableColumn {
@@ -133,6 +144,7 @@ impl Faces for Views {
 
     fn merge_type(&self, api_version: &str) -> Option<MergeType<'static>> {
         let face = Face::ALL.into_iter().find(|face| face.api_version() == api_version)?;
+        let face = if face == Face::Aggregated { Face::V1 } else { face };
         built_in(face.group(), face.version(), face.kind())
     }
 
