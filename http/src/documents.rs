@@ -9,10 +9,11 @@ use kindom_api::{Value, object};
 use tokio::time::timeout_at;
 
 use crate::app::App;
+use crate::audience::Audience;
 use crate::authn::{Attributes, MASTERS, User, deny};
 use crate::cost;
 use crate::discovery::{self, Group};
-use crate::groups::{Audience, PRIORITY_OF_REGISTERED, groups};
+use crate::groups::{PRIORITY_OF_REGISTERED, groups};
 use crate::head::{Head, header_of};
 use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
 use crate::phase::Phase;

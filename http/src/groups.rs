@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::GroupVersionKind;
-use kindom_api::faces::Face;
 use kindom_objects::TypeSpec;
 use kindom_registry_actor::GroupRoutes;
 
 use crate::app::App;
-use crate::authn::User;
+use crate::audience::Audience;
 use crate::discovery::{self, Group, Resource, Subresource, Version};
 use crate::state::REQUEST_TIMEOUT;
 use crate::status::Failure;
@@ -22,32 +21,6 @@ const PRIORITY_OF_BUILT_IN: i32 = 16_700;
 /// The time for which a front proxy's request for a document waits for a store that does not answer. The proxy's own limit is
 /// 5 s, and then all of the server's groups are away for everybody.
 const PROXY_WAITS: Duration = Duration::from_secs(1);
-
-/// Those to whom discovery and OpenAPI describe groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Audience {
-    /// A client of this server. It finds registrations in Kubernetes' own group.
-    Client,
-    /// A client of a host that has Kubernetes' own groups, and would take ours for them: it is shown the others.
-    Host,
-}
-
-impl Audience {
-    pub(crate) fn of(user: &User) -> Self {
-        if user.by_proxy { Self::Host } else { Self::Client }
-    }
-
-    /// Returns true if a group is described to it. `built_in` is true if the group has types of this server's own.
-    pub(crate) fn sees(self, group: &str, built_in: bool) -> bool {
-        // Registered types may be in Kubernetes' groups too, if they are approved. `apiextension.k8s.io` has no host any more.
-        let is_kubernetes = || group.is_empty() || group.ends_with(".k8s.io");
-        match self {
-            _ if !built_in || group == Face::ThirdPartyResource.group() => true,
-            Self::Client => group != Face::Aggregated.group(),
-            Self::Host => !is_kubernetes(),
-        }
-    }
-}
 
 /// The served groups, as of every registration answered before the call; made again when the routes have changed. A host is
 /// told of those that were known last if the store is away.

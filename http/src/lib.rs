@@ -17,6 +17,7 @@
 
 pub mod access;
 mod app;
+mod audience;
 pub mod authn;
 mod body;
 mod budget;

@@ -23,7 +23,8 @@ use sha2::{Digest as _, Sha512};
 
 use crate::RequestError;
 use crate::app::App;
-use crate::groups::{Audience, groups};
+use crate::audience::Audience;
+use crate::groups::groups;
 use crate::head::{Head, header_of};
 use crate::negotiate::{Endpoint, JSON, accept, preferred};
 use crate::query::Query;

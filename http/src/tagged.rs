@@ -9,8 +9,8 @@ use kindom_api::Value;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha512};
 
+use crate::audience::Audience;
 use crate::discovery::Group;
-use crate::groups::Audience;
 use crate::head::{Head, header_of};
 use crate::respond::{send, start};
 use crate::response::{Builder, Response};

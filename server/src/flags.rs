@@ -34,12 +34,60 @@ pub(crate) enum Command {
     /// same content stays unchanged, so an import can be repeated. Owner references follow owners that are imported in the
     /// same run.
     Import(Import),
+    /// Behind a cluster's aggregator.
+    #[command(subcommand)]
+    Aggregation(Aggregation),
     /// Finds damage in a folder, and makes a new folder of the undamaged rest.
     #[command(subcommand)]
     Storage(StorageCommand),
     /// Saves the content of a store to a file, checks the file, and restores it.
     #[command(subcommand)]
     Snapshot(Snapshot),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Aggregation {
+    /// Prints the Service and the APIServices by which a cluster serves the groups of this server, for kubectl apply.
+    ///
+    /// An APIService for each served version of each established registration, and for the groups in which registrations
+    /// themselves come in through the cluster: apiextensions.kindom.dev and apiextension.k8s.io.
+    Manifests(AggregationManifests),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AggregationManifests {
+    /// The name of the Service.
+    #[arg(long, default_value = "kindom")]
+    pub(crate) service: String,
+    /// The namespace of the Service; it must exist.
+    #[arg(short, long, default_value = "kindom-system")]
+    pub(crate) namespace: String,
+    /// The port of the Service, or of the server that --external-name names.
+    #[arg(long, default_value_t = 443)]
+    pub(crate) service_port: u16,
+    /// The server's host name, if it runs outside of the cluster; by default the Service selects pods labelled
+    /// app.kubernetes.io/name with its name, and their port https.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) external_name: Option<String>,
+    /// The authorities of the server's certificate, PEM; by default those of the kubeconfig.
+    #[arg(long)]
+    pub(crate) ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) access: ServerAccess,
+}
+
+/// The access to a running server.
+#[derive(Debug, Args)]
+pub(crate) struct ServerAccess {
+    /// The file that says how to reach the server; by default $KUBECONFIG, or ~/.kube/config.
+    #[arg(long)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context; by default its current one.
+    #[arg(long)]
+    pub(crate) context: Option<String>,
+    /// The server's URL, instead of the kubeconfig's.
+    #[arg(short, long)]
+    pub(crate) server: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -204,15 +252,8 @@ pub(crate) struct Import {
     /// The namespace of objects that name none; by default that of the context.
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
-    /// The file that says how to reach the server; by default $KUBECONFIG, or ~/.kube/config.
-    #[arg(long)]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context; by default its current one.
-    #[arg(long)]
-    pub(crate) context: Option<String>,
-    /// The server's URL, instead of the kubeconfig's.
-    #[arg(short, long)]
-    pub(crate) server: Option<String>,
+    #[command(flatten)]
+    pub(crate) access: ServerAccess,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

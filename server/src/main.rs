@@ -1,6 +1,7 @@
 //! The binary `kindom`: flags, threads, wiring, and an end in order; and the commands that help to move to it and to keep
 //! its data.
 
+mod aggregation;
 mod client;
 mod convert;
 mod credentials;
@@ -25,7 +26,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use flags::{Command, Flags};
+use flags::{Aggregation, Command, Flags};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Serve(options) => return serve(&options),
         Command::Convert(options) => convert::run(&options),
         Command::Import(options) => import::run(&options),
+        Command::Aggregation(Aggregation::Manifests(options)) => aggregation::run(&options),
         Command::Snapshot(command) => snapshot::run(&command),
         Command::Storage(command) => repair::run(&command),
     };

@@ -38,8 +38,8 @@ use time::OffsetDateTime;
 
 use files::{KEY_MODE, read_own, write};
 pub(crate) use files::{may_be_read, read_certificates, read_private_key};
-pub(crate) use kubeconfig::Trust;
 use kubeconfig::kubeconfig;
+pub(crate) use kubeconfig::{Trust, certificate_pem};
 use names::names_of;
 pub(crate) use names::{Names, host_name, server_url, serving_names};
 use pair::{Pair, admin_params, authority_params, files, serving_params};

@@ -1,5 +1,6 @@
 //! Behind the aggregation layer: a cluster's aggregator forwards its users' requests, with their names in headers (B-02).
 
+use base64::Engine as _;
 use kindom_integration::{Answer, Client, Server, ServerOptions};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
@@ -192,4 +193,37 @@ async fn a_type_is_registered_through_the_host() {
     as_jane("DELETE", &path).send().await.unwrap().expect_status(200).unwrap();
     crate::support::until_gone(&admin, crate::support::CRDS, "gadgets.example.com").await;
     assert_eq!(as_jane("GET", &gadgets).send().await.unwrap().status, 404);
+}
+
+/// What a cluster's administrator applies (B-45).
+#[tokio::test]
+async fn the_manifests_name_each_group_version() {
+    let host = Aggregated::start().await;
+    let kubeconfig = host.server.kubeconfig();
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(kindom_integration::tools::kindom().unwrap());
+        command.args(["aggregation", "manifests", "--kubeconfig"]).arg(&kubeconfig).args(arguments);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let documents = |text: &str| {
+        let documents = kindom_codec::documents(text.as_bytes()).unwrap();
+        let json = |document: &kindom_api::Value| serde_json::from_slice(&document.to_vec()).unwrap();
+        documents.iter().map(json).collect::<Vec<Value>>()
+    };
+    let all = documents(&run(&["--namespace", "extensions"]));
+    let names: Vec<&str> = all.iter().map(|o| o["metadata"]["name"].as_str().unwrap()).collect();
+    let expected = ["kindom", "v1beta1.apiextension.k8s.io", "v1.apiextensions.kindom.dev", "v1.example.com"];
+    assert_eq!(names, expected);
+    let service = &all[3]["spec"];
+    assert_eq!(service["service"], json!({"name": "kindom", "namespace": "extensions", "port": 443}));
+    assert_eq!((&service["groupPriorityMinimum"], &service["versionPriority"]), (&json!(1000), &json!(100)));
+    let bundle = service["caBundle"].as_str().unwrap();
+    let pem = base64::engine::general_purpose::STANDARD.decode(bundle).unwrap();
+    let own = std::fs::read(host.server.data_dir().join("pki/ca.crt")).unwrap();
+    assert_eq!(String::from_utf8(pem).unwrap(), String::from_utf8(own).unwrap());
+    let outside = documents(&run(&["--external-name", "kindom.example.org", "--service-port", "6443"]));
+    assert_eq!(outside[0]["spec"], json!({"type": "ExternalName", "externalName": "kindom.example.org"}));
+    assert_eq!(outside[3]["spec"]["service"]["port"], 6443);
 }

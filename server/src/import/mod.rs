@@ -43,9 +43,9 @@ const WAIT_FOR_TYPE: &str = "&waitFor=Established&timeout=10s";
 pub(crate) fn run(options: &Import) -> Result<(), BoxError> {
     let objects = flattened(read(&options.filename)?);
     let config = kubeconfig::load(
-        options.kubeconfig.as_deref(),
-        options.context.as_deref(),
-        options.server.as_deref(),
+        options.access.kubeconfig.as_deref(),
+        options.access.context.as_deref(),
+        options.access.server.as_deref(),
     )?;
     let namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

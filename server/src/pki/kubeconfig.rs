@@ -10,6 +10,11 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::names::names_of;
 use super::sec1;
 
+/// A certificate in PEM.
+pub(crate) fn certificate_pem(der: &[u8]) -> String {
+    sec1::pem("CERTIFICATE", der)
+}
+
 /// The means by which clients verify the server.
 pub(crate) struct Trust {
     /// The certificates that vouch for it; none leaves that to those that the client's system trusts.
@@ -27,7 +32,7 @@ impl Trust {
         let mut authorities_pem = String::new();
         for (der, x509) in parsed {
             if x509.issuer() == x509.subject() && x509.verify_signature(None).is_ok() {
-                authorities_pem.push_str(&sec1::pem("CERTIFICATE", der));
+                authorities_pem.push_str(&certificate_pem(der));
             }
         }
         let authorities_pem = Some(authorities_pem).filter(|pem| !pem.is_empty());

@@ -1,0 +1,163 @@
+//! `kindom aggregation manifests`: the objects by which a cluster serves this server's groups as its own (B-02, B-45).
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::{Method, StatusCode};
+use kindom_api::faces::Face;
+use kindom_api::names::version_order;
+use kindom_api::{Value, object};
+use kindom_codec::yaml::to_yaml;
+
+use crate::BoxError;
+use crate::client::Client;
+use crate::flags::AggregationManifests;
+use crate::kubeconfig;
+use crate::pki::{certificate_pem, read_certificates};
+
+/// The registrations, all of which this server's own command may list.
+const REGISTRATIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// The priorities of the groups of registered types, and of their preferred versions (kube-aggregator
+/// `pkg/controllers/autoregister`, and kube-apiserver's `crdregistration_controller.go`, 1.37).
+const GROUP_PRIORITY: i64 = 1000;
+const VERSION_PRIORITY: i64 = 100;
+
+/// The versions of each group, the preferred one first.
+type Groups = BTreeMap<String, Vec<String>>;
+
+/// Prints the manifests for the groups that the server serves now.
+///
+/// # Errors
+/// No server, or a file that cannot be read.
+pub(crate) fn run(options: &AggregationManifests) -> Result<(), BoxError> {
+    let mut config = kubeconfig::load(
+        options.access.kubeconfig.as_deref(),
+        options.access.context.as_deref(),
+        options.access.server.as_deref(),
+    )?;
+    let authorities = match &options.ca_file {
+        Some(file) => read_certificates(file)?.iter().map(|der| der.to_vec()).collect(),
+        None => config.root_cert.get_or_insert_default().clone(),
+    };
+    if authorities.is_empty() {
+        return Err("the kubeconfig has no certificate-authority; name the file with --ca-file".into());
+    }
+    let bundle = STANDARD.encode(authorities.iter().map(|der| certificate_pem(der)).collect::<String>());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let answer = runtime
+        .block_on(async { Client::new(config)?.send(Method::GET, REGISTRATIONS, None).await })
+        .map_err(|error| format!("the registrations cannot be listed: {error}"))?;
+    if answer.status != StatusCode::OK {
+        return Err(format!("the registrations cannot be listed: {}", answer.message()).into());
+    }
+    let text = print(options, &bundle, &groups(&answer.body));
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// The groups of the established registrations in a list, and those that a registration itself comes in by.
+fn groups(list: &Value) -> Groups {
+    let mut groups = Groups::new();
+    for face in [Face::ThirdPartyResource, Face::Aggregated] {
+        groups.insert(face.group().to_owned(), vec![face.version().to_owned()]);
+    }
+    let array =
+        |value: &Value, path: &[&str]| value.at(path).and_then(Value::as_array).map(<[Value]>::to_vec);
+    for registration in array(list, &["items"]).unwrap_or_default() {
+        let conditions = array(&registration, &["status", "conditions"]).unwrap_or_default();
+        let text =
+            |value: &Value, field| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let established = |c: &Value| text(c, "type") == "Established" && text(c, "status") == "True";
+        let Some(group) = registration.at(&["spec", "group"]).and_then(Value::as_str) else { continue };
+        if !conditions.iter().any(established) {
+            continue;
+        }
+        for version in array(&registration, &["spec", "versions"]).unwrap_or_default() {
+            if version.get("served").and_then(Value::as_bool) == Some(true) {
+                groups.entry(group.to_owned()).or_default().push(text(&version, "name"));
+            }
+        }
+    }
+    groups.retain(|_, versions| {
+        versions.sort_by_cached_key(|version| version_order(version));
+        versions.dedup();
+        !versions.is_empty()
+    });
+    groups
+}
+
+fn print(options: &AggregationManifests, bundle: &str, groups: &Groups) -> String {
+    let AggregationManifests { service, namespace, service_port, external_name, .. } = options;
+    let mut text = format!(
+        "# The server needs --tls-san {service}.{namespace}.svc, and --requestheader-client-ca-file with the authority of the\n\
+         # cluster's front proxy (ConfigMap kube-system/extension-apiserver-authentication).\n"
+    );
+    let metadata = object! { "name": service.as_str(), "namespace": namespace.as_str() };
+    let port = i64::from(*service_port);
+    let spec = match external_name {
+        Some(name) => object! { "type": "ExternalName", "externalName": name.as_str() },
+        None => object! {
+            "selector": object! { "app.kubernetes.io/name": service.as_str() },
+            "ports": vec![object! { "name": "https", "port": port, "targetPort": "https" }],
+        },
+    };
+    text.push_str("---\n");
+    text.push_str(&to_yaml(
+        &object! { "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec },
+    ));
+    for (group, versions) in groups {
+        for (version, behind) in versions.iter().zip(0..) {
+            let service = object! { "name": service.as_str(), "namespace": namespace.as_str(), "port": port };
+            let api_service = object! {
+                "apiVersion": "apiregistration.k8s.io/v1",
+                "kind": "APIService",
+                "metadata": object! { "name": format!("{version}.{group}") },
+                "spec": object! {
+                    "group": group.as_str(),
+                    "version": version.as_str(),
+                    "groupPriorityMinimum": GROUP_PRIORITY,
+                    "versionPriority": (VERSION_PRIORITY - behind).max(1),
+                    "caBundle": bundle,
+                    "service": service,
+                },
+            };
+            text.push_str("---\n");
+            text.push_str(&to_yaml(&api_service));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json::parse;
+
+    use super::*;
+
+    #[test]
+    fn served_versions_of_established_registrations_are_named() {
+        let list = br#"{"items":[
+            {"spec":{"group":"a.io","versions":[{"name":"v1beta1","served":true},{"name":"v2","served":true},
+                {"name":"v3","served":false}]},"status":{"conditions":[{"type":"Established","status":"True"}]}},
+            {"spec":{"group":"a.io","versions":[{"name":"v2","served":true},{"name":"v1","served":true}]},
+                "status":{"conditions":[{"type":"Established","status":"True"}]}},
+            {"spec":{"group":"b.io","versions":[{"name":"v1","served":true}]},
+                "status":{"conditions":[{"type":"Established","status":"False"}]}},
+            {"spec":{"group":"c.io","versions":[{"name":"v1","served":true}]}}, {}]}"#;
+        let groups = groups(&parse(list).unwrap());
+        let names: Vec<(&str, Vec<&str>)> = groups
+            .iter()
+            .map(|(group, versions)| (group.as_str(), versions.iter().map(String::as_str).collect()))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ("a.io", vec!["v2", "v1", "v1beta1"]),
+                ("apiextension.k8s.io", vec!["v1beta1"]),
+                ("apiextensions.kindom.dev", vec!["v1"]),
+            ]
+        );
+    }
+}
