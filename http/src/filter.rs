@@ -1,5 +1,7 @@
 //! The selection of a type's objects by a list, a watch or a deletecollection.
 
+use std::sync::Arc;
+
 use kindom_api::json;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_objects::version::SelectableField;
@@ -72,6 +74,11 @@ impl Filter {
     /// `true` if every object of the namespace matches.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// The bytes of these objects that have to be read into trees to select from them.
+    pub(crate) fn bytes_read<'a>(&self, objects: impl Iterator<Item = &'a Arc<StoredObject>>) -> usize {
+        if self.declared.is_empty() { 0 } else { objects.map(|object| object.json().len()).sum() }
     }
 
     pub(crate) fn matches(&self, object: &StoredObject) -> bool {

@@ -110,7 +110,9 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let (snapshot, revision) =
                 call.handle.snapshot(freshness, call.deadline).await.map_err(|e| call.read_failure(e))?;
             let take = limit.unwrap_or(usize::MAX);
-            dear(cost::list(snapshot.count(filter.prefix(), start), take, filter.is_everything())).await?;
+            let (count, selects_all) = (snapshot.count(filter.prefix(), start), filter.is_everything());
+            let bytes_read = filter.bytes_read(snapshot.range(filter.prefix(), start));
+            dear(cost::list(count, take, selects_all, bytes_read)).await?;
             let mut objects = snapshot.range(filter.prefix(), start);
             let found: Vec<_> = objects.by_ref().filter(|o| corrupt.selects(o)).take(take).cloned().collect();
             let rest = match found.len() < take {
@@ -128,7 +130,8 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let listed = call.handle.list_at(revision, filter.prefix(), start, page).await;
             let (read, total) = listed.map_err(|error| too_old(call, error, token.as_ref()))?;
             let take = limit.unwrap_or(usize::MAX);
-            dear(cost::list(read.len(), take, filter.is_everything())).await?;
+            let bytes_read = filter.bytes_read(read.iter());
+            dear(cost::list(read.len(), take, filter.is_everything(), bytes_read)).await?;
             let mut seen = 0;
             let mut found = Vec::new();
             for object in read {

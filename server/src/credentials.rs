@@ -71,6 +71,19 @@ impl Authorities {
         let of_proxies = self.of_proxies.iter().flat_map(|proxies| &proxies.authorities);
         self.of_users.iter().chain(of_proxies).cloned().collect()
     }
+
+    /// # Errors
+    /// An authority issues certificates for users and for proxies, and nothing but a name tells them apart.
+    fn refuse_users_as_proxies(&self) -> Result<(), BoxError> {
+        let Some(proxies) = &self.of_proxies else { return Ok(()) };
+        let both = proxies.authorities.iter().any(|authority| self.of_users.contains(authority));
+        if both && proxies.allowed_names.is_empty() {
+            return Err("--requestheader-client-ca-file has an authority of users' certificates, and \
+                        --requestheader-allowed-names is empty: every user could ask in the name of any other"
+                .into());
+        }
+        Ok(())
+    }
 }
 
 /// The credentials in force.
@@ -385,7 +398,9 @@ impl Sources {
                 extra_prefixes: flags.requestheader_extra_headers_prefix.clone(),
             })
         });
-        Ok(Authorities { of_users, of_proxies: of_proxies.transpose()? })
+        let authorities = Authorities { of_users, of_proxies: of_proxies.transpose()? };
+        authorities.refuse_users_as_proxies()?;
+        Ok(authorities)
     }
 
     fn tokens(&self) -> Result<Tokens, BoxError> {
@@ -474,6 +489,22 @@ mod tests {
             Command::Serve(options) => *options,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn users_are_no_proxies() {
+        let der = |byte| CertificateDer::from(vec![byte]);
+        let refused = |of_proxies: &[u8], allowed_names: &[&str]| {
+            let proxies = FrontProxies {
+                authorities: of_proxies.iter().map(|byte| der(*byte)).collect(),
+                allowed_names: allowed_names.iter().map(|name| (*name).to_owned()).collect(),
+                ..FrontProxies::default()
+            };
+            let authorities = Authorities { of_users: vec![der(1), der(2)], of_proxies: Some(proxies) };
+            authorities.refuse_users_as_proxies().is_err()
+        };
+        assert!(refused(&[2], &[]) && refused(&[3, 1], &[]));
+        assert!(!refused(&[3], &[]) && !refused(&[2], &["aggregator"]));
     }
 
     /// A keeper made at [`NOW_MS`], and the credentials that it updates.
