@@ -58,7 +58,7 @@ pub(super) fn merge(object: &mut Value, old: Option<&Value>) -> Result<Map, Erro
 
 /// Notes the face that a new registration comes in by, if it is one with rules of its own.
 pub(super) fn register_through(hidden: &mut Map, face: Face) {
-    if !matches!(face, Face::V1 | Face::Aggregated) {
+    if face.rules() != Face::V1 {
         hidden.insert(REGISTERED_THROUGH, face.api_version());
     }
 }

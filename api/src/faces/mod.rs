@@ -110,6 +110,12 @@ impl Face {
         Self::ALL.into_iter().find(|face| face.api_version() == api_version && face.kind() == kind)
     }
 
+    /// The face whose shape and rules it has: its own, or that which it only names anew.
+    #[must_use]
+    pub fn rules(self) -> Self {
+        if self == Self::Aggregated { Self::V1 } else { self }
+    }
+
     /// The Go type of its objects.
     #[must_use]
     pub fn go_type(self) -> &'static Struct {

@@ -366,7 +366,7 @@ fn api_approval(
     errors: &mut ErrorList,
 ) {
     // The older faces never asked for it.
-    if !matches!(face, Face::V1 | Face::Aggregated) {
+    if face.rules() != Face::V1 {
         return;
     }
     let state = api_approval_state(new);

@@ -143,8 +143,7 @@ impl Faces for Views {
     }
 
     fn merge_type(&self, api_version: &str) -> Option<MergeType<'static>> {
-        let face = Face::ALL.into_iter().find(|face| face.api_version() == api_version)?;
-        let face = if face == Face::Aggregated { Face::V1 } else { face };
+        let face = Face::ALL.into_iter().find(|face| face.api_version() == api_version)?.rules();
         built_in(face.group(), face.version(), face.kind())
     }
 
