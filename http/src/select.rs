@@ -110,9 +110,9 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let (snapshot, revision) =
                 call.handle.snapshot(freshness, call.deadline).await.map_err(|e| call.read_failure(e))?;
             let take = limit.unwrap_or(usize::MAX);
-            let (count, selects_all) = (snapshot.count(filter.prefix(), start), filter.is_everything());
-            let bytes_read = filter.bytes_read(snapshot.range(filter.prefix(), start));
-            dear(cost::list(count, take, selects_all, bytes_read)).await?;
+            dear(cost::list(snapshot.count(filter.prefix(), start), take, filter.is_everything())).await?;
+            // Of many objects this alone is dear: it comes behind the step that has moved them to the processors.
+            dear(cost::parse(filter.bytes_read(snapshot.range(filter.prefix(), start)))).await?;
             let mut objects = snapshot.range(filter.prefix(), start);
             let found: Vec<_> = objects.by_ref().filter(|o| corrupt.selects(o)).take(take).cloned().collect();
             let rest = match found.len() < take {
@@ -130,8 +130,8 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let listed = call.handle.list_at(revision, filter.prefix(), start, page).await;
             let (read, total) = listed.map_err(|error| too_old(call, error, token.as_ref()))?;
             let take = limit.unwrap_or(usize::MAX);
-            let bytes_read = filter.bytes_read(read.iter());
-            dear(cost::list(read.len(), take, filter.is_everything(), bytes_read)).await?;
+            dear(cost::list(read.len(), take, filter.is_everything())).await?;
+            dear(cost::parse(filter.bytes_read(read.iter()))).await?;
             let mut seen = 0;
             let mut found = Vec::new();
             for object in read {
