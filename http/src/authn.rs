@@ -228,15 +228,15 @@ impl Authenticator {
                 Err(why) => broken = Some(why),
             }
         }
-        let mut refused = match (&peer.identity, &peer.proxy) {
-            (PeerIdentity::None, _) => broken.as_deref(),
-            (PeerIdentity::Verified { user, not_after }, _) if now.as_secs() <= *not_after => {
+        let refused = match &peer.identity {
+            PeerIdentity::None => None,
+            PeerIdentity::Verified { user, not_after } if now.as_secs() <= *not_after => {
                 return Ok((user.clone(), false));
             }
-            (_, Proxy::Allowed { .. }) if broken.is_some() => broken.as_deref(),
-            (PeerIdentity::Verified { .. }, _) => Some("the client certificate has expired"),
-            (PeerIdentity::Invalid(why), _) => Some(why.as_str()),
+            PeerIdentity::Verified { .. } => Some("the client certificate has expired"),
+            PeerIdentity::Invalid(why) => Some(why.as_str()),
         };
+        let mut refused = broken.as_deref().or(refused);
         let Presented { authorization, in_protocol } = presented;
         let in_header = authorization.and_then(bearer).map(Ok);
         let credentials = [(in_header, false), (in_protocol.transpose(), true)];

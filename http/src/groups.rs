@@ -22,9 +22,9 @@ const PRIORITY_OF_BUILT_IN: i32 = 16_700;
 /// 5 s, and then all of the server's groups are away for everybody.
 const PROXY_WAITS: Duration = Duration::from_secs(1);
 
-/// The served groups, as of every registration answered before the call; made again when the routes have changed. A host is
-/// told of those that were known last if the store is away.
-pub(crate) async fn groups(app: &App, audience: Audience) -> Result<Arc<Vec<Group>>, Failure> {
+/// Waits until the routes are as of every registration answered before the call. A host is told of what was known last if the
+/// store is away.
+pub(crate) async fn fresh(app: &App, audience: Audience) -> Result<(), Failure> {
     let registry = &app.state.registry;
     match audience {
         Audience::Client => {
@@ -37,7 +37,13 @@ pub(crate) async fn groups(app: &App, audience: Audience) -> Result<Arc<Vec<Grou
             }
         }
     }
-    let routes = registry.routes();
+    Ok(())
+}
+
+/// The served groups, as [`fresh`] leaves them; made again when the routes have changed.
+pub(crate) async fn groups(app: &App, audience: Audience) -> Result<Arc<Vec<Group>>, Failure> {
+    fresh(app, audience).await?;
+    let routes = app.state.registry.routes();
     let generation = routes.generation();
     if let Some(groups) = app.documents.with(generation, |cache| cache.groups.get(&audience).cloned()) {
         return Ok(groups);
@@ -50,14 +56,11 @@ pub(crate) async fn groups(app: &App, audience: Audience) -> Result<Arc<Vec<Grou
     Ok(groups)
 }
 
-/// A group with its served types; `None` if it has none, or they are not for the audience.
+/// A group with its served types that the audience sees; `None` if there are none.
 fn describe(name: &str, types: &GroupRoutes, audience: Audience) -> Option<Group> {
-    let specs: Vec<Arc<TypeSpec>> =
-        types.values().filter_map(kindom_resource_actor::ResourceHandle::spec).collect();
+    let specs = types.values().filter_map(kindom_resource_actor::ResourceHandle::spec);
+    let specs: Vec<Arc<TypeSpec>> = specs.filter(|spec| audience.sees(spec)).collect();
     let built_in = specs.iter().any(|spec| spec.is_typed());
-    if !audience.sees(name, built_in) {
-        return None;
-    }
     let mut versions: Vec<Version> = Vec::new();
     for spec in &specs {
         for version in spec.versions.iter().filter(|v| v.served) {

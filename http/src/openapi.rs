@@ -5,7 +5,7 @@
 //! document being made. Any other client gets it type by type, and of thousands of types only one schema is in memory at a
 //! time.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha512};
 use crate::RequestError;
 use crate::app::App;
 use crate::audience::Audience;
-use crate::groups::groups;
+use crate::groups::{fresh, groups};
 use crate::head::{Head, header_of};
 use crate::negotiate::{Endpoint, JSON, accept, preferred};
 use crate::query::Query;
@@ -147,7 +147,7 @@ pub(crate) async fn index(app: &App, request: &Head, audience: Audience) -> Resu
     let mut paths = kindom_api::Map::new();
     for group in groups.iter() {
         for version in &group.versions {
-            let hash = hash(&served(table.group(&group.name), &version.name));
+            let hash = hash(&served(table.group(&group.name), &version.name, audience));
             let path = path(&group.name, &version.name);
             let url = format!("/openapi/v3/{path}?hash={hash}");
             paths.insert(path, object! { "serverRelativeURL": url });
@@ -161,10 +161,10 @@ fn path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-/// The types of a group that serve a version.
-fn served(types: Option<&GroupRoutes>, version: &str) -> Vec<Described> {
+/// The types of a group that serve a version, and that the audience sees.
+fn served(types: Option<&GroupRoutes>, version: &str, audience: Audience) -> Vec<Described> {
     let specs = types.into_iter().flatten().filter_map(|(_, handle)| handle.spec());
-    let specs = specs.filter(|spec| spec.version(version).is_some_and(|v| v.served));
+    let specs = specs.filter(|spec| audience.sees(spec) && spec.version(version).is_some_and(|v| v.served));
     // Built-in types come first, as no registered type may define their schemas again.
     let (own, registered): (Vec<_>, Vec<_>) = specs.partition(|spec| spec.is_typed());
     let types = own.into_iter().chain(registered);
@@ -191,10 +191,8 @@ pub(crate) async fn v3(
     if !accepted.is_ok_and(|accepted| accepted.format == Written::Json) {
         return Ok(start(406).finish());
     }
-    if !groups(app, audience).await?.iter().any(|known| known.name == group) {
-        return Err(RequestError::NotFound.into());
-    }
-    let types = served(app.state.registry.routes().table().group(group), version);
+    fresh(app, audience).await?;
+    let types = served(app.state.registry.routes().table().group(group), version, audience);
     if types.is_empty() {
         return Err(RequestError::NotFound.into());
     }
@@ -239,12 +237,11 @@ pub(crate) async fn v2(
     let Some(format) = preferred(header_of(request, header::ACCEPT), &offers) else {
         return Ok(start(406).finish());
     };
-    let groups = groups(app, audience).await?;
-    let known: HashSet<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+    fresh(app, audience).await?;
     let table = app.state.registry.routes().table();
-    let described = table.groups().filter(|(name, _)| known.contains(*name));
-    let handles = described.flat_map(|(_, types)| types.values());
-    let mut specs: Vec<Arc<TypeSpec>> = handles.filter_map(ResourceHandle::spec).collect();
+    let handles = table.groups().flat_map(|(_, types)| types.values());
+    let specs = handles.filter_map(ResourceHandle::spec).filter(|spec| audience.sees(spec));
+    let mut specs: Vec<Arc<TypeSpec>> = specs.collect();
     // Built-in types come first, as no registered type may define their schemas again.
     specs.sort_by(|a, b| {
         let key = |spec: &TypeSpec| !spec.is_typed();

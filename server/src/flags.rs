@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use kindom_api::meta::names::name_is_dns_label;
 use kindom_objects::kinds::registration::Feature;
 
 use crate::logging::Format;
@@ -57,13 +58,13 @@ pub(crate) enum Aggregation {
 #[derive(Debug, Args)]
 pub(crate) struct AggregationManifests {
     /// The name of the Service.
-    #[arg(long, default_value = "kindom")]
+    #[arg(long, default_value = "kindom", value_parser = label)]
     pub(crate) service: String,
     /// The namespace of the Service; it must exist.
-    #[arg(short, long, default_value = "kindom-system")]
+    #[arg(short, long, default_value = "kindom-system", value_parser = label)]
     pub(crate) namespace: String,
     /// The port of the Service, or of the server that --external-name names.
-    #[arg(long, default_value_t = 443)]
+    #[arg(long, default_value_t = 443, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) service_port: u16,
     /// The server's host name, if it runs outside of the cluster; by default the Service selects pods labelled
     /// app.kubernetes.io/name with its name, and their port https.
@@ -446,6 +447,14 @@ fn feature_gates(text: &str) -> Result<FeatureGates, String> {
         }
     }
     Ok(gates)
+}
+
+/// The name of a Service or a namespace.
+fn label(text: &str) -> Result<String, String> {
+    match name_is_dns_label(text, false).into_iter().next() {
+        Some(why) => Err(why),
+        None => Ok(text.to_owned()),
+    }
 }
 
 fn not_blank(text: &str) -> Result<String, String> {

@@ -20,9 +20,13 @@ struct Aggregated {
 
 impl Aggregated {
     async fn start() -> Self {
+        Self::start_with(ServerOptions::default()).await
+    }
+
+    async fn start_with(options: ServerOptions) -> Self {
         let (files, proxies) = (Files::new(), Authority::new("front-proxy-ca"));
         files.write("proxies.crt", &proxies.certificate.pem());
-        let server = ServerOptions::default()
+        let server = options
             .args(&["--requestheader-client-ca-file", &files.arg("proxies.crt"), "-v"])
             .args(&["--requestheader-allowed-names", "front-proxy-client"])
             .start()
@@ -135,7 +139,41 @@ async fn a_host_is_shown_our_groups_alone() {
     assert_eq!(ask(&proxy, "/apis/example.com/v1", &aggregator).await.status, 200);
     assert_eq!(ask(&proxy, "/apis/coordination.k8s.io/v1", &aggregator).await.status, 404);
     assert_eq!(ask(&proxy, "/openapi/v3/api/v1", &aggregator).await.status, 404);
-    assert!(names(&ask(&admin, "/apis", &[("Accept", AGGREGATED)]).await).len() > 3);
+    let own = names(&ask(&admin, "/apis", &[("Accept", AGGREGATED)]).await);
+    assert!(own.iter().any(|name| name == "coordination.k8s.io"), "{own:?}");
+    assert!(!own.iter().any(|name| name == "apiextensions.kindom.dev"), "registrations once: {own:?}");
+    // It is types that are shown or not, not groups: one that is registered in a group of ours is everybody's.
+    register(&admin, &crd("apiextensions.kindom.dev", "extras", "Extra", "Cluster")).await;
+    let resources = async |client: &Client, headers: &[(&str, &str)]| {
+        let list = ask(client, "/apis/apiextensions.kindom.dev/v1", headers).await.json();
+        let resources = list["resources"].as_array().unwrap().clone();
+        resources.iter().map(|r| r["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(resources(&admin, &[]).await, ["extras"]);
+    let both = resources(&proxy, &aggregator).await;
+    assert!(both.contains(&"extras".to_owned()) && both.contains(&"customresourcedefinitions".to_owned()));
+}
+
+/// The host asks every few seconds, and takes all groups of a server that does not answer for gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_is_told_of_our_groups_while_the_store_is_away() {
+    let mut etcd = kindom_integration::Etcd::start().await.unwrap();
+    let host = Aggregated::start_with(ServerOptions::default().etcd(&etcd.endpoints())).await;
+    let proxy = host.proxy();
+    let aggregator = [("X-Remote-User", "system:kube-aggregator"), ("Accept", AGGREGATED)];
+    let asked = ["/apis", "/apis/example.com/v1", "/openapi/v3", "/openapi/v3/apis/example.com/v1"];
+    let mut before = Vec::new();
+    for path in asked {
+        let headers = if path == "/apis" { &aggregator[..] } else { &aggregator[..1] };
+        before.push(ask(&proxy, path, headers).await.expect_status(200).unwrap().text());
+    }
+    etcd.kill9(0).unwrap();
+    for (path, known) in asked.iter().zip(before) {
+        let headers = if *path == "/apis" { &aggregator[..] } else { &aggregator[..1] };
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(5), ask(&proxy, path, headers));
+        let answer = answer.await.expect("within the aggregator's limit").expect_status(200).unwrap();
+        assert_eq!(answer.text(), known, "{path}");
+    }
 }
 
 /// `apiextensions.k8s.io` is the host's own: a registration comes in by the same face in a group of ours.
@@ -168,6 +206,17 @@ async fn a_type_is_registered_through_the_host() {
     let gadgets = WIDGETS.replace("widgets", "gadgets");
     as_jane("POST", &gadgets).json(&gadget).send().await.unwrap().expect_status(201).unwrap();
 
+    let mut events = JANE
+        .iter()
+        .fold(proxy.request("GET", &format!("{AGGREGATED_CRDS}?watch=true")), |r, (name, value)| {
+            r.header(name, value)
+        })
+        .stream()
+        .await
+        .unwrap();
+    let seen = [events.event().await.unwrap(), events.event().await.unwrap()];
+    assert!(seen.iter().all(|event| event["object"]["apiVersion"] == registration["apiVersion"]), "{seen:?}");
+
     // Both show the same object, and a write by one is a write to it.
     let shown = as_jane("GET", &path).send().await.unwrap().expect_status(200).unwrap().json();
     let alike =
@@ -195,7 +244,7 @@ async fn a_type_is_registered_through_the_host() {
     assert_eq!(as_jane("GET", &gadgets).send().await.unwrap().status, 404);
 }
 
-/// What a cluster's administrator applies (B-45).
+/// A cluster's administrator applies them (B-45).
 #[tokio::test]
 async fn the_manifests_name_each_group_version() {
     let host = Aggregated::start().await;
