@@ -385,3 +385,111 @@ fn date() -> Option<HeaderValue> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use actix_service::fn_service;
+    use actix_web::HttpResponse;
+    use actix_web::test::TestRequest;
+    use rcgen::{CertificateParams, KeyPair};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::task::LocalSet;
+
+    use super::super::inflow::HEADS_BYTES_MAX;
+    use super::super::places::Places;
+    use super::*;
+    use crate::authn::{Authenticator, CurrentAuthenticator, Tokens};
+    use crate::cost::HEADER_BYTES;
+
+    fn peer() -> Rc<Peer> {
+        let key = KeyPair::generate().unwrap();
+        let ca = CertificateParams::default().self_signed(&key).unwrap();
+        let authenticator = Authenticator::new(&[ca.der().clone()], Tokens::default()).unwrap();
+        Rc::new(CurrentAuthenticator::new(authenticator).peer(Vec::new()))
+    }
+
+    /// A connection whose requests call `begun`; the client's side of it.
+    fn connection(heads: &Rc<Heads>, begun: impl Fn() + Clone + 'static) -> DuplexStream {
+        let (io, client) = duplex(1 << 20);
+        let app = Rc::new(fn_service(move |_: Request| {
+            let begun = begun.clone();
+            async move {
+                begun();
+                let request = TestRequest::default().to_http_request();
+                Ok::<_, actix_web::Error>(ServiceResponse::new(request, HttpResponse::Ok().finish()))
+            }
+        }));
+        let place = Rc::new(Rc::new(Places::new(10)).enter());
+        let io = Paced::new(Inflow::new(io, None, Rc::clone(heads)), None, place);
+        let (phase, of_server) = watch::channel(Phase::Serving);
+        spawn(async move {
+            let _serving = phase;
+            serve(io, app, peer(), None, of_server, 100).await;
+        });
+        client
+    }
+
+    /// The bytes of a client that asks so many times, each with so many headers of a byte each.
+    fn asked(requests: u32, headers: usize) -> Vec<u8> {
+        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+        for n in 0..requests {
+            // GET https://h/, and `x: y`, which enters the table; from then on a byte names it.
+            let mut block = vec![0x82, 0x87, 0x84, 0x01, 1, b'h', 0x40, 1, b'x', 1, b'y'];
+            block.resize(block.len() + headers, 0xbe);
+            bytes.extend(&u32::try_from(block.len()).unwrap().to_be_bytes()[1..]);
+            bytes.extend([1, 5]);
+            bytes.extend((2 * n + 1).to_be_bytes());
+            bytes.extend(block);
+        }
+        bytes
+    }
+
+    #[tokio::test]
+    async fn requests_begin_before_more_is_read() {
+        LocalSet::new()
+            .run_until(async {
+                let heads = Rc::<Heads>::default();
+                let others = heads.come(HEADS_BYTES_MAX / HEADER_BYTES + 1);
+                let begun = Rc::new(Cell::new(0));
+                let counted = Rc::clone(&begun);
+                let mut client = connection(&heads, move || counted.set(counted.get() + 1));
+                client.write_all(&asked(1, 1)).await.unwrap();
+                for _ in 0..1_000 {
+                    tokio::task::yield_now().await;
+                }
+                assert_eq!(begun.get(), 0);
+                drop(others);
+                while begun.get() == 0 {
+                    tokio::task::yield_now().await;
+                }
+                assert_eq!((begun.get(), heads.waiting()), (1, 0));
+            })
+            .await;
+    }
+
+    /// All of it is in the socket at once, and h2 would decode all of it before the first request.
+    #[tokio::test]
+    async fn the_heads_of_one_connection_wait_in_bounds() {
+        const REQUESTS: u32 = 60;
+        LocalSet::new()
+            .run_until(async {
+                let heads = Rc::<Heads>::default();
+                let (begun, most) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+                let (counted, largest, of_worker) = (Rc::clone(&begun), Rc::clone(&most), Rc::clone(&heads));
+                let mut client = connection(&heads, move || {
+                    counted.set(counted.get() + 1);
+                    largest.set(largest.get().max(of_worker.waiting()));
+                });
+                client.write_all(&asked(REQUESTS, 1_000)).await.unwrap();
+                let mut answers = vec![0; 1 << 16];
+                while begun.get() < REQUESTS {
+                    tokio::select! {
+                        read = client.read(&mut answers) => assert!(read.unwrap() > 0, "it ended"),
+                        () = tokio::task::yield_now() => {}
+                    }
+                }
+                assert!((1..=HEADS_BYTES_MAX).contains(&most.get()), "{}", most.get());
+            })
+            .await;
+    }
+}

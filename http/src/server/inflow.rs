@@ -25,7 +25,7 @@ const TURN_BYTES: usize = 16 << 10;
 /// so that bytes which had come meanwhile count before it is over.
 const GROWTH_BYTES_MIN: usize = 1 << 10;
 /// The memory of the heads of one worker whose requests have not begun; beyond it nothing is read.
-const HEADS_BYTES_MAX: usize = 8 << 20;
+pub(super) const HEADS_BYTES_MAX: usize = 8 << 20;
 /// The bytes of the header blocks of one worker that have not ended; beyond it the connection that adds to them ends.
 const BLOCKS_BYTES_MAX: usize = 16 << 20;
 
@@ -42,6 +42,12 @@ impl Heads {
     /// Returns true if there are so many that requests have to begin before more is read.
     pub(super) fn are_many(&self) -> bool {
         self.waiting.get() > HEADS_BYTES_MAX
+    }
+
+    /// The memory of the heads whose requests have not begun.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.get()
     }
 
     /// A head of so many headers has come; its request has not begun until this is dropped.
