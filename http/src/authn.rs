@@ -171,27 +171,18 @@ impl Authenticator {
     }
 
     fn identity_at(&self, certificates: &[CertificateDer<'_>], now: UnixTime) -> PeerIdentity {
-        let Some((own, intermediates)) = certificates.split_first() else {
+        let certificate = match verified(&*self.certificates, certificates, now) {
+            Ok(Some(certificate)) => certificate,
+            Ok(None) => return PeerIdentity::None,
+            Err(why) => return PeerIdentity::Invalid(why),
+        };
+        let Some(name) = common_name(&certificate).filter(|name| !name.is_empty()) else {
             return PeerIdentity::None;
         };
-        if let Err(error) = self.certificates.verify_client_cert(own, intermediates, now) {
-            return PeerIdentity::Invalid(error.to_string());
-        }
-        let Ok((_, certificate)) = X509Certificate::from_der(own) else {
-            return PeerIdentity::Invalid("the certificate cannot be parsed".to_owned());
-        };
-        let subject = certificate.subject();
-        // Go's pkix.Name keeps the last of several common names and skips values that are no strings.
-        let Some(name) = subject.iter_common_name().filter_map(|cn| cn.as_str().ok()).last() else {
-            return PeerIdentity::None;
-        };
-        if name.is_empty() {
-            return PeerIdentity::None;
-        }
-        let groups = subject.iter_organization().filter_map(|o| o.as_str().ok()).map(str::to_owned).collect();
+        let organizations = certificate.subject().iter_organization();
+        let groups = organizations.filter_map(|o| o.as_str().ok()).map(str::to_owned).collect();
         let user = User { name: name.to_owned(), groups, ..User::default() }.authenticated();
-        let not_after = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
-        PeerIdentity::Verified { user: Arc::new(user), not_after }
+        PeerIdentity::Verified { user: Arc::new(user), not_after: not_after(&certificate) }
     }
 
     /// The user who sends a request: the one that a front proxy names in its headers, else the certificate's, else the
@@ -252,6 +243,28 @@ impl Authenticator {
             None => Ok((self.anonymous.clone(), false)),
         }
     }
+}
+
+/// The certificate that a peer sent first, if it verifies with the ones behind it; `None` if it sent none.
+fn verified<'a>(
+    verifier: &dyn ClientCertVerifier,
+    certificates: &'a [CertificateDer<'_>],
+    now: UnixTime,
+) -> Result<Option<X509Certificate<'a>>, String> {
+    let Some((own, intermediates)) = certificates.split_first() else { return Ok(None) };
+    verifier.verify_client_cert(own, intermediates, now).map_err(|error| error.to_string())?;
+    let parsed = X509Certificate::from_der(own);
+    parsed.map(|(_, own)| Some(own)).map_err(|_| "the certificate cannot be parsed".to_owned())
+}
+
+/// The name in a certificate. Go's `pkix.Name` keeps the last of several and skips values that are no strings.
+fn common_name<'a>(certificate: &'a X509Certificate<'_>) -> Option<&'a str> {
+    certificate.subject().iter_common_name().filter_map(|cn| cn.as_str().ok()).last()
+}
+
+/// The end of a certificate, in seconds since the Unix epoch.
+fn not_after(certificate: &X509Certificate<'_>) -> u64 {
+    u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0)
 }
 
 /// The token of an Authorization header, if it is one of scheme Bearer and not empty.

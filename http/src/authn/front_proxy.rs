@@ -11,9 +11,8 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::{TlsError, User, tls};
+use super::{TlsError, User, common_name, not_after, tls, verified};
 
 /// The proxies that may say for whom they ask, and the headers in which they do. The names of headers are in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,21 +56,17 @@ impl Verifier {
 
     /// Judges the certificates that a peer sent, its own first.
     pub(super) fn judge(&self, certificates: &[CertificateDer<'_>], now: UnixTime) -> Proxy {
-        let Some((own, intermediates)) = certificates.split_first() else { return Proxy::None };
-        if let Err(error) = self.certificates.verify_client_cert(own, intermediates, now) {
-            return Proxy::Refused(error.to_string());
-        }
-        let Ok((_, certificate)) = X509Certificate::from_der(own) else {
-            return Proxy::Refused("the certificate cannot be parsed".to_owned());
+        let certificate = match verified(&*self.certificates, certificates, now) {
+            Ok(Some(certificate)) => certificate,
+            Ok(None) => return Proxy::None,
+            Err(why) => return Proxy::Refused(why),
         };
-        let names = certificate.subject().iter_common_name();
-        let name = names.filter_map(|cn| cn.as_str().ok()).last().unwrap_or_default();
+        let name = common_name(&certificate).unwrap_or_default();
         let allowed = &self.proxies.allowed_names;
         if !allowed.is_empty() && !allowed.iter().any(|allowed| allowed == name) {
             return Proxy::Refused(format!("x509: subject with cn={name} is not in the allowed list"));
         }
-        let not_after = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
-        Proxy::Allowed { not_after }
+        Proxy::Allowed { not_after: not_after(&certificate) }
     }
 
     /// The user that a proxy names in a request's headers; `None` if it names none.
