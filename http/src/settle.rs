@@ -3,7 +3,7 @@
 use actix_web::http::header;
 use kindom_actor_kit::turn;
 use kindom_api::Value;
-use kindom_objects::{Refusal, WriteError};
+use kindom_objects::{Refusal, StoredRegistration, WriteError};
 use kindom_resource_actor::{Basis, Outcome, Target, Write, WriteOptions as Options, Written, settles};
 
 use crate::call::Call;
@@ -124,7 +124,7 @@ fn short_names_elsewhere(call: &Call<'_>, written: &Written) -> Vec<String> {
         return Vec::new();
     }
     let tree = kindom_api::json::parse_own(written.object.json()).unwrap_or_default();
-    call.state.registry.short_names_elsewhere(&tree)
+    call.state.registry.short_names_elsewhere(StoredRegistration::new(&tree))
 }
 
 /// The answer to a dry run of a create has no resourceVersion.

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use kindom_api::{Value, json};
-use kindom_objects::{Names, StoredObject, WatchError};
+use kindom_api::json;
+use kindom_objects::{StoredObject, StoredRegistration, WatchError};
 use kindom_resource_actor::{Freshness, Written};
 use tokio::time::timeout_at;
 
@@ -88,14 +88,8 @@ async fn follow(call: &Call<'_>, condition: WaitFor, latest: &mut Arc<StoredObje
 /// `true` if a stored registration has the condition.
 fn holds(condition: WaitFor, registration: &StoredObject) -> bool {
     let tree = json::parse_own(registration.json()).unwrap_or_default();
-    let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
-    let is_true = conditions.iter().any(|c| {
-        let says = |field| c.get(field).and_then(Value::as_str);
-        says("type") == Some(condition.as_str()) && says("status") == Some("True")
-    });
+    let registration = StoredRegistration::new(&tree);
     // Right after a change of names, the condition is still about the former ones.
-    let judged = condition != WaitFor::NamesAccepted
-        || Names::from_value(tree.at(&["spec", "names"]))
-            == Names::from_value(tree.at(&["status", "acceptedNames"]));
-    is_true && judged
+    let judged = condition != WaitFor::NamesAccepted || registration.names() == registration.accepted_names();
+    judged && registration.is_condition_true(condition.as_str())
 }

@@ -19,12 +19,12 @@ use crate::StoredObject;
 use crate::declared::Declared;
 use crate::error::WriteError;
 use crate::metadata::keep_reset;
+use crate::names::{Names, Scope};
 use crate::object::Translated;
-use crate::registration::{
-    GENERATION_ANNOTATION, GENERATION_OF_SPEC, Names, READ_ONLY_ANNOTATION, Registration, Scope,
-};
+use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION, Registration};
 use crate::seal::{NO_SHAPE, Sealed};
 use crate::sorted_lists::SortedLists;
+use crate::stored_registration::StoredRegistration;
 use crate::subresource::Subresource;
 use crate::version::{CompiledVersion, VersionSpec, compile, deprecation, epoch_and_shape};
 
@@ -138,31 +138,26 @@ impl TypeSpec {
         strategy: Arc<dyn Strategy>,
         before: Option<&TypeSpec>,
     ) -> Result<Self, String> {
-        let spec = tree.get("spec").ok_or("spec is missing")?;
-        let text =
-            |field: &str| spec.get(field).and_then(Value::as_str).ok_or(format!("spec.{field} is missing"));
-        let group = text("group")?.to_owned();
-        let scope = if text("scope")? == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
+        let stored = StoredRegistration::new(tree);
+        let group = stored.group().ok_or("spec.group is missing")?.to_owned();
+        let scope = stored.scope().ok_or("spec.scope is missing")?;
         // Serving follows status, not spec (T-19).
-        let names = Names::from_value(tree.at(&["status", "acceptedNames"]));
-        let plural =
-            spec.at(&["names", "plural"]).and_then(Value::as_str).ok_or("spec.names.plural is missing")?;
-        let listed = spec.get("versions").and_then(Value::as_array).ok_or("spec.versions is missing")?;
-        let is = |version: &Value, field| version.get(field).and_then(Value::as_bool).unwrap_or(false);
-        let storage_version =
-            listed.iter().position(|v| is(v, "storage")).ok_or("spec.versions has no storage version")?;
+        let names = stored.accepted_names();
+        let plural = stored.plural().ok_or("spec.names.plural is missing")?;
+        let listed = stored.versions();
+        let storage_version = stored.storage_version().ok_or("spec.versions has no storage version")?;
         let proposed = proposed_subresources(tree);
         let versions = listed
             .iter()
             .map(|version| {
                 let name = version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-                let (epoch, shape) = epoch_and_shape(version, spec.get("preserveUnknownFields"));
+                let (epoch, shape) = epoch_and_shape(version, stored.preserve_unknown_fields());
                 let scale = version.at(&["subresources", "scale"]).filter(|scale| !scale.is_null());
                 let scale = scale.or_else(|| proposed.get(&name)?.get("scale"));
                 let same =
                     before.and_then(|b| b.versions.iter().find(|v| v.name == name && v.epoch == epoch));
                 VersionSpec {
-                    served: is(version, "served"),
+                    served: version.get("served") == Some(&Value::Bool(true)),
                     status: version.at(&["subresources", "status"]).is_some_and(|status| !status.is_null()),
                     scale: scale.map(ScalePaths::new),
                     deprecation_warning: deprecation(version, listed, &group, &name, &names.kind),
@@ -174,11 +169,8 @@ impl TypeSpec {
                 }
             })
             .collect();
-        let annotation =
-            |name| tree.at(&["metadata", "annotations"]).and_then(|a| a.get(name)).and_then(Value::as_str);
         let third_party = registered_through(tree) == Face::ThirdPartyResource;
         let by_proposal = third_party || !proposed.is_empty();
-        let webhook = spec.at(&["conversion", "strategy"]).and_then(Value::as_str) == Some("Webhook");
         Ok(Self {
             prefix: Self::prefix_of(&group, plural).into(),
             group,
@@ -186,17 +178,20 @@ impl TypeSpec {
             scope,
             versions,
             storage_version,
-            conversion: if webhook { Conversion::Webhook } else { Conversion::None },
+            conversion: match stored.converts_by_webhook() {
+                true => Conversion::Webhook,
+                false => Conversion::None,
+            },
             registration: Some(Registration {
                 key,
                 object: Arc::clone(object),
-                terminating: tree.at(&["metadata", "deletionTimestamp"]).is_some(),
-                read_only: annotation(READ_ONLY_ANNOTATION) == Some("true"),
+                terminating: stored.is_deleted(),
+                read_only: stored.annotation(READ_ONLY_ANNOTATION) == Some("true"),
                 third_party,
                 generation_of_spec: by_proposal
-                    || annotation(GENERATION_ANNOTATION) == Some(GENERATION_OF_SPEC),
+                    || stored.annotation(GENERATION_ANNOTATION) == Some(GENERATION_OF_SPEC),
                 valid_selectors: by_proposal,
-                sorted_lists: SortedLists::of(tree),
+                sorted_lists: SortedLists::of(stored),
             }),
             strategy,
         })
@@ -323,7 +318,7 @@ impl TypeSpec {
         }
         let registration = self.registration.as_ref().ok_or("a built-in type without a table")?;
         let tree = json::parse_own(registration.object.json()).map_err(|e| e.to_string())?;
-        let compiled = Arc::new(compile(&tree, &version.name)?);
+        let compiled = Arc::new(compile(StoredRegistration::new(&tree), &version.name)?);
         version.compiled.store(Some(Arc::clone(&compiled)));
         Ok(compiled)
     }

@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 
 use kindom_api::Value;
 
+use crate::stored_registration::StoredRegistration;
+
 /// The annotation of a registration that names the lists that are stored sorted: `.spec.hosts,.spec.ports`.
 pub const SORTED_LISTS_ANNOTATION: &str = "kindom.dev/sorted-lists";
 
@@ -53,24 +55,17 @@ fn path(said: &str) -> Option<Vec<String>> {
     path.iter().all(is_name).then_some(path)
 }
 
-fn versions(registration: &Value) -> &[Value] {
-    registration.at(&["spec", "versions"]).and_then(Value::as_array).unwrap_or_default()
-}
-
-fn storage_version(registration: &Value) -> Option<&Value> {
-    versions(registration).iter().find(|version| version.get("storage") == Some(&Value::Bool(true)))
+fn storage_version(registration: StoredRegistration<'_>) -> Option<&Value> {
+    registration.versions().get(registration.storage_version()?)
 }
 
 impl SortedLists {
     /// The lists that a registration's annotation names. Paths that the storage version's schema does not know as lists
     /// without an order, although it did when they were set, are left out.
     #[must_use]
-    pub fn of(registration: &Value) -> Self {
-        let annotation =
-            registration.at(&["metadata", "annotations"]).and_then(|all| all.get(SORTED_LISTS_ANNOTATION));
-        let (Some(annotation), Some(version)) =
-            (annotation.and_then(Value::as_str), storage_version(registration))
-        else {
+    pub fn of(registration: StoredRegistration<'_>) -> Self {
+        let annotation = registration.annotation(SORTED_LISTS_ANNOTATION);
+        let (Some(annotation), Some(version)) = (annotation, storage_version(registration)) else {
             return Self::default();
         };
         let list = |path: Vec<String>| match field(version, &path) {
@@ -82,7 +77,7 @@ impl SortedLists {
 
     /// The error in an annotation's value for a registration; `None` if it is valid.
     #[must_use]
-    pub fn check(said: &str, registration: &Value) -> Option<String> {
+    pub fn check(said: &str, registration: StoredRegistration<'_>) -> Option<String> {
         let Some(storage) = storage_version(registration) else {
             // The validation of spec.versions reports that.
             return None;
@@ -107,7 +102,7 @@ impl SortedLists {
                 ));
             }
             let ordered = |version: &&Value| matches!(field(version, &path), Field::Ordered);
-            if let Some(version) = versions(registration).iter().find(ordered) {
+            if let Some(version) = registration.versions().iter().find(ordered) {
                 return Some(format!("{said} is not {no_order} in version {}", name(version)));
             }
             known.push(path);
@@ -174,6 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::SortedLists;
+    use crate::StoredRegistration;
 
     const LISTS: &str = r#""set":{"type":"array","x-kubernetes-list-type":"set"},
         "map":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a","b"]},
@@ -195,7 +191,10 @@ mod tests {
 
     #[test]
     fn sets_are_sorted_by_items_and_lists_by_their_keys() {
-        let lists = SortedLists::of(&registration(".spec.set, .spec.map,.spec.plain,.spec.none,x", ""));
+        let lists = SortedLists::of(StoredRegistration::new(&registration(
+            ".spec.set, .spec.map,.spec.plain,.spec.none,x",
+            "",
+        )));
         let mut object = parse(
             br#"{"spec":{"set":["b","\u00e4","a",10,9.5,true,null,{"x":1},[2],[1]],
                 "map":[{"b":1,"c":0},{"a":"x","b":2},{"a":"x","b":1}],"plain":[2,1]}}"#,
@@ -215,7 +214,11 @@ mod tests {
     #[test]
     fn an_annotation_that_does_not_fit_says_why() {
         let check = |said: &str, want: Option<&str>| {
-            assert_eq!(SortedLists::check(said, &registration("", "")).as_deref(), want, "{said}");
+            assert_eq!(
+                SortedLists::check(said, StoredRegistration::new(&registration("", ""))).as_deref(),
+                want,
+                "{said}"
+            );
         };
         check(".spec.set", None);
         check(".spec.set, .spec.map", None);
@@ -238,7 +241,7 @@ mod tests {
         }
         let elsewhere = registration("", r#""set":{"type":"array"}"#);
         assert_eq!(
-            SortedLists::check(".spec.set", &elsewhere).as_deref(),
+            SortedLists::check(".spec.set", StoredRegistration::new(&elsewhere)).as_deref(),
             Some(".spec.set is not of x-kubernetes-list-type set or map in version v2")
         );
     }
@@ -256,7 +259,7 @@ mod tests {
             ], 0..12)
             .prop_flat_map(|items| (Just(items.clone()), Just(items).prop_shuffle())),
         ) {
-            let lists = SortedLists::of(&registration(".spec.set", ""));
+            let lists = SortedLists::of(StoredRegistration::new(&registration(".spec.set", "")));
             let sorted = |items: Vec<Value>| {
                 let mut object = kindom_api::object! { "spec": kindom_api::object! { "set": items } };
                 lists.sort(&mut object);

@@ -14,6 +14,7 @@ use kindom_schema::scale::ScalePaths;
 use crate::StoredObject;
 use crate::declared::Declared;
 use crate::seal::Shape;
+use crate::stored_registration::StoredRegistration;
 
 /// One version of a type.
 #[derive(Debug)]
@@ -122,16 +123,13 @@ pub fn deprecation(version: &Value, all: &[Value], group: &str, name: &str, kind
     })
 }
 
-/// Compiles one version of a registration's tree.
+/// Compiles one version of a registration.
 ///
 /// # Errors
 /// Where there is no such version, or its schema does not compile.
-pub fn compile(registration: &Value, version: &str) -> Result<CompiledVersion, String> {
-    let versions = registration.at(&["spec", "versions"]).and_then(Value::as_array).unwrap_or_default();
-    let found = versions.iter().find(|v| v.get("name").and_then(Value::as_str) == Some(version));
-    let found = found.ok_or_else(|| format!("there is no version {version}"))?;
-    let preserve =
-        registration.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool).unwrap_or(false);
+pub fn compile(registration: StoredRegistration<'_>, version: &str) -> Result<CompiledVersion, String> {
+    let found = registration.version(version).ok_or_else(|| format!("there is no version {version}"))?;
+    let preserve = registration.preserves_unknown_fields();
     let schema = Schema::shared(found.at(&["schema", "openAPIV3Schema"]), preserve)
         .map_err(|errors| kindom_api::field::aggregate(&errors))?;
     let columns = found.get("additionalPrinterColumns").and_then(Value::as_array).unwrap_or_default();

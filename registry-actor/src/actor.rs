@@ -11,7 +11,7 @@ use kindom_api::crd::{condition, decode_crd};
 use kindom_api::faces::{Face, registered_through};
 use kindom_api::meta::Condition;
 use kindom_api::{Value, json};
-use kindom_objects::{CustomObjects, Names, StoredObject, TypeSpec};
+use kindom_objects::{CustomObjects, StoredCondition, StoredObject, StoredRegistration, TypeSpec};
 use kindom_resource_actor::{Batch, Batches, Pages, ResourceHandle};
 use kindom_storage::{Change, KeyRange, Revision, StoredValue, Watch};
 
@@ -117,7 +117,7 @@ impl RegistryActor {
         }
         let readable = object.corrupt().is_none().then(|| json::parse_own(object.json()).ok()).flatten();
         let tree = readable.unwrap_or_default();
-        let facts = facts(&tree, created);
+        let facts = facts(StoredRegistration::new(&tree), created);
         let handle = facts.as_ref().and_then(|facts| self.type_of(name, facts, &object, &tree));
         match &facts {
             Some(facts) => self.claims.put(name, facts.claimant.clone()),
@@ -132,7 +132,7 @@ impl RegistryActor {
         };
         let terminating = object.deleting();
         let built_in = facts.as_ref().is_some_and(|facts| self.is_built_in(facts));
-        let outdated = !terminating && !built_in && is_outdated(&tree);
+        let outdated = !terminating && !built_in && is_outdated(StoredRegistration::new(&tree));
         let entry = Entry { object, terminating, built_in, outdated, route: route.clone() };
         let before = self.registrations.insert(name.to_owned(), entry);
         if let Some((group, plural)) = before.and_then(|b| b.route).filter(|r| Some(r) != route.as_ref()) {
@@ -230,42 +230,36 @@ fn is_another(handle: &ResourceHandle, object: &StoredObject) -> bool {
 
 /// `true` if an established registration has stored versions besides the storage version, and no webhook is needed to
 /// bring objects from one to the other.
-fn is_outdated(tree: &Value) -> bool {
-    let versions = tree.at(&["spec", "versions"]).and_then(Value::as_array).unwrap_or_default();
-    let storage = versions.iter().find(|v| v.get("storage").and_then(Value::as_bool) == Some(true));
-    let name = storage.and_then(|v| v.get("name"));
-    let stored = tree.at(&["status", "storedVersions"]).and_then(Value::as_array).unwrap_or_default();
-    let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
-    let is = |condition: &Value, field, value| condition.get(field).and_then(Value::as_str) == Some(value);
-    name.is_some_and(|name| stored.iter().any(|stored| stored != name))
-        && conditions.iter().any(|c| is(c, "type", condition::ESTABLISHED) && is(c, "status", "True"))
-        && tree.at(&["spec", "conversion", "strategy"]).and_then(Value::as_str) != Some("Webhook")
+fn is_outdated(registration: StoredRegistration<'_>) -> bool {
+    registration.has_outdated_objects()
+        && registration.is_condition_true(condition::ESTABLISHED)
+        && !registration.converts_by_webhook()
 }
 
-/// Reads the parts that the registry needs; `None` if the tree is no registration.
-fn facts(tree: &Value, created: Revision) -> Option<Facts> {
-    let group = tree.at(&["spec", "group"])?.as_str()?.to_owned();
-    let wanted = Names::from_value(Some(tree.at(&["spec", "names"])?));
-    let accepted = Names::from_value(tree.at(&["status", "acceptedNames"]));
-    let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
-    let condition = |kind: &str| conditions.iter().find(|c| text(Some(c), "type") == kind);
-    let is = |condition: Option<&Value>, status: &str| text(condition, "status") == status;
-    let (names, established) = (condition("NamesAccepted"), condition("Established"));
-    let names_accepted = ["False", "True"].iter().position(|status| is(names, status)).map(|at| at == 1);
+/// Reads the parts that the registry needs; `None` if it is no registration.
+fn facts(registration: StoredRegistration<'_>, created: Revision) -> Option<Facts> {
+    let (group, plural) = (registration.group()?.to_owned(), registration.plural()?.to_owned());
+    let (wanted, accepted) = (registration.names(), registration.accepted_names());
+    let names = registration.condition(condition::NAMES_ACCEPTED);
+    let established = registration.condition(condition::ESTABLISHED);
+    let is = |condition: Option<StoredCondition<'_>>, status: &str| {
+        condition.is_some_and(|c| c.status() == status)
+    };
+    let names_accepted = ["False", "True"].into_iter().position(|status| is(names, status)).map(|at| at == 1);
     // The condition that shows best since when it holds its names: it is True only from then on.
     let telling = [names, established].into_iter().find(|c| is(*c, "True")).unwrap_or(names);
-    let since = match text(telling, "lastTransitionTime") {
-        "" => text(tree.get("metadata"), "creationTimestamp"),
+    let since = match telling.map(StoredCondition::last_transition_time).unwrap_or_default() {
+        "" => registration.created_at().unwrap_or_default(),
         time => time,
     };
-    let conflict = (names_accepted == Some(false)).then(|| Conflict {
-        reason: text(names, "reason").to_owned().into(),
-        message: text(names, "message").to_owned(),
+    let conflict = names.filter(|names| names.status() == "False").map(|names| Conflict {
+        reason: names.reason().to_owned().into(),
+        message: names.message().to_owned(),
     });
     let established = is(established, "True");
-    let deleting = tree.at(&["metadata", "deletionTimestamp"]).is_some();
+    let deleting = registration.is_deleted();
     Some(Facts {
-        plural: wanted.plural.clone(),
+        plural,
         // ServeHTTP (T-43): accepted or established, under the plural that it holds.
         served: (names_accepted == Some(true) || established) && accepted.plural == wanted.plural,
         claimant: Claimant {
@@ -274,18 +268,14 @@ fn facts(tree: &Value, created: Revision) -> Option<Facts> {
             since: since.to_owned(),
             wanted,
             accepted,
-            settled: Settled { names_accepted, conflict, established, deleting, ..policy(tree) },
+            settled: Settled { names_accepted, conflict, established, deleting, ..policy(registration) },
         },
     })
 }
 
-fn text<'a>(of: Option<&'a Value>, field: &str) -> &'a str {
-    of.and_then(|value| value.get(field)).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// The state of a registration's conditions, apart from its names. Only those of the Kubernetes project's groups, and those
 /// with a conversion webhook, need a look.
-fn policy(tree: &Value) -> Settled {
+fn policy(registration: StoredRegistration<'_>) -> Settled {
     let ok = Settled {
         names_accepted: None,
         conflict: None,
@@ -294,20 +284,16 @@ fn policy(tree: &Value) -> Settled {
         blocked: false,
         up_to_date: true,
     };
-    let group = tree.at(&["spec", "group"]).and_then(Value::as_str).unwrap_or_default();
+    let group = registration.group().unwrap_or_default();
     let protected =
         ["k8s.io", "kubernetes.io"].iter().any(|of| group == *of || group.ends_with(&format!(".{of}")));
-    let webhook = tree.at(&["spec", "conversion", "strategy"]).and_then(Value::as_str) == Some("Webhook");
-    let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
-    let is_non_structural =
-        |c: &Value| c.get("type").and_then(Value::as_str) == Some(condition::NON_STRUCTURAL_SCHEMA);
-    let lax = registered_through(tree) == Face::V1beta1
-        || tree.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true))
-        || conditions.iter().any(is_non_structural);
-    if !protected && !webhook && !lax {
+    let lax = registered_through(registration.tree()) == Face::V1beta1
+        || registration.preserves_unknown_fields()
+        || registration.condition(condition::NON_STRUCTURAL_SCHEMA).is_some();
+    if !protected && !registration.converts_by_webhook() && !lax {
         return ok;
     }
-    let Ok((crd, _)) = decode_crd(tree) else { return ok };
+    let Ok((crd, _)) = decode_crd(registration.tree()) else { return ok };
     let says = |wanted: &Condition| {
         crd.condition(&wanted.kind).is_some_and(|c| {
             (&c.status, &c.reason, &c.message) == (&wanted.status, &wanted.reason, &wanted.message)

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kindom_actor_kit::{AskError, Deadline, Policy, StartError, Supervised, Wake, Woken, latest};
 use kindom_api::crd::decode_crd;
-use kindom_api::{Value, json};
-use kindom_objects::{Names, ReadError};
+use kindom_api::json;
+use kindom_objects::{ReadError, StoredRegistration};
 use kindom_resource_actor::{Deps, Feed, ResourceHandle};
 use kindom_storage::Revision;
 use parking_lot::{Mutex, RwLock};
@@ -208,9 +208,9 @@ impl RegistryHandle {
     /// Warnings for the author of a registration, given in its stored form: types of other groups hold some of its short
     /// names. Enters no mailbox; costs what its own names cost.
     #[must_use]
-    pub fn short_names_elsewhere(&self, registration: &Value) -> Vec<String> {
-        let group = registration.at(&["spec", "group"]).and_then(Value::as_str).unwrap_or_default();
-        let wanted = Names::from_value(registration.at(&["spec", "names"])).short_names;
+    pub fn short_names_elsewhere(&self, registration: StoredRegistration<'_>) -> Vec<String> {
+        let group = registration.group().unwrap_or_default();
+        let wanted = registration.names().short_names;
         if wanted.is_empty() {
             return Vec::new();
         }

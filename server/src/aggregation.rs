@@ -6,10 +6,12 @@ use std::io::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::{Method, StatusCode};
+use kindom_api::crd::condition;
 use kindom_api::faces::Face;
 use kindom_api::names::version_order;
 use kindom_api::{Value, object};
 use kindom_codec::yaml::to_yaml;
+use kindom_objects::StoredRegistration;
 
 use crate::BoxError;
 use crate::client::Client;
@@ -63,21 +65,12 @@ fn groups(list: &Value) -> Groups {
     for face in [Face::ThirdPartyResource, Face::Aggregated] {
         groups.insert(face.group().to_owned(), vec![face.version().to_owned()]);
     }
-    let array =
-        |value: &Value, path: &[&str]| value.at(path).and_then(Value::as_array).map(<[Value]>::to_vec);
-    for registration in array(list, &["items"]).unwrap_or_default() {
-        let conditions = array(&registration, &["status", "conditions"]).unwrap_or_default();
-        let text =
-            |value: &Value, field| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let established = |c: &Value| text(c, "type") == "Established" && text(c, "status") == "True";
-        let Some(group) = registration.at(&["spec", "group"]).and_then(Value::as_str) else { continue };
-        if !conditions.iter().any(established) {
-            continue;
-        }
-        for version in array(&registration, &["spec", "versions"]).unwrap_or_default() {
-            if version.get("served").and_then(Value::as_bool) == Some(true) {
-                groups.entry(group.to_owned()).or_default().push(text(&version, "name"));
-            }
+    for registration in list.get("items").and_then(Value::as_array).unwrap_or_default() {
+        let registration = StoredRegistration::new(registration);
+        let Some(group) = registration.group() else { continue };
+        if registration.is_condition_true(condition::ESTABLISHED) {
+            let served = registration.served_versions().map(str::to_owned);
+            groups.entry(group.to_owned()).or_default().extend(served);
         }
     }
     groups.retain(|_, versions| {

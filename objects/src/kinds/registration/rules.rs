@@ -2,6 +2,7 @@
 
 use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
 use crate::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
+use crate::stored_registration::StoredRegistration;
 use crate::{
     Deletion, NeedsEmpty, RuleContext, Strategy, Subresource, Translated, TypeSpec, WriteError, keep_reset,
 };
@@ -110,7 +111,7 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
     let sorted =
         |crd: &CustomResourceDefinition| crd.metadata.annotations.get(SORTED_LISTS_ANNOTATION).cloned();
     if let Some(paths) = sorted(crd).filter(|paths| old.and_then(sorted).as_ref() != Some(paths))
-        && let Some(why) = SortedLists::check(&paths, &crd.to_value())
+        && let Some(why) = SortedLists::check(&paths, StoredRegistration::new(&crd.to_value()))
     {
         errors.push(field::Error::invalid(&annotations.key(SORTED_LISTS_ANNOTATION), paths, why));
     }
