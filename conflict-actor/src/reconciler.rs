@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
 use kindom_api::{json, meta};
-use kindom_objects::{ReadError, WriteError, manage_status};
+use kindom_objects::manage_status;
 use kindom_registry_actor::{Judgement, RegistryHandle};
 use kindom_resource_actor::ResourceHandle;
+use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::{Compare, Key, Op, Revision, Txn, TxnOutcome};
 
 use crate::conditions;

@@ -9,7 +9,8 @@
 
 use futures::stream::{self, StreamExt as _};
 use kindom_actor_kit::Deadline;
-use kindom_objects::{StoredObject, WriteError};
+use kindom_objects::StoredObject;
+use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{Drained, Pages, ResourceHandle};
 use kindom_storage::{
     Change, Commit, Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Storage, StorageError,

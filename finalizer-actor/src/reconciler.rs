@@ -7,9 +7,10 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
-use kindom_objects::{ReadError, StoredObject, WriteError};
+use kindom_objects::StoredObject;
 use kindom_registry_actor::{Registered, RegistryHandle};
 use kindom_resource_actor::{Freshness, ResourceHandle, WatchCursor};
+use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::Revision;
 use tokio::sync::Semaphore;
 

@@ -6,8 +6,9 @@ use actix_web::http::header;
 use kindom_actor_kit::{Deadline, Flow};
 use kindom_api::GroupResource;
 use kindom_codec::{Format, protobuf};
-use kindom_objects::{Declared, ReadError, Subresource, TypeSpec, VersionSpec};
-use kindom_resource_actor::{Basis, ResourceHandle};
+use kindom_objects::{Declared, Subresource, TypeSpec, VersionSpec};
+use kindom_resource_actor::ReadError;
+use kindom_resource_actor::{Knowledge, ResourceHandle};
 
 use crate::RequestError;
 use crate::head::{Head, header_of};
@@ -28,7 +29,7 @@ pub(crate) struct Call<'a> {
     pub(crate) spec: Arc<TypeSpec>,
     pub(crate) deadline: Deadline,
     /// The store revision that a write is based on; never older than the request.
-    pub(crate) basis: Basis,
+    pub(crate) knowledge: Knowledge,
     /// The bytes of the body, before decompression.
     pub(crate) body_bytes: usize,
     /// The flow that its work belongs to.
@@ -89,9 +90,9 @@ impl Call<'_> {
     }
 
     /// Looks up the present type if the first look-up was a guess; returns it with the state that it is based on.
-    pub(crate) async fn look_up_again(&self) -> Result<(Found, Basis), Failure> {
-        let (found, basis) = look_up_now(self.state, self.info, self.deadline).await?;
-        Ok((found.ok_or_else(|| nothing_there(self.state, self.info))?, basis))
+    pub(crate) async fn look_up_again(&self) -> Result<(Found, Knowledge), Failure> {
+        let (found, knowledge) = look_up_now(self.state, self.info, self.deadline).await?;
+        Ok((found.ok_or_else(|| nothing_there(self.state, self.info))?, knowledge))
     }
 
     /// The version of the request, with everything that is particular to it.
@@ -99,7 +100,7 @@ impl Call<'_> {
         self.spec.version(&self.info.resource.version).ok_or_else(|| RequestError::NotFound.into())
     }
 
-    pub(crate) fn read_failure(&self, error: ReadError) -> Failure {
-        Failure::Read(error, self.resource())
+    pub(crate) fn read_failure(&self, error: impl Into<ReadError>) -> Failure {
+        Failure::Read(error.into(), self.resource())
     }
 }

@@ -4,16 +4,17 @@ use kindom_api::names::{GroupKind, GroupVersionKind};
 use kindom_api::{Value, field};
 use kindom_codec::protobuf::Messages;
 use kindom_codec::{self as codec, DecodeError, FieldValidation, Format};
-use kindom_objects::{Declared, RuleContext, WriteError};
+use kindom_objects::PlanError;
+use kindom_objects::{Declared, RuleContext};
 
 use crate::RequestError;
 use crate::identity;
 use crate::owner_references::{self, Stage};
-use crate::settle::refused;
+use crate::writing::refused;
 
 /// The 400 for a body that cannot be decoded, carried through a plan.
-pub(crate) fn undecodable(error: DecodeError) -> WriteError {
-    WriteError::BadRequest(error.0)
+pub(crate) fn undecodable(error: DecodeError) -> PlanError {
+    PlanError::BadRequest(error.0)
 }
 
 /// The type that a body must have.
@@ -31,7 +32,7 @@ pub(crate) fn object_of_body(
     format: Format,
     validation: FieldValidation,
     warnings: &mut Vec<String>,
-) -> Result<(Value, Option<WriteError>), WriteError> {
+) -> Result<(Value, Option<PlanError>), PlanError> {
     // Discard the previous attempt's warnings: this runs again after every lost race.
     warnings.clear();
     let expected = expected(cx, version);
@@ -60,7 +61,7 @@ pub(crate) fn object_of_body(
     let read = decode_as(cx, &decoded.kind.version, &mut decoded.value, wanted).map_err(|why| {
         let version = field::go_quote(&expected.version);
         let kind = &expected.kind;
-        WriteError::BadRequest(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
+        PlanError::BadRequest(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
     })?;
     let mut strict = decoded.strict_errors;
     strict.extend(unknown.iter().map(|path| codec::unknown_field(path)));
@@ -122,7 +123,7 @@ pub(crate) fn check_kind(
     found: &GroupVersionKind,
     expected: &GroupVersionKind,
     object: &Value,
-) -> Result<(), WriteError> {
+) -> Result<(), PlanError> {
     let errors = identity::wrong_type(found, expected);
     if errors.is_empty() {
         return Ok(());
@@ -133,10 +134,10 @@ pub(crate) fn check_kind(
 }
 
 /// The name in an object that is to be written to a path with a name.
-pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), WriteError> {
+pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), PlanError> {
     let own = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
     if own.is_empty() {
-        return Err(WriteError::BadRequest(format!(
+        return Err(PlanError::BadRequest(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
     }

@@ -13,7 +13,7 @@ use actix_web::{HttpMessage as _, HttpResponse, web};
 use kindom_actor_kit::Deadline;
 use kindom_api::GroupVersionResource;
 use kindom_objects::Subresource;
-use kindom_resource_actor::Basis;
+use kindom_resource_actor::Knowledge;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
@@ -222,7 +222,7 @@ async fn answer(
             let wanted = if is_watch { None } else { query.timeout()? };
             let timeout = wanted.unwrap_or(REQUEST_TIMEOUT).min(REQUEST_TIMEOUT);
             let deadline = Deadline::after(timeout);
-            let (found, basis) = look_up(state, info, deadline).await?;
+            let (found, knowledge) = look_up(state, info, deadline).await?;
             let Some((handle, spec)) = found else {
                 return match (nothing_there(state, info), &state.fallback) {
                     (RequestError::NotFound, Some(next)) => {
@@ -242,7 +242,7 @@ async fn answer(
                 handle,
                 spec,
                 deadline,
-                basis,
+                knowledge,
                 body_bytes,
                 flow,
                 token_in_protocol,
@@ -263,7 +263,7 @@ async fn answer(
                 _ => Some(Received::read(&call, payload, &mut held).await),
             };
             let may_refuse = received.is_none();
-            let Call { handle, spec, deadline, basis, token_in_protocol, .. } = call;
+            let Call { handle, spec, deadline, knowledge, token_in_protocol, .. } = call;
             let (app, asked) = (Arc::clone(app), Arc::clone(asked));
             let answer = async move {
                 let Ok(RequestInfo::Resource(info)) = &asked.info else {
@@ -279,7 +279,7 @@ async fn answer(
                     handle,
                     spec,
                     deadline,
-                    basis,
+                    knowledge,
                     body_bytes,
                     flow,
                     token_in_protocol,
@@ -332,8 +332,8 @@ fn authenticate(state: &State, request: &Head, peer: Option<&Peer>) -> Result<(A
 async fn resource(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
     match told(call, verb(call, received).await) {
         Err(why) if is_to_be_looked_up_again(call, &why) => {
-            let ((handle, spec), basis) = call.look_up_again().await?;
-            let call = Call { handle, spec, basis, ..*call };
+            let ((handle, spec), knowledge) = call.look_up_again().await?;
+            let call = Call { handle, spec, knowledge, ..*call };
             told(&call, answer_read(&call).await)
         }
         answer => answer,
@@ -345,8 +345,8 @@ async fn watched(call: Call<'_>, payload: Payload) -> Result<HttpResponse, Failu
     let mut payload = Some(payload);
     match told(&call, watch::watch(&call, &mut payload).await) {
         Err(why) if is_to_be_looked_up_again(&call, &why) => {
-            let ((handle, spec), basis) = call.look_up_again().await?;
-            let call = Call { handle, spec, basis, ..call };
+            let ((handle, spec), knowledge) = call.look_up_again().await?;
+            let call = Call { handle, spec, knowledge, ..call };
             told(&call, watch::watch(&call, &mut payload).await)
         }
         answer => answer,
@@ -356,7 +356,7 @@ async fn watched(call: Call<'_>, payload: Payload) -> Result<HttpResponse, Failu
 /// The type may have been deleted and registered again since it was looked up: then it is looked up again, once.
 fn is_to_be_looked_up_again(call: &Call<'_>, why: &Failure) -> bool {
     let reads = matches!(call.info.verb, Verb::Get | Verb::List | Verb::Watch);
-    reads && call.basis == Basis::Guess && why.is_of_a_type_gone()
+    reads && call.knowledge == Knowledge::Guess && why.is_of_a_type_gone()
 }
 
 fn told<T>(call: &Call<'_>, answer: Result<T, Failure>) -> Result<T, Failure> {

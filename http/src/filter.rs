@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kindom_api::json;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_objects::version::SelectableField;
-use kindom_objects::{ReadError, StoredObject, TypeSpec};
+use kindom_objects::{StoredObject, TypeSpec, Unreadable};
 
 use crate::RequestError;
 use crate::call::Call;
@@ -121,6 +121,6 @@ impl Filter {
 /// The field of this name that the version declares.
 fn selectable(call: &Call<'_>, name: &str) -> Result<Option<SelectableField>, Failure> {
     let version = call.version()?;
-    let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(ReadError::Undecodable(e)))?;
+    let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(Unreadable::Undecodable(e)))?;
     Ok(compiled.selectable.iter().find(|field| field.name == name).cloned())
 }

@@ -6,7 +6,7 @@
 //! # Flow
 //! `dispatch` reads the path ([`request_info`]), authenticates and authorizes ([`authn`]), finds the type (`route`), and
 //! hands the `call` to one of the `verbs`, or to `documents` and `openapi` for paths that name no resource. A write goes
-//! from its verb through `settle`, which looks the type up again if it was a guess, to its answer.
+//! from its verb through `writing`, which looks the type up again if it was a guess, to its answer.
 //!
 //! # Invariants
 //! - A read enters no mailbox.
@@ -52,7 +52,6 @@ mod response;
 mod route;
 mod select;
 mod server;
-mod settle;
 mod snapshot;
 mod state;
 mod status;
@@ -63,6 +62,7 @@ mod version;
 mod wait_for;
 pub mod warning;
 mod websocket;
+mod writing;
 
 pub use app::Config;
 pub use error::RequestError;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use kindom_actor_kit::dear;
 use kindom_api::{GroupResource, Value};
-use kindom_objects::{ReadError, StoredObject, TypeSpec, VersionSpec, render};
+use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
+use kindom_resource_actor::ReadError;
 
 use crate::RequestError;
 use crate::call::Call;
@@ -53,7 +54,7 @@ pub(crate) fn object_reply(
     code: u16,
 ) -> Result<Reply, Failure> {
     let version = spec.version(&call.info.resource.version).ok_or(RequestError::NotFound)?;
-    let read = |e| call.read_failure(e);
+    let read = |e: Unreadable| call.read_failure(e);
     match accepted.shape {
         Shape::Whole => {
             let mut bytes = Vec::with_capacity(object.json().len() + 64);
@@ -98,7 +99,7 @@ pub(crate) struct Tables {
 impl Tables {
     pub(crate) fn new(call: &Call<'_>, spec: &TypeSpec, meta: MetaVersion) -> Result<Self, Failure> {
         let version = spec.version(&call.info.resource.version).ok_or(RequestError::NotFound)?;
-        let compiled = spec.compiled(version).map_err(|e| call.read_failure(ReadError::Undecodable(e)))?;
+        let compiled = spec.compiled(version).map_err(|e| call.read_failure(Unreadable::Undecodable(e)))?;
         Ok(Self {
             meta,
             include: IncludeObject::parse(call.query)?,
@@ -113,7 +114,7 @@ impl Tables {
         spec: &TypeSpec,
         version: &VersionSpec,
         object: &StoredObject,
-    ) -> Result<Value, ReadError> {
+    ) -> Result<Value, Unreadable> {
         let tree = render::decode(spec, version, object)?;
         Ok(table::row(self.compiled.columns.cells(&tree, self.now), &tree, self.include, self.meta))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kindom_actor_kit::Deadline;
 use kindom_objects::TypeSpec;
-use kindom_resource_actor::{Basis, ResourceHandle};
+use kindom_resource_actor::{Knowledge, ResourceHandle};
 
 use crate::RequestError;
 use crate::request_info::{ResourceRequest, Verb};
@@ -21,7 +21,7 @@ pub(crate) async fn look_up(
     state: &State,
     info: &ResourceRequest,
     deadline: Deadline,
-) -> Result<(Option<Found>, Basis), Failure> {
+) -> Result<(Option<Found>, Knowledge), Failure> {
     tracing::trace!("find the type");
     let may_guess = match info.verb {
         Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => !state.registry.deps().storage.is_local(),
@@ -32,7 +32,7 @@ pub(crate) async fn look_up(
         && let Some(found) = find(state, info)
         && let Ok(found) = route(found, info)
     {
-        return Ok((Some(found), Basis::Guess));
+        return Ok((Some(found), Knowledge::Guess));
     }
     look_up_now(state, info, deadline).await
 }
@@ -42,11 +42,11 @@ pub(crate) async fn look_up_now(
     state: &State,
     info: &ResourceRequest,
     deadline: Deadline,
-) -> Result<(Option<Found>, Basis), Failure> {
+) -> Result<(Option<Found>, Knowledge), Failure> {
     let as_of = state.registry.fresh(deadline).await;
     let as_of = as_of.map_err(|e| Failure::Read(e, info.group_resource()))?;
     let found = find(state, info).map(|found| route(found, info)).transpose()?;
-    Ok((found, Basis::AsOf(as_of)))
+    Ok((found, Knowledge::AsOf(as_of)))
 }
 
 /// Checks that a path is one of the type's.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use kindom_actor_kit::dear;
 use kindom_api::status::{Cause, cause};
-use kindom_objects::{ReadError, StoredObject, render};
+use kindom_objects::{StoredObject, render};
 use kindom_resource_actor::Freshness;
+use kindom_resource_actor::ReadError;
 use kindom_storage::{Revision, StorageError};
 
 use crate::call::Call;

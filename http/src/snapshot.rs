@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::stream::poll_fn;
 use futures::{Stream, StreamExt as _};
 use kindom_api::GroupResource;
-use kindom_objects::ReadError;
+use kindom_resource_actor::ReadError;
 use kindom_storage::StorageError;
 use kindom_storage::snapshot::{Cut, Holds, stream};
 use tokio::sync::{Semaphore, mpsc};

@@ -4,7 +4,8 @@ use kindom_actor_kit::Overloaded;
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
 use kindom_api::status::{Cause, Details, Outcome, Status, cause, reason};
-use kindom_objects::{FieldConflict, ReadError, WriteError};
+use kindom_objects::{FieldConflict, PlanError, Unreadable};
+use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::StorageError;
 
 use crate::RequestError;
@@ -140,18 +141,18 @@ fn read(error: ReadError, resource: &GroupResource) -> Status {
             | StorageError::RequestTooLarge { .. }
             | StorageError::Corrupt(_)),
         ) => Status::internal_error(error),
-        error @ ReadError::Corrupt { .. } => Status::internal_error(error),
-        ReadError::Undecodable(why) => plain_internal(why),
+        ReadError::Unreadable(error @ Unreadable::Corrupt { .. }) => Status::internal_error(error),
+        ReadError::Unreadable(Unreadable::Undecodable(why)) => plain_internal(why),
     }
 }
 
-fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Status {
+fn plan(error: PlanError, resource: &GroupResource, kind: &GroupKind) -> Status {
     match error {
-        WriteError::NotFound { name } => Status::not_found(resource, &name),
-        WriteError::NamespaceNotFound { name } => {
+        PlanError::NotFound { name } => Status::not_found(resource, &name),
+        PlanError::NamespaceNotFound { name } => {
             Status::not_found(&GroupResource::new("", "namespaces"), &name)
         }
-        WriteError::NamespaceTerminating { namespace, name } => {
+        PlanError::NamespaceTerminating { namespace, name } => {
             let why = format!(
                 "unable to create new content in namespace {namespace} because it is being terminated"
             );
@@ -161,18 +162,18 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
                 field: "metadata.namespace".to_owned(),
             })
         }
-        WriteError::AlreadyExists { name, generated: false, deleting } => {
+        PlanError::AlreadyExists { name, generated: false, deleting } => {
             let mut status = Status::already_exists(resource, &name);
             if deleting {
                 status.message.insert_str(0, "object is being deleted: ");
             }
             status
         }
-        WriteError::AlreadyExists { name, generated: true, .. } => {
+        PlanError::AlreadyExists { name, generated: true, .. } => {
             Status::generate_name_conflict(resource, &name, 1)
         }
-        WriteError::Conflict { name, message } => Status::conflict(resource, &name, message),
-        WriteError::ApplyConflict { message, causes } => {
+        PlanError::Conflict { name, message } => Status::conflict(resource, &name, message),
+        PlanError::ApplyConflict { message, causes } => {
             let cause = |conflict: FieldConflict| Cause {
                 reason: cause::FIELD_MANAGER_CONFLICT.into(),
                 message: conflict.message,
@@ -181,11 +182,11 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
             Status::apply_conflict(causes.into_iter().map(cause).collect(), message)
         }
         // `rest.BeforeDelete` names the kind where others name the resource.
-        WriteError::Precondition { name, message } => {
+        PlanError::Precondition { name, message } => {
             let kind = GroupResource::new(kind.group.clone(), kind.kind.clone());
             Status::conflict(&kind, &name, message)
         }
-        WriteError::NoRevision { name } => {
+        PlanError::NoRevision { name } => {
             // `Store.Update` names the resource where others name the kind.
             let kind = GroupKind { group: resource.group.clone(), kind: resource.resource.clone() };
             let path = field::Path::new("metadata");
@@ -193,20 +194,26 @@ fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Statu
             let error = field::Error::invalid_raw(&path, "0", "must be specified for an update");
             Status::invalid(&kind, &name, &[error])
         }
-        WriteError::Invalid { name, errors } => Status::invalid(kind, &name, &errors),
-        WriteError::BadRequest(message) => Status::bad_request(message),
-        WriteError::Forbidden { name, message } => Status::forbidden(resource, &name, message),
-        WriteError::TooLarge { bytes, limit } => {
+        PlanError::Invalid { name, errors } => Status::invalid(kind, &name, &errors),
+        PlanError::BadRequest(message) => Status::bad_request(message),
+        PlanError::Forbidden { name, message } => Status::forbidden(resource, &name, message),
+        PlanError::TooLarge { bytes, limit } => {
             Status::request_entity_too_large(format!("the object has {bytes} bytes, the limit is {limit}"))
         }
-        WriteError::RequestTooLarge(what) => Status::request_entity_too_large(what),
-        WriteError::Caller(refusal) => match refusal.get::<RequestError>() {
+        PlanError::Caller(refusal) => match refusal.get::<RequestError>() {
             Some(error) => request(error.clone()),
             None => Status::internal_error(refusal),
         },
-        WriteError::Corrupt(message) => Status::internal_error(message),
-        error @ WriteError::WouldLose { .. } => Status::internal_error(error),
-        WriteError::Internal(message) => plain_internal(message),
+        PlanError::Corrupt(message) => Status::internal_error(message),
+        error @ PlanError::WouldLose { .. } => Status::internal_error(error),
+        PlanError::Internal(message) => plain_internal(message),
+    }
+}
+
+fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Status {
+    match error {
+        WriteError::Plan(error) => plan(error, resource, kind),
+        WriteError::RequestTooLarge(what) => Status::request_entity_too_large(what),
         WriteError::Overloaded { retry_after_seconds } => busy_for(retry_after_seconds),
         WriteError::Busy | WriteError::Guessed => busy(),
         WriteError::Unknown => Status::timeout("the write was not confirmed in time; it may still happen", 1),
@@ -285,7 +292,9 @@ pub(crate) fn store_read_error(
 
 /// An object of a list that turns out to be unreadable only when it is rendered is named as those found before.
 pub(crate) fn unreadable_object(resource: GroupResource, error: ReadError) -> Failure {
-    let ReadError::Corrupt { key, .. } = &error else { return Failure::Read(error, resource) };
+    let ReadError::Unreadable(Unreadable::Corrupt { key, .. }) = &error else {
+        return Failure::Read(error, resource);
+    };
     let cause = Cause {
         reason: cause::UNEXPECTED_SERVER_RESPONSE.into(),
         message: error.to_string(),

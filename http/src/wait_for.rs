@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use kindom_api::json;
-use kindom_objects::{StoredObject, StoredRegistration, WatchError};
+use kindom_objects::{StoredObject, StoredRegistration};
+use kindom_resource_actor::WatchError;
 use kindom_resource_actor::{Freshness, Written};
 use tokio::time::timeout_at;
 

@@ -1,24 +1,15 @@
-//! The failures of a read or a write of an object, by the caller's reaction.
+//! The reasons for which objects can't be read or written as a client wants, by the caller's reaction.
 
 use std::error::Error;
 use std::sync::Arc;
 
 use kindom_api::field::ErrorList;
-use kindom_storage_model::{Applied, Revision, StorageError};
+use kindom_storage_model::Revision;
 
-/// The reason why an object, or a list, could not be read.
+/// The reason why stored bytes can't be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// The deadline passed before a fresh enough state was at hand.
-    #[error("timed out waiting for a fresh state")]
-    Timeout,
-    /// The type is not registered any more.
-    #[error("the type is not registered any more")]
-    Gone,
-    /// The store could not say.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// The stored bytes are no object.
+pub enum Unreadable {
+    /// They are no object.
     #[error(
         "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: object not decodable revision={revision}: {why}"
     )]
@@ -30,7 +21,7 @@ pub enum ReadError {
         /// The reason.
         why: String,
     },
-    /// The stored bytes can't be served in the version asked for.
+    /// They can't be served in the version asked for.
     #[error("{0}")]
     Undecodable(String),
 }
@@ -70,9 +61,9 @@ impl PartialEq for Refusal {
     }
 }
 
-/// The reason why an object was not written. Unless the variant says otherwise, it certainly was not.
+/// The reason why a write can't be planned.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum WriteError {
+pub enum PlanError {
     /// There is no such object.
     #[error("{name:?} not found")]
     NotFound {
@@ -160,9 +151,6 @@ pub enum WriteError {
         /// The limit.
         limit: usize,
     },
-    /// The object is larger than the server behind the store takes; in its words.
-    #[error("{0}")]
-    RequestTooLarge(String),
     /// The caller's own error, carried through: it can't say what it wants of the stored object.
     #[error(transparent)]
     Caller(Refusal),
@@ -183,77 +171,13 @@ pub enum WriteError {
     /// A bug, or damage: this should not happen.
     #[error("{0}")]
     Internal(String),
-    /// The type, or the store, has too much to do; try again.
-    #[error("too many requests")]
-    Busy,
-    /// Too much work for the user and the type waits for a processor.
-    #[error("too much work for this type waits already")]
-    Overloaded {
-        /// The time after which the client may try again.
-        retry_after_seconds: u32,
-    },
-    /// The deadline passed; the write may have happened, or may still.
-    #[error("timed out; the write may have happened")]
-    Unknown,
-    /// The store takes no writes now.
-    #[error("{0}")]
-    Unavailable(String),
-    /// The type is not registered any more.
-    #[error("the type is not registered any more")]
-    Gone,
-    /// The stored state differs from the one it was planned on, which was only a guess: it has to be planned again.
-    #[error("it was planned on what is stored no more")]
-    Guessed,
 }
 
-impl From<StorageError> for WriteError {
-    fn from(error: StorageError) -> Self {
+impl From<Unreadable> for PlanError {
+    fn from(error: Unreadable) -> Self {
         match error {
-            error if error.applied() == Applied::Unknown => {
-                tracing::error!(%error, "the outcome of a write is unknown");
-                Self::Unknown
-            }
-            StorageError::Busy => Self::Busy,
-            StorageError::TooLarge { bytes, limit, .. } => Self::TooLarge { bytes, limit },
-            StorageError::RequestTooLarge { .. } => Self::RequestTooLarge(error.to_string()),
-            StorageError::ReadOnly { .. } | StorageError::Unavailable { .. } => {
-                Self::Unavailable(error.to_string())
-            }
-            StorageError::Compacted { .. } | StorageError::Future { .. } | StorageError::Corrupt(_) => {
-                Self::Internal(error.to_string())
-            }
+            error @ Unreadable::Corrupt { .. } => Self::Corrupt(error.to_string()),
+            Unreadable::Undecodable(message) => Self::Internal(message),
         }
     }
-}
-
-impl From<ReadError> for WriteError {
-    fn from(error: ReadError) -> Self {
-        match error {
-            // Nothing was sent to the store yet when a plan reads.
-            ReadError::Timeout => Self::Unavailable("timed out waiting for a fresh state".into()),
-            ReadError::Gone => Self::Gone,
-            ReadError::Storage(error) => error.into(),
-            error @ ReadError::Corrupt { .. } => Self::Corrupt(error.to_string()),
-            ReadError::Undecodable(message) => Self::Internal(message),
-        }
-    }
-}
-
-/// The reason why a watch ends.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WatchError {
-    /// The revision to start from, or to go on from, has left the history: the client lists again.
-    #[error("too old resource version: {requested} ({oldest})")]
-    Expired {
-        /// The revision at which the watch wanted to go on.
-        requested: Revision,
-        /// The oldest revision it could have.
-        oldest: Revision,
-    },
-    /// The type or its version is not served any more.
-    #[error("the type is not served any more")]
-    Gone,
-    /// The store could not say.
-    #[error(transparent)]
-    Storage(StorageError),
 }

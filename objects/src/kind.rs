@@ -17,7 +17,7 @@ use kindom_storage_model::Key;
 
 use crate::StoredObject;
 use crate::declared::Declared;
-use crate::error::WriteError;
+use crate::error::PlanError;
 use crate::metadata::keep_reset;
 use crate::names::{Names, Scope};
 use crate::object::Translated;
@@ -406,7 +406,7 @@ pub struct NeedsEmpty {
     /// The prefix under which no key may exist when the write happens; it ends in `/`.
     pub prefix: String,
     /// The refusal otherwise.
-    pub refusal: WriteError,
+    pub refusal: PlanError,
 }
 
 /// The faces of a built-in type whose versions differ in more than `apiVersion`. Plans of writes are made on the stored

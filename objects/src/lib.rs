@@ -26,7 +26,7 @@ mod subresource;
 pub mod version;
 
 pub use declared::Declared;
-pub use error::{FieldConflict, ReadError, Refusal, WatchError, WriteError};
+pub use error::{FieldConflict, PlanError, Refusal, Unreadable};
 pub use kind::{BuiltInVersion, Deletion, Faces, NeedsEmpty, RuleContext, Strategy, TypeSpec};
 pub use kindom_managed_fields::ConvertError;
 pub use kinds::CustomObjects;

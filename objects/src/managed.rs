@@ -8,7 +8,7 @@ use kindom_api::{GroupVersionKind, Value};
 use kindom_managed_fields::{ApplyError, ConvertError, Scope, Versions, apply, update};
 use kindom_schema::merge::{MergeType, built_in};
 
-use crate::error::{FieldConflict, WriteError};
+use crate::error::{FieldConflict, PlanError};
 use crate::kind::Conversion;
 use crate::metadata::metadata_mut;
 use crate::render::convert;
@@ -82,9 +82,9 @@ impl<'a> FieldManager<'a> {
         patch: &Value,
         manager: &str,
         force: bool,
-    ) -> Result<Value, WriteError> {
+    ) -> Result<Value, PlanError> {
         let mut object = apply(&self.scope(), live, patch, manager, force).map_err(refused)?;
-        self.cx.spec.strategy.complete_applied(self.cx, &mut object).map_err(WriteError::Internal)?;
+        self.cx.spec.strategy.complete_applied(self.cx, &mut object).map_err(PlanError::Internal)?;
         Ok(object)
     }
 
@@ -146,14 +146,14 @@ impl Versions for FieldManager<'_> {
 }
 
 /// The error of a write whose apply was refused.
-pub fn refused(why: ApplyError) -> WriteError {
+pub fn refused(why: ApplyError) -> PlanError {
     match why {
-        ApplyError::BadRequest(message) => WriteError::BadRequest(message),
-        ApplyError::Internal(message) => WriteError::Internal(message),
+        ApplyError::BadRequest(message) => PlanError::BadRequest(message),
+        ApplyError::Internal(message) => PlanError::Internal(message),
         ApplyError::Conflict { message, causes } => {
             let cause =
                 |c: kindom_managed_fields::Cause| FieldConflict { message: c.message, field: c.field };
-            WriteError::ApplyConflict { message, causes: causes.into_iter().map(cause).collect() }
+            PlanError::ApplyConflict { message, causes: causes.into_iter().map(cause).collect() }
         }
     }
 }

@@ -17,7 +17,7 @@
 
 use kindom_api::Value;
 
-use crate::error::WriteError;
+use crate::error::PlanError;
 use crate::kind::Conversion;
 use crate::managed::{FieldManager, Managing};
 use crate::metadata::metadata_mut;
@@ -37,8 +37,8 @@ impl Replaced {
     /// The state of a stored object, which the request's version shows as `shown`.
     ///
     /// # Errors
-    /// [`WriteError::Corrupt`] for bytes that are no object.
-    pub fn new(spec: &TypeSpec, current: &StoredObject, shown: Value) -> Result<Self, WriteError> {
+    /// [`PlanError::Corrupt`] for bytes that are no object.
+    pub fn new(spec: &TypeSpec, current: &StoredObject, shown: Value) -> Result<Self, PlanError> {
         Ok(match spec.conversion {
             Conversion::Faces(_) => Self { old: stored(&spec.prefix, current)?, shown: Some(shown) },
             Conversion::None | Conversion::Webhook => Self { old: shown, shown: None },
@@ -54,13 +54,13 @@ impl Replaced {
 /// the form that plans are made on.
 ///
 /// # Errors
-/// [`WriteError::Invalid`] for fields that the stored form cannot hold.
+/// [`PlanError::Invalid`] for fields that the stored form cannot hold.
 pub fn manage(
     cx: &RuleContext<'_>,
     mut object: Value,
     replaced: Option<&Replaced>,
     managing: Managing<'_>,
-) -> Result<Value, WriteError> {
+) -> Result<Value, PlanError> {
     let manager = FieldManager::new(cx);
     let shown = replaced.map(Replaced::shown);
     let Conversion::Faces(faces) = &cx.spec.conversion else {
@@ -71,7 +71,7 @@ pub fn manage(
     let read = |object| {
         let old = replaced.map(|replaced| &replaced.old);
         let read = faces.read(cx.version_name, object, old, cx.subresource);
-        read.map_err(|errors| WriteError::Invalid { name, errors })
+        read.map_err(|errors| PlanError::Invalid { name, errors })
     };
     if matches!(managing, Managing::Applied) || faces.is_stored(cx.version_name) {
         manager.manage(managing, shown, &mut object);
@@ -102,9 +102,9 @@ pub enum Operation {
 /// written while it is frozen (T-54). A guard refuses plans that were made before.
 ///
 /// # Errors
-/// [`WriteError::Forbidden`]
-pub fn admit(spec: &TypeSpec, operation: Operation, name: &str) -> Result<(), WriteError> {
-    let forbidden = |message: String| Err(WriteError::Forbidden { name: name.to_owned(), message });
+/// [`PlanError::Forbidden`]
+pub fn admit(spec: &TypeSpec, operation: Operation, name: &str) -> Result<(), PlanError> {
+    let forbidden = |message: String| Err(PlanError::Forbidden { name: name.to_owned(), message });
     if operation == Operation::Create && spec.terminating() {
         return forbidden("create not allowed while custom resource definition is terminating".to_owned());
     }

@@ -13,7 +13,7 @@ use kindom_api::{Map, Value};
 use kindom_managed_fields::keep_times;
 use kindom_storage_model::Revision;
 
-use crate::error::WriteError;
+use crate::error::PlanError;
 use crate::metadata::metadata_mut;
 use crate::render::encode;
 use crate::seal::Sealed;
@@ -76,14 +76,14 @@ fn text<'a>(metadata: Option<&'a Value>, field: &str) -> &'a str {
 }
 
 /// The namespace that the object says must be the request's; an object that says none gets it.
-fn set_namespace(metadata: &mut Map, namespace: Option<&str>) -> Result<(), WriteError> {
+fn set_namespace(metadata: &mut Map, namespace: Option<&str>) -> Result<(), PlanError> {
     let sent = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
     match namespace {
         Some(namespace) if sent.is_empty() || sent == namespace => {
             metadata.insert("namespace", namespace);
             Ok(())
         }
-        Some(_) => Err(WriteError::BadRequest(
+        Some(_) => Err(PlanError::BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request".into(),
         )),
         None => {
@@ -93,8 +93,8 @@ fn set_namespace(metadata: &mut Map, namespace: Option<&str>) -> Result<(), Writ
     }
 }
 
-fn invalid(name: &str, errors: field::ErrorList) -> Result<(), WriteError> {
-    if errors.is_empty() { Ok(()) } else { Err(WriteError::Invalid { name: name.to_owned(), errors }) }
+fn invalid(name: &str, errors: field::ErrorList) -> Result<(), PlanError> {
+    if errors.is_empty() { Ok(()) } else { Err(PlanError::Invalid { name: name.to_owned(), errors }) }
 }
 
 /// Drops the metadata that only the server sets, and sets that of a new object (`rest.WipeObjectMetaSystemFields`).
@@ -134,15 +134,13 @@ pub fn name_for_create(object: &Value, name_suffix: &str) -> (String, bool) {
 }
 
 /// Plans a create (`rest.BeforeCreate`).
-pub fn create(cx: &RuleContext<'_>, input: &CreateInput<'_>, object: Value) -> Result<Planned, WriteError> {
+pub fn create(cx: &RuleContext<'_>, input: &CreateInput<'_>, object: Value) -> Result<Planned, PlanError> {
     tracing::trace!("plan a create");
     let Prepared { name, mut object, with_revision } = prepare_create(cx, input, object)?;
     invalid(&name, cx.spec.strategy.validate(cx, &object))?;
     if with_revision {
         // storage.ErrResourceVersionSetOnCreate, which upstream answers with 500 (T-53).
-        return Err(WriteError::Internal(
-            "resourceVersion should not be set on objects to be created".into(),
-        ));
+        return Err(PlanError::Internal("resourceVersion should not be set on objects to be created".into()));
     }
     cx.spec.strategy.canonicalize(cx, &mut object);
     let warnings = cx.spec.strategy.warnings(cx, &object, None);
@@ -163,7 +161,7 @@ fn prepare_create(
     cx: &RuleContext<'_>,
     input: &CreateInput<'_>,
     mut object: Value,
-) -> Result<Prepared, WriteError> {
+) -> Result<Prepared, PlanError> {
     let (name, generated) = name_for_create(&object, input.name_suffix);
     let metadata = metadata_mut(&mut object);
     set_namespace(metadata, input.namespace)?;
@@ -205,13 +203,13 @@ pub fn update(
     input: &UpdateInput<'_>,
     object: Value,
     old: &Value,
-) -> Result<UpdatePlan, WriteError> {
+) -> Result<UpdatePlan, PlanError> {
     tracing::trace!("plan an update");
     let (name, strategy) = (input.name, &cx.spec.strategy);
     let mut object = prepare_update(cx, input, object, old)?;
     if cx.spec.terminating() && cx.spec.third_party() && !only_removes_finalizers(&object, old) {
         let message = "update not allowed while custom resource definition is terminating".to_owned();
-        return Err(WriteError::Forbidden { name: name.to_owned(), message });
+        return Err(PlanError::Forbidden { name: name.to_owned(), message });
     }
     let (errors, mut warnings) = validate_update(cx, &object, old);
     invalid(name, errors)?;
@@ -238,7 +236,7 @@ fn prepare_update(
     input: &UpdateInput<'_>,
     mut object: Value,
     old: &Value,
-) -> Result<Value, WriteError> {
+) -> Result<Value, PlanError> {
     let old_metadata = old.get("metadata");
     let metadata = metadata_mut(&mut object);
     set_namespace(metadata, input.namespace)?;
@@ -288,7 +286,7 @@ pub fn check_uid(
     name: &str,
     said: &str,
     uid: &str,
-) -> Result<(), WriteError> {
+) -> Result<(), PlanError> {
     if said == uid {
         return Ok(());
     }
@@ -297,7 +295,7 @@ pub fn check_uid(
         "StorageError: invalid object, Code: 4, Key: {}{key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {said}, UID in object meta: {uid}",
         cx.spec.prefix
     );
-    Err(WriteError::Conflict { name: name.to_owned(), message })
+    Err(PlanError::Conflict { name: name.to_owned(), message })
 }
 
 fn text_of<'a>(metadata: &'a Map, field: &str) -> &'a str {
@@ -310,7 +308,7 @@ fn check_revision(
     cx: &RuleContext<'_>,
     input: &UpdateInput<'_>,
     metadata: &mut Map,
-) -> Result<(), WriteError> {
+) -> Result<(), PlanError> {
     let sent = text_of(metadata, "resourceVersion");
     let name = input.name.to_owned();
     match sent.parse::<u64>() {
@@ -320,16 +318,16 @@ fn check_revision(
                 metadata.insert("resourceVersion", input.revision.to_string());
                 return Ok(());
             }
-            Err(WriteError::NoRevision { name })
+            Err(PlanError::NoRevision { name })
         }
-        Ok(_) => Err(WriteError::Conflict { name, message: CHANGED.to_owned() }),
+        Ok(_) => Err(PlanError::Conflict { name, message: CHANGED.to_owned() }),
         Err(error) => {
             let reason = match error.kind() {
                 IntErrorKind::PosOverflow => "value out of range",
                 _ => "invalid syntax",
             };
             let sent = field::go_quote(sent);
-            Err(WriteError::Internal(format!("strconv.ParseUint: parsing {sent}: {reason}")))
+            Err(PlanError::Internal(format!("strconv.ParseUint: parsing {sent}: {reason}")))
         }
     }
 }
@@ -392,16 +390,16 @@ pub fn delete(
     cx: &RuleContext<'_>,
     input: &DeleteInput<'_>,
     mut object: Value,
-) -> Result<DeletePlan, WriteError> {
+) -> Result<DeletePlan, PlanError> {
     tracing::trace!("plan a delete");
-    let conflict = |message| Err(WriteError::Precondition { name: input.name.to_owned(), message });
+    let conflict = |message| Err(PlanError::Precondition { name: input.name.to_owned(), message });
     let uid = text(object.get("metadata"), "uid").to_owned();
     let own = cx.spec.strategy.judges_preconditions();
     if let Some(wanted) = input.preconditions.uid.as_ref().filter(|wanted| **wanted != uid) {
         if own {
             let message =
                 format!("precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
-            return Err(WriteError::Conflict { name: input.name.to_owned(), message });
+            return Err(PlanError::Conflict { name: input.name.to_owned(), message });
         }
         return conflict(format!(
             "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
@@ -414,21 +412,21 @@ pub fn delete(
             let message = format!(
                 "precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {revision}"
             );
-            return Err(WriteError::Conflict { name: input.name.to_owned(), message });
+            return Err(PlanError::Conflict { name: input.name.to_owned(), message });
         }
         return conflict(format!(
             "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
         ));
     }
     if let Some(message) = cx.spec.strategy.refuse_delete(input.name) {
-        return Err(WriteError::Forbidden { name: input.name.to_owned(), message });
+        return Err(PlanError::Forbidden { name: input.name.to_owned(), message });
     }
     let key = TypeSpec::object_key(input.namespace, input.name);
     let needs_empty = match object.at(&["metadata", "deletionTimestamp"]) {
         None => cx.spec.strategy.needs_empty(cx, None, &object),
         Some(_) => None,
     };
-    let mark = |cx: &RuleContext<'_>, object: Value| -> Result<DeletePlan, WriteError> {
+    let mark = |cx: &RuleContext<'_>, object: Value| -> Result<DeletePlan, PlanError> {
         // A mark makes nothing deeper: if it is deep now, it was.
         let sealed = encode(cx, input.version, object, || true)?;
         Ok(DeletePlan::Mark(Planned { key, sealed, warnings: Vec::new(), needs_empty }))

@@ -4,7 +4,7 @@ use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::json::{MAX_DEPTH, OWN_DEPTH_MAX};
 use kindom_api::{Map, Value, json, meta};
 
-use crate::error::{ReadError, WriteError};
+use crate::error::{PlanError, Unreadable};
 use crate::kind::{Conversion, TypeSpec};
 use crate::metadata::metadata_mut;
 use crate::seal::Sealed;
@@ -15,13 +15,13 @@ use crate::{RuleContext, StoredObject};
 /// be that already, which they are unless the schema changed or another version was asked for.
 ///
 /// # Errors
-/// [`ReadError::Corrupt`] and [`ReadError::Undecodable`].
+/// [`Unreadable::Corrupt`] and [`Unreadable::Undecodable`].
 pub fn write_served(
     spec: &TypeSpec,
     version: &VersionSpec,
     object: &StoredObject,
     out: &mut Vec<u8>,
-) -> Result<(), ReadError> {
+) -> Result<(), Unreadable> {
     if let Conversion::Faces(faces) = &spec.conversion {
         let as_stored = !object.is_signed() && faces.shows_as_stored(&version.name, object.json());
         if !as_stored || !object.write_served(out) {
@@ -48,9 +48,9 @@ pub fn write_served(
 /// `crdConversionRESTOptionsGetter`.)
 ///
 /// # Errors
-/// [`ReadError::Corrupt`] and [`ReadError::Undecodable`].
-pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> Result<Value, ReadError> {
-    let undecodable = |why: String| ReadError::Undecodable(why);
+/// [`Unreadable::Corrupt`] and [`Unreadable::Undecodable`].
+pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> Result<Value, Unreadable> {
+    let undecodable = |why: String| Unreadable::Undecodable(why);
     let mut tree = stored(&spec.prefix, object)?;
     if let Conversion::Faces(faces) = &spec.conversion {
         return Ok(faces.show(&version.name, tree));
@@ -70,21 +70,21 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
 /// The error of an object whose bytes cannot be read.
 ///
 /// # Errors
-/// [`ReadError::Corrupt`], if so.
-pub fn readable(spec: &TypeSpec, object: &StoredObject) -> Result<(), ReadError> {
+/// [`Unreadable::Corrupt`], if so.
+pub fn readable(spec: &TypeSpec, object: &StoredObject) -> Result<(), Unreadable> {
     object.corrupt().map_or(Ok(()), |why| Err(corrupt(&spec.prefix, object, why)))
 }
 
-fn corrupt(prefix: &str, object: &StoredObject, why: &str) -> ReadError {
+fn corrupt(prefix: &str, object: &StoredObject, why: &str) -> Unreadable {
     let (key, revision) = (format!("{prefix}{}", object.key()), object.revision());
-    ReadError::Corrupt { key, revision, why: why.to_owned() }
+    Unreadable::Corrupt { key, revision, why: why.to_owned() }
 }
 
 /// The tree of an object as it is stored, with its resourceVersion.
 ///
 /// # Errors
-/// [`ReadError::Corrupt`]
-pub fn stored(prefix: &str, object: &StoredObject) -> Result<Value, ReadError> {
+/// [`Unreadable::Corrupt`]
+pub fn stored(prefix: &str, object: &StoredObject) -> Result<Value, Unreadable> {
     if let Some(why) = object.corrupt() {
         return Err(corrupt(prefix, object, why));
     }
@@ -124,16 +124,16 @@ pub fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) -> Resu
 /// server may; such an object can still lose its finalizers and its depth.
 ///
 /// # Errors
-/// [`WriteError::Invalid`] for an object that nests too deep; [`WriteError::Internal`] where conversion is missing.
+/// [`PlanError::Invalid`] for an object that nests too deep; [`PlanError::Internal`] where conversion is missing.
 pub fn encode(
     cx: &RuleContext<'_>,
     version: &VersionSpec,
     mut object: Value,
     was_deep: impl FnOnce() -> bool,
-) -> Result<Sealed, WriteError> {
+) -> Result<Sealed, PlanError> {
     metadata_mut(&mut object).remove("resourceVersion");
     if !matches!(cx.spec.conversion, Conversion::Faces(_)) {
-        to_storage_version(cx.spec, version, &mut object).map_err(WriteError::Internal)?;
+        to_storage_version(cx.spec, version, &mut object).map_err(PlanError::Internal)?;
     }
     let encoded = match object.to_vec_within(MAX_DEPTH) {
         Err(_) if was_deep() => object.to_vec_within(OWN_DEPTH_MAX),
@@ -156,7 +156,7 @@ fn to_storage_version(spec: &TypeSpec, version: &VersionSpec, object: &mut Value
 }
 
 /// Names the fields of an object that nest too deep.
-fn too_deep(object: &Value) -> WriteError {
+fn too_deep(object: &Value) -> PlanError {
     let deep = |around: usize| move |(_, value): &(&str, &Value)| !value.nests_within(MAX_DEPTH - around);
     let mut errors = ErrorList::new();
     for (name, value) in object.as_object().into_iter().flat_map(Map::iter).filter(deep(1)) {
@@ -170,7 +170,7 @@ fn too_deep(object: &Value) -> WriteError {
         }
     }
     let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().to_owned();
-    WriteError::Invalid { name, errors }
+    PlanError::Invalid { name, errors }
 }
 
 fn nests_too_deep(path: &Path<'_>) -> field::Error {

@@ -79,9 +79,9 @@ impl<'a> StoredRegistration<'a> {
     /// `true` if some objects may be stored in another version than the storage version (`status.storedVersions`).
     #[must_use]
     pub fn has_outdated_objects(self) -> bool {
-        let storage = self.storage_version().and_then(|at| self.versions()[at].get("name"));
-        storage
-            .is_some_and(|name| self.list(&["status", "storedVersions"]).iter().any(|stored| stored != name))
+        let storage = self.storage_version().and_then(|at| self.versions().get(at)?.get("name"));
+        let stored = self.list(&["status", "storedVersions"]);
+        storage.is_some_and(|name| stored.iter().any(|stored| stored != name))
     }
 
     /// `true` if objects are converted by a webhook.
@@ -124,9 +124,7 @@ impl<'a> StoredRegistration<'a> {
     #[must_use]
     pub fn condition(self, kind: &str) -> Option<StoredCondition<'a>> {
         let conditions = self.list(&["status", "conditions"]).iter();
-        conditions
-            .map(|condition| StoredCondition(condition))
-            .find(|condition| condition.field("type") == kind)
+        conditions.map(StoredCondition).find(|condition| condition.field("type") == kind)
     }
 
     /// `true` if it has the condition, and its status is `True`.

@@ -3,8 +3,9 @@
 use kindom_api::Value;
 
 use crate::driver::{Attempt, Desired, New};
+use crate::error::WriteError;
 use crate::{ResourceHandle, Target, WriteOptions, Written};
-use kindom_objects::error::WriteError;
+use kindom_objects::PlanError;
 use kindom_objects::managed::{FieldManager, Managing};
 use kindom_objects::pipeline::{Operation, admit, manage};
 
@@ -16,7 +17,7 @@ pub type Check<'a> = dyn FnMut(&mut Value, bool) -> Result<(), WriteError> + Sen
 pub struct Apply<'a> {
     /// The configuration as it was sent, or the reason why it is none: upstream decodes it only once it knows if there is an
     /// object (`applyPatcher.applyPatchToCurrentObject`).
-    pub patch: Result<Value, WriteError>,
+    pub patch: Result<Value, PlanError>,
     /// Take over fields that others manage.
     pub force: bool,
     /// Checks the merged object, again after every lost race.
@@ -39,13 +40,13 @@ impl ResourceHandle {
         let mut desire = |attempt: &Attempt<'_>| {
             let (rules, cx) = (attempt.rules, attempt.cx);
             if attempt.current.is_none() && target.subresource.is_some() {
-                return Err(WriteError::NotFound { name: target.name.to_owned() });
+                return Err(PlanError::NotFound { name: target.name.to_owned() }.into());
             }
             let shown = attempt.current.map(|current| attempt.shown(current)).transpose()?;
             let patch = apply.patch.as_ref().map_err(Clone::clone)?;
             let errors = rules.spec.strategy.refuse_configuration(patch);
             if !errors.is_empty() {
-                return Err(WriteError::Invalid { name: target.name.to_owned(), errors });
+                return Err(PlanError::Invalid { name: target.name.to_owned(), errors }.into());
             }
             let manager = FieldManager::new(cx);
             let mut object = manager.apply(shown.as_ref(), patch, &options.manager, apply.force)?;

@@ -16,15 +16,15 @@ use tokio::time::timeout_at;
 
 use crate::ResourceHandle;
 use crate::cost::{self, Spent};
+use crate::error::{ReadError, WriteError};
 use crate::handle::Freshness;
-use crate::request::{Basis, Outcome, Target, WriteOptions, Written};
+use crate::request::{Knowledge, Outcome, Target, WriteOptions, Written};
 use crate::rules::Rules;
-use kindom_objects::error::{ReadError, WriteError};
 use kindom_objects::managed::Managing;
 use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
 use kindom_objects::render::{decode, stored};
-use kindom_objects::{NeedsEmpty, Preconditions, RuleContext, StoredObject, TypeSpec};
+use kindom_objects::{NeedsEmpty, PlanError, Preconditions, RuleContext, StoredObject, TypeSpec};
 
 /// The most tries of a create with generateName when the generated name is taken (KEP-4420).
 const GENERATED_NAME_TRIES: usize = 8;
@@ -63,7 +63,7 @@ impl Attempt<'_> {
     pub(crate) fn existing(&self, target: &Target<'_>) -> Result<&StoredObject, WriteError> {
         self.current
             .map(|found| &**found)
-            .ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })
+            .ok_or_else(|| PlanError::NotFound { name: target.name.to_owned() }.into())
     }
 }
 
@@ -220,7 +220,7 @@ enum Committed {
 
 /// The freshness of the state that the plans of one write are made on.
 struct Plans {
-    basis: Basis,
+    knowledge: Knowledge,
     first: bool,
 }
 
@@ -228,11 +228,11 @@ impl Plans {
     /// # Errors
     /// [`WriteError::Guessed`] for a second plan where the first was a guess.
     fn next(&mut self) -> Result<Freshness, WriteError> {
-        match (std::mem::replace(&mut self.first, false), self.basis) {
-            (true, Basis::AsOf(revision)) => Ok(Freshness::AtLeast(revision)),
-            (true, Basis::Guess) => Ok(Freshness::Any),
-            (false, Basis::Guess) => Err(WriteError::Guessed),
-            (true, Basis::Latest) | (false, _) => Ok(Freshness::Latest),
+        match (std::mem::replace(&mut self.first, false), self.knowledge) {
+            (true, Knowledge::AsOf(revision)) => Ok(Freshness::AtLeast(revision)),
+            (true, Knowledge::Guess) => Ok(Freshness::Any),
+            (false, Knowledge::Guess) => Err(WriteError::Guessed),
+            (true, Knowledge::Latest) | (false, _) => Ok(Freshness::Latest),
         }
     }
 }
@@ -251,7 +251,7 @@ impl ResourceHandle {
         desire: &mut Desire<'_, '_>,
     ) -> Result<Written, WriteError> {
         let key = (!target.name.is_empty()).then(|| TypeSpec::object_key(target.namespace, target.name));
-        let mut plans = Plans { basis: options.basis, first: true };
+        let mut plans = Plans { knowledge: options.knowledge, first: true };
         let (mut strip, mut names_tried) = (false, 0);
         loop {
             tracing::trace!("read the rules and the object, and plan");
@@ -287,7 +287,7 @@ impl ResourceHandle {
                 Committed::Done(written) => return Ok(written),
                 Committed::TooLarge(error) if strip || !may_strip => return Err(error),
                 Committed::TooLarge(_) => strip = true,
-                Committed::Taken { .. } | Committed::Lost(_) if options.basis == Basis::Guess => {
+                Committed::Taken { .. } | Committed::Lost(_) if options.knowledge == Knowledge::Guess => {
                     return Err(WriteError::Guessed);
                 }
                 Committed::Taken { name, generated, key } if !may_exist => {
@@ -296,7 +296,7 @@ impl ResourceHandle {
                     if !generated || names_tried == GENERATED_NAME_TRIES || options.dry_run {
                         let there = self.get(&key, options.deadline).await?;
                         let deleting = there.is_some_and(|there| there.deleting());
-                        return Err(WriteError::AlreadyExists { name, generated, deleting });
+                        return Err(PlanError::AlreadyExists { name, generated, deleting }.into());
                     }
                 }
                 Committed::Taken { .. } => options.refuse_if_late()?,
@@ -345,7 +345,7 @@ impl ResourceHandle {
         };
         let planned = spent.on(|| plan::create(attempt.cx, &input, new.object))?;
         if let Err(error) = check_size(&planned, options) {
-            return Ok(Step::TooLarge(error));
+            return Ok(Step::TooLarge(error.into()));
         }
         let key = rules.spec.storage_key(&planned.key);
         let guards = Guards {
@@ -394,10 +394,12 @@ impl ResourceHandle {
                 match failed {
                     Guard::Object => Ok(taken(&effect)),
                     Guard::Registration | Guard::Namespace => Ok(Committed::Lost(failed)),
-                    Guard::Empty => Err(guards.empty.map_or(WriteError::Busy, |needed| needed.refusal)),
+                    Guard::Empty => {
+                        Err(guards.empty.map_or(WriteError::Busy, |needed| needed.refusal.into()))
+                    }
                 }
             }
-            Err(error @ (WriteError::TooLarge { .. } | WriteError::RequestTooLarge(_))) => {
+            Err(error @ (WriteError::Plan(PlanError::TooLarge { .. }) | WriteError::RequestTooLarge(_))) => {
                 Ok(Committed::TooLarge(error))
             }
             Err(WriteError::Unknown) => {
@@ -445,7 +447,7 @@ impl ResourceHandle {
         let request =
             RangeRequest { limit: Some(1), keys_only: true, ..RangeRequest::prefix(prefix.as_bytes()) };
         let found = self.deps().storage.range(request).await?;
-        if found.kvs.is_empty() { Ok(()) } else { Err(refusal) }
+        if found.kvs.is_empty() { Ok(()) } else { Err(refusal.into()) }
     }
 
     /// The stored object of a key, as fresh as the plan needs it.
@@ -473,13 +475,14 @@ impl ResourceHandle {
         };
         let (snapshot, _) = namespaces.snapshot(rules.freshness, options.deadline).await?;
         let Some(found) = snapshot.get(namespace) else {
-            return Err(WriteError::NamespaceNotFound { name: namespace.to_owned() });
+            return Err(PlanError::NamespaceNotFound { name: namespace.to_owned() }.into());
         };
         if found.deleting() {
-            return Err(WriteError::NamespaceTerminating {
+            return Err(PlanError::NamespaceTerminating {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
-            });
+            }
+            .into());
         }
         let spec = namespaces.spec().ok_or(WriteError::Gone)?;
         Ok(Some((spec.storage_key(namespace), found.revision())))
@@ -518,7 +521,7 @@ fn plan_update(
         UpdatePlan::Put(planned) => {
             refuse_loss(current)?;
             if let Err(error) = check_size(&planned, options) {
-                return Ok(Step::TooLarge(error));
+                return Ok(Step::TooLarge(error.into()));
             }
             (planned, false)
         }
@@ -543,7 +546,7 @@ fn plan_delete(
     preconditions: &Preconditions,
 ) -> Result<Step, WriteError> {
     let rules = attempt.rules;
-    let current = attempt.current.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })?;
+    let current = attempt.current.ok_or_else(|| PlanError::NotFound { name: target.name.to_owned() })?;
     admit(&rules.spec, Operation::Change, target.name)?;
     let old = Replaced::new(&rules.spec, current, attempt.shown(current)?)?.old;
     let before = current.revision();
@@ -584,10 +587,10 @@ fn plan_delete(
 /// `pkg/registry/generic/registry/corrupt_obj_deleter.go`, 1.37).
 fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Step, WriteError> {
     let rules = attempt.rules;
-    let current = attempt.current.ok_or_else(|| WriteError::NotFound { name: target.name.to_owned() })?;
+    let current = attempt.current.ok_or_else(|| PlanError::NotFound { name: target.name.to_owned() })?;
     admit(&rules.spec, Operation::Change, target.name)?;
     if let Some(message) = rules.spec.strategy.refuse_delete(target.name) {
-        return Err(WriteError::Forbidden { name: target.name.to_owned(), message });
+        return Err(PlanError::Forbidden { name: target.name.to_owned(), message }.into());
     }
     // Also what only turns out to be unreadable when it is read.
     if stored(&rules.spec.prefix, current).is_ok() {
@@ -596,7 +599,7 @@ fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Ste
             rules.spec.prefix,
             current.key()
         );
-        return Err(WriteError::Conflict { name: target.name.to_owned(), message });
+        return Err(PlanError::Conflict { name: target.name.to_owned(), message }.into());
     }
     let key = rules.spec.storage_key(current.key());
     Ok(Step::Commit(Box::new(Plan {
@@ -609,14 +612,14 @@ fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Ste
 }
 
 /// Refuses to write an object that another server stored, if that would drop fields unknown here.
-fn refuse_loss(current: &StoredObject) -> Result<(), WriteError> {
+fn refuse_loss(current: &StoredObject) -> Result<(), PlanError> {
     let Some(fields) = current.would_lose() else { return Ok(()) };
-    Err(WriteError::WouldLose { name: current.name().to_owned(), fields: fields.to_owned() })
+    Err(PlanError::WouldLose { name: current.name().to_owned(), fields: fields.to_owned() })
 }
 
-fn check_size(planned: &Planned, options: &WriteOptions) -> Result<(), WriteError> {
+fn check_size(planned: &Planned, options: &WriteOptions) -> Result<(), PlanError> {
     let (bytes, limit) = (planned.sealed.json().len(), options.object_bytes_max);
-    if bytes > limit { Err(WriteError::TooLarge { bytes, limit }) } else { Ok(()) }
+    if bytes > limit { Err(PlanError::TooLarge { bytes, limit }) } else { Ok(()) }
 }
 
 fn written(planned: Planned, revision: Revision, outcome: Outcome, rules: &Rules) -> Written {

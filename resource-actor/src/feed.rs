@@ -11,7 +11,7 @@ use kindom_actor_kit::{Deadline, latest};
 use kindom_storage::{Change, Commit, CommitStream, Progress, Revision, Storage, StorageError};
 use tokio::time::timeout_at;
 
-use kindom_objects::error::ReadError;
+use crate::error::ReadError;
 
 /// The position of a fold that is kept behind an `Arc` beside this: an actor raises it, readers wait on it.
 pub struct Feed {

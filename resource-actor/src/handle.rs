@@ -17,11 +17,11 @@ use tracing::Span;
 use crate::Snapshot;
 use crate::actor::ResourceActor;
 use crate::cost::Cost;
+use crate::error::{ReadError, WriteError};
 use crate::limits::{COMMITS_IN_FLIGHT_MAX, PAST_EVENTS_MAX, READ_YOUR_WRITE_MAX, TXN_OPS_MAX};
 use crate::live::Live;
 use crate::messages::CommitObject;
 use crate::past;
-use kindom_objects::error::{ReadError, WriteError};
 use kindom_objects::{StoredObject, Strategy, TypeSpec};
 
 /// The dependencies of every type's actor.

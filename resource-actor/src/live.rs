@@ -7,9 +7,9 @@ use kindom_actor_kit::Deadline;
 use kindom_storage::{Progress, Revision, Storage};
 use tokio::time::timeout_at;
 
+use crate::error::ReadError;
 use crate::feed::Feed;
 use crate::{EventLog, Snapshot};
-use kindom_objects::error::ReadError;
 
 /// Shared by the incarnations of one type's actor and all who read the type. Only the running incarnation changes it.
 /// When the type falls asleep it is closed, and the next awakening begins another: an actor on its way out can't disturb

@@ -6,8 +6,8 @@ use kindom_storage::{Compare, Op, Txn, TxnOutcome};
 
 use crate::ResourceHandle;
 use crate::driver::registration;
+use crate::error::WriteError;
 use kindom_objects::StoredObject;
-use kindom_objects::error::WriteError;
 use kindom_objects::plan::{self, DrainPlan};
 use kindom_objects::render::{refresh, restored};
 use kindom_objects::seal::{NO_SHAPE, Sealed};

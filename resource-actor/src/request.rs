@@ -7,9 +7,8 @@ use kindom_api::Value;
 use kindom_storage::Revision;
 
 use crate::ResourceHandle;
-use kindom_objects::Subresource;
-use kindom_objects::error::WriteError;
-use kindom_objects::{RuleContext, StoredObject, TypeSpec};
+use crate::error::WriteError;
+use kindom_objects::{PlanError, RuleContext, StoredObject, Subresource, TypeSpec};
 
 /// The settings of every write of a request.
 #[derive(Clone)]
@@ -25,7 +24,7 @@ pub struct WriteOptions {
     /// The manager of the fields that the write sets (KEP-555); at most 128 bytes.
     pub manager: String,
     /// The state that the first plan is made on.
-    pub basis: Basis,
+    pub knowledge: Knowledge,
     /// The bytes of the request's body.
     pub bytes: usize,
 }
@@ -41,23 +40,23 @@ impl WriteOptions {
     }
 }
 
-/// The state that a plan is made on.
+/// What is known of the store when a plan is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
+pub enum Knowledge {
     /// The state at this revision, which was read from the store after the request came, or later.
     AsOf(Revision),
     /// The present state of the store: the store is asked.
     Latest,
     /// The state known here, types and namespaces included, however old: a guess. It saves a round trip, as the store
     /// commits a plan only if the state that it was made on still holds; any other outcome proves nothing
-    /// ([`WriteError::Guessed`], but see [`settles`]).
+    /// ([`WriteError::Guessed`], but see [`is_conclusive`]).
     Guess,
 }
 
 /// Returns `true` if the outcome of a write may be reported although the write was planned on possibly stale state: the
 /// store has committed it, or could not be asked.
 #[must_use]
-pub fn settles(outcome: &Result<Written, WriteError>) -> bool {
+pub fn is_conclusive(outcome: &Result<Written, WriteError>) -> bool {
     match outcome {
         Ok(written) => written.outcome.is_committed(),
         Err(error) => matches!(
@@ -136,4 +135,4 @@ pub struct Target<'a> {
 
 /// Makes the object that a client wants, again for every plan: from the rules in force, and for updates from the stored
 /// object. It gets `null` if nothing is stored; except in a create, only its error counts then.
-pub type Wanted<'a> = dyn FnMut(&RuleContext<'_>, &Value) -> Result<Value, WriteError> + Send + 'a;
+pub type Wanted<'a> = dyn FnMut(&RuleContext<'_>, &Value) -> Result<Value, PlanError> + Send + 'a;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use kindom_objects::error::WriteError;
+use crate::error::WriteError;
 use kindom_objects::version::{CompiledVersion, VersionSpec};
-use kindom_objects::{RuleContext, TypeSpec};
+use kindom_objects::{PlanError, RuleContext, TypeSpec};
 
 use crate::handle::Freshness;
 use crate::request::Target;
@@ -29,7 +29,7 @@ impl Rules {
     ) -> Result<Self, WriteError> {
         let at = spec.versions.iter().position(|v| v.name == version && v.served).ok_or(WriteError::Gone)?;
         let version = spec.versions.get(at).ok_or(WriteError::Gone)?;
-        let compiled = spec.compiled(version).map_err(WriteError::Internal)?;
+        let compiled = spec.compiled(version).map_err(PlanError::Internal)?;
         Ok(Self { compiled, version_at: at, now, spec, freshness })
     }
 

@@ -15,14 +15,14 @@ use kindom_schema::scale::{NO_REPLICAS, ScalePaths};
 
 use crate::apply::Apply;
 use crate::driver::{Attempt, Desired};
+use crate::error::WriteError;
 use crate::request::Wanted;
 use crate::{ResourceHandle, Target, WriteOptions, Written};
-use kindom_objects::error::WriteError;
 use kindom_objects::managed::{Managing, refused};
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::pipeline::{Operation, admit};
 use kindom_objects::plan;
-use kindom_objects::{RuleContext, TypeSpec};
+use kindom_objects::{PlanError, RuleContext, TypeSpec};
 
 /// The error with which upstream fails an apply of a Scale that would change something: it takes the merged Scale for an
 /// object of the type, which has no such version.
@@ -90,12 +90,12 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     fn new(cx: &RuleContext<'a>, name: &str, object: Value) -> Result<Self, WriteError> {
         let paths = cx.spec.version(cx.version_name).and_then(|version| version.scale.as_ref());
-        let paths = paths.ok_or_else(|| WriteError::NotFound { name: name.to_owned() })?;
-        let mut scale = paths.read(&object).map_err(|error| WriteError::Internal(error.to_string()))?;
+        let paths = paths.ok_or_else(|| PlanError::NotFound { name: name.to_owned() })?;
+        let mut scale = paths.read(&object).map_err(|error| PlanError::Internal(error.to_string()))?;
         scale.replicas = Some(scale.replicas.unwrap_or(NO_REPLICAS));
         let mut scale = scale.to_value(object.get("metadata"));
         let managed = from_parent(managers(&object), &ManagedPaths::new(cx.spec).paths());
-        set_managers(&mut scale, managed.map_err(WriteError::Internal)?);
+        set_managers(&mut scale, managed.map_err(PlanError::Internal)?);
         Ok(Self { spec: cx.spec, api_version: cx.spec.api_version(cx.version_name), paths, object, scale })
     }
 
@@ -105,18 +105,20 @@ impl<'a> Found<'a> {
         let replicas = replicas(scale);
         if replicas == NO_REPLICAS {
             let path = go_quote(self.paths.spec_replicas_path());
-            return Err(WriteError::BadRequest(format!("the spec replicas field {path} cannot be empty")));
+            return Err(
+                PlanError::BadRequest(format!("the spec replicas field {path} cannot be empty")).into()
+            );
         }
         let mut object = self.object.clone();
         let set = self.paths.set_replicas(&mut object, replicas);
-        set.map_err(|error| WriteError::Internal(error.to_string()))?;
+        set.map_err(|error| PlanError::Internal(error.to_string()))?;
         let revision = scale.at(&["metadata", "resourceVersion"]).and_then(Value::as_str).unwrap_or_default();
         if !revision.is_empty() {
             metadata_mut(&mut object).insert("resourceVersion", revision);
         }
         let paths = ManagedPaths::new(self.spec);
         let managed = to_parent(managers(&self.object), managers(scale), &self.api_version, &paths.paths());
-        set_managers(&mut object, managed.map_err(WriteError::Internal)?);
+        set_managers(&mut object, managed.map_err(PlanError::Internal)?);
         Ok(object)
     }
 
@@ -145,9 +147,9 @@ fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
 ///
 /// Upstream's converter knows the Scale that it made itself, but not a merged one. So an apply works only if it changes
 /// nothing (`conversion/converter.go`, `crConverter`).
-fn applied(now: &str, scale: &Value, patch: &Value, manager: &str, force: bool) -> Result<Value, WriteError> {
+fn applied(now: &str, scale: &Value, patch: &Value, manager: &str, force: bool) -> Result<Value, PlanError> {
     let error = |what: &str, object: &str| {
-        WriteError::Internal(format!(
+        PlanError::Internal(format!(
             "{what} object ({object}; {API_VERSION}, Kind={KIND}) to proper version: {NO_SUCH_VERSION}"
         ))
     };

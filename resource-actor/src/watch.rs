@@ -11,10 +11,10 @@ use kindom_storage::{
 };
 use tokio::sync::mpsc::error::TryRecvError;
 
+use crate::error::ReadError;
+use crate::error::WatchError;
 use crate::live::Live;
 use crate::{ObjectEvent, ResourceHandle};
-use kindom_objects::ReadError;
-use kindom_objects::error::WatchError;
 
 /// The changes of a type after a revision, in order, each once.
 ///
@@ -170,9 +170,7 @@ impl WatchCursor {
             // The remaining events are delivered first.
             Err(ReadError::Gone) if self.watched.0.ended().is_some() => Ok(()),
             Err(ReadError::Storage(error)) => Err(self.error(error)),
-            Err(
-                ReadError::Gone | ReadError::Timeout | ReadError::Corrupt { .. } | ReadError::Undecodable(_),
-            ) => Err(WatchError::Gone),
+            Err(ReadError::Gone | ReadError::Timeout | ReadError::Unreadable(_)) => Err(WatchError::Gone),
         }
     }
 

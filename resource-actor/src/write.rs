@@ -3,10 +3,10 @@
 use kindom_api::Value;
 
 use crate::driver::{Attempt, Desired, New};
+use crate::error::WriteError;
 use crate::request::{Target, Wanted, WriteOptions, Written};
 use crate::{Apply, ResourceHandle};
 use kindom_objects::Preconditions;
-use kindom_objects::error::WriteError;
 use kindom_objects::managed::Managing;
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::pipeline::{Operation, admit, manage};
@@ -143,7 +143,7 @@ impl ResourceHandle {
     /// deletes no other object (apiserver `pkg/registry/generic/registry/corrupt_obj_deleter.go`, 1.37).
     ///
     /// # Errors
-    /// [`WriteError::Conflict`] for an object that can be read. See [`WriteError`].
+    /// [`PlanError::Conflict`] for an object that can be read. See [`WriteError`].
     pub async fn delete_corrupt(
         &self,
         target: Target<'_>,

@@ -17,9 +17,10 @@ use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard
 use kindom_objects::kinds::registration::{
     aggregated_custom_resource_definitions, custom_resource_definitions_without, third_party_resources,
 };
-use kindom_objects::{RuleContext, SERVER, WriteError};
+use kindom_objects::{PlanError, RuleContext, SERVER};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle};
-use kindom_resource_actor::{Basis, Deps, ResourceHandle, Target, WriteOptions};
+use kindom_resource_actor::WriteError;
+use kindom_resource_actor::{Deps, Knowledge, ResourceHandle, Target, WriteOptions};
 use kindom_storage::snapshot::Holds;
 use kindom_storage::vfs::{Disk, Vfs as _};
 use kindom_storage::{
@@ -333,16 +334,16 @@ async fn make_standard_namespaces(
             object_bytes_max,
             namespaces: None,
             manager: SERVER.to_owned(),
-            basis: Basis::Latest,
+            knowledge: Knowledge::Latest,
             bytes: 0,
         };
         let mut wanted = |cx: &RuleContext<'_>, _: &kindom_api::Value| {
             let mut object = standard_namespace(name);
-            cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::Internal)?;
+            cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;
             Ok(object)
         };
         match namespaces.create(target, &mut wanted, &options).await {
-            Ok(_) | Err(WriteError::AlreadyExists { .. }) => {}
+            Ok(_) | Err(WriteError::Plan(PlanError::AlreadyExists { .. })) => {}
             Err(error) => return Err(error.into()),
         }
     }

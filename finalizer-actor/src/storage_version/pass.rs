@@ -7,8 +7,9 @@ use kindom_actor_kit::{Deadline, Woken};
 use kindom_api::crd::{CustomResourceDefinition, condition, decode_crd};
 use kindom_api::{json, meta};
 use kindom_objects::registration::READ_ONLY_ANNOTATION;
-use kindom_objects::{StoredObject, TypeSpec, WriteError, manage_status};
+use kindom_objects::{PlanError, StoredObject, TypeSpec, manage_status};
 use kindom_registry_actor::Registered;
+use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{Pages, ResourceHandle, Rewritten};
 use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 
@@ -35,14 +36,14 @@ pub(super) async fn finish(world: World, registered: Registered) -> Revision {
     }
 }
 
-/// The basis of a pass: the registration as the type's handle knew it when the pass began.
-struct Basis {
+/// The registration that a pass began with, as the type's handle knew it then.
+struct KnownRegistration {
     spec: Arc<TypeSpec>,
     generation: i64,
     storage: String,
 }
 
-impl Basis {
+impl KnownRegistration {
     fn of(handle: &ResourceHandle) -> Option<Self> {
         let spec = handle.spec()?;
         let crd = decode(&spec.registration.as_ref()?.object)?;
@@ -77,16 +78,16 @@ async fn attempt(world: &World, registered: &Registered) -> Result<Revision, Rec
         if let Due::No(at) = settled(world, registered).await? {
             return Ok(at);
         }
-        let Some(basis) = Basis::of(handle) else { return Ok(seen) };
-        match pass(world, handle, &basis).await? {
+        let Some(began_with) = KnownRegistration::of(handle) else { return Ok(seen) };
+        match pass(world, handle, &began_with).await? {
             Passed::All => {
-                if let Some(concluded) = cut(world, registered, &basis).await? {
+                if let Some(concluded) = cut(world, registered, &began_with).await? {
                     return Ok(concluded);
                 }
             }
             Passed::Changed => {}
             Passed::Except(key, at) => {
-                until_changed(world, handle, &basis, &key, at).await?;
+                until_changed(world, handle, &began_with, &key, at).await?;
                 continue;
             }
         }
@@ -161,7 +162,11 @@ fn decode(object: &StoredObject) -> Option<CustomResourceDefinition> {
 }
 
 /// Reads every object once, and rewrites those stored in another version. Holds one page in memory.
-async fn pass(world: &World, handle: &ResourceHandle, basis: &Basis) -> Result<Passed, ReconcileError> {
+async fn pass(
+    world: &World,
+    handle: &ResourceHandle,
+    began_with: &KnownRegistration,
+) -> Result<Passed, ReconcileError> {
     let _turn = world.passes.acquire().await;
     let storage = &*handle.deps().storage;
     let mut pages = Pages::new(handle.prefix());
@@ -176,7 +181,7 @@ async fn pass(world: &World, handle: &ResourceHandle, basis: &Basis) -> Result<P
             }
             // Somebody was faster, perhaps with a change of the registration.
             world.registry.fresh(Deadline::after(STEP)).await?;
-            if !basis.is_still(handle) {
+            if !began_with.is_still(handle) {
                 return Ok(Passed::Changed);
             }
             todo = Vec::with_capacity(again.len());
@@ -205,9 +210,11 @@ async fn rewrite(
             Some(name) => {
                 let object = handle.stored_object(name, kv.value, kv.mod_revision);
                 match handle.rewrite_stored(&object, Deadline::after(STEP)).await {
-                    Err(WriteError::TooLarge { bytes, limit }) => Ok(Rewritten::Undecodable(format!(
-                        "with its defaults it has {bytes} bytes, more than {limit}"
-                    ))),
+                    Err(WriteError::Plan(PlanError::TooLarge { bytes, limit })) => {
+                        Ok(Rewritten::Undecodable(format!(
+                            "with its defaults it has {bytes} bytes, more than {limit}"
+                        )))
+                    }
                     Err(WriteError::RequestTooLarge(why)) => Ok(Rewritten::Undecodable(why)),
                     other => other,
                 }
@@ -235,7 +242,7 @@ async fn rewrite(
 async fn until_changed(
     world: &World,
     handle: &ResourceHandle,
-    basis: &Basis,
+    began_with: &KnownRegistration,
     key: &Key,
     at: Revision,
 ) -> Result<(), ReconcileError> {
@@ -249,7 +256,7 @@ async fn until_changed(
     }
     let mut changes = world.registry.changes();
     loop {
-        let same = handle.spec().is_some_and(|spec| Arc::ptr_eq(&spec, &basis.spec));
+        let same = handle.spec().is_some_and(|spec| Arc::ptr_eq(&spec, &began_with.spec));
         if !same {
             return Ok(());
         }
@@ -266,19 +273,19 @@ async fn until_changed(
 async fn cut(
     world: &World,
     registered: &Registered,
-    basis: &Basis,
+    began_with: &KnownRegistration,
 ) -> Result<Option<Revision>, ReconcileError> {
     loop {
         let (mut crd, revision) = match due(world, registered).await? {
             Due::Yes(crd, revision) => (crd, revision),
             Due::No(at) => return Ok(Some(at)),
         };
-        if crd.metadata.generation != basis.generation {
+        if crd.metadata.generation != began_with.generation {
             return Ok(None);
         }
         let Some(spec) = world.registrations.spec() else { return Ok(Some(revision)) };
         let before = json::to_value(&crd.status);
-        crd.status.stored_versions = vec![basis.storage.clone()];
+        crd.status.stored_versions = vec![began_with.storage.clone()];
         let mut tree = crd.to_value();
         let seconds = world.registry.deps().clock.unix_seconds();
         manage_status(&spec, Some(before), &mut tree, &meta::time::format(seconds));
@@ -287,7 +294,11 @@ async fn cut(
         let txn = Txn { compares, ops: vec![Op::Put(key, spec.stored_value(tree.to_vec()))] };
         match world.registrations.commit(txn, Deadline::after(STEP)).await? {
             TxnOutcome::Committed { revision } => {
-                tracing::info!(registration = registered.name, "every object is stored in {}", basis.storage);
+                tracing::info!(
+                    registration = registered.name,
+                    "every object is stored in {}",
+                    began_with.storage
+                );
                 return Ok(Some(revision));
             }
             TxnOutcome::Failed { .. } => {}

@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use kindom_api::{Value, json, object};
-use kindom_objects::{Preconditions, WriteError};
+use kindom_objects::Preconditions;
+use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{ResourceHandle, Written};
 use world::{World, cluster, options};
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use kindom_api::{Value, object};
 use kindom_objects::Subresource;
-use kindom_objects::{RuleContext, WriteError};
+use kindom_objects::{PlanError, RuleContext};
 use kindom_resource_actor::Target;
+use kindom_resource_actor::WriteError;
 use kindom_storage::Storage as _;
 use tokio::time::Instant;
 
@@ -78,7 +79,10 @@ fn what_holds_a_namespace_is_said_in_its_conditions() {
             tree.to_string().contains("Some resources are remaining: widgets.g.io has 1 resource instances")
         );
         let refused = create(&widgets, "a", "late", &[], Some(world.namespaces())).await.err();
-        assert!(matches!(refused, Some(WriteError::NamespaceTerminating { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Some(WriteError::Plan(PlanError::NamespaceTerminating { .. }))),
+            "{refused:?}"
+        );
         release(&widgets, "a", "held").await.unwrap();
         world.until_no_namespace("a").await;
     });
@@ -157,7 +161,10 @@ fn the_first_namespaces_may_not_be_deleted() {
                 continue;
             }
             let message = "this namespace may not be deleted".to_owned();
-            assert_eq!(deleted.err(), Some(WriteError::Forbidden { name: name.into(), message }));
+            assert_eq!(
+                deleted.err(),
+                Some(WriteError::Plan(PlanError::Forbidden { name: name.into(), message }))
+            );
         }
     });
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_api::{Value, object};
-use kindom_objects::{CustomObjects, StoredObject, TypeSpec, WatchError, WriteError};
+use kindom_objects::{CustomObjects, StoredObject, TypeSpec};
 use kindom_resource_actor::{Drained, Freshness, ResourceHandle};
+use kindom_resource_actor::{WatchError, WriteError};
 use kindom_storage::{Compare, Op, Revision, Storage as _};
 use tokio::time::Instant;
 

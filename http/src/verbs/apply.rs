@@ -2,7 +2,7 @@
 
 use kindom_api::Value;
 use kindom_codec::{Configuration, FieldValidation, configuration};
-use kindom_objects::WriteError;
+use kindom_objects::PlanError;
 use kindom_resource_actor::{Apply, ApplyCheck, Write};
 
 use crate::body::{Received, plain_body};
@@ -11,8 +11,8 @@ use crate::decoding::check_name;
 use crate::owner_references::{self, Stage};
 use crate::query::WriteOptions;
 use crate::response::Response;
-use crate::settle::{finish, options, refused, settled};
 use crate::status::Failure;
+use crate::writing::{carry_out, finish, options, refused};
 use crate::{RequestError, identity, wait_for};
 
 /// A request to apply: its configuration and options.
@@ -34,7 +34,7 @@ impl Configured {
     /// The plan, which checks the new object with [`Self::check`].
     pub(crate) fn apply<'c>(&self, check: &'c mut ApplyCheck<'c>) -> Apply<'c> {
         Apply {
-            patch: self.configuration.value.clone().map_err(WriteError::BadRequest),
+            patch: self.configuration.value.clone().map_err(PlanError::BadRequest),
             force: self.query.force.unwrap_or(false),
             check,
         }
@@ -46,7 +46,7 @@ impl Configured {
         namespace: Option<&str>,
         made: &Value,
         creates: bool,
-    ) -> Result<Vec<String>, WriteError> {
+    ) -> Result<Vec<String>, PlanError> {
         let warnings = strict(&self.configuration, self.query.field_validation)?;
         check_identity(namespace, made, creates, &self.name)?;
         Ok(warnings)
@@ -66,15 +66,15 @@ pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response
         Ok(())
     };
     let mut apply = sent.apply(&mut check);
-    let written = settled(call, &sent.name, options(call, &sent.query), Write::Apply(&mut apply)).await;
+    let written = carry_out(call, &sent.name, options(call, &sent.query), Write::Apply(&mut apply)).await;
     finish(call, accepted, &sent.query, written, warnings).await
 }
 
 /// Reports keys that occur twice in the configuration: as warnings, or as a 400.
-fn strict(configuration: &Configuration, validation: FieldValidation) -> Result<Vec<String>, WriteError> {
+fn strict(configuration: &Configuration, validation: FieldValidation) -> Result<Vec<String>, PlanError> {
     match validation {
         FieldValidation::Strict if !configuration.duplicates.is_empty() => {
-            Err(WriteError::BadRequest(configuration.strict_text()))
+            Err(PlanError::BadRequest(configuration.strict_text()))
         }
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Strict | FieldValidation::Warn => Ok(configuration.duplicates.clone()),
@@ -87,11 +87,11 @@ fn check_identity(
     object: &Value,
     creates: bool,
     name: &str,
-) -> Result<(), WriteError> {
+) -> Result<(), PlanError> {
     let text = |field| object.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default();
     let uid = text("uid");
     if creates && !uid.is_empty() {
-        return Err(WriteError::Conflict {
+        return Err(PlanError::Conflict {
             name: name.to_owned(),
             message: format!(
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was found"

@@ -9,9 +9,9 @@ use crate::call::Call;
 use crate::decoding::object_of_body;
 use crate::query::WriteOptions;
 use crate::response::Response;
-use crate::settle::{finish, options, settled};
 use crate::status::Failure;
 use crate::wait_for;
+use crate::writing::{carry_out, finish, options};
 
 /// POST
 pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
@@ -33,6 +33,6 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
         (object, None) => Ok(object),
         (_, Some(wrong)) => Err(wrong),
     };
-    let written = settled(call, "", options(call, &query), Write::Create(&mut wanted)).await;
+    let written = carry_out(call, "", options(call, &query), Write::Create(&mut wanted)).await;
     finish(call, accepted, &query, written, warnings).await
 }

@@ -5,7 +5,8 @@ use kindom_api::field;
 use kindom_api::names::GroupKind;
 use kindom_api::status::{Details, Status};
 use kindom_codec as codec;
-use kindom_objects::{Preconditions, StoredObject, WriteError};
+use kindom_objects::{PlanError, Preconditions, StoredObject};
+use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{ResourceHandle, Target, Write, WriteOptions as Options};
 
 use crate::RequestError;
@@ -17,8 +18,8 @@ use crate::reply::{deprecation, list_reply};
 use crate::respond::Reply;
 use crate::response::Response;
 use crate::select::select;
-use crate::settle::{deletion, failed, respond, settled};
 use crate::status::Failure;
+use crate::writing::{carry_out, deletion, failed, respond};
 
 /// The most objects of a collection that are deleted at once.
 const DELETE_AT_ONCE: usize = 64;
@@ -67,7 +68,7 @@ pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Respons
         true => Write::DeleteCorrupt,
         false => Write::Delete(&preconditions),
     };
-    let deleted = settled(call, &name, deletion(call, query.dry_run), write).await?;
+    let deleted = carry_out(call, &name, deletion(call, query.dry_run), write).await?;
     if !deleted.outcome.is_deleted() {
         return respond(call, accepted, 200, &deleted, Vec::new()).await;
     }
@@ -104,7 +105,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>, payload: Received) -> Res
         for outcome in futures::future::join_all(deletions).await {
             match outcome {
                 // Somebody else was faster.
-                Ok(()) | Err(WriteError::NotFound { .. }) => {}
+                Ok(()) | Err(WriteError::Plan(PlanError::NotFound { .. })) => {}
                 Err(error) => return Err(failed(call, error)),
             }
         }

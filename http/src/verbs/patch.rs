@@ -6,7 +6,8 @@ use kindom_api::Value;
 use kindom_api::decode::Struct;
 use kindom_api::names::GroupVersionKind;
 use kindom_codec::{self as codec, FieldValidation};
-use kindom_objects::{RuleContext, WriteError};
+use kindom_objects::PlanError;
+use kindom_objects::RuleContext;
 use kindom_resource_actor::Write;
 
 use crate::body::{Received, plain_body};
@@ -17,9 +18,9 @@ use crate::owner_references::{self, Stage};
 use crate::patch::{self, Patch, StrategicPatch};
 use crate::query::WriteOptions;
 use crate::response::Response;
-use crate::settle::{finish, options, refused, settled};
 use crate::status::Failure;
 use crate::verbs::apply;
+use crate::writing::{carry_out, finish, options, refused};
 use crate::{RequestError, identity, wait_for};
 
 /// The patch in a body.
@@ -102,7 +103,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
             }
         }
     };
-    let written = settled(call, &name, options(call, &query), Write::Patch(&mut wanted)).await;
+    let written = carry_out(call, &name, options(call, &query), Write::Patch(&mut wanted)).await;
     finish(call, accepted, &query, written, warnings).await
 }
 
@@ -115,7 +116,7 @@ fn patched(
     validation: FieldValidation,
     name: &str,
     warnings: &mut Vec<String>,
-) -> Result<Value, WriteError> {
+) -> Result<Value, PlanError> {
     let mut object = patch.apply(old.clone()).map_err(refused)?;
     let expected = expected(cx, cx.version_name);
     let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -163,7 +164,7 @@ fn strategically_patched(
     old: &Value,
     validation: FieldValidation,
     warnings: &mut Vec<String>,
-) -> Result<Value, WriteError> {
+) -> Result<Value, PlanError> {
     let (mut object, strict) = patch.apply(old.clone(), of, validation).map_err(refused)?;
     warnings.extend(strict);
     let expected = expected(cx, cx.version_name);
@@ -171,7 +172,7 @@ fn strategically_patched(
         map.insert("apiVersion", expected.api_version());
         map.insert("kind", expected.kind.as_str());
     }
-    let read = cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::BadRequest)?;
+    let read = cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::BadRequest)?;
     warnings.extend(read);
     Ok(object)
 }

@@ -23,12 +23,12 @@ use crate::query::WriteOptions;
 use crate::reply::deprecation;
 use crate::respond::Reply;
 use crate::response::Response;
-use crate::settle::{failed, options, refused, settled};
 use crate::status::{Failure, no_replicas};
 use crate::table::{self, Column, IncludeObject, ListMeta};
 use crate::verbs::apply::Configured;
 use crate::verbs::get::find;
 use crate::verbs::patch::{parse_patch, told_later};
+use crate::writing::{carry_out, failed, options, refused};
 use crate::{RequestError, wait_for};
 
 /// The versions of Scale that upstream's decoder knows beside `autoscaling/v1`, and cannot convert here.
@@ -189,7 +189,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     let mut wanted = |_: &RuleContext<'_>, _: &Value| Ok(scale.clone());
     let uid = Some(metadata(&scale, "uid")).filter(|uid| !uid.is_empty());
     let write = Write::UpdateScale(uid, &mut wanted);
-    let written = settled(call, &name, options(call, &query), write).await;
+    let written = carry_out(call, &name, options(call, &query), write).await;
     respond(call, accepted, written, warnings)
 }
 
@@ -228,7 +228,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
         Ok(sent.scale)
     };
     let write = Write::UpdateScale(None, &mut wanted);
-    let written = settled(call, &name, options(call, &query), write).await;
+    let written = carry_out(call, &name, options(call, &query), write).await;
     respond(call, accepted, written, warnings)
 }
 
@@ -244,7 +244,7 @@ async fn apply(call: &Call<'_>, payload: Received) -> Result<Response, Failure> 
     };
     let mut apply = sent.apply(&mut check);
     let write = Write::ApplyScale(&mut apply);
-    let written = settled(call, &sent.name, options(call, &sent.query), write).await;
+    let written = carry_out(call, &sent.name, options(call, &sent.query), write).await;
     respond(call, accepted, written, warnings)
 }
 

@@ -9,9 +9,9 @@ use crate::call::Call;
 use crate::decoding::{check_name, is_based_on, object_of_body};
 use crate::query::WriteOptions;
 use crate::response::Response;
-use crate::settle::{finish, options, settled};
 use crate::status::Failure;
 use crate::wait_for;
+use crate::writing::{carry_out, finish, options};
 
 /// PUT
 pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
@@ -33,6 +33,6 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
             None => Ok(object),
         }
     };
-    let written = settled(call, &name, options(call, &query), Write::Update(&mut wanted)).await;
+    let written = carry_out(call, &name, options(call, &query), Write::Update(&mut wanted)).await;
     finish(call, accepted, &query, written, warnings).await
 }

@@ -11,8 +11,9 @@ use bytes::Bytes;
 use futures::stream::{Stream, StreamExt as _, unfold};
 use kindom_actor_kit::latest;
 use kindom_api::{Map, Value, object};
-use kindom_objects::{ReadError, StoredObject, TypeSpec, VersionSpec, WatchError, render};
+use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
 use kindom_resource_actor::{Freshness, ObjectEvent, WatchCursor};
+use kindom_resource_actor::{ReadError, WatchError};
 use kindom_storage::{Revision, StorageError};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
@@ -447,7 +448,7 @@ impl WatchStream {
         version: &VersionSpec,
         object: &StoredObject,
         out: &mut Vec<u8>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), Unreadable> {
         match &mut self.form {
             Form::Whole => render::write_served(spec, version, object, out),
             Form::Metadata(meta) => {
@@ -456,7 +457,7 @@ impl WatchStream {
                 Ok(())
             }
             Form::Table { meta, include, sent_columns } => {
-                let compiled = spec.compiled(version).map_err(ReadError::Undecodable)?;
+                let compiled = spec.compiled(version).map_err(Unreadable::Undecodable)?;
                 let tree = render::decode(spec, version, object)?;
                 let cells = compiled.columns.cells(&tree, self.state.now_seconds());
                 let row = table::row(cells, &tree, *include, *meta);

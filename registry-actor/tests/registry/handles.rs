@@ -1,8 +1,8 @@
 //! Routes and the types behind them, through changes, deletion, and the registry's own falls.
 
 use kindom_api::{Value, object};
-use kindom_objects::WatchError;
 use kindom_resource_actor::Freshness;
+use kindom_resource_actor::WatchError;
 use kindom_storage::Op;
 
 use crate::world::*;

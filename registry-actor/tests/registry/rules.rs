@@ -1,7 +1,8 @@
 //! Registrations as objects.
 
 use kindom_api::{Value, object};
-use kindom_objects::WriteError;
+use kindom_objects::PlanError;
+use kindom_resource_actor::WriteError;
 
 use crate::world::*;
 
@@ -19,7 +20,7 @@ fn a_registration_is_stored_undecided() {
         let mut misnamed = crd("gadgets");
         *misnamed.get_mut("metadata").unwrap() = object! { "name": "other.g.io" };
         let refused = world.post(&misnamed).await.err();
-        assert!(matches!(refused, Some(WriteError::Invalid { .. })), "{refused:?}");
+        assert!(matches!(refused, Some(WriteError::Plan(PlanError::Invalid { .. }))), "{refused:?}");
     });
 }
 
@@ -67,7 +68,7 @@ fn a_deleted_registration_stays_marked() {
         world.registry.fresh(soon()).await.unwrap();
         assert!(widgets.spec().unwrap().terminating());
         let refused = create(&widgets, "ns", "a", &[], None).await.err();
-        assert!(matches!(refused, Some(WriteError::Forbidden { .. })), "{refused:?}");
+        assert!(matches!(refused, Some(WriteError::Plan(PlanError::Forbidden { .. }))), "{refused:?}");
         assert_eq!(world.registry.terminating(soon()).await.unwrap().len(), 1);
     });
 }

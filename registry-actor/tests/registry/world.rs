@@ -10,10 +10,11 @@ use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Superviso
 use kindom_api::{Value, json, object};
 use kindom_objects::Subresource;
 use kindom_objects::kinds::registration::custom_resource_definitions;
-use kindom_objects::{Preconditions, RuleContext, StoredObject, TypeSpec, WriteError};
+use kindom_objects::{PlanError, Preconditions, RuleContext, StoredObject, TypeSpec};
 use kindom_registry_actor::RegistryHandle;
+use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{
-    Basis, Deps, ObjectEvent, ResourceHandle, Target, WatchCursor, WriteOptions, Written,
+    Deps, Knowledge, ObjectEvent, ResourceHandle, Target, WatchCursor, WriteOptions, Written,
 };
 use kindom_storage::{
     Applied, Key, KeyRange, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageError,
@@ -319,9 +320,9 @@ impl World {
     }
 }
 
-fn decoded(cx: &RuleContext<'_>, object: &Value) -> Result<Value, WriteError> {
+fn decoded(cx: &RuleContext<'_>, object: &Value) -> Result<Value, PlanError> {
     let mut object = object.clone();
-    cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::BadRequest)?;
+    cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::BadRequest)?;
     Ok(object)
 }
 
@@ -345,7 +346,7 @@ pub(crate) fn options() -> WriteOptions {
         object_bytes_max: 1 << 20,
         namespaces: None,
         manager: "test".into(),
-        basis: Basis::Latest,
+        knowledge: Knowledge::Latest,
         bytes: 0,
     }
 }

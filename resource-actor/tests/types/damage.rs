@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Entropy, Supervisor, simulation};
-use kindom_objects::error::WatchError;
 use kindom_objects::{BuiltInVersion, CustomObjects, Names, Scope, TypeSpec};
+use kindom_resource_actor::WatchError;
 use kindom_resource_actor::{Deps, Freshness, ResourceHandle};
 use kindom_schema::columns::Columns;
 use kindom_storage::testing::SimDisk;

@@ -1,13 +1,14 @@
 //! A write commits only under the registration and the namespace that it was planned with (design, invariant 6).
 
+use kindom_objects::PlanError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::object;
-use kindom_objects::{ReadError, WriteError};
 use kindom_resource_actor::{Freshness, WriteOptions};
+use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::Revision;
 
 use crate::world::*;
@@ -32,7 +33,7 @@ fn a_create_planned_under_an_older_registration_never_commits() {
             world.change(&widgets, &marked);
         };
         let (created, ()) = tokio::join!(create(&widgets, widget("a", 1)), told);
-        assert!(matches!(created.err(), Some(WriteError::Forbidden { .. })));
+        assert!(matches!(created.err(), Some(WriteError::Plan(PlanError::Forbidden { .. }))));
         assert!(world.history().await.is_empty());
     });
 }
@@ -64,7 +65,7 @@ fn a_write_planned_before_the_type_was_frozen_never_commits() {
             tokio::join!(create(&widgets, widget("c", 1)), change, delete(&widgets, "b"), told);
         for outcome in [created, changed, deleted] {
             assert!(
-                matches!(outcome.as_ref().err(), Some(WriteError::Forbidden { .. })),
+                matches!(outcome.as_ref().err(), Some(WriteError::Plan(PlanError::Forbidden { .. }))),
                 "{:?}",
                 outcome.err()
             );
@@ -108,7 +109,11 @@ fn an_update_is_planned_again_under_the_new_schema() {
         };
         let seven = patch(&widgets, "a", |o| *o.get_mut("spec").unwrap() = object! { "n": 7 });
         let (updated, ()) = tokio::join!(seven, told);
-        assert!(matches!(updated.as_ref().err(), Some(WriteError::Invalid { .. })), "{:?}", updated.err());
+        assert!(
+            matches!(updated.as_ref().err(), Some(WriteError::Plan(PlanError::Invalid { .. }))),
+            "{:?}",
+            updated.err()
+        );
     });
 }
 
@@ -118,7 +123,7 @@ fn a_create_needs_a_living_namespace() {
         let (widgets, namespaces) = (world.widgets(), world.namespaces());
         let options = WriteOptions { namespaces: Some(namespaces.clone()), ..options() };
         let missing = create_with(&widgets, widget("a", 1), &options).await.err();
-        assert_eq!(missing, Some(WriteError::NamespaceNotFound { name: "ns".into() }));
+        assert_eq!(missing, Some(WriteError::Plan(PlanError::NamespaceNotFound { name: "ns".into() })));
 
         let alive = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ns","uid":"u"}}"#;
         let marked = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z","name":"ns","uid":"u"}}"#;
@@ -140,7 +145,10 @@ fn a_create_needs_a_living_namespace() {
             "the first try met another namespace, the second one committed"
         );
         let refused = create_with(&widgets, widget("c", 1), &options).await.err();
-        assert!(matches!(refused, Some(WriteError::NamespaceTerminating { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Some(WriteError::Plan(PlanError::NamespaceTerminating { .. }))),
+            "{refused:?}"
+        );
         let names: Vec<_> = stored(&widgets).await.into_keys().collect();
         assert_eq!(names, ["ns/a", "ns/b"]);
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kindom_actor_kit::{Arbiters, Deadline, run_system};
 use kindom_api::Value;
-use kindom_objects::WriteError;
+use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{Freshness, WriteOptions};
 use kindom_storage::{Revision, Storage as _};
 

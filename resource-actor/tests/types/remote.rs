@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use kindom_api::object;
-use kindom_objects::{Preconditions, ReadError, WriteError};
-use kindom_resource_actor::{Basis, Freshness, ResourceHandle, WriteOptions, Written, settles};
+use kindom_objects::Preconditions;
+use kindom_resource_actor::{Freshness, Knowledge, ResourceHandle, WriteOptions, Written, is_conclusive};
+use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::{Applied, Revision, StorageError};
 
 use crate::world::*;
@@ -95,7 +96,7 @@ fn what_is_known_here_needs_no_store() {
 type Outcome = Result<Written, WriteError>;
 
 fn guess() -> WriteOptions {
-    WriteOptions { basis: Basis::Guess, ..options() }
+    WriteOptions { knowledge: Knowledge::Guess, ..options() }
 }
 
 async fn guess_change(widgets: &ResourceHandle, name: &str, n: i64) -> Outcome {
@@ -112,7 +113,7 @@ async fn guess_delete(widgets: &ResourceHandle, name: &str) -> Outcome {
 }
 
 fn is_guessed(outcome: &Outcome) -> bool {
-    matches!(outcome, Err(WriteError::Guessed)) && !settles(outcome)
+    matches!(outcome, Err(WriteError::Guessed)) && !is_conclusive(outcome)
 }
 
 /// A plan on the state known here asks the store once: to commit it.
@@ -123,14 +124,14 @@ fn a_guess_that_holds_is_committed() {
         widgets.snapshot(Freshness::Any, soon()).await.unwrap();
         world.store.away.store(true, Ordering::SeqCst);
         let created = create_with(&widgets, widget("a", 1), &guess()).await;
-        assert!(settles(&created));
+        assert!(is_conclusive(&created));
         let at = created.unwrap().object.revision();
         widgets.happened(at, soon()).await.unwrap();
         let changed = guess_change(&widgets, "a", 2).await;
-        assert!(settles(&changed));
+        assert!(is_conclusive(&changed));
         widgets.happened(changed.unwrap().object.revision(), soon()).await.unwrap();
         let deleted = guess_delete(&widgets, "a").await;
-        assert!(settles(&deleted) && deleted.unwrap().outcome.is_deleted());
+        assert!(is_conclusive(&deleted) && deleted.unwrap().outcome.is_deleted());
         assert_eq!(world.history().await.len(), 3);
     });
 }
@@ -148,7 +149,7 @@ fn a_guess_that_is_not_committed_says_nothing() {
             guess_delete(&widgets, "b").await,
             create_with(&widgets, widget("b", 1), &WriteOptions { dry_run: true, ..guess() }).await,
         ] {
-            assert!(!settles(&outcome), "{:?}", outcome.err());
+            assert!(!is_conclusive(&outcome), "{:?}", outcome.err());
         }
         assert!(is_guessed(&create_with(&widgets, widget("a", 1), &guess()).await));
         assert_eq!(world.history().await, before);
@@ -156,7 +157,7 @@ fn a_guess_that_is_not_committed_says_nothing() {
         // Nobody knows: asking again would not tell.
         *world.store.answers.lock() = Answers::NeverAsked;
         let unknown = create_with(&widgets, widget("b", 1), &guess()).await;
-        assert!(matches!(unknown, Err(WriteError::Unknown)) && settles(&unknown));
+        assert!(matches!(unknown, Err(WriteError::Unknown)) && is_conclusive(&unknown));
     });
 }
 

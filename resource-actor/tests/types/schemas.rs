@@ -1,7 +1,9 @@
 //! What is read after the schema changed, and through other versions.
 
 use kindom_api::{Value, json, object};
-use kindom_objects::{StoredObject, WriteError, render};
+use kindom_objects::PlanError;
+use kindom_objects::{StoredObject, render};
+use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{ResourceHandle, Rewritten, Target};
 use kindom_storage::{Key, RangeRequest, Storage as _};
 
@@ -207,7 +209,7 @@ fn a_conversion_by_webhook_stores_nothing() {
         let widgets = world.widgets();
         world.change(&widgets, &two_versions(&schema(), &schema(), "Webhook"));
         let refused = create_v2(&widgets, "a").await.err();
-        assert!(matches!(refused, Some(WriteError::Internal(_))), "{refused:?}");
+        assert!(matches!(refused, Some(WriteError::Plan(PlanError::Internal(_)))), "{refused:?}");
         assert!(world.history().await.is_empty());
         create(&widgets, widget("a", 1)).await.unwrap();
     });

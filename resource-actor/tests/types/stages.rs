@@ -1,13 +1,14 @@
 //! The stages that an object goes through before it is stored (B-22).
 
+use kindom_objects::PlanError;
 use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_objects::{
     BuiltInVersion, ConvertError, CustomObjects, Faces, Names, RuleContext, Scope, Strategy, TypeSpec,
-    WriteError,
 };
+use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{ResourceHandle, Target};
 use kindom_schema::columns::Columns;
 use kindom_schema::merge::MergeType;
@@ -94,7 +95,7 @@ async fn put(widgets: &ResourceHandle, n: i64) -> Result<(), WriteError> {
         let mut object = widget("one", n);
         let revision = old.at(&["metadata", "resourceVersion"]).cloned().unwrap();
         object.get_mut("metadata").unwrap().as_object_mut().unwrap().insert("resourceVersion", revision);
-        cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::BadRequest)?;
+        cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::BadRequest)?;
         Ok(object)
     };
     widgets.update(Target { ..at("one") }, false, &mut wanted, &options()).await.map(drop)
@@ -118,10 +119,16 @@ fn the_stages_come_in_order_before_the_write() {
         let refuse = |stage| *strategy.refuses.lock() = stage;
 
         refuse("default");
-        assert!(matches!(create(&widgets, widget("one", 1)).await, Err(WriteError::BadRequest(_))));
+        assert!(matches!(
+            create(&widgets, widget("one", 1)).await,
+            Err(WriteError::Plan(PlanError::BadRequest(_)))
+        ));
         assert_eq!(stages(), ["default"]);
         refuse("validate");
-        assert!(matches!(create(&widgets, widget("one", 1)).await, Err(WriteError::Invalid { .. })));
+        assert!(matches!(
+            create(&widgets, widget("one", 1)).await,
+            Err(WriteError::Plan(PlanError::Invalid { .. }))
+        ));
         assert_eq!(stages(), ["default", "prepare", "validate"]);
         assert_eq!(marks(&widgets).await, None);
         refuse("");
@@ -130,7 +137,7 @@ fn the_stages_come_in_order_before_the_write() {
         assert_eq!(marks(&widgets).await.unwrap(), "default prepare canonicalize ");
 
         refuse("validate");
-        assert!(matches!(put(&widgets, 2).await, Err(WriteError::Invalid { .. })));
+        assert!(matches!(put(&widgets, 2).await, Err(WriteError::Plan(PlanError::Invalid { .. }))));
         assert_eq!(stages(), ["default", "prepare", "validate"]);
         assert_eq!(tree(&get(&widgets, "one").await.unwrap()).at(&["spec", "n"]), Some(&Value::from(1)));
         refuse("");
@@ -324,7 +331,7 @@ fn the_stages_see_the_stored_form_of_a_face() {
         let v2 = |name: &'static str| Target { version: "v2", ..at(name) };
         let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
             let mut object = if old.is_null() { widget("one", 1) } else { old.clone() };
-            cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::BadRequest)?;
+            cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::BadRequest)?;
             Ok(object)
         };
         widgets.create(v2(""), &mut wanted, &options()).await.unwrap();

@@ -1,8 +1,9 @@
 //! Invariant 4. On one thread no actor has a turn while a future is polled: what the first poll answers took none.
 
 use futures::FutureExt as _;
-use kindom_objects::{ReadError, WriteError};
+use kindom_objects::PlanError;
 use kindom_resource_actor::{Freshness, ResourceHandle, WriteOptions};
+use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::{Revision, StorageError};
 
 use crate::world::*;
@@ -70,12 +71,12 @@ fn the_schema_is_the_callers_work() {
         let mut wrong = widget("b", 1);
         wrong.get_mut("spec").unwrap().as_object_mut().unwrap().insert("n", "text");
         let refused = create(&widgets, wrong).now_or_never().expect("refused by the first poll");
-        assert!(matches!(refused, Err(WriteError::Invalid { .. })), "{:?}", refused.err());
+        assert!(matches!(refused, Err(WriteError::Plan(PlanError::Invalid { .. }))), "{:?}", refused.err());
         let spoil = |object: &mut kindom_api::Value| {
             object.get_mut("spec").unwrap().as_object_mut().unwrap().insert("n", "text");
         };
         let refused = patch(&widgets, "a", spoil).now_or_never().expect("refused by the first poll");
-        assert!(matches!(refused, Err(WriteError::Invalid { .. })), "{:?}", refused.err());
+        assert!(matches!(refused, Err(WriteError::Plan(PlanError::Invalid { .. }))), "{:?}", refused.err());
         let dry = WriteOptions { dry_run: true, ..options() };
         assert!(create_with(&widgets, widget("b", 1), &dry).now_or_never().expect("planned at once").is_ok());
         // A write that is to be stored needs its turn.

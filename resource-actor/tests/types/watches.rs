@@ -1,8 +1,8 @@
 //! Watches: every change once, in order, from wherever they start.
 
 use kindom_api::object;
-use kindom_objects::WatchError;
 use kindom_resource_actor::Freshness;
+use kindom_resource_actor::WatchError;
 use kindom_storage::{Key, Op, Revision, Storage as _, Txn};
 
 use crate::world::*;

@@ -1,5 +1,6 @@
 //! What the tests share: a store that can be slowed down and tampered with, and types over it.
 
+use kindom_objects::PlanError;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -9,10 +10,11 @@ use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, simulation};
 use kindom_api::{Value, json, object};
 use kindom_objects::{
-    BuiltInVersion, CustomObjects, Names, Preconditions, Scope, StoredObject, Strategy, TypeSpec, WriteError,
+    BuiltInVersion, CustomObjects, Names, Preconditions, Scope, StoredObject, Strategy, TypeSpec,
 };
+use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{
-    Basis, Deps, Freshness, ObjectEvent, ResourceHandle, Target, WatchCursor, WriteOptions, Written,
+    Deps, Freshness, Knowledge, ObjectEvent, ResourceHandle, Target, WatchCursor, WriteOptions, Written,
 };
 use kindom_schema::columns::Columns;
 use kindom_storage::{
@@ -318,7 +320,7 @@ pub(crate) fn options() -> WriteOptions {
         object_bytes_max: 1 << 20,
         namespaces: None,
         manager: "test".into(),
-        basis: Basis::Latest,
+        knowledge: Knowledge::Latest,
         bytes: 0,
     }
 }
@@ -338,7 +340,7 @@ pub(crate) async fn create_with(
 ) -> Result<Written, WriteError> {
     let mut wanted = |cx: &kindom_objects::RuleContext<'_>, _: &Value| {
         let mut object = object.clone();
-        cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::BadRequest)?;
+        cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::BadRequest)?;
         Ok(object)
     };
     handle.create(at(""), &mut wanted, options).await

@@ -1,8 +1,10 @@
 //! Creates, updates and deletes as one client sees them.
 
 use kindom_api::{Value, object};
-use kindom_objects::{Preconditions, RuleContext, WriteError};
+use kindom_objects::PlanError;
+use kindom_objects::{Preconditions, RuleContext};
 use kindom_resource_actor::Outcome;
+use kindom_resource_actor::WriteError;
 use kindom_storage::{Op, Revision, Storage as _};
 
 use crate::world::*;
@@ -42,8 +44,14 @@ fn an_object_makes_the_round_trip() {
         assert_eq!(gone.object.uid(), uid);
         assert!(get(&widgets, "a").await.is_none());
         let name = "a".to_owned();
-        assert_eq!(delete(&widgets, "a").await.err(), Some(WriteError::NotFound { name: name.clone() }));
-        assert_eq!(patch(&widgets, "a", |_| {}).await.err(), Some(WriteError::NotFound { name }));
+        assert_eq!(
+            delete(&widgets, "a").await.err(),
+            Some(WriteError::Plan(PlanError::NotFound { name: name.clone() }))
+        );
+        assert_eq!(
+            patch(&widgets, "a", |_| {}).await.err(),
+            Some(WriteError::Plan(PlanError::NotFound { name }))
+        );
     });
 }
 
@@ -55,7 +63,11 @@ fn a_name_is_taken_once() {
         let again = create(&widgets, widget("a", 2)).await.err();
         assert_eq!(
             again,
-            Some(WriteError::AlreadyExists { name: "a".into(), generated: false, deleting: false })
+            Some(WriteError::Plan(PlanError::AlreadyExists {
+                name: "a".into(),
+                generated: false,
+                deleting: false
+            }))
         );
         assert_eq!(tree(&get(&widgets, "a").await.unwrap()).at(&["spec", "n"]).unwrap().as_i64(), Some(1));
     });
@@ -86,7 +98,10 @@ fn a_generated_name_is_made_again_when_it_is_taken() {
         );
         world.before_txn(take(8));
         let refused = create(&widgets, object).await.err();
-        assert!(matches!(refused, Some(WriteError::AlreadyExists { generated: true, .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Some(WriteError::Plan(PlanError::AlreadyExists { generated: true, .. }))),
+            "{refused:?}"
+        );
     });
 }
 
@@ -103,9 +118,9 @@ fn a_stale_update_is_a_conflict_and_one_without_a_revision_is_invalid() {
             object
         };
         let stale = replace(&widgets, "a", with(&first.object.revision().to_string())).await.err();
-        assert!(matches!(stale, Some(WriteError::Conflict { .. })), "{stale:?}");
+        assert!(matches!(stale, Some(WriteError::Plan(PlanError::Conflict { .. }))), "{stale:?}");
         let without = replace(&widgets, "a", widget("a", 3)).await.err();
-        assert!(matches!(without, Some(WriteError::NoRevision { .. })), "{without:?}");
+        assert!(matches!(without, Some(WriteError::Plan(PlanError::NoRevision { .. }))), "{without:?}");
         let now = get(&widgets, "a").await.unwrap().revision().to_string();
         replace(&widgets, "a", with(&now)).await.unwrap();
     });
@@ -166,7 +181,7 @@ fn finalizers_hold_a_deleted_object_until_the_last_goes() {
             }
         };
         let more = patch(&widgets, "a", finalizers(vec!["g.io/x", "g.io/y", "g.io/z"])).await.err();
-        assert!(matches!(more, Some(WriteError::Invalid { .. })), "{more:?}");
+        assert!(matches!(more, Some(WriteError::Plan(PlanError::Invalid { .. }))), "{more:?}");
         assert!(!patch(&widgets, "a", finalizers(vec!["g.io/y"])).await.unwrap().outcome.is_deleted());
         assert!(patch(&widgets, "a", finalizers(vec![])).await.unwrap().outcome.is_deleted());
         assert!(get(&widgets, "a").await.is_none());
@@ -187,7 +202,7 @@ fn preconditions_hold_or_nothing_happens() {
                 resource_version: resource_version.map(str::to_owned),
             };
             let refused = widgets.delete(at("a"), &wanted, &options()).await.err();
-            assert!(matches!(refused, Some(WriteError::Precondition { .. })), "{refused:?}");
+            assert!(matches!(refused, Some(WriteError::Plan(PlanError::Precondition { .. }))), "{refused:?}");
         }
         let wanted =
             Preconditions { uid: Some(created.object.uid().to_owned()), resource_version: Some(revision) };
@@ -206,7 +221,7 @@ fn a_dry_run_stores_nothing() {
         assert_eq!(created.outcome, Outcome::Created { dry_run: true });
         assert_eq!(created.object.revision(), Revision::ZERO);
         let taken = create_with(&widgets, widget("a", 1), &dry).await.err();
-        assert!(matches!(taken, Some(WriteError::AlreadyExists { .. })));
+        assert!(matches!(taken, Some(WriteError::Plan(PlanError::AlreadyExists { .. }))));
         let mut other = |_: &kindom_objects::RuleContext<'_>, old: &kindom_api::Value| {
             let mut object = old.clone();
             *object.get_mut("spec").unwrap() = object! { "n": 9 };
@@ -226,7 +241,10 @@ fn an_object_over_the_limit_is_refused() {
         let widgets = world.widgets();
         let small = kindom_resource_actor::WriteOptions { object_bytes_max: 100, ..options() };
         let refused = create_with(&widgets, widget("a", 1), &small).await.err();
-        assert!(matches!(refused, Some(WriteError::TooLarge { limit: 100, .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Some(WriteError::Plan(PlanError::TooLarge { limit: 100, .. }))),
+            "{refused:?}"
+        );
         assert!(stored(&widgets).await.is_empty());
     });
 }

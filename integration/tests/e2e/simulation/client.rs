@@ -12,8 +12,9 @@ use futures::future::{Either, select};
 use kindom_actor_kit::{Deadline, Entropy};
 use kindom_api::{Map, Value, object};
 use kindom_objects::Subresource;
-use kindom_objects::{Preconditions, RuleContext, WriteError};
-use kindom_resource_actor::{Basis, ResourceHandle, Target, WriteOptions, Written, settles};
+use kindom_objects::{PlanError, Preconditions, RuleContext};
+use kindom_resource_actor::WriteError;
+use kindom_resource_actor::{Knowledge, ResourceHandle, Target, WriteOptions, Written, is_conclusive};
 use tokio::time::sleep;
 
 use super::judge::{CRDS, MARK, Told};
@@ -78,8 +79,8 @@ fn map<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map {
     at.as_object_mut().unwrap()
 }
 
-fn decoded(cx: &RuleContext<'_>, mut object: Value) -> Result<Value, WriteError> {
-    cx.spec.strategy.decode(cx, &mut object, None).map_err(WriteError::BadRequest)?;
+fn decoded(cx: &RuleContext<'_>, mut object: Value) -> Result<Value, PlanError> {
+    cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::BadRequest)?;
     Ok(object)
 }
 
@@ -133,13 +134,13 @@ impl Client {
     /// As a request has them: planned on a guess, or on the state at which the registry was fresh when it came.
     async fn options(&self, replica: &Replica) -> WriteOptions {
         let deadline = self.deadline();
-        let basis = match self.chance.below(3) {
-            0 => Basis::Latest,
-            1 => Basis::Guess,
+        let knowledge = match self.chance.below(3) {
+            0 => Knowledge::Latest,
+            1 => Knowledge::Guess,
             _ => guarded(&self.world, replica, replica.registry.fresh(deadline))
                 .await
                 .and_then(Result::ok)
-                .map_or(Basis::Latest, Basis::AsOf),
+                .map_or(Knowledge::Latest, Knowledge::AsOf),
         };
         WriteOptions {
             deadline,
@@ -147,7 +148,7 @@ impl Client {
             object_bytes_max: 1 << 20,
             namespaces: Some(replica.namespaces.clone()),
             manager: self.name.clone(),
-            basis,
+            knowledge,
             bytes: 0,
         }
     }
@@ -156,11 +157,11 @@ impl Client {
     async fn outcome(
         &self,
         replica: &Replica,
-        basis: Basis,
+        knowledge: Knowledge,
         write: impl Future<Output = Result<Written, WriteError>>,
     ) -> Option<Result<Written, WriteError>> {
         let outcome = guarded(&self.world, replica, write).await;
-        outcome.filter(|outcome| basis != Basis::Guess || settles(outcome))
+        outcome.filter(|outcome| knowledge != Knowledge::Guess || is_conclusive(outcome))
     }
 
     async fn act(&self) {
@@ -239,7 +240,7 @@ impl Client {
         };
         let options = WriteOptions { namespaces: None, ..self.options(&replica).await };
         let create = replica.namespaces.create(cluster(""), &mut wanted, &options);
-        let outcome = self.outcome(&replica, options.basis, create).await;
+        let outcome = self.outcome(&replica, options.knowledge, create).await;
         self.note(&replica, &format!("makes namespace {name}"), &outcome);
     }
 
@@ -251,7 +252,7 @@ impl Client {
         let options = WriteOptions { namespaces: None, ..self.options(&replica).await };
         let none = Preconditions::default();
         let delete = replica.namespaces.delete(cluster("n2"), &none, &options);
-        let outcome = self.outcome(&replica, options.basis, delete).await;
+        let outcome = self.outcome(&replica, options.knowledge, delete).await;
         self.note(&replica, "deletes namespace n2", &outcome);
     }
 
@@ -301,7 +302,7 @@ impl Client {
         let mut wanted = |cx: &RuleContext<'_>, _: &Value| decoded(cx, crd.clone());
         let options = self.options(&replica).await;
         let create = replica.registrations.create(cluster(""), &mut wanted, &options);
-        let outcome = self.outcome(&replica, options.basis, create).await;
+        let outcome = self.outcome(&replica, options.knowledge, create).await;
         self.learned(&replica, &format!("registers {plural}.{group}"), &outcome);
     }
 
@@ -320,7 +321,7 @@ impl Client {
         let options = self.options(&replica).await;
         let target = Target { version: "v1beta1", ..cluster("") };
         let create = replica.third_party.create(target, &mut wanted, &options);
-        let outcome = self.outcome(&replica, options.basis, create).await;
+        let outcome = self.outcome(&replica, options.knowledge, create).await;
         self.learned(&replica, &format!("proposes {plural}.{group}"), &outcome);
     }
 
@@ -368,7 +369,7 @@ impl Client {
         };
         let options = self.options(replica).await;
         let update = replica.registrations.update(cluster(name), true, &mut wanted, &options);
-        let outcome = self.outcome(replica, options.basis, update).await;
+        let outcome = self.outcome(replica, options.knowledge, update).await;
         self.learned_of(mark, replica, &format!("amends {name}, {amendment:?}"), &outcome);
     }
 
@@ -385,7 +386,7 @@ impl Client {
         let options = self.options(&replica).await;
         let target = Target { subresource: Some(Subresource::Status), ..cluster(&name) };
         let update = replica.registrations.update(target, true, &mut wanted, &options);
-        let outcome = self.outcome(&replica, options.basis, update).await;
+        let outcome = self.outcome(&replica, options.knowledge, update).await;
         self.note(&replica, &format!("forges the status of {name}"), &outcome);
     }
 
@@ -394,7 +395,7 @@ impl Client {
         let replica = self.replica();
         let (none, options) = (Preconditions::default(), self.options(&replica).await);
         let delete = replica.registrations.delete(cluster(&name), &none, &options);
-        let outcome = self.outcome(&replica, options.basis, delete).await;
+        let outcome = self.outcome(&replica, options.knowledge, delete).await;
         self.note(&replica, &format!("deletes {name}"), &outcome);
         self.told_deleted(&replica, &format!("{CRDS}{name}"), &outcome);
     }
@@ -475,7 +476,7 @@ impl Client {
         let options = self.options(&replica).await;
         let target = Target { version, subresource: None, namespace: Some(namespace), name: "" };
         let create = handle.create(target, &mut wanted, &options);
-        let outcome = self.outcome(&replica, options.basis, create).await;
+        let outcome = self.outcome(&replica, options.knowledge, create).await;
         self.learned(&replica, &format!("creates {}{namespace}/{name}", handle.prefix()), &outcome);
     }
 
@@ -494,7 +495,7 @@ impl Client {
         let options = self.options(&replica).await;
         let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let update = handle.update(target, true, &mut wanted, &options);
-        let outcome = self.outcome(&replica, options.basis, update).await;
+        let outcome = self.outcome(&replica, options.knowledge, update).await;
         self.learned(&replica, &format!("changes {}{namespace}/{name}", handle.prefix()), &outcome);
     }
 
@@ -506,7 +507,7 @@ impl Client {
         let options = self.options(&replica).await;
         let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let update = handle.update(target, true, &mut wanted, &options);
-        let outcome = self.outcome(&replica, options.basis, update).await;
+        let outcome = self.outcome(&replica, options.knowledge, update).await;
         self.note(&replica, &format!("releases {}{namespace}/{name}", handle.prefix()), &outcome);
     }
 
@@ -517,7 +518,7 @@ impl Client {
         let (none, options) = (Preconditions::default(), self.options(&replica).await);
         let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let delete = handle.delete(target, &none, &options);
-        let outcome = self.outcome(&replica, options.basis, delete).await;
+        let outcome = self.outcome(&replica, options.knowledge, delete).await;
         let key = format!("{}{namespace}/{name}", handle.prefix());
         self.note(&replica, &format!("deletes {key}"), &outcome);
         self.told_deleted(&replica, &key, &outcome);
@@ -587,7 +588,7 @@ impl Amendment {
 /// The details that an error's text lacks.
 fn details(error: &WriteError) -> String {
     match error {
-        WriteError::Invalid { errors, .. } => kindom_api::field::aggregate(errors),
+        WriteError::Plan(PlanError::Invalid { errors, .. }) => kindom_api::field::aggregate(errors),
         _ => String::new(),
     }
 }
@@ -610,7 +611,7 @@ fn cluster(name: &str) -> Target<'_> {
 /// The object without its finalizers. The judge learns before that they may go.
 fn without_finalizers(
     world: &World,
-) -> impl FnMut(&RuleContext<'_>, &Value) -> Result<Value, WriteError> + Send + use<> {
+) -> impl FnMut(&RuleContext<'_>, &Value) -> Result<Value, PlanError> + Send + use<> {
     let truth = Arc::clone(&world.truth);
     move |cx, old| {
         let mut object = old.clone();
@@ -640,14 +641,18 @@ pub(super) async fn release_everything(world: &Rc<World>) {
                 object_bytes_max: 1 << 20,
                 namespaces: None,
                 manager: "releaser".to_owned(),
-                basis: Basis::Latest,
+                knowledge: Knowledge::Latest,
                 bytes: 0,
             };
             let target =
                 Target { version: "v1", subresource: None, namespace: Some(&namespace), name: &name };
             match handle.update(target, true, &mut wanted, &options).await {
                 // Nothing of a type that is read-only can be released.
-                Ok(_) | Err(WriteError::NotFound { .. } | WriteError::Forbidden { .. }) => break,
+                Ok(_)
+                | Err(
+                    WriteError::Plan(PlanError::NotFound { .. })
+                    | WriteError::Plan(PlanError::Forbidden { .. }),
+                ) => break,
                 Err(_) => sleep(Duration::from_millis(500)).await,
             }
         }

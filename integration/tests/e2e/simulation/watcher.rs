@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use kindom_actor_kit::{Deadline, Entropy};
-use kindom_objects::WatchError;
+use kindom_resource_actor::WatchError;
 use kindom_resource_actor::{Freshness, ResourceHandle, WatchCursor};
 use kindom_storage::Revision;
 use tokio::time::sleep;

@@ -4,7 +4,7 @@ use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_A
 use crate::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
 use crate::stored_registration::StoredRegistration;
 use crate::{
-    Deletion, NeedsEmpty, RuleContext, Strategy, Subresource, Translated, TypeSpec, WriteError, keep_reset,
+    Deletion, NeedsEmpty, PlanError, RuleContext, Strategy, Subresource, Translated, TypeSpec, keep_reset,
 };
 use kindom_api::crd::{
     CLEANUP_FINALIZER, CustomResourceDefinition, condition, decode_crd, prepare_for_create,
@@ -256,7 +256,7 @@ impl Strategy for Registrations {
                 let message = format!(
                     "there are objects of this type, and its annotation {DELETION_POLICY} is {REFUSE_WHILE_INSTANCES}; delete them or remove the annotation first"
                 );
-                WriteError::Forbidden { name: old.metadata.name.clone(), message }
+                PlanError::Forbidden { name: old.metadata.name.clone(), message }
             }
             // T-10
             Some(new) if cx.subresource.is_none() => {
@@ -265,7 +265,7 @@ impl Strategy for Registrations {
                 let path = Path::new("spec");
                 let detail = "there are objects of this type, and a ThirdPartyResource has one version; delete them first";
                 let error = field::Error::invalid(&path.child("version"), renamed.name.as_str(), detail);
-                WriteError::Invalid { name: old.metadata.name.clone(), errors: error.into() }
+                PlanError::Invalid { name: old.metadata.name.clone(), errors: error.into() }
             }
             Some(_) => return None,
         };

@@ -3,8 +3,11 @@
 use actix_web::http::header;
 use kindom_actor_kit::turn;
 use kindom_api::Value;
-use kindom_objects::{Refusal, StoredRegistration, WriteError};
-use kindom_resource_actor::{Basis, Outcome, Target, Write, WriteOptions as Options, Written, settles};
+use kindom_objects::{PlanError, Refusal, StoredRegistration};
+use kindom_resource_actor::WriteError;
+use kindom_resource_actor::{
+    Knowledge, Outcome, Target, Write, WriteOptions as Options, Written, is_conclusive,
+};
 
 use crate::call::Call;
 use crate::cost;
@@ -30,7 +33,7 @@ pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
         object_bytes_max: call.state.object_bytes_max,
         namespaces: Some(call.state.namespaces.clone()),
         manager: String::new(),
-        basis: call.basis,
+        knowledge: call.knowledge,
         bytes: call.body_bytes,
     }
 }
@@ -45,17 +48,17 @@ fn target<'a>(call: &'a Call<'_>, name: &'a str) -> Target<'a> {
 }
 
 /// A refusal from within a plan, carried through it.
-pub(crate) fn refused(error: RequestError) -> WriteError {
-    WriteError::Caller(Refusal::new(error))
+pub(crate) fn refused(error: RequestError) -> PlanError {
+    PlanError::Caller(Refusal::new(error))
 }
 
-pub(crate) fn failed(call: &Call<'_>, error: WriteError) -> Failure {
-    Failure::Write(Box::new(error), call.resource(), call.spec.group_kind())
+pub(crate) fn failed(call: &Call<'_>, error: impl Into<WriteError>) -> Failure {
+    Failure::Write(Box::new(error.into()), call.resource(), call.spec.group_kind())
 }
 
 /// Writes an object. A plan that was made on a guess counts only if the store has committed it; otherwise the type is looked
 /// up and the write planned again.
-pub(crate) async fn settled(
+pub(crate) async fn carry_out(
     call: &Call<'_>,
     name: &str,
     mut options: Options,
@@ -64,17 +67,17 @@ pub(crate) async fn settled(
     tracing::trace!("carry the write out");
     let target = target(call, name);
     let mut anew = None;
-    if options.basis == Basis::Guess {
+    if options.knowledge == Knowledge::Guess {
         // Nothing is committed by a dry run.
         let guessed = match options.dry_run {
             true => Err(WriteError::Guessed),
             false => call.handle.write(target, &mut write, &options).await,
         };
-        if settles(&guessed) {
+        if is_conclusive(&guessed) {
             return guessed.map_err(|error| failed(call, error));
         }
-        let ((handle, _), basis) = call.look_up_again().await?;
-        options.basis = basis;
+        let ((handle, _), knowledge) = call.look_up_again().await?;
+        options.knowledge = knowledge;
         anew = Some(handle);
     }
     let handle = anew.as_ref().unwrap_or(&call.handle);
