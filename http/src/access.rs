@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use kindom_actor_kit::Entropy;
+use kindom_api::user::User;
 use tracing::{Span, field};
 
-use crate::authn::User;
 use crate::head::Head;
 use crate::request_info::RequestInfo;
 

@@ -1,9 +1,8 @@
 //! The types that are described to a client: all of ours, or those that its own server does not have.
 
 use kindom_api::faces::Face;
+use kindom_api::user::User;
 use kindom_objects::TypeSpec;
-
-use crate::authn::User;
 
 /// Those to whom discovery and OpenAPI describe types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

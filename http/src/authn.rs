@@ -23,9 +23,9 @@ mod testing;
 mod tls;
 mod tokens;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kindom_api::user::User;
 use rustls::{
     pki_types::{CertificateDer, UnixTime},
     server::danger::ClientCertVerifier,
@@ -38,53 +38,6 @@ pub use front_proxy::FrontProxies;
 use front_proxy::Proxy;
 pub use tls::{TlsError, server_config};
 pub use tokens::{TokenError, Tokens};
-
-/// The user of requests that carry no credentials.
-pub const ANONYMOUS: &str = "system:anonymous";
-/// The group of [`ANONYMOUS`].
-pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The group of everyone else.
-pub const AUTHENTICATED: &str = "system:authenticated";
-/// The group that may do everything under any authorization mode.
-pub const MASTERS: &str = "system:masters";
-
-/// The user who sends a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
-    /// Its name, as in a certificate's CN.
-    pub name: String,
-    /// Its uid; empty unless a token or a front proxy gave one.
-    pub uid: String,
-    /// Its groups, the implied ones last.
-    pub groups: Vec<String>,
-    /// Its other attributes, with their values; only a front proxy gives them.
-    pub extra: BTreeMap<String, Vec<String>>,
-    /// True if a front proxy asks for it.
-    pub by_proxy: bool,
-}
-
-impl User {
-    /// The user of a request without credentials.
-    #[must_use]
-    pub fn anonymous() -> Self {
-        let groups = vec![UNAUTHENTICATED.to_owned()];
-        Self { name: ANONYMOUS.to_owned(), groups, ..Self::default() }
-    }
-
-    /// `true` if the user is in `group`.
-    #[must_use]
-    pub fn is_in(&self, group: &str) -> bool {
-        self.groups.iter().any(|g| g == group)
-    }
-
-    /// Adds the group that every authenticated user is in.
-    fn authenticated(mut self) -> Self {
-        if self.name != ANONYMOUS && !self.is_in(AUTHENTICATED) && !self.is_in(UNAUTHENTICATED) {
-            self.groups.push(AUTHENTICATED.to_owned());
-        }
-        self
-    }
-}
 
 /// The other end of a connection; see [`Authenticator::peer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -283,6 +236,7 @@ mod tests {
         testing::{Authority, ClientCert, version_1},
         *,
     };
+    use kindom_api::user::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED};
 
     fn authenticator(ca: &Authority) -> Authenticator {
         let tokens = Tokens::parse("abc,alice,42,\"dev,ops\"\n", "tokens.csv").unwrap();

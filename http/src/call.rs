@@ -5,6 +5,7 @@ use std::sync::Arc;
 use actix_web::http::header;
 use kindom_actor_kit::{Deadline, Flow};
 use kindom_api::GroupResource;
+use kindom_api::User;
 use kindom_codec::{Format, protobuf};
 use kindom_objects::{Declared, Subresource, TypeSpec, VersionSpec};
 use kindom_resource_actor::ReadError;
@@ -25,6 +26,7 @@ pub(crate) struct Call<'a> {
     pub(crate) request: &'a Head,
     pub(crate) query: &'a Query,
     pub(crate) info: &'a ResourceRequest,
+    pub(crate) user: Arc<User>,
     pub(crate) handle: ResourceHandle,
     pub(crate) spec: Arc<TypeSpec>,
     pub(crate) deadline: Deadline,

@@ -12,13 +12,14 @@ use actix_web::http::{StatusCode, Version};
 use actix_web::{HttpMessage as _, HttpResponse, web};
 use kindom_actor_kit::Deadline;
 use kindom_api::GroupVersionResource;
+use kindom_api::user::User;
 use kindom_objects::Subresource;
 use kindom_resource_actor::Knowledge;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
 use crate::app::App;
-use crate::authn::{Attributes, Peer, Presented, User, authorize, refuse_impersonation};
+use crate::authn::{Attributes, Peer, Presented, authorize, refuse_impersonation};
 use crate::body::{Received, body, runs_on};
 use crate::budget::{Held, Share};
 use crate::call::Call;
@@ -239,6 +240,7 @@ async fn answer(
                 request,
                 query,
                 info,
+                user,
                 handle,
                 spec,
                 deadline,
@@ -263,7 +265,7 @@ async fn answer(
                 _ => Some(Received::read(&call, payload, &mut held).await),
             };
             let may_refuse = received.is_none();
-            let Call { handle, spec, deadline, knowledge, token_in_protocol, .. } = call;
+            let Call { user, handle, spec, deadline, knowledge, token_in_protocol, .. } = call;
             let (app, asked) = (Arc::clone(app), Arc::clone(asked));
             let answer = async move {
                 let Ok(RequestInfo::Resource(info)) = &asked.info else {
@@ -276,6 +278,7 @@ async fn answer(
                     request,
                     query,
                     info,
+                    user,
                     handle,
                     spec,
                     deadline,
@@ -333,7 +336,7 @@ async fn resource(call: &Call<'_>, received: Option<Received>) -> Result<Respons
     match told(call, verb(call, received).await) {
         Err(why) if is_to_be_looked_up_again(call, &why) => {
             let ((handle, spec), knowledge) = call.look_up_again().await?;
-            let call = Call { handle, spec, knowledge, ..*call };
+            let call = Call { user: Arc::clone(&call.user), handle, spec, knowledge, ..*call };
             told(&call, answer_read(&call).await)
         }
         answer => answer,

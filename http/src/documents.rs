@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use actix_web::http::header;
 use kindom_actor_kit::Deadline;
+use kindom_api::user::{MASTERS, User};
 use kindom_api::{Value, object};
 use tokio::time::timeout_at;
 
 use crate::app::App;
 use crate::audience::Audience;
-use crate::authn::{Attributes, MASTERS, User, deny};
+use crate::authn::{Attributes, deny};
 use crate::cost;
 use crate::discovery::{self, Group};
 use crate::groups::{PRIORITY_OF_REGISTERED, groups};

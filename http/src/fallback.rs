@@ -6,7 +6,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
-use crate::authn::User;
+use kindom_api::user::User;
+
 use crate::head::Head;
 use crate::response::{Builder, Response};
 

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::authn::{MASTERS, User};
+use kindom_api::user::{MASTERS, User};
+
 use crate::request_info::{RequestInfo, Verb};
 use crate::status::Failure;
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures::stream::poll_fn;
 use futures::{Stream, StreamExt as _};
 use kindom_api::GroupResource;
+use kindom_api::user::{MASTERS, User};
 use kindom_resource_actor::ReadError;
 use kindom_storage::StorageError;
 use kindom_storage::snapshot::{Cut, Holds, stream};
@@ -18,7 +19,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use crate::RequestError;
-use crate::authn::{Attributes, MASTERS, User, deny};
+use crate::authn::{Attributes, deny};
 use crate::head::Head;
 use crate::phase::Phase;
 use crate::respond::start;

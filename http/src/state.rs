@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kindom_actor_kit::{ActorTable, Clock, Entropy, Flow, Processors};
+use kindom_api::user::User;
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
 use tokio::sync::watch;
 
-use crate::authn::{Authenticator, CurrentAuthenticator, User};
+use crate::authn::{Authenticator, CurrentAuthenticator};
 use crate::budget::Budget;
 use crate::fallback::Fallback;
 use crate::in_flight::InFlight;

@@ -1,5 +1,7 @@
 //! From a request's write to its outcome and its answer, whichever verb it is.
 
+use std::sync::Arc;
+
 use actix_web::http::header;
 use kindom_actor_kit::turn;
 use kindom_api::Value;
@@ -33,6 +35,7 @@ pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
         object_bytes_max: call.state.object_bytes_max,
         namespaces: Some(call.state.namespaces.clone()),
         manager: String::new(),
+        user: Arc::clone(&call.user),
         knowledge: call.knowledge,
         bytes: call.body_bytes,
     }

@@ -8,7 +8,7 @@ use kindom_api::decode::Struct;
 use kindom_api::faces::{Face, proposed_subresources, registered_through};
 use kindom_api::field::ErrorList;
 use kindom_api::names::api_version;
-use kindom_api::{GroupKind, GroupResource, GroupVersionKind, Value, json, object};
+use kindom_api::{GroupKind, GroupResource, GroupVersionKind, User, Value, json, object};
 use kindom_managed_fields::ConvertError;
 use kindom_schema::columns::Columns;
 use kindom_schema::merge::MergeType;
@@ -380,6 +380,8 @@ pub struct RuleContext<'a> {
     pub version_name: &'a str,
     /// The subresource written through; none for the object itself.
     pub subresource: Option<Subresource>,
+    /// The user who asks.
+    pub user: &'a User,
     /// The time of the request, as metav1.Time prints it.
     pub now: &'a str,
 }

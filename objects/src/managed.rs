@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use kindom_api::names::split_api_version;
-use kindom_api::{GroupVersionKind, Value};
+use kindom_api::{GroupVersionKind, User, Value};
 use kindom_managed_fields::{ApplyError, ConvertError, Scope, Versions, apply, update};
 use kindom_schema::merge::{MergeType, built_in};
 
@@ -169,6 +169,7 @@ pub fn manage_status(spec: &TypeSpec, old: Option<Value>, new: &mut Value, now: 
         version: &compiled,
         version_name: version,
         subresource: Some(Subresource::Status),
+        user: &User::api_server(),
         now,
     };
     let part = |status: Option<Value>, entries: Option<Value>, uid: Option<Value>| {

@@ -258,7 +258,7 @@ impl ResourceHandle {
             let freshness = plans.next()?;
             self.turn_to_compile(target.version).await?;
             let rules = self.rules(target.version, freshness)?;
-            let cx = rules.context(target);
+            let cx = rules.context(target, &options.user);
             let current = match &key {
                 Some(key) => self.found(key, &rules, options.deadline).await?,
                 None => None,

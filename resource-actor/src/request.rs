@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindom_actor_kit::Deadline;
-use kindom_api::Value;
+use kindom_api::{User, Value};
 use kindom_storage::Revision;
 
 use crate::ResourceHandle;
@@ -21,6 +21,8 @@ pub struct WriteOptions {
     pub object_bytes_max: usize,
     /// The type of namespaces; `None` for a store without them.
     pub namespaces: Option<ResourceHandle>,
+    /// The user who asks.
+    pub user: Arc<User>,
     /// The manager of the fields that the write sets (KEP-555); at most 128 bytes.
     pub manager: String,
     /// The state that the first plan is made on.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::WriteError;
+use kindom_api::User;
 use kindom_objects::version::{CompiledVersion, VersionSpec};
 use kindom_objects::{PlanError, RuleContext, TypeSpec};
 
@@ -37,12 +38,13 @@ impl Rules {
         self.spec.versions.get(self.version_at).ok_or(WriteError::Gone)
     }
 
-    pub(crate) fn context<'a>(&'a self, target: &Target<'a>) -> RuleContext<'a> {
+    pub(crate) fn context<'a>(&'a self, target: &Target<'a>, user: &'a User) -> RuleContext<'a> {
         RuleContext {
             spec: &self.spec,
             version: &self.compiled,
             version_name: target.version,
             subresource: target.subresource,
+            user,
             now: &self.now,
         }
     }

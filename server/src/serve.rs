@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
+use kindom_api::User;
 use kindom_finalizer_actor::storage_version;
 use kindom_http::{Config, InFlightMax, Snapshots, serve};
 use kindom_objects::kinds::built_in;
@@ -334,6 +335,7 @@ async fn make_standard_namespaces(
             object_bytes_max,
             namespaces: None,
             manager: SERVER.to_owned(),
+            user: Arc::new(User::api_server()),
             knowledge: Knowledge::Latest,
             bytes: 0,
         };

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use kindom_api::user::{AUTHENTICATED, User};
 use kindom_api::{GroupResource, field::go_quote};
-
-use super::{AUTHENTICATED, User};
 
 /// The paths that health checks and version negotiation need before there are credentials, each with
 /// what lies below it.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use kindom_api::user::User;
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::{Authenticator, PeerVerdict, Presented, Unauthorized, User};
+use super::{Authenticator, PeerVerdict, Presented, Unauthorized};
 
 /// The [`Authenticator`] that requests are judged by. Every request sees one of them whole.
 #[derive(Debug)]
@@ -123,9 +124,10 @@ impl CurrentAuthenticator {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Tokens;
     use super::super::testing::{Authority, ClientCert};
-    use super::super::{ANONYMOUS, Tokens};
     use super::*;
+    use kindom_api::user::ANONYMOUS;
 
     #[test]
     fn what_is_replaced_holds_for_open_connections() {

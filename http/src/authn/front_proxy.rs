@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kindom_api::user::User;
 use percent_encoding::percent_decode_str;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 
-use super::{TlsError, User, common_name, not_after, tls, verified};
+use super::{TlsError, common_name, not_after, tls, verified};
 
 /// The proxies that may say for whom they ask, and the headers in which they do. The names of headers are in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -125,11 +126,9 @@ fn unescaped(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Authority, ClientCert};
-    use super::super::{
-        ANONYMOUS, AUTHENTICATED, Authenticator, CurrentAuthenticator, MASTERS, Presented, Tokens,
-        UNAUTHENTICATED,
-    };
+    use super::super::{Authenticator, CurrentAuthenticator, Presented, Tokens};
     use super::*;
+    use kindom_api::user::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED};
 
     fn proxies(ca: &Authority, allowed: &[&str]) -> FrontProxies {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

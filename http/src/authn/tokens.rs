@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
 
-use super::User;
+use kindom_api::user::User;
 
 /// A static token file is held in memory; a larger one is a mistake.
 const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, simulation};
+use kindom_api::User;
 use kindom_api::{Value, json, object};
 use kindom_objects::Subresource;
 use kindom_objects::kinds::registration::custom_resource_definitions;
@@ -346,6 +347,7 @@ pub(crate) fn options() -> WriteOptions {
         object_bytes_max: 1 << 20,
         namespaces: None,
         manager: "test".into(),
+        user: Arc::new(User::api_server()),
         knowledge: Knowledge::Latest,
         bytes: 0,
     }

@@ -1,12 +1,12 @@
 //! A write commits only under the registration and the namespace that it was planned with (design, invariant 6).
 
-use kindom_objects::PlanError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::object;
+use kindom_objects::PlanError;
 use kindom_resource_actor::{Freshness, WriteOptions};
 use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::Revision;

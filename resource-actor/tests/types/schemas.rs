@@ -1,8 +1,7 @@
 //! What is read after the schema changed, and through other versions.
 
 use kindom_api::{Value, json, object};
-use kindom_objects::PlanError;
-use kindom_objects::{StoredObject, render};
+use kindom_objects::{PlanError, StoredObject, render};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{ResourceHandle, Rewritten, Target};
 use kindom_storage::{Key, RangeRequest, Storage as _};

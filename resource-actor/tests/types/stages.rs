@@ -1,12 +1,12 @@
 //! The stages that an object goes through before it is stored (B-22).
 
-use kindom_objects::PlanError;
 use std::sync::Arc;
 
-use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::{User, Value};
 use kindom_objects::{
-    BuiltInVersion, ConvertError, CustomObjects, Faces, Names, RuleContext, Scope, Strategy, TypeSpec,
+    BuiltInVersion, ConvertError, CustomObjects, Faces, Names, PlanError, RuleContext, Scope, Strategy,
+    TypeSpec,
 };
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{ResourceHandle, Target};
@@ -63,7 +63,11 @@ impl Strategy for Traced {
     }
 
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
-        self.said("validate", CustomObjects.validate(cx, object))
+        let mut errors = CustomObjects.validate(cx, object);
+        if cx.user.name == "mallory" {
+            errors.push(Error::forbidden(&Path::new("spec"), "for mallory"));
+        }
+        self.said("validate", errors)
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
@@ -85,6 +89,26 @@ impl Strategy for Traced {
         CustomObjects.canonicalize(cx, object);
         self.mark("canonicalize", object);
     }
+}
+
+/// A rule may decide by the user who asks.
+#[test]
+fn a_rule_knows_who_asks() {
+    run(|world| async move {
+        let registration = registration(&["v1"], &kindom_api::json::parse(SCHEMA.as_bytes()).unwrap());
+        let spec = world.registered_with(&registration, Arc::new(Traced::default()), None);
+        let widgets = ResourceHandle::new(Arc::clone(&world.deps), spec);
+        let by = |name: &str| {
+            let user = User { name: name.to_owned(), ..User::default() };
+            kindom_resource_actor::WriteOptions { user: Arc::new(user), ..options() }
+        };
+        let refused = create_with(&widgets, widget("one", 1), &by("mallory")).await.err();
+        let Some(WriteError::Plan(PlanError::Invalid { errors, .. })) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(errors[0].to_string(), "spec: Forbidden: for mallory");
+        create_with(&widgets, widget("one", 1), &by("alice")).await.unwrap();
+    });
 }
 
 const SCHEMA: &str = r#"{"type":"object","properties":{"spec":{"type":"object","properties":{

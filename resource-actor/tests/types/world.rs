@@ -1,6 +1,5 @@
 //! What the tests share: a store that can be slowed down and tampered with, and types over it.
 
-use kindom_objects::PlanError;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -8,9 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, simulation};
+use kindom_api::User;
 use kindom_api::{Value, json, object};
 use kindom_objects::{
-    BuiltInVersion, CustomObjects, Names, Preconditions, Scope, StoredObject, Strategy, TypeSpec,
+    BuiltInVersion, CustomObjects, Names, PlanError, Preconditions, Scope, StoredObject, Strategy, TypeSpec,
 };
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{
@@ -320,6 +320,7 @@ pub(crate) fn options() -> WriteOptions {
         object_bytes_max: 1 << 20,
         namespaces: None,
         manager: "test".into(),
+        user: Arc::new(User::api_server()),
         knowledge: Knowledge::Latest,
         bytes: 0,
     }

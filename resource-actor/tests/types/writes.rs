@@ -1,8 +1,7 @@
 //! Creates, updates and deletes as one client sees them.
 
 use kindom_api::{Value, object};
-use kindom_objects::PlanError;
-use kindom_objects::{Preconditions, RuleContext};
+use kindom_objects::{PlanError, Preconditions, RuleContext};
 use kindom_resource_actor::Outcome;
 use kindom_resource_actor::WriteError;
 use kindom_storage::{Op, Revision, Storage as _};

@@ -138,7 +138,7 @@ pub(super) fn serving_params(
 
 pub(super) fn admin_params(now: OffsetDateTime) -> CertificateParams {
     let mut params = params("kubernetes-admin", now, LIFE);
-    params.distinguished_name.push(DnType::OrganizationName, kindom_http::authn::MASTERS);
+    params.distinguished_name.push(DnType::OrganizationName, kindom_api::user::MASTERS);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     params
 }

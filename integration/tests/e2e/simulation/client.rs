@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::{Either, select};
 use kindom_actor_kit::{Deadline, Entropy};
+use kindom_api::User;
 use kindom_api::{Map, Value, object};
 use kindom_objects::Subresource;
 use kindom_objects::{PlanError, Preconditions, RuleContext};
@@ -148,6 +149,7 @@ impl Client {
             object_bytes_max: 1 << 20,
             namespaces: Some(replica.namespaces.clone()),
             manager: self.name.clone(),
+            user: Arc::new(User::api_server()),
             knowledge,
             bytes: 0,
         }
@@ -641,6 +643,7 @@ pub(super) async fn release_everything(world: &Rc<World>) {
                 object_bytes_max: 1 << 20,
                 namespaces: None,
                 manager: "releaser".to_owned(),
+                user: Arc::new(User::api_server()),
                 knowledge: Knowledge::Latest,
                 bytes: 0,
             };
