@@ -1,9 +1,10 @@
 //! What the writes of a type cost a processor.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use kindom_actor_kit::thread_time;
+use kindom_actor_kit::{DEAR, thread_time};
+use tokio::time::Instant;
 
 /// The part of a write's cost that does not depend on its size, in bytes that would cost as much.
 const FIXED_BYTES: u64 = 2048;
@@ -13,28 +14,52 @@ const UNKNOWN: u64 = 100_000;
 const COMPILED: u64 = 300;
 
 /// The dearest of a type's latest writes, by byte.
-pub(crate) struct Cost(AtomicU64);
+pub(crate) struct Cost {
+    /// Picoseconds for each byte.
+    each: AtomicU64,
+    /// The clock on the wall says so; perhaps the thread only had to wait for a processor.
+    doubtful: AtomicBool,
+}
+
+/// How a step was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The time that passed: nothing if it is short, and too much if the thread had to wait.
+    Wall,
+    /// The thread's own time, which costs a call into the kernel.
+    Thread,
+}
 
 impl Default for Cost {
     fn default() -> Self {
-        Self(AtomicU64::new(UNKNOWN))
+        Self { each: AtomicU64::new(UNKNOWN), doubtful: AtomicBool::new(false) }
     }
 }
 
 impl Cost {
     /// The cost of a write of so many bytes: the body, and the object that it replaces.
     pub(crate) fn estimate(&self, bytes: usize) -> Duration {
-        let picoseconds = self.0.load(Ordering::Relaxed).saturating_mul(bytes as u64 + FIXED_BYTES);
+        let picoseconds = self.each.load(Ordering::Relaxed).saturating_mul(bytes as u64 + FIXED_BYTES);
         Duration::from_nanos(picoseconds / 1000)
     }
 
-    /// Learns what a write took. A dear one counts at once, and cheap ones bring the estimate down slowly.
-    fn learn(&self, bytes: usize, took: Duration) {
+    /// The measure of the next write of so many bytes. What is thought to be dear is worth an exact one.
+    fn measure(&self, bytes: usize) -> By {
+        if self.estimate(bytes) < DEAR { By::Wall } else { By::Thread }
+    }
+
+    /// Learns what a write took. A dear one counts at once, and cheap ones bring the estimate down slowly; but what only the
+    /// clock on the wall said gives way to the first exact measure.
+    fn learn(&self, bytes: usize, took: Duration, by: By) {
         let picoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000);
         let new = picoseconds / (bytes as u64 + FIXED_BYTES);
-        let known = self.0.load(Ordering::Relaxed);
-        let next = if new > known { new } else { known - (known - new) / 8 };
-        self.0.store(next, Ordering::Relaxed);
+        let known = self.each.load(Ordering::Relaxed);
+        let replaces = by == By::Thread && self.doubtful.swap(false, Ordering::Relaxed);
+        let next = if new > known || replaces { new } else { known - (known - new) / 8 };
+        self.each.store(next, Ordering::Relaxed);
+        if by == By::Wall && took >= DEAR {
+            self.doubtful.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -47,26 +72,37 @@ pub(crate) fn compile(bytes: usize) -> Duration {
 pub(crate) struct Spent<'a> {
     cost: &'a Cost,
     bytes: usize,
+    by: By,
     took: Duration,
 }
 
 impl<'a> Spent<'a> {
     pub(crate) fn new(cost: &'a Cost, bytes: usize) -> Self {
-        Self { cost, bytes, took: Duration::ZERO }
+        Self { cost, bytes, by: cost.measure(bytes), took: Duration::ZERO }
     }
 
     /// Adds the time of a step.
     pub(crate) fn on<T>(&mut self, step: impl FnOnce() -> T) -> T {
-        let began = thread_time();
-        let result = step();
-        self.took += thread_time().saturating_sub(began);
-        result
+        match self.by {
+            By::Wall => {
+                let began = Instant::now();
+                let result = step();
+                self.took += began.elapsed();
+                result
+            }
+            By::Thread => {
+                let began = thread_time();
+                let result = step();
+                self.took += thread_time().saturating_sub(began);
+                result
+            }
+        }
     }
 }
 
 impl Drop for Spent<'_> {
     fn drop(&mut self) {
-        self.cost.learn(self.bytes, self.took);
+        self.cost.learn(self.bytes, self.took, self.by);
     }
 }
 
@@ -78,16 +114,37 @@ mod tests {
     fn a_dear_write_counts_at_once_and_is_forgotten_slowly() {
         let cost = Cost::default();
         assert_eq!(cost.estimate(2000).as_micros(), 404);
-        cost.learn(2000, Duration::from_millis(500));
+        cost.learn(2000, Duration::from_millis(500), By::Thread);
         assert!(cost.estimate(2000) > Duration::from_millis(499));
         assert!(cost.estimate(20_000) > Duration::from_secs(2), "more bytes cost more");
-        cost.learn(2000, Duration::from_micros(100));
+        cost.learn(2000, Duration::from_micros(100), By::Thread);
         assert!(cost.estimate(2000) > Duration::from_millis(430));
         for _ in 0..100 {
-            cost.learn(2000, Duration::from_micros(100));
+            cost.learn(2000, Duration::from_micros(100), By::Thread);
         }
         assert!(cost.estimate(2000) < Duration::from_micros(110));
-        cost.learn(usize::MAX / 2, Duration::MAX);
+        cost.learn(usize::MAX / 2, Duration::MAX, By::Thread);
         assert!(cost.estimate(usize::MAX / 2) > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_thread_that_waited_is_no_dear_write() {
+        let cost = Cost::default();
+        assert_eq!(cost.measure(2000), By::Wall);
+        cost.learn(2000, Duration::from_millis(50), By::Wall);
+        assert!(cost.estimate(2000) > Duration::from_millis(49), "it counts until it is known better");
+        assert_eq!(cost.measure(2000), By::Thread);
+        cost.learn(2000, Duration::from_micros(100), By::Thread);
+        assert!(cost.estimate(2000) < Duration::from_micros(110), "it was the wait");
+        assert_eq!(cost.measure(2000), By::Wall);
+    }
+
+    #[test]
+    fn a_dear_write_is_measured_exactly_from_then_on() {
+        let cost = Cost::default();
+        cost.learn(2000, Duration::from_millis(50), By::Wall);
+        cost.learn(2000, Duration::from_millis(40), By::Thread);
+        cost.learn(2000, Duration::from_micros(100), By::Thread);
+        assert!(cost.estimate(2000) > Duration::from_millis(30), "once confirmed it is forgotten slowly");
     }
 }

@@ -31,7 +31,7 @@ use queue::FairQueue;
 pub use queue::Flow;
 
 /// A step of less stays where it is: handing it over costs about a twentieth of this, and it holds up its thread for no longer.
-const DEAR: Duration = Duration::from_millis(1);
+pub const DEAR: Duration = Duration::from_millis(1);
 /// A piece of at most this is short.
 const SHORT: Duration = Duration::from_millis(50);
 /// The cost of going on after a wait, until it is known better.
