@@ -17,24 +17,14 @@ use kindom_storage::{
     StoredValue, Txn, TxnOutcome, Watch,
 };
 
+use crate::attempt::STEP;
+use crate::error::DrainError;
 use crate::progress::Tally;
-use crate::reconciler::STEP;
 
 /// The number of objects of a page whose deletes are in flight at once: enough to share a durable batch.
 const IN_FLIGHT: usize = 64;
 /// The most changes folded before other tasks get a turn.
 const CHANGES_AT_ONCE: usize = 256;
-
-/// The reason why a drain stopped; with upstream's texts (`crd_finalizer.go`, 1.37).
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DrainError {
-    #[error("could not list instances: {0}")]
-    List(StorageError),
-    #[error("could not issue all deletes: {0}")]
-    Delete(WriteError),
-    #[error("could not confirm zero CustomResources remaining: {0}")]
-    Check(StorageError),
-}
 
 /// The objects of a type that are to go.
 pub(crate) struct Drain<'a> {

@@ -17,7 +17,9 @@
 //! - Every deletion of a drain happens only under the registration, and in the namespace, that it was meant for.
 //! - Progress is written some tens of times, however many objects there are (`progress.rs`).
 
+mod attempt;
 mod drain;
+mod error;
 mod namespace;
 mod progress;
 mod reconciler;

@@ -19,9 +19,11 @@ use kindom_resource_actor::ResourceHandle;
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
-use crate::drain::{Drain, DrainError, Held, Left, Stock, is_empty};
+use crate::attempt::{DrainDeps, STEP};
+use crate::drain::{Drain, Held, Left, Stock, is_empty};
+use crate::error::DrainError;
+use crate::error::ReconcileError;
 use crate::progress::{Pace, WRITTEN_AFTER};
-use crate::reconciler::{ReconcileError, STEP, World};
 use crate::registration::now;
 use kindom_objects::kinds::namespace::{self as rules, Content};
 
@@ -58,26 +60,30 @@ impl Remaining {
 ///
 /// No create can land in it after the list of types was read: a create is guarded by the namespace's revision, and it
 /// was marked before.
-pub(crate) async fn finish(world: World, object: Arc<StoredObject>) -> Revision {
+pub(crate) async fn finish(deps: DrainDeps, object: Arc<StoredObject>) -> Revision {
     let mut failures = 0;
     loop {
-        match attempt(&world, &object, &mut failures).await {
+        match attempt(&deps, &object, &mut failures).await {
             Ok(concluded) => return concluded,
             Err(error) => {
                 failures += 1;
                 tracing::warn!(namespace = object.name(), %error, failures, "draining failed; trying again");
-                world.pause(failures).await;
+                deps.pause(failures).await;
             }
         }
     }
 }
 
-async fn attempt(world: &World, seen: &StoredObject, failures: &mut u32) -> Result<Revision, ReconcileError> {
+async fn attempt(
+    deps: &DrainDeps,
+    seen: &StoredObject,
+    failures: &mut u32,
+) -> Result<Revision, ReconcileError> {
     loop {
-        let Some(object) = current(world, seen).await? else { return Ok(seen.revision()) };
-        let mut remaining = empty(world, &object).await?;
+        let Some(object) = current(deps, seen).await? else { return Ok(seen.revision()) };
+        let mut remaining = empty(deps, &object).await?;
         let at_end = remaining.held.is_empty() && !remaining.unsettled && remaining.failed.is_empty();
-        let concluded = conclude(world, &object, &remaining.content(), at_end).await?;
+        let concluded = conclude(deps, &object, &remaining.content(), at_end).await?;
         if let Some((_, error)) = remaining.failed.pop() {
             return Err(error);
         }
@@ -85,36 +91,36 @@ async fn attempt(world: &World, seen: &StoredObject, failures: &mut u32) -> Resu
             Some(revision) if at_end => return Ok(revision),
             Some(_) if !remaining.unsettled => {
                 *failures = 0;
-                hold(world, seen, remaining).await?;
+                hold(deps, seen, remaining).await?;
             }
             // Somebody was faster, perhaps with a change of a registration: that is waited for.
-            Some(_) | None => drop(world.registry.fresh(Deadline::after(STEP)).await?),
+            Some(_) | None => drop(deps.registry.fresh(Deadline::after(STEP)).await?),
         }
     }
 }
 
 /// The namespace as it is now; none if it is gone or another's.
-async fn current(world: &World, seen: &StoredObject) -> Result<Option<Arc<StoredObject>>, ReconcileError> {
-    let found = world.namespaces.get(seen.name(), Deadline::after(STEP)).await?;
+async fn current(deps: &DrainDeps, seen: &StoredObject) -> Result<Option<Arc<StoredObject>>, ReconcileError> {
+    let found = deps.namespaces.get(seen.name(), Deadline::after(STEP)).await?;
     Ok(found.filter(|object| object.uid() == seen.uid() && object.deleting()))
 }
 
 /// One sweep over every type that has something in the namespace.
-async fn empty(world: &World, object: &StoredObject) -> Result<Remaining, ReconcileError> {
-    let _turn = world.sweeps.acquire().await;
+async fn empty(deps: &DrainDeps, object: &StoredObject) -> Result<Remaining, ReconcileError> {
+    let _turn = deps.sweeps.acquire().await;
     let mut remaining = Remaining::default();
     let within = format!("{}/", object.name());
-    let mut types: Vec<ResourceHandle> = world.registry.built_in().cloned().collect();
-    for registered in world.registry.registered(Deadline::after(STEP)).await? {
+    let mut types: Vec<ResourceHandle> = deps.registry.built_in().cloned().collect();
+    for registered in deps.registry.registered(Deadline::after(STEP)).await? {
         let spec = registered.handle.as_ref().and_then(|handle| handle.spec());
         if spec.is_none() && !registered.built_in {
-            remaining.failed.extend(unreadable(world, &registered, &within).await);
+            remaining.failed.extend(unreadable(deps, &registered, &within).await);
         }
         types.extend(registered.handle.filter(|_| spec.is_some()));
     }
     for handle in types {
         let Some(spec) = handle.spec().filter(|spec| spec.scope == Scope::Namespaced) else { continue };
-        match empty_of(world, object, &handle, &within).await {
+        match empty_of(deps, object, &handle, &within).await {
             Ok(Stock::Empty) => {}
             Ok(Stock::Held(held)) => remaining.held.push((spec.group_resource(), held)),
             Ok(Stock::Unsettled) => remaining.unsettled = true,
@@ -131,13 +137,13 @@ async fn empty(world: &World, object: &StoredObject) -> Result<Remaining, Reconc
 /// nothing else is known of it. If there are any, the namespace stays: its objects can't be drained, and would be in a new
 /// namespace of the same name.
 async fn unreadable(
-    world: &World,
+    deps: &DrainDeps,
     registered: &Registered,
     within: &str,
 ) -> Option<(GroupResource, ReconcileError)> {
     let (plural, group) = registered.name.split_once('.')?;
     let prefix = format!("{}{within}", TypeSpec::prefix_of(group, plural));
-    let why = match is_empty(&*world.registry.deps().storage, &prefix).await {
+    let why = match is_empty(&*deps.registry.deps().storage, &prefix).await {
         Ok(true) => return None,
         Ok(false) => ReconcileError::Unreadable,
         Err(error) => DrainError::List(error).into(),
@@ -146,16 +152,16 @@ async fn unreadable(
 }
 
 async fn empty_of(
-    world: &World,
+    deps: &DrainDeps,
     object: &StoredObject,
     handle: &ResourceHandle,
     within: &str,
 ) -> Result<Stock, ReconcileError> {
-    let Some(spec) = world.namespaces.spec() else { return Ok(Stock::Empty) };
+    let Some(spec) = deps.namespaces.spec() else { return Ok(Stock::Empty) };
     let guard = Compare::mod_is(&spec.storage_key(object.name()), object.revision());
     let drain = Drain::new(handle, within, vec![guard]);
     // Most types have nothing here.
-    if is_empty(&*world.registry.deps().storage, drain.prefix()).await.map_err(DrainError::List)? {
+    if is_empty(&*deps.registry.deps().storage, drain.prefix()).await.map_err(DrainError::List)? {
         return Ok(Stock::Empty);
     }
     let mut sweep = drain.sweep();
@@ -164,7 +170,7 @@ async fn empty_of(
 }
 
 /// Waits until a type has nothing left, or any other change than a release happens; writes its progress into the conditions.
-async fn hold(world: &World, seen: &StoredObject, mut remaining: Remaining) -> Result<(), ReconcileError> {
+async fn hold(deps: &DrainDeps, seen: &StoredObject, mut remaining: Remaining) -> Result<(), ReconcileError> {
     let mut pace = Pace::default();
     pace.reported(remaining.objects());
     let mut report_due: Option<Deadline> = None;
@@ -188,9 +194,9 @@ async fn hold(world: &World, seen: &StoredObject, mut remaining: Remaining) -> R
         }
         let left = remaining.objects();
         if (pace.due(left) || report_due.is_some_and(|deadline| deadline.passed()))
-            && let Some(object) = current(world, seen).await?
+            && let Some(object) = current(deps, seen).await?
         {
-            conclude(world, &object, &remaining.content(), false).await?;
+            conclude(deps, &object, &remaining.content(), false).await?;
             pace.reported(left);
             report_due = None;
         }
@@ -200,16 +206,16 @@ async fn hold(world: &World, seen: &StoredObject, mut remaining: Remaining) -> R
 /// Writes the findings into the conditions; removes the namespace if it is empty. Returns its new revision; `None` if
 /// another writer was faster.
 async fn conclude(
-    world: &World,
+    deps: &DrainDeps,
     object: &StoredObject,
     content: &Content,
     empty: bool,
 ) -> Result<Option<Revision>, ReconcileError> {
     let unchanged = Ok(Some(object.revision()));
-    let (Ok(mut tree), Some(spec)) = (json::parse_own(object.json()), world.namespaces.spec()) else {
+    let (Ok(mut tree), Some(spec)) = (json::parse_own(object.json()), deps.namespaces.spec()) else {
         return unchanged;
     };
-    let now = now(world);
+    let now = now(deps);
     let before = tree.get("status").cloned();
     let changed = rules::set_conditions(&mut tree, content, &now);
     if changed {
@@ -228,7 +234,7 @@ async fn conclude(
         return unchanged;
     }
     let compares = vec![Compare::mod_is(op.key(), object.revision())];
-    match world.namespaces.commit(Txn { compares, ops: vec![op] }, Deadline::after(STEP)).await? {
+    match deps.namespaces.commit(Txn { compares, ops: vec![op] }, Deadline::after(STEP)).await? {
         TxnOutcome::Committed { revision } => Ok(Some(revision)),
         TxnOutcome::Failed { .. } => Ok(None),
     }

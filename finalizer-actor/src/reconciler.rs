@@ -2,45 +2,24 @@
 //! concurrently.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
+use kindom_actor_kit::{BoxError, Deadline, Policy, Reconciler, StartError, Woken};
 use kindom_objects::StoredObject;
 use kindom_registry_actor::{Registered, RegistryHandle};
 use kindom_resource_actor::{Freshness, ResourceHandle, WatchCursor};
-use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::Revision;
 use tokio::sync::Semaphore;
 
-use crate::drain::DrainError;
+use crate::attempt::{DrainDeps, STEP};
+use crate::error::ReconcileError;
 use crate::works::{Which, Work, Works};
 use crate::{namespace, registration};
 
-/// The longest that one step may take before the world is read again.
-pub(crate) const STEP: Duration = Duration::from_secs(10);
-/// The wait after a failure before the next try; it doubles with each further failure, up to the longest.
-const PAUSE: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// The number of drains that sweep at once, a page each; more wait for their turn. Those that wait for finalizers do not
 /// count.
 const SWEEPS_AT_ONCE: usize = 4;
-
-/// The reason why a step failed. In any case the next one reads the world again.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReconcileError {
-    #[error("the registry: {0}")]
-    Ask(#[from] AskError),
-    #[error("reading: {0}")]
-    Read(#[from] ReadError),
-    #[error("writing: {0}")]
-    Write(#[from] WriteError),
-    #[error(transparent)]
-    Drain(#[from] DrainError),
-    #[error("the registration can't be read, so its objects can't be deleted")]
-    Unreadable,
-}
 
 /// Starts the loop, as the actor `finalizer`, over the type of registrations and that of namespaces.
 ///
@@ -59,25 +38,15 @@ pub fn start(
         Policy::default(),
         registry.changes(),
         move |changes| {
-            let world = World {
+            let deps = DrainDeps {
                 registry: of.clone(),
                 registrations: registrations.clone(),
                 namespaces: namespaces.clone(),
                 sweeps: Arc::new(Semaphore::new(SWEEPS_AT_ONCE)),
             };
-            world.run(changes)
+            deps.run(changes)
         },
     )
-}
-
-/// The sources that drains read.
-#[derive(Clone)]
-pub(crate) struct World {
-    pub(crate) registry: RegistryHandle,
-    pub(crate) registrations: ResourceHandle,
-    pub(crate) namespaces: ResourceHandle,
-    /// Permits to sweep.
-    pub(crate) sweeps: Arc<Semaphore>,
 }
 
 /// Something that is being deleted.
@@ -87,7 +56,7 @@ enum Going {
 }
 
 /// With what its drain looks at.
-struct GoingIn(World, Going);
+struct GoingIn(DrainDeps, Going);
 
 impl Work for GoingIn {
     fn which(&self) -> Which {
@@ -106,15 +75,15 @@ impl Work for GoingIn {
     }
 
     fn run(self) -> BoxFuture<'static, Revision> {
-        let Self(world, going) = self;
+        let Self(deps, going) = self;
         match going {
-            Going::Registration(registered) => registration::finish(world, registered).boxed(),
-            Going::Namespace(object) => namespace::finish(world, object).boxed(),
+            Going::Registration(registered) => registration::finish(deps, registered).boxed(),
+            Going::Namespace(object) => namespace::finish(deps, object).boxed(),
         }
     }
 }
 
-impl World {
+impl DrainDeps {
     async fn run(self, mut changes: Woken) -> BoxError {
         let mut namespaces = None;
         let mut drains = Works::default();
@@ -154,16 +123,6 @@ impl World {
         let namespaces = snapshot.from_key("").filter(|object| object.deleting()).cloned();
         Ok(registrations.chain(namespaces.map(Going::Namespace)).collect())
     }
-
-    pub(crate) async fn pause(&self, failures: u32) {
-        pause(&self.registry, failures).await;
-    }
-}
-
-/// Waits after so many failures in a row.
-pub(crate) async fn pause(registry: &RegistryHandle, failures: u32) {
-    let doubled = PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(6));
-    registry.deps().clock.sleep(doubled.min(PAUSE_MAX)).await;
 }
 
 /// Waits for a change of a registration or a namespace.

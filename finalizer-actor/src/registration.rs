@@ -13,9 +13,11 @@ use kindom_resource_actor::ResourceHandle;
 use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
-use crate::drain::{Drain, DrainError, Held, Left, Stock, first_keys};
+use crate::attempt::{DrainDeps, STEP};
+use crate::drain::{Drain, Held, Left, Stock, first_keys};
+use crate::error::DrainError;
+use crate::error::ReconcileError;
 use crate::progress::{NAMES_LISTED, Pace, Tally, WRITTEN_AFTER, message};
-use crate::reconciler::{ReconcileError, STEP, World};
 
 /// The number of failed attempts that the condition does not mention: one failure is mostly the fall of an actor.
 const FAILURES_UNREPORTED: u32 = 3;
@@ -25,11 +27,11 @@ const BUILT_IN_ELSEWHERE: [&str; 1] = ["apiservices.apiregistration.k8s.io"];
 
 /// Drains the objects of a registration that is being deleted, and removes it once none is left. Gives back the revision
 /// of the registration up to which nothing is left to do.
-pub(crate) async fn finish(world: World, registered: Registered) -> Revision {
+pub(crate) async fn finish(deps: DrainDeps, registered: Registered) -> Revision {
     let mut pace = Pace::default();
     let mut failures = 0;
     loop {
-        let error = match attempt(&world, &registered, &mut pace, &mut failures).await {
+        let error = match attempt(&deps, &registered, &mut pace, &mut failures).await {
             Ok(concluded) => return concluded,
             Err(error) => error,
         };
@@ -39,11 +41,11 @@ pub(crate) async fn finish(world: World, registered: Registered) -> Revision {
             && let Some((reason, text)) = failure(&error)
         {
             pace.forget();
-            if let Err(error) = tell(&world, &registered, ("True", reason, &text)).await {
+            if let Err(error) = tell(&deps, &registered, ("True", reason, &text)).await {
                 tracing::warn!(registration = registered.name, %error, "the failure could not be reported");
             }
         }
-        world.pause(failures).await;
+        deps.pause(failures).await;
     }
 }
 
@@ -58,7 +60,7 @@ fn failure(error: &ReconcileError) -> Option<(&'static str, String)> {
 }
 
 async fn attempt(
-    world: &World,
+    deps: &DrainDeps,
     registered: &Registered,
     pace: &mut Pace,
     failures: &mut u32,
@@ -75,47 +77,47 @@ async fn attempt(
         }
         loop {
             // Its objects are not this registration's (OverlappingBuiltInResource).
-            if let Some(concluded) = remove(world, registered, None).await? {
+            if let Some(concluded) = remove(deps, registered, None).await? {
                 return Ok(concluded);
             }
         }
     };
     loop {
-        if let Look::Concluded(at) = current(world, registered).await? {
+        if let Look::Concluded(at) = current(deps, registered).await? {
             return Ok(at);
         }
         let drain = Drain::new(handle, "", Vec::new());
-        match empty(world, registered, &drain, pace).await? {
+        match empty(deps, registered, &drain, pace).await? {
             Stock::Empty => {
-                if let Some(concluded) = remove(world, registered, Some(handle)).await? {
+                if let Some(concluded) = remove(deps, registered, Some(handle)).await? {
                     return Ok(concluded);
                 }
             }
             Stock::Held(held) => {
                 *failures = 0;
-                hold(world, registered, &drain, held, pace).await?;
+                hold(deps, registered, &drain, held, pace).await?;
             }
             // Somebody was faster, perhaps with a change of the registration: that is waited for.
-            Stock::Unsettled => drop(world.registry.fresh(Deadline::after(STEP)).await?),
+            Stock::Unsettled => drop(deps.registry.fresh(Deadline::after(STEP)).await?),
         }
     }
 }
 
 /// Sweeps once; returns what is left.
 async fn empty(
-    world: &World,
+    deps: &DrainDeps,
     registered: &Registered,
     drain: &Drain<'_>,
     pace: &mut Pace,
 ) -> Result<Stock, ReconcileError> {
-    let _turn = world.sweeps.acquire().await;
+    let _turn = deps.sweeps.acquire().await;
     let mut sweep = drain.sweep();
     let mut first = true;
     while let Some(left) = sweep.page().await? {
         // A drain of a single page needs no report.
         if !(first && sweep.is_last()) && left > 0 && pace.due(left) {
             let message = message(left, &[], &Tally::default());
-            tell(world, registered, ("True", "InstanceDeletionInProgress", &message)).await?;
+            tell(deps, registered, ("True", "InstanceDeletionInProgress", &message)).await?;
             pace.reported(left);
         }
         first = false;
@@ -125,7 +127,7 @@ async fn empty(
 
 /// Waits until nothing is held any more, or any other change than a release happens; writes its progress.
 async fn hold(
-    world: &World,
+    deps: &DrainDeps,
     registered: &Registered,
     drain: &Drain<'_>,
     mut held: Held,
@@ -137,10 +139,10 @@ async fn hold(
     loop {
         let left = held.tally.objects;
         if pace.due(left) || report_due.is_some_and(|deadline| deadline.passed()) {
-            let storage = &*world.registry.deps().storage;
+            let storage = &*deps.registry.deps().storage;
             let names = first_keys(storage, drain.prefix(), NAMES_LISTED).await.map_err(DrainError::Check)?;
             let message = message(left, &names, &held.tally);
-            tell(world, registered, ("True", "InstanceDeletionInProgress", &message)).await?;
+            tell(deps, registered, ("True", "InstanceDeletionInProgress", &message)).await?;
             pace.reported(left);
             report_due = None;
         }
@@ -167,9 +169,9 @@ enum Look {
     Concluded(Revision),
 }
 
-async fn current(world: &World, registered: &Registered) -> Result<Look, ReconcileError> {
+async fn current(deps: &DrainDeps, registered: &Registered) -> Result<Look, ReconcileError> {
     let concluded = |at| Ok(Look::Concluded(at));
-    let found = world.registrations.get(&registered.name, Deadline::after(STEP)).await?;
+    let found = deps.registrations.get(&registered.name, Deadline::after(STEP)).await?;
     let Some(object) = found.filter(|object| object.uid() == registered.object.uid()) else {
         return concluded(registered.object.revision());
     };
@@ -186,17 +188,17 @@ async fn current(world: &World, registered: &Registered) -> Result<Look, Reconci
 /// Removes the registration, or only our finalizer where others hold it, in one transaction with "it has not changed" and
 /// "no object is left". Gives back the revision at which nothing was left to do; none if it has to be tried again.
 async fn remove(
-    world: &World,
+    deps: &DrainDeps,
     registered: &Registered,
     of: Option<&ResourceHandle>,
 ) -> Result<Option<Revision>, ReconcileError> {
-    let (mut crd, revision) = match current(world, registered).await? {
+    let (mut crd, revision) = match current(deps, registered).await? {
         Look::Here(crd, revision) => (crd, revision),
         Look::Concluded(at) => return Ok(Some(at)),
     };
     crd.metadata.finalizers.retain(|f| f != CLEANUP_FINALIZER);
     let before = json::to_value(&crd.status);
-    let Some(spec) = world.registrations.spec() else { return Ok(Some(revision)) };
+    let Some(spec) = deps.registrations.spec() else { return Ok(Some(revision)) };
     let key = spec.storage_key(&registered.name);
     let mut compares = vec![Compare::mod_is(&key, revision)];
     compares.extend(of.map(|handle| Compare::empty_prefix(handle.prefix().as_bytes())));
@@ -210,10 +212,10 @@ async fn remove(
             }
             Some(_) => ("InstanceDeletionCompleted", "removed all instances"),
         };
-        terminating(world, &mut crd, ("False", reason, message));
-        Op::Put(key, encode(world, &spec, before, &crd))
+        terminating(deps, &mut crd, ("False", reason, message));
+        Op::Put(key, encode(deps, &spec, before, &crd))
     };
-    match world.registrations.commit(Txn { compares, ops: vec![op] }, Deadline::after(STEP)).await? {
+    match deps.registrations.commit(Txn { compares, ops: vec![op] }, Deadline::after(STEP)).await? {
         TxnOutcome::Committed { revision } => Ok(Some(revision)),
         TxnOutcome::Failed { .. } => Ok(None),
     }
@@ -221,45 +223,44 @@ async fn remove(
 
 /// Writes the condition, unless it is written already. A lost race is no error: the loop reads the winner's state again.
 async fn tell(
-    world: &World,
+    deps: &DrainDeps,
     registered: &Registered,
     said: (&str, &str, &str),
 ) -> Result<(), ReconcileError> {
-    let Look::Here(mut crd, revision) = current(world, registered).await? else { return Ok(()) };
+    let Look::Here(mut crd, revision) = current(deps, registered).await? else { return Ok(()) };
     let before = json::to_value(&crd.status);
-    if !terminating(world, &mut crd, said) {
+    if !terminating(deps, &mut crd, said) {
         return Ok(());
     }
-    let Some(spec) = world.registrations.spec() else { return Ok(()) };
+    let Some(spec) = deps.registrations.spec() else { return Ok(()) };
     let key = spec.storage_key(&registered.name);
     let compares = vec![Compare::mod_is(&key, revision)];
-    let txn = Txn { compares, ops: vec![Op::Put(key, encode(world, &spec, before, &crd))] };
-    if let TxnOutcome::Committed { revision } = world.registrations.commit(txn, Deadline::after(STEP)).await?
-    {
+    let txn = Txn { compares, ops: vec![Op::Put(key, encode(deps, &spec, before, &crd))] };
+    if let TxnOutcome::Committed { revision } = deps.registrations.commit(txn, Deadline::after(STEP)).await? {
         // The drain's own writes are guarded by the registration too.
-        world.registry.folded(revision, Deadline::after(STEP)).await?;
+        deps.registry.folded(revision, Deadline::after(STEP)).await?;
     }
     Ok(())
 }
 
 fn terminating(
-    world: &World,
+    deps: &DrainDeps,
     crd: &mut CustomResourceDefinition,
     (status, reason, message): (&str, &str, &str),
 ) -> bool {
     let condition = Condition::new(condition::TERMINATING, status, reason, message);
-    set_condition(&mut crd.status.conditions, condition, &now(world))
+    set_condition(&mut crd.status.conditions, condition, &now(deps))
 }
 
 /// The time of day as metav1.Time prints it.
-pub(crate) fn now(world: &World) -> String {
-    let seconds = world.registry.deps().clock.unix_seconds();
+pub(crate) fn now(deps: &DrainDeps) -> String {
+    let seconds = deps.registry.deps().clock.unix_seconds();
     meta::time::format(seconds)
 }
 
 /// The registration as it is stored, now that its status is not `before` any more.
-fn encode(world: &World, spec: &TypeSpec, before: Value, crd: &CustomResourceDefinition) -> Bytes {
+fn encode(deps: &DrainDeps, spec: &TypeSpec, before: Value, crd: &CustomResourceDefinition) -> Bytes {
     let mut tree = crd.to_value();
-    manage_status(spec, Some(before), &mut tree, &now(world));
+    manage_status(spec, Some(before), &mut tree, &now(deps));
     spec.stored_value(tree.to_vec())
 }

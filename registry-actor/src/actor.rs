@@ -18,9 +18,9 @@ use kindom_storage::{Change, KeyRange, Revision, StoredValue, Watch};
 use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
 
 use crate::claims::{ClaimTable, Claimant, Conflict, INVALID_CA_BUNDLE, Settled};
-use crate::handle::Shared;
 use crate::messages::{Due, Dues, JudgeNames, ListOutdated, ListRegistered, ListTerminating, Registered};
 use crate::routes::RouteTable;
+use crate::shared::Shared;
 
 /// The most commits that one turn folds: each costs the parsing of a registration.
 const FOLD_PER_TURN_MAX: usize = 4;

@@ -1,6 +1,5 @@
 //! The public face of the registry.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,67 +13,15 @@ use kindom_storage::Revision;
 use parking_lot::{Mutex, RwLock};
 
 use crate::actor::RegistryActor;
-use crate::claims::Claimant;
 use crate::messages::{
     Due, Dues, JudgeNames, Judgement, ListOutdated, ListRegistered, ListTerminating, Registered,
 };
 use crate::routes::{RouteTable, Routes};
+use crate::shared::Shared;
 use crate::short_names::{ShortNames, warning};
-
-/// The state that outlives the registry's incarnations. Only the running one changes it, and a successor checks all of it
-/// against the store.
-pub(crate) struct Shared {
-    pub(crate) deps: Arc<Deps>,
-    pub(crate) prefix: String,
-    pub(crate) registrations: ResourceHandle,
-    pub(crate) built_in: RouteTable,
-    pub(crate) routes: Arc<Routes>,
-    /// In order: types are put to sleep and ended in the same order whenever a simulation repeats.
-    pub(crate) handles: Mutex<BTreeMap<String, ResourceHandle>>,
-    pub(crate) feed: Arc<Feed>,
-    pub(crate) changed: Wake,
-    /// The short names that registrations hold. Locked for as long as one registration takes.
-    pub(crate) short_names: RwLock<ShortNames>,
-    /// The short names of built-in types.
-    built_in_short_names: ShortNames,
-    idle_after: Duration,
-    /// `true` while this process does the work that one replica can do for all.
-    leads: latest::Sender<bool>,
-}
 
 /// The least time that a type which nobody uses or watches stays awake, by default. It may be up to twice as long.
 const IDLE_AFTER: Duration = Duration::from_secs(300);
-
-impl Shared {
-    /// Puts types to sleep that nobody has used for a while, for ever.
-    pub(crate) async fn sweep(self: Arc<Self>) {
-        loop {
-            self.deps.clock.sleep(self.idle_after).await;
-            let handles: Vec<_> = self.handles.lock().values().cloned().collect();
-            let slept = handles.iter().filter(|handle| handle.doze()).count();
-            if slept > 0 {
-                tracing::debug!(slept, "idle types went to sleep");
-            }
-        }
-    }
-
-    /// The short names that a registration holds now.
-    pub(crate) fn hold_short_names(&self, name: &str, claimant: Option<&Claimant>) {
-        let held = claimant.map_or(&[][..], |claimant| &claimant.accepted.short_names);
-        // Most have none, and most changes are of something else.
-        if self.short_names.read().is_set(name, held) {
-            return;
-        }
-        let group = claimant.map_or("", |claimant| &claimant.group);
-        self.short_names.write().set(name, group, held);
-    }
-
-    pub(crate) fn publish(&self, table: RouteTable, folded: Revision) {
-        self.routes.publish(table);
-        self.feed.advance(folded);
-        self.changed.wake();
-    }
-}
 
 /// The registry: routes for anyone, verdicts and lists for the reconcilers. Cheap to clone.
 #[derive(Clone)]

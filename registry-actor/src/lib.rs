@@ -22,6 +22,7 @@ mod handle;
 mod leader;
 mod messages;
 mod routes;
+mod shared;
 mod short_names;
 
 pub use handle::RegistryHandle;

@@ -1,6 +1,7 @@
 //! One type: every object is brought to the storage version, then `status.storedVersions` is cut to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use kindom_actor_kit::{Deadline, Woken};
@@ -8,32 +9,42 @@ use kindom_api::crd::{CustomResourceDefinition, condition, decode_crd};
 use kindom_api::{json, meta};
 use kindom_objects::registration::READ_ONLY_ANNOTATION;
 use kindom_objects::{PlanError, StoredObject, TypeSpec, manage_status};
-use kindom_registry_actor::Registered;
-use kindom_resource_actor::WriteError;
-use kindom_resource_actor::{Pages, ResourceHandle, Rewritten};
+use kindom_registry_actor::{Registered, RegistryHandle};
+use kindom_resource_actor::{Pages, ResourceHandle, Rewritten, WriteError};
 use kindom_storage::{Compare, Key, KeyRange, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
+use tokio::sync::Semaphore;
 
-use super::reconciler::World;
-use crate::drain::DrainError;
-use crate::reconciler::{ReconcileError, STEP, pause};
+use crate::attempt::{STEP, pause};
+use crate::error::{DrainError, ReconcileError};
 
 /// The most rewrites that are in the store's hands at once.
 const IN_FLIGHT: usize = 16;
 
 /// Runs passes until `storedVersions` is the storage version alone, or the registration needs none any more. Gives back
 /// its revision up to which nothing is left to do.
-pub(super) async fn finish(world: World, registered: Registered) -> Revision {
+pub(super) async fn finish(deps: RewriteDeps, registered: Registered) -> Revision {
     let mut failures = 0;
     loop {
-        match attempt(&world, &registered).await {
+        match attempt(&deps, &registered).await {
             Ok(concluded) => return concluded,
             Err(error) => {
                 failures += 1;
                 tracing::warn!(registration = registered.name, %error, failures, "a rewrite failed; trying again");
-                pause(&world.registry, failures).await;
+                pause(&deps.registry, failures).await;
             }
         }
     }
+}
+
+/// The parts of the server that passes need.
+#[derive(Clone)]
+pub(crate) struct RewriteDeps {
+    pub(crate) registry: RegistryHandle,
+    pub(crate) registrations: ResourceHandle,
+    /// The time for which a registration must not change before its type is read.
+    pub(crate) settle: Duration,
+    /// Permits to read a type.
+    pub(crate) passes: Arc<Semaphore>,
 }
 
 /// The registration that a pass began with, as the type's handle knew it then.
@@ -71,28 +82,28 @@ enum Passed {
     Except(Key, Revision),
 }
 
-async fn attempt(world: &World, registered: &Registered) -> Result<Revision, ReconcileError> {
+async fn attempt(deps: &RewriteDeps, registered: &Registered) -> Result<Revision, ReconcileError> {
     let seen = registered.object.revision();
     let Some(handle) = &registered.handle else { return Ok(seen) };
     loop {
-        if let Due::No(at) = settled(world, registered).await? {
+        if let Due::No(at) = settled(deps, registered).await? {
             return Ok(at);
         }
         let Some(began_with) = KnownRegistration::of(handle) else { return Ok(seen) };
-        match pass(world, handle, &began_with).await? {
+        match pass(deps, handle, &began_with).await? {
             Passed::All => {
-                if let Some(concluded) = cut(world, registered, &began_with).await? {
+                if let Some(concluded) = cut(deps, registered, &began_with).await? {
                     return Ok(concluded);
                 }
             }
             Passed::Changed => {}
             Passed::Except(key, at) => {
-                until_changed(world, handle, &began_with, &key, at).await?;
+                until_changed(deps, handle, &began_with, &key, at).await?;
                 continue;
             }
         }
         // After this, missed changes are known.
-        world.registry.fresh(Deadline::after(STEP)).await?;
+        deps.registry.fresh(Deadline::after(STEP)).await?;
     }
 }
 
@@ -103,8 +114,8 @@ enum Due {
     No(Revision),
 }
 
-async fn due(world: &World, registered: &Registered) -> Result<Due, ReconcileError> {
-    let found = world.registrations.get(&registered.name, Deadline::after(STEP)).await?;
+async fn due(deps: &RewriteDeps, registered: &Registered) -> Result<Due, ReconcileError> {
+    let found = deps.registrations.get(&registered.name, Deadline::after(STEP)).await?;
     let Some(object) = found.filter(|object| object.uid() == registered.object.uid()) else {
         return Ok(Due::No(registered.object.revision()));
     };
@@ -122,19 +133,19 @@ async fn due(world: &World, registered: &Registered) -> Result<Due, ReconcileErr
 }
 
 /// As [`due`], once the registration has not changed for a while.
-async fn settled(world: &World, registered: &Registered) -> Result<Due, ReconcileError> {
-    let mut changes = world.registry.changes();
-    let clock = &world.registry.deps().clock;
+async fn settled(deps: &RewriteDeps, registered: &Registered) -> Result<Due, ReconcileError> {
+    let mut changes = deps.registry.changes();
+    let clock = &deps.registry.deps().clock;
     loop {
-        let found = due(world, registered).await?;
+        let found = due(deps, registered).await?;
         let Due::Yes(_, seen) = &found else { return Ok(found) };
-        if world.settle.is_zero() {
+        if deps.settle.is_zero() {
             return Ok(found);
         }
         tokio::select! {
             biased;
-            () = clock.sleep(world.settle) => return Ok(found),
-            changed = until_other(world, registered, *seen, &mut changes) => changed?,
+            () = clock.sleep(deps.settle) => return Ok(found),
+            changed = until_other(deps, registered, *seen, &mut changes) => changed?,
         }
     }
 }
@@ -142,14 +153,14 @@ async fn settled(world: &World, registered: &Registered) -> Result<Due, Reconcil
 /// Waits until the registration is not as it was at a revision. It is not decoded for that: each change of any
 /// registration wakes all that wait here.
 async fn until_other(
-    world: &World,
+    deps: &RewriteDeps,
     registered: &Registered,
     seen: Revision,
     changes: &mut Woken,
 ) -> Result<(), ReconcileError> {
     loop {
         changes.woken().await;
-        let now = world.registrations.get(&registered.name, Deadline::after(STEP)).await?;
+        let now = deps.registrations.get(&registered.name, Deadline::after(STEP)).await?;
         if now.is_none_or(|now| now.revision() != seen) {
             return Ok(());
         }
@@ -163,11 +174,11 @@ fn decode(object: &StoredObject) -> Option<CustomResourceDefinition> {
 
 /// Reads every object once, and rewrites those stored in another version. Holds one page in memory.
 async fn pass(
-    world: &World,
+    deps: &RewriteDeps,
     handle: &ResourceHandle,
     began_with: &KnownRegistration,
 ) -> Result<Passed, ReconcileError> {
-    let _turn = world.passes.acquire().await;
+    let _turn = deps.passes.acquire().await;
     let storage = &*handle.deps().storage;
     let mut pages = Pages::new(handle.prefix());
     let mut unreadable = None;
@@ -180,7 +191,7 @@ async fn pass(
                 break;
             }
             // Somebody was faster, perhaps with a change of the registration.
-            world.registry.fresh(Deadline::after(STEP)).await?;
+            deps.registry.fresh(Deadline::after(STEP)).await?;
             if !began_with.is_still(handle) {
                 return Ok(Passed::Changed);
             }
@@ -240,7 +251,7 @@ async fn rewrite(
 
 /// Waits until an object that can't be read is another, or the registration.
 async fn until_changed(
-    world: &World,
+    deps: &RewriteDeps,
     handle: &ResourceHandle,
     began_with: &KnownRegistration,
     key: &Key,
@@ -254,7 +265,7 @@ async fn until_changed(
     if now.first().map(|kv| kv.mod_revision) != Some(at) {
         return Ok(());
     }
-    let mut changes = world.registry.changes();
+    let mut changes = deps.registry.changes();
     loop {
         let same = handle.spec().is_some_and(|spec| Arc::ptr_eq(&spec, &began_with.spec));
         if !same {
@@ -271,28 +282,28 @@ async fn until_changed(
 /// Cuts `storedVersions` to the storage version, if the spec is still the one that the pass rests on. Gives back the
 /// revision of the registration then; none if there has to be another pass.
 async fn cut(
-    world: &World,
+    deps: &RewriteDeps,
     registered: &Registered,
     began_with: &KnownRegistration,
 ) -> Result<Option<Revision>, ReconcileError> {
     loop {
-        let (mut crd, revision) = match due(world, registered).await? {
+        let (mut crd, revision) = match due(deps, registered).await? {
             Due::Yes(crd, revision) => (crd, revision),
             Due::No(at) => return Ok(Some(at)),
         };
         if crd.metadata.generation != began_with.generation {
             return Ok(None);
         }
-        let Some(spec) = world.registrations.spec() else { return Ok(Some(revision)) };
+        let Some(spec) = deps.registrations.spec() else { return Ok(Some(revision)) };
         let before = json::to_value(&crd.status);
         crd.status.stored_versions = vec![began_with.storage.clone()];
         let mut tree = crd.to_value();
-        let seconds = world.registry.deps().clock.unix_seconds();
+        let seconds = deps.registry.deps().clock.unix_seconds();
         manage_status(&spec, Some(before), &mut tree, &meta::time::format(seconds));
         let key = spec.storage_key(&registered.name);
         let compares = vec![Compare::mod_is(&key, revision)];
         let txn = Txn { compares, ops: vec![Op::Put(key, spec.stored_value(tree.to_vec()))] };
-        match world.registrations.commit(txn, Deadline::after(STEP)).await? {
+        match deps.registrations.commit(txn, Deadline::after(STEP)).await? {
             TxnOutcome::Committed { revision } => {
                 tracing::info!(
                     registration = registered.name,

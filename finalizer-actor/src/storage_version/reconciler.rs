@@ -11,8 +11,9 @@ use kindom_resource_actor::ResourceHandle;
 use kindom_storage::Revision;
 use tokio::sync::Semaphore;
 
-use super::pass;
-use crate::reconciler::{ReconcileError, STEP, pause};
+use super::pass::{self, RewriteDeps};
+use crate::attempt::{STEP, pause};
+use crate::error::ReconcileError;
 use crate::works::{Which, Work, Works};
 
 /// The number of types read and rewritten at once: the rewrite is not urgent.
@@ -40,30 +41,19 @@ pub fn start(
         Policy::default(),
         registry.changes(),
         move |changes| {
-            let world = World {
+            let deps = RewriteDeps {
                 registry: of.clone(),
                 registrations: registrations.clone(),
                 settle,
                 passes: Arc::new(Semaphore::new(PASSES_AT_ONCE)),
             };
-            world.run(changes)
+            deps.run(changes)
         },
     )
 }
 
-/// The sources that passes read.
-#[derive(Clone)]
-pub(crate) struct World {
-    pub(crate) registry: RegistryHandle,
-    pub(crate) registrations: ResourceHandle,
-    /// The time for which a registration must not change before its type is read.
-    pub(crate) settle: Duration,
-    /// Permits to read a type.
-    pub(crate) passes: Arc<Semaphore>,
-}
-
 /// A type with objects in another version, and what its pass looks at.
-struct Outdated(World, Registered);
+struct Outdated(RewriteDeps, Registered);
 
 impl Work for Outdated {
     fn which(&self) -> Which {
@@ -79,7 +69,7 @@ impl Work for Outdated {
     }
 }
 
-impl World {
+impl RewriteDeps {
     async fn run(self, mut changes: Woken) -> BoxError {
         let mut passes = Works::default();
         loop {
