@@ -33,6 +33,8 @@ mod request;
 mod rules;
 mod scale;
 mod snapshot;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod watch;
 mod write;
 

@@ -40,11 +40,14 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts one. Panics if it was refused with anything but one of these variants of [`WriteError`].
+    /// Counts one. Panics if it was refused with anything but one of these variants of [`WriteError`], or of a plan's error.
     #[track_caller]
     pub(crate) fn count<T>(&self, outcome: Result<T, WriteError>, may: &[&str]) {
         let Err(error) = outcome else { return self.stored.set(self.stored.get() + 1) };
-        let all = format!("{error:?}");
+        let all = match error {
+            WriteError::Plan(error) => format!("{error:?}"),
+            error => format!("{error:?}"),
+        };
         let variant = all.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
         assert!(may.contains(&variant), "{all}");
         *self.refused.borrow_mut().entry(variant.to_owned()).or_default() += 1;

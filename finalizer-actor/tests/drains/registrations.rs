@@ -35,14 +35,14 @@ fn a_deleted_registration_drains_and_goes() {
             Op::Put(format!("{}ns{}/o{i}", widgets.prefix(), i % 7).into(), json.into())
         });
         for op in puts {
-            world.txn(vec![op]);
+            world.store.commit(vec![op]);
         }
         world.put(&format!("{}ns0/garbage", widgets.prefix()), "no json at all");
         world.put(
             &format!("{}ns0/old", widgets.prefix()),
             r#"{"apiVersion":"gone.io/v0","metadata":{"uid":"u"}}"#,
         );
-        world.txn(vec![Op::Put(
+        world.store.commit(vec![Op::Put(
             kindom_storage::Key::new([widgets.prefix().as_bytes(), b"\xff\xfe"].concat()),
             "x".into(),
         )]);
@@ -186,7 +186,7 @@ fn a_drain_that_fails_says_why_and_goes_on_later() {
         for handle in [&widgets, &other] {
             create(handle, "ns", "a", &[], None).await.unwrap();
         }
-        *world.store.undeletable.lock().unwrap() = Some(widgets.prefix().to_owned());
+        *world.store.undeletable.lock() = Some(widgets.prefix().to_owned());
         world.delete(NAME).await.unwrap();
         world.delete("gadgets.g.io").await.unwrap();
         world.until_shown(NAME, "Terminating=True InstanceDeletionFailed").await;
@@ -196,7 +196,7 @@ fn a_drain_that_fails_says_why_and_goes_on_later() {
             message(&world).await
         );
         world.until_gone("gadgets.g.io").await;
-        *world.store.undeletable.lock().unwrap() = None;
+        *world.store.undeletable.lock() = None;
         world.until_gone(NAME).await;
         assert!(world.keys(widgets.prefix()).is_empty());
     });

@@ -154,7 +154,7 @@ fn a_built_in_type_is_not_replaced() {
 #[test]
 fn damaged_registrations_serve_nothing() {
     run(6, 0, vec![], |world| async move {
-        world.txn(vec![Op::Put(format!("{CRDS}broken.g.io").into(), "{".into())]);
+        world.store.commit(vec![Op::Put(format!("{CRDS}broken.g.io").into(), "{".into())]);
         world.put(&format!("{CRDS}empty.g.io"), "{}");
         world.put(&format!("{CRDS}odd.g.io"), r#"{"spec":{"group":"g.io","names":{"plural":"odd"}}}"#);
         world.put_established(&crd("widgets"));

@@ -58,7 +58,7 @@ fn one_of_several_leads_and_another_follows_it() {
         // One that can't reach the store any more stops to lead, and the last takes over.
         let last = rest.into_iter().find(|seat| *seat != next).unwrap();
         let before = Instant::now();
-        worlds[next].store.away.store(true, Ordering::SeqCst);
+        worlds[next].store.hangs.store(true, Ordering::SeqCst);
         worlds[last].registry.leading().await;
         assert!(before.elapsed() <= Duration::from_secs(13), "{:?}", before.elapsed());
         while worlds[next].registry.is_leader() {
@@ -67,7 +67,7 @@ fn one_of_several_leads_and_another_follows_it() {
         assert!(before.elapsed() <= Duration::from_secs(20), "{:?}", before.elapsed());
 
         // It comes back, and finds that it is another's.
-        worlds[next].store.away.store(false, Ordering::SeqCst);
+        worlds[next].store.hangs.store(false, Ordering::SeqCst);
         for _ in 0..30 {
             sleep(Duration::from_secs(2)).await;
             assert!(worlds[last].registry.is_leader() && !worlds[next].registry.is_leader());

@@ -6,130 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, simulation};
-use kindom_api::User;
+use kindom_actor_kit::{ActorTable, Arbiters, Entropy, simulation};
 use kindom_api::{Value, json, object};
-use kindom_objects::Subresource;
 use kindom_objects::kinds::registration::custom_resource_definitions;
-use kindom_objects::{PlanError, Preconditions, RuleContext, StoredObject, TypeSpec};
+use kindom_objects::{Preconditions, RuleContext, Subresource, TypeSpec};
 use kindom_registry_actor::RegistryHandle;
-use kindom_resource_actor::WriteError;
-use kindom_resource_actor::{
-    Deps, Knowledge, ObjectEvent, ResourceHandle, Target, WatchCursor, WriteOptions, Written,
-};
-use kindom_storage::{
-    Applied, Key, KeyRange, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageError,
-    StorageFuture, Txn, TxnOutcome, Watch,
-};
-
-/// A store in memory that lets others run in the middle of every call, delays its watches, and fails on request.
-pub(crate) struct Slow {
-    pub(crate) inner: Memory,
-    entropy: Entropy,
-    pauses: u64,
-    /// So many others' steps at most between a commit and its arrival in a watch.
-    lag: u64,
-    /// Deletions under this prefix are refused.
-    pub(crate) undeletable: std::sync::Mutex<Option<String>>,
-    /// No call comes back.
-    pub(crate) away: std::sync::atomic::AtomicBool,
-}
-
-impl Slow {
-    fn new(inner: Memory, entropy: Entropy, pauses: u64, lag: u64) -> Self {
-        Self { inner, entropy, pauses, lag, undeletable: std::sync::Mutex::default(), away: false.into() }
-    }
-
-    async fn pause(&self) {
-        if self.away.load(std::sync::atomic::Ordering::SeqCst) {
-            std::future::pending::<()>().await;
-        }
-        for _ in 0..self.entropy.below(self.pauses + 1) {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    fn refuses(&self, txn: &Txn) -> bool {
-        let undeletable = self.undeletable.lock().unwrap();
-        let Some(prefix) = undeletable.as_deref() else { return false };
-        txn.ops
-            .iter()
-            .any(|op| matches!(op, Op::Delete(_)) && op.key().as_bytes().starts_with(prefix.as_bytes()))
-    }
-
-    /// The same watch, later.
-    fn delayed(&self, watch: Watch) -> Watch {
-        let Watch { mut commits, progress } = watch;
-        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
-        let (entropy, lag) = (self.entropy.fork(), self.lag);
-        tokio::task::spawn_local(async move {
-            while let Some(item) = commits.recv().await {
-                for _ in 0..entropy.below(lag) {
-                    tokio::task::yield_now().await;
-                }
-                if sender.send(item).is_err() {
-                    break;
-                }
-            }
-        });
-        Watch { commits: receiver.into(), progress }
-    }
-}
-
-impl Storage for Slow {
-    fn txn(&self, txn: Txn) -> StorageFuture<'_, TxnOutcome> {
-        Box::pin(async move {
-            self.pause().await;
-            if self.refuses(&txn) {
-                let reason = "refused by the test".to_owned();
-                return Err(StorageError::Unavailable { reason, applied: Applied::No });
-            }
-            let outcome = self.inner.txn(txn).await;
-            self.pause().await;
-            outcome
-        })
-    }
-
-    fn range(&self, request: RangeRequest) -> StorageFuture<'_, RangeResult> {
-        Box::pin(async move {
-            self.pause().await;
-            let found = self.inner.range(request).await;
-            self.pause().await;
-            found
-        })
-    }
-
-    fn watch(&self, range: KeyRange, from: Option<Revision>) -> StorageFuture<'_, Watch> {
-        Box::pin(async move {
-            self.pause().await;
-            let watch = self.inner.watch(range, from).await?;
-            Ok(if self.lag > 0 { self.delayed(watch) } else { watch })
-        })
-    }
-
-    fn published(&self) -> Revision {
-        self.inner.published()
-    }
-
-    fn fresh(&self) -> StorageFuture<'_, Revision> {
-        self.inner.fresh()
-    }
-
-    fn compact(&self, revision: Revision) -> StorageFuture<'_, ()> {
-        self.inner.compact(revision)
-    }
-
-    fn compacted(&self) -> Revision {
-        self.inner.compacted()
-    }
-
-    fn close(&self) -> StorageFuture<'_, ()> {
-        self.inner.close()
-    }
-}
+pub(crate) use kindom_resource_actor::testing::{FaultyStore, brief, decoded, options, soon};
+use kindom_resource_actor::{Deps, ResourceHandle, Target, WatchCursor, WriteError, WriteOptions, Written};
+use kindom_storage::{Key, Memory, Op, RangeRequest, Revision, Storage};
 
 pub(crate) struct World {
-    pub(crate) store: Arc<Slow>,
+    pub(crate) store: Arc<FaultyStore>,
     pub(crate) table: ActorTable,
     pub(crate) entropy: Entropy,
     pub(crate) deps: Arc<Deps>,
@@ -162,26 +49,20 @@ pub(crate) fn run<F: Future<Output = ()>>(
 impl World {
     fn start(seed: u64, pauses: u64, built_in: Vec<TypeSpec>) -> Self {
         let entropy = Entropy::seeded(seed);
-        let store = Slow::new(Memory::new(), entropy.fork(), pauses, 0);
+        let store = FaultyStore::new(Memory::new(), entropy.fork(), pauses, 0);
         Self::over(store, entropy, built_in)
     }
 
     /// Another server over the same store, with calls as slow and watches as late as given.
     pub(crate) fn replica(&self, pauses: u64, lag: u64, built_in: Vec<TypeSpec>) -> Self {
         let entropy = self.entropy.fork();
-        let store = Slow::new(self.store.inner.clone(), entropy.fork(), pauses, lag);
+        let store = FaultyStore::new(self.store.inner.clone(), entropy.fork(), pauses, lag);
         Self::over(store, entropy, built_in)
     }
 
-    fn over(store: Slow, entropy: Entropy, built_in: Vec<TypeSpec>) -> Self {
+    fn over(store: FaultyStore, entropy: Entropy, built_in: Vec<TypeSpec>) -> Self {
         let (table, store) = (ActorTable::new(), Arc::new(store));
-        let deps = Arc::new(Deps {
-            storage: Arc::clone(&store) as Arc<dyn Storage>,
-            supervisor: Supervisor::new(table.clone(), entropy.fork()),
-            arbiters: Arbiters::current().unwrap(),
-            clock: Clock::starting_at(1_700_000_000_000),
-            entropy: entropy.fork(),
-        });
+        let deps = store.deps(Arbiters::current().unwrap(), &table, &entropy);
         let handle = |spec| ResourceHandle::new(Arc::clone(&deps), Arc::new(spec));
         let registrations = handle(custom_resource_definitions());
         let built_in: Vec<_> = built_in.into_iter().map(handle).collect();
@@ -252,20 +133,12 @@ impl World {
     }
 
     pub(crate) fn put(&self, key: &str, value: impl Into<Bytes>) -> Revision {
-        self.txn(vec![Op::Put(Key::from(key), value.into())])
+        self.store.put(key, value)
     }
 
     /// Removes a key, as the last step of a drain does.
     pub(crate) fn remove(&self, key: &str) -> Revision {
-        self.txn(vec![Op::Delete(Key::from(key))])
-    }
-
-    pub(crate) fn txn(&self, ops: Vec<Op>) -> Revision {
-        let txn = Txn { compares: Vec::new(), ops };
-        match futures::FutureExt::now_or_never(self.store.inner.txn(txn)).unwrap() {
-            Ok(TxnOutcome::Committed { revision }) => revision,
-            other => panic!("{other:?}"),
-        }
+        self.store.commit(vec![Op::Delete(Key::from(key))])
     }
 
     /// The keys under a prefix.
@@ -321,12 +194,6 @@ impl World {
     }
 }
 
-fn decoded(cx: &RuleContext<'_>, object: &Value) -> Result<Value, PlanError> {
-    let mut object = object.clone();
-    cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::BadRequest)?;
-    Ok(object)
-}
-
 pub(crate) fn shown(crd: &Value) -> Vec<String> {
     let text = |c: &Value, field: &str| c.get(field).unwrap().as_str().unwrap().to_owned();
     let conditions = crd.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
@@ -334,23 +201,6 @@ pub(crate) fn shown(crd: &Value) -> Vec<String> {
         .iter()
         .map(|c| format!("{}={} {}", text(c, "type"), text(c, "status"), text(c, "reason")))
         .collect()
-}
-
-pub(crate) fn soon() -> Deadline {
-    Deadline::after(Duration::from_secs(60))
-}
-
-pub(crate) fn options() -> WriteOptions {
-    WriteOptions {
-        deadline: soon(),
-        dry_run: false,
-        object_bytes_max: 1 << 20,
-        namespaces: None,
-        manager: "test".into(),
-        user: Arc::new(User::api_server()),
-        knowledge: Knowledge::Latest,
-        bytes: 0,
-    }
 }
 
 pub(crate) fn cluster(name: &str) -> Target<'_> {
@@ -431,16 +281,4 @@ pub(crate) async fn events(cursor: &mut WatchCursor, count: usize) -> Vec<String
         all.extend(brief(&cursor.next(count - all.len()).await.unwrap()));
     }
     all
-}
-
-/// `+key`, `~key` or `-key` of each event.
-pub(crate) fn brief(events: &[Arc<ObjectEvent>]) -> Vec<String> {
-    let key = |o: &Arc<StoredObject>| o.key().to_owned();
-    let one = |e: &Arc<ObjectEvent>| match (&e.object, &e.previous) {
-        (Some(o), None) => format!("+{}", key(o)),
-        (Some(o), Some(_)) => format!("~{}", key(o)),
-        (None, Some(p)) => format!("-{}", key(p)),
-        (None, None) => "?".to_owned(),
-    };
-    events.iter().map(one).collect()
 }

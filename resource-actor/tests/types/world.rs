@@ -1,130 +1,24 @@
-//! What the tests share: a store that can be slowed down and tampered with, and types over it.
+//! What the tests share: types over a faulty store.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor, simulation};
-use kindom_api::User;
+use kindom_actor_kit::{ActorTable, Arbiters, Entropy, simulation};
 use kindom_api::{Value, json, object};
 use kindom_objects::{
-    BuiltInVersion, CustomObjects, Names, PlanError, Preconditions, Scope, StoredObject, Strategy, TypeSpec,
+    BuiltInVersion, CustomObjects, Names, Preconditions, RuleContext, Scope, StoredObject, Strategy, TypeSpec,
 };
-use kindom_resource_actor::WriteError;
+pub(crate) use kindom_resource_actor::testing::{Answers, FaultyStore, brief, decoded, options, soon};
 use kindom_resource_actor::{
-    Deps, Freshness, Knowledge, ObjectEvent, ResourceHandle, Target, WatchCursor, WriteOptions, Written,
+    Deps, Freshness, ObjectEvent, ResourceHandle, Target, WatchCursor, WriteError, WriteOptions, Written,
 };
 use kindom_schema::columns::Columns;
-use kindom_storage::{
-    Applied, Change, Key, KeyRange, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageError,
-    StorageFuture, Txn, TxnOutcome, Watch,
-};
-
-pub(crate) type Hook = Box<dyn FnMut(&Memory, &Txn) + Send>;
-
-/// A store in memory that takes its time, and lets a test act right before a transaction is judged.
-pub(crate) struct Tampered {
-    pub(crate) inner: Memory,
-    pub(crate) entropy: Entropy,
-    /// The most times that a call lets others run before and after.
-    pub(crate) pauses: u64,
-    pub(crate) before_txn: parking_lot::Mutex<Option<Hook>>,
-    /// Transactions wait for a permit while this is closed to them.
-    pub(crate) gate: tokio::sync::Semaphore,
-    pub(crate) gated: std::sync::atomic::AtomicBool,
-    /// The fate of the next transactions' answers.
-    pub(crate) answers: parking_lot::Mutex<Answers>,
-    /// The store can't be reached: only what was delivered before is known.
-    pub(crate) away: std::sync::atomic::AtomicBool,
-}
-
-/// The fate of transactions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answers {
-    /// They arrive, and so do their answers.
-    Arrive,
-    /// They arrive, and their answers get lost.
-    Lost,
-    /// They get lost themselves, and nobody knows.
-    NeverAsked,
-}
-
-fn away(applied: Applied) -> StorageError {
-    StorageError::Unavailable { reason: "planned".to_owned(), applied }
-}
-
-impl Tampered {
-    async fn pause(&self) {
-        for _ in 0..self.entropy.below(self.pauses + 1) {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-impl Storage for Tampered {
-    fn txn(&self, txn: Txn) -> StorageFuture<'_, TxnOutcome> {
-        Box::pin(async move {
-            self.pause().await;
-            if self.gated.load(std::sync::atomic::Ordering::SeqCst) {
-                self.gate.acquire().await.unwrap().forget();
-            }
-            if let Some(hook) = &mut *self.before_txn.lock() {
-                hook(&self.inner, &txn);
-            }
-            let answers = *self.answers.lock();
-            if answers == Answers::NeverAsked {
-                return Err(away(Applied::Unknown));
-            }
-            let outcome = self.inner.txn(txn).await;
-            self.pause().await;
-            if answers == Answers::Lost { Err(away(Applied::Unknown)) } else { outcome }
-        })
-    }
-
-    fn range(&self, request: RangeRequest) -> StorageFuture<'_, RangeResult> {
-        Box::pin(async move {
-            self.pause().await;
-            let result = self.inner.range(request).await;
-            self.pause().await;
-            result
-        })
-    }
-
-    fn watch(&self, range: KeyRange, from: Option<Revision>) -> StorageFuture<'_, Watch> {
-        Box::pin(async move {
-            self.pause().await;
-            self.inner.watch(range, from).await
-        })
-    }
-
-    fn published(&self) -> Revision {
-        self.inner.published()
-    }
-
-    fn fresh(&self) -> StorageFuture<'_, Revision> {
-        if self.away.load(std::sync::atomic::Ordering::SeqCst) {
-            return Box::pin(std::future::ready(Err(away(Applied::No))));
-        }
-        self.inner.fresh()
-    }
-
-    fn compact(&self, revision: Revision) -> StorageFuture<'_, ()> {
-        self.inner.compact(revision)
-    }
-
-    fn compacted(&self) -> Revision {
-        self.inner.compacted()
-    }
-
-    fn close(&self) -> StorageFuture<'_, ()> {
-        self.inner.close()
-    }
-}
+use kindom_storage::{Change, Key, KeyRange, Memory, Op, Revision, Storage, Txn, TxnOutcome};
 
 pub(crate) struct World {
-    pub(crate) store: Arc<Tampered>,
+    pub(crate) store: Arc<FaultyStore>,
     pub(crate) table: ActorTable,
     pub(crate) deps: Arc<Deps>,
     pub(crate) entropy: Entropy,
@@ -134,23 +28,8 @@ impl World {
     pub(crate) fn new(arbiters: Arbiters, seed: u64, pauses: u64) -> Self {
         let entropy = Entropy::seeded(seed);
         let table = ActorTable::new();
-        let store = Arc::new(Tampered {
-            inner: Memory::new(),
-            entropy: entropy.fork(),
-            pauses,
-            before_txn: parking_lot::Mutex::default(),
-            gate: tokio::sync::Semaphore::new(0),
-            gated: false.into(),
-            answers: parking_lot::Mutex::new(Answers::Arrive),
-            away: false.into(),
-        });
-        let deps = Arc::new(Deps {
-            storage: Arc::clone(&store) as Arc<dyn Storage>,
-            supervisor: Supervisor::new(table.clone(), entropy.fork()),
-            arbiters,
-            clock: Clock::starting_at(1_700_000_000_000),
-            entropy: entropy.fork(),
-        });
+        let store = Arc::new(FaultyStore::new(Memory::new(), entropy.fork(), pauses, 0));
+        let deps = store.deps(arbiters, &table, &entropy);
         Self { store, table, deps, entropy }
     }
 
@@ -182,7 +61,7 @@ impl World {
     }
 
     pub(crate) fn put(&self, key: &str, value: &str) -> Revision {
-        put(&self.store.inner, key, value)
+        self.store.put(key, value.to_owned())
     }
 
     /// A cluster-scoped built-in type that stands for namespaces.
@@ -235,17 +114,7 @@ pub(crate) fn seen(events: &[Arc<ObjectEvent>]) -> Vec<Seen> {
     events.iter().map(one).collect()
 }
 
-/// `+key`, `~key` or `-key` of each event.
-pub(crate) fn brief(events: &[Arc<ObjectEvent>]) -> Vec<String> {
-    let one = |e: &Arc<ObjectEvent>| match (&e.object, &e.previous) {
-        (Some(o), None) => format!("+{}", o.key()),
-        (Some(o), Some(_)) => format!("~{}", o.key()),
-        (None, Some(p)) => format!("-{}", p.key()),
-        (None, None) => "?".to_owned(),
-    };
-    events.iter().map(one).collect()
-}
-
+/// Stores text in the store behind a hook.
 pub(crate) fn put(store: &Memory, key: &str, value: &str) -> Revision {
     let op = Op::Put(Key::from(key), Bytes::copy_from_slice(value.as_bytes()));
     match futures::FutureExt::now_or_never(store.txn(Txn { compares: vec![], ops: vec![op] })).unwrap() {
@@ -309,23 +178,6 @@ pub(crate) fn widget(name: &str, n: i64) -> Value {
     }
 }
 
-pub(crate) fn soon() -> Deadline {
-    Deadline::after(Duration::from_secs(30))
-}
-
-pub(crate) fn options() -> WriteOptions {
-    WriteOptions {
-        deadline: soon(),
-        dry_run: false,
-        object_bytes_max: 1 << 20,
-        namespaces: None,
-        manager: "test".into(),
-        user: Arc::new(User::api_server()),
-        knowledge: Knowledge::Latest,
-        bytes: 0,
-    }
-}
-
 pub(crate) fn at<'a>(name: &'a str) -> Target<'a> {
     Target { version: "v1", subresource: None, namespace: Some("ns"), name }
 }
@@ -339,11 +191,7 @@ pub(crate) async fn create_with(
     object: Value,
     options: &WriteOptions,
 ) -> Result<Written, WriteError> {
-    let mut wanted = |cx: &kindom_objects::RuleContext<'_>, _: &Value| {
-        let mut object = object.clone();
-        cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::BadRequest)?;
-        Ok(object)
-    };
+    let mut wanted = |cx: &RuleContext<'_>, _: &Value| decoded(cx, &object);
     handle.create(at(""), &mut wanted, options).await
 }
 
@@ -353,7 +201,7 @@ pub(crate) async fn patch(
     name: &str,
     mut change: impl FnMut(&mut Value) + Send,
 ) -> Result<Written, WriteError> {
-    let mut wanted = |_: &kindom_objects::RuleContext<'_>, old: &Value| {
+    let mut wanted = |_: &RuleContext<'_>, old: &Value| {
         let mut object = old.clone();
         change(&mut object);
         Ok(object)
