@@ -110,7 +110,9 @@ fn verbs(spec: &TypeSpec) -> Vec<&'static str> {
     match &spec.registration {
         Some(r) if r.terminating => vec!["delete", "deletecollection", "get", "list", "watch"],
         Some(_) => vec!["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
-        None if spec.group.is_empty() => vec!["create", "delete", "get", "list", "patch", "update", "watch"],
+        None if !spec.strategy.allows_delete_collection() => {
+            vec!["create", "delete", "get", "list", "patch", "update", "watch"]
+        }
         None => vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
     }
 }

@@ -580,6 +580,11 @@ pub trait Strategy: Send + Sync {
         false
     }
 
+    /// `true` if a DELETE of a whole collection is served.
+    fn allows_delete_collection(&self) -> bool {
+        true
+    }
+
     /// The reason why this object may not be deleted at all.
     fn refuse_delete(&self, _name: &str) -> Option<String> {
         None

@@ -4,7 +4,7 @@
 use kindom_integration::{Server, tools};
 use serde_json::{Value, json};
 
-use crate::support::{until, until_gone};
+use crate::support::{refused, until, until_gone};
 
 const MANIFEST: &str = "\
 apiVersion: coordination.k8s.io/v1
@@ -54,6 +54,28 @@ async fn kubectl_applies_shows_and_explains_one() {
     server.kubectl(&["delete", "lease", "one"]).await.unwrap();
     let none = server.kubectl(&["get", "leases", "-A", "-o", "name"]).await.unwrap();
     assert_eq!(none, "");
+}
+
+/// kube-apiserver's registry of namespaces has no DELETE of the collection, and its discovery says so (`storage.go` of
+/// `pkg/registry/core/namespace`, 1.37: `REST` is no `rest.CollectionDeleter`); leases have it.
+#[tokio::test]
+async fn namespaces_are_deleted_one_by_one() {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    let all = client.delete("/api/v1/namespaces").await;
+    refused(all, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+    client.get("/api/v1/namespaces/default").await.unwrap().expect_status(200).unwrap();
+    for (group, resource, has) in
+        [("/api/v1", "namespaces", false), ("/apis/coordination.k8s.io/v1", "leases", true)]
+    {
+        let resources = client.get(group).await.unwrap().expect_status(200).unwrap().json();
+        let mut listed = resources["resources"].as_array().unwrap().iter();
+        let found = listed.find(|r| r["name"] == resource).unwrap();
+        let verbs = found["verbs"].as_array().unwrap();
+        assert_eq!(verbs.contains(&json!("deletecollection")), has, "{resource}: {verbs:?}");
+    }
+    let leases = client.delete("/apis/coordination.k8s.io/v1/namespaces/default/leases").await.unwrap();
+    leases.expect_status(200).unwrap();
 }
 
 #[tokio::test]

@@ -58,6 +58,10 @@ impl Strategy for Namespaces {
         std::slice::from_ref(&NAMESPACE)
     }
 
+    fn allows_delete_collection(&self) -> bool {
+        false
+    }
+
     fn fill_defaults(&self, object: &mut Value) {
         let mut namespace = typed(object);
         rules::default_namespace(&mut namespace);
