@@ -10,7 +10,7 @@ use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::http::{StatusCode, Version};
 use actix_web::{HttpMessage as _, HttpResponse, web};
-use kindom_actor_kit::Deadline;
+use kindom_actor_kit::{Deadline, Flow};
 use kindom_api::GroupVersionResource;
 use kindom_api::user::User;
 use kindom_objects::Subresource;
@@ -35,6 +35,7 @@ use crate::response::Response;
 use crate::route::{deprecated, find, look_up, nothing_there, subresource_served};
 use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::Failure;
+use crate::turns;
 use crate::verbs::{create, delete, get, list, patch, scale, update, watch};
 use crate::{RequestError, access, documents, websocket};
 
@@ -170,6 +171,15 @@ fn method_label(request: &Head) -> &'static str {
     }
 }
 
+/// The flow of a request. Probes share one of their own, whoever asks.
+fn flow(state: &State, user: &User, info: &RequestInfo) -> Flow {
+    match info {
+        RequestInfo::Resource(info) => state.flow(user, (&info.resource.group, &info.resource.resource)),
+        RequestInfo::Path(_) if info.is_probe() => turns::PROBES,
+        RequestInfo::Path(segments) => state.flow(user, segments.first()),
+    }
+}
+
 async fn answer(
     app: &Arc<App>,
     asked: &Arc<Asked>,
@@ -183,6 +193,8 @@ async fn answer(
     access::asked_by(span, &user);
     let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     refuse_impersonation(&user, headers).map_err(Failure::Denied)?;
+    let flow = flow(state, &user, info);
+    turns::asks(flow);
     let permit = state.bounds.in_flight.enter(&user, info, request.method().as_str())?;
     let share = peer.map_or_else(Share::default, |peer| Share(Arc::clone(peer.held())));
     let mut held = state.bounds.budget.begin(&share);
@@ -234,7 +246,6 @@ async fn answer(
                 };
             };
             let body_bytes = 0;
-            let flow = state.flow(&user, (&info.resource.group, &info.resource.resource));
             let call = Call {
                 state,
                 request,

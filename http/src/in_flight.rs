@@ -58,10 +58,8 @@ impl InFlight {
         let reads = match info {
             RequestInfo::Resource(info) if info.verb == Verb::Watch => return Ok(None),
             RequestInfo::Resource(info) => matches!(info.verb, Verb::Get | Verb::List),
-            RequestInfo::Path(segments) => match segments.first().map(String::as_str) {
-                Some("healthz" | "livez" | "readyz" | "metrics") => return Ok(None),
-                _ => matches!(method, "GET" | "HEAD"),
-            },
+            RequestInfo::Path(_) if info.is_probe() => return Ok(None),
+            RequestInfo::Path(_) => matches!(method, "GET" | "HEAD"),
         };
         if user.is_in(MASTERS) {
             return Ok(None);

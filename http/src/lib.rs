@@ -57,6 +57,7 @@ mod state;
 mod status;
 pub mod table;
 mod tagged;
+mod turns;
 mod verbs;
 mod version;
 mod wait_for;

@@ -92,6 +92,13 @@ pub enum RequestInfo {
 }
 
 impl RequestInfo {
+    /// Returns true for what watches over the server itself: its probes and metrics.
+    #[must_use]
+    pub fn is_probe(&self) -> bool {
+        let Self::Path(segments) = self else { return false };
+        matches!(segments.first().map(String::as_str), Some("healthz" | "livez" | "readyz" | "metrics"))
+    }
+
     /// Reads method, path (as sent, percent-encoded) and query.
     ///
     /// # Errors

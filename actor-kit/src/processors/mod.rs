@@ -27,8 +27,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Handle;
 
-use queue::FairQueue;
-pub use queue::Flow;
+pub use queue::{FairQueue, Flow};
 
 /// A step of less stays where it is: handing it over costs about a twentieth of this, and it holds up its thread for no longer.
 pub const DEAR: Duration = Duration::from_millis(1);

@@ -16,7 +16,7 @@ pub struct Flow {
 }
 
 /// Work in the order in which it is to be done. Costs are in nanoseconds.
-pub(super) struct FairQueue<T> {
+pub struct FairQueue<T> {
     users: Level<Level<VecDeque<(u64, T)>>>,
     len: usize,
 }
@@ -85,17 +85,27 @@ impl<T> Default for FairQueue<T> {
 }
 
 impl<T> FairQueue<T> {
-    pub(super) fn len(&self) -> usize {
+    /// The number of pieces that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Returns true if nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// The cost of all that waits in a flow, and the number of pieces.
-    pub(super) fn waiting(&self, flow: Flow) -> (u64, usize) {
+    #[must_use]
+    pub fn waiting(&self, flow: Flow) -> (u64, usize) {
         let share = self.users.shares.get(&flow.user).and_then(|user| user.inner.shares.get(&flow.kind));
         share.map_or((0, 0), |share| (share.waiting, share.inner.len()))
     }
 
-    pub(super) fn push(&mut self, flow: Flow, cost: u64, item: T) {
+    /// Adds a piece of this cost to a flow.
+    pub fn push(&mut self, flow: Flow, cost: u64, item: T) {
         let user = self.users.enter(flow.user);
         user.waiting = user.waiting.saturating_add(cost);
         let share = user.inner.enter(flow.kind);
@@ -105,7 +115,7 @@ impl<T> FairQueue<T> {
     }
 
     /// The next piece, its flow and its cost, which the flow is charged with; of those that cost at most `most`.
-    pub(super) fn pop(&mut self, most: u64) -> Option<(Flow, u64, T)> {
+    pub fn pop(&mut self, most: u64) -> Option<(Flow, u64, T)> {
         let of_user = |user: &Share<Level<VecDeque<(u64, T)>>>| {
             let mut flows = user.inner.order.iter();
             flows.find_map(|(_, kind)| {
@@ -141,7 +151,7 @@ impl<T> FairQueue<T> {
     }
 
     /// Adds to what a flow has had, or takes from it: its work took longer than its cost said, or not as long.
-    pub(super) fn charge(&mut self, flow: Flow, change: i64) {
+    pub fn charge(&mut self, flow: Flow, change: i64) {
         if let Some(user) = self.users.shares.get_mut(&flow.user) {
             user.inner.charge(flow.kind, change);
         }
@@ -229,7 +239,7 @@ mod tests {
                 waiting.entry(flow(*user, *kind)).or_default().push_back(n);
             }
             let mut had: HashMap<u64, u64> = HashMap::new();
-            while queue.len() > 0 {
+            while !queue.is_empty() {
                 let busy: Vec<u64> = (0..3)
                     .filter(|user| (0..3).any(|kind| queue.waiting(flow(*user, kind)).1 > 0))
                     .collect();

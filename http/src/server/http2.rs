@@ -34,6 +34,7 @@ use super::places::{self, Place};
 use super::{HEAD, IDLE};
 use crate::authn::Peer;
 use crate::phase::Phase;
+use crate::turns::Turns;
 
 /// The bytes of a body that a client may send before they are read, for one stream and for the connection (as actix-http's).
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -55,6 +56,7 @@ pub(super) async fn serve<T, S>(
     address: Option<SocketAddr>,
     mut phase: watch::Receiver<Phase>,
     streams_max: u32,
+    turns: Turns,
 ) where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> + 'static,
@@ -91,6 +93,7 @@ pub(super) async fn serve<T, S>(
         place: place_of_requests,
         open: Rc::clone(&open),
         heads: Rc::clone(&heads),
+        turns,
     };
     poll_fn(|cx| {
         if heads.are_many() {
@@ -131,6 +134,7 @@ struct Requests<S> {
     place: Rc<Place>,
     open: Rc<Cell<usize>>,
     heads: Rc<Heads>,
+    turns: Turns,
 }
 
 impl<S> Requests<S>
@@ -159,7 +163,7 @@ where
             request.extensions_mut().insert(Rc::clone(&self.peer));
             let answer = self.app.call(request);
             let (under_way, address) = (UnderWay::begin(&self.open, &self.place), self.address);
-            spawn(async move {
+            spawn(self.turns.take(async move {
                 let _under_way = under_way;
                 // The request begins without a pause.
                 drop(head_waits);
@@ -171,7 +175,7 @@ where
                 if let Err(error) = send(response, respond, is_head, address).await {
                     tracing::trace!(%error, "an answer was not taken");
                 }
-            });
+            }));
         }
         Poll::Ready(())
     }
@@ -424,7 +428,7 @@ mod tests {
         let (phase, of_server) = watch::channel(Phase::Serving);
         spawn(async move {
             let _serving = phase;
-            serve(io, app, peer(), None, of_server, 100).await;
+            serve(io, app, peer(), None, of_server, 100, Turns::new()).await;
         });
         client
     }

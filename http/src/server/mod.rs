@@ -40,6 +40,7 @@ use crate::authn::{Authenticator, CurrentAuthenticator, Peer};
 use crate::dispatch::serve as handle;
 use crate::phase::{Connections, Phase};
 use crate::state::State;
+use crate::turns::Turns;
 use inflow::{Heads, Inflow};
 use paced::Paced;
 use places::{Addresses, Guest, Place, Places};
@@ -263,11 +264,11 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
         .new_service(())
         .await?;
     let (http1, places) = (Rc::new(http1), Rc::new(Places::new(shared.places)));
-    let heads = Rc::new(Heads::default());
+    let (heads, turns) = (Rc::new(Heads::default()), Turns::new());
     Ok(fn_service(move |io: TcpStream| {
         let (shared, app, http1, place) =
             (shared.clone(), Rc::clone(&app), Rc::clone(&http1), Rc::new(places.enter()));
-        let heads = Rc::clone(&heads);
+        let (heads, turns) = (Rc::clone(&heads), turns.clone());
         async move {
             let _open = shared.connections.open();
             let address = io.peer_addr().ok();
@@ -287,13 +288,15 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
                     let peer = peer(&shared.state, &io);
                     let io = Paced::new(Inflow::new(io, address, heads), address, Rc::clone(&place));
                     let phase = shared.state.phase.subscribe();
-                    Box::pin(http2::serve(io, app, peer, address, phase, shared.streams_max)).await;
+                    let served =
+                        http2::serve(io, app, peer, address, phase, shared.streams_max, turns.clone());
+                    turns.take(served).await;
                 } else {
                     let io = Paced::new(io, address, Rc::clone(&place));
                     tokio::select! {
                         biased;
                         () = place.guest().told_to_leave() => {}
-                        served = Box::pin(http1.call((io, address))) => if let Err(error) = served {
+                        served = turns.take(http1.call((io, address))) => if let Err(error) = served {
                             tracing::trace!(%error, "a connection of HTTP/1.1 broke off");
                         },
                     }
