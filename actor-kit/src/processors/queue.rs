@@ -5,8 +5,9 @@
 //! present time of its level, and keeps no credit; a debt stays until the others have caught up.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
-/// Who pays for a piece of work.
+/// Who pays for a piece of work. Both parts are hashes with a key that nobody outside knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow {
     /// The user, by a hash of the name.
@@ -23,11 +24,31 @@ pub struct FairQueue<T> {
 
 /// Shares of one level, by key.
 struct Level<S> {
-    shares: HashMap<u64, Share<S>>,
+    shares: HashMap<u64, Share<S>, BuildHasherDefault<AsItIs>>,
     /// The shares with work, by their virtual time.
     order: BTreeSet<(u64, u64)>,
     /// The virtual time of the share that was served last.
     now: u64,
+}
+
+/// The keys of a flow are hashes already.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
 }
 
 struct Share<S> {
@@ -74,7 +95,7 @@ impl<S: Default> Level<S> {
 
 impl<S> Default for Level<S> {
     fn default() -> Self {
-        Self { shares: HashMap::new(), order: BTreeSet::new(), now: 0 }
+        Self { shares: HashMap::default(), order: BTreeSet::new(), now: 0 }
     }
 }
 
