@@ -171,8 +171,13 @@ impl Inner {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(LEAST);
         let estimate = seat.cost.replace(took);
         let mut queue = self.queue.borrow_mut();
-        queue.charge(before, 0_i64.saturating_sub_unsigned(estimate));
-        queue.charge(seat.flow.get(), i64::try_from(took).unwrap_or(i64::MAX));
+        let (after, took) = (seat.flow.get(), i64::try_from(took).unwrap_or(i64::MAX));
+        if after == before {
+            queue.charge(after, took.saturating_sub_unsigned(estimate));
+        } else {
+            queue.charge(before, 0_i64.saturating_sub_unsigned(estimate));
+            queue.charge(after, took);
+        }
     }
 }
 

@@ -293,13 +293,16 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
                     turns.take(served).await;
                 } else {
                     let io = Paced::new(io, address, Rc::clone(&place));
-                    tokio::select! {
-                        biased;
-                        () = place.guest().told_to_leave() => {}
-                        served = turns.take(http1.call((io, address))) => if let Err(error) = served {
-                            tracing::trace!(%error, "a connection of HTTP/1.1 broke off");
-                        },
-                    }
+                    let served = async {
+                        tokio::select! {
+                            biased;
+                            () = place.guest().told_to_leave() => {}
+                            served = http1.call((io, address)) => if let Err(error) = served {
+                                tracing::trace!(%error, "a connection of HTTP/1.1 broke off");
+                            },
+                        }
+                    };
+                    turns.take(served).await;
                 }
             }
             drop(from);
