@@ -12,6 +12,7 @@ pub(crate) const STEP: Duration = Duration::from_secs(10);
 /// The wait after a failure before the next try; it doubles with each further failure, up to the longest.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+
 /// The parts of the server that drains need.
 #[derive(Clone)]
 pub(crate) struct DrainDeps {

@@ -9,7 +9,6 @@
 
 use futures::stream::{self, StreamExt as _};
 use kindom_actor_kit::Deadline;
-use kindom_objects::StoredObject;
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{Drained, Pages, ResourceHandle};
 use kindom_storage::{
@@ -55,11 +54,11 @@ impl<'a> Drain<'a> {
     }
 
     async fn delete(&self, kv: KeyValue) -> Result<Drained, WriteError> {
-        // A page is no work for one turn.
+        // A whole page would exceed the budget of a turn.
         tokio::task::yield_now().await;
         let name = std::str::from_utf8(kv.key.as_bytes()).ok();
         if let Some(name) = name.and_then(|key| key.strip_prefix(self.handle.prefix())) {
-            let object = StoredObject::of(name, kv.value, kv.mod_revision);
+            let object = self.handle.stored_object(name, kv.value, kv.mod_revision);
             return self.handle.delete_stored(&object, &self.guards, Deadline::after(STEP)).await;
         }
         // A key that is no text is no object, and would keep the prefix from ever being empty.
@@ -79,12 +78,19 @@ impl<'a> Drain<'a> {
         let mut pages = Pages::as_of_first(&self.prefix);
         let mut tally = Tally::default();
         let mut at = None;
-        while let Some(page) = pages.next(self.storage()).await.map_err(DrainError::Check)? {
+        loop {
+            let page = match pages.next(self.storage()).await {
+                Ok(Some(page)) => page,
+                Ok(None) => break,
+                // Counting takes longer than history lasts.
+                Err(StorageError::Compacted { .. }) => return Ok(Stock::Unsettled),
+                Err(error) => return Err(DrainError::Check(error)),
+            };
             if !page.kvs.is_empty() {
                 at = Some(page.revision);
             }
             for kv in page.kvs {
-                match held_by(&self.prefix, &kv.key, &kv.value) {
+                match held_by(self.handle, &kv.key, &kv.value) {
                     Some(finalizers) => tally.put(&finalizers),
                     None => return Ok(Stock::Unsettled),
                 }
@@ -94,7 +100,7 @@ impl<'a> Drain<'a> {
         let Some(at) = at else { return Ok(Stock::Empty) };
         let range = KeyRange::prefix(self.prefix.as_bytes());
         match self.storage().watch(range, Some(at.next())).await {
-            Ok(watch) => Ok(Stock::Held(Held { prefix: self.prefix.clone(), tally, watch })),
+            Ok(watch) => Ok(Stock::Held(Held { handle: self.handle.clone(), tally, watch })),
             // Counting took longer than history lasts.
             Err(StorageError::Compacted { .. }) => Ok(Stock::Unsettled),
             Err(error) => Err(DrainError::Check(error)),
@@ -103,9 +109,9 @@ impl<'a> Drain<'a> {
 }
 
 /// The finalizers of an object that is marked already; none where there is something left to do.
-fn held_by(prefix: &str, key: &Key, value: &StoredValue) -> Option<Vec<String>> {
-    let name = std::str::from_utf8(key.as_bytes()).ok()?.strip_prefix(prefix)?;
-    kindom_objects::held_by(&StoredObject::of(name, value.clone(), Revision::ZERO))
+fn held_by(handle: &ResourceHandle, key: &Key, value: &StoredValue) -> Option<Vec<String>> {
+    let name = std::str::from_utf8(key.as_bytes()).ok()?.strip_prefix(handle.prefix())?;
+    kindom_objects::held_by(&handle.stored_object(name, value.clone(), Revision::ZERO))
 }
 
 /// A sweep under way.
@@ -151,7 +157,7 @@ pub(crate) enum Stock {
 
 /// Objects that finalizers hold, and the way to know when they go.
 pub(crate) struct Held {
-    prefix: String,
+    handle: ResourceHandle,
     pub(crate) tally: Tally,
     watch: Watch,
 }
@@ -193,13 +199,13 @@ impl Held {
     /// Returns true if the whole commit was as expected of held objects: marked, and held by fewer and fewer finalizers.
     fn fold(&mut self, commit: &Commit) -> bool {
         commit.events.iter().all(|event| {
-            let before = event.prev.as_ref().and_then(|kv| held_by(&self.prefix, &event.key, &kv.value));
+            let before = event.prev.as_ref().and_then(|kv| held_by(&self.handle, &event.key, &kv.value));
             let Some(before) = before else { return false };
             self.tally.take(&before);
             match &event.change {
                 Change::Delete => true,
                 Change::Put { value, .. } => {
-                    let now = held_by(&self.prefix, &event.key, value);
+                    let now = held_by(&self.handle, &event.key, value);
                     now.inspect(|finalizers| self.tally.put(finalizers)).is_some()
                 }
             }

@@ -127,7 +127,7 @@ async fn empty(deps: &DrainDeps, object: &StoredObject) -> Result<Remaining, Rec
             // A failure does not hold up other types.
             Err(error) => remaining.failed.push((spec.group_resource(), error)),
         }
-        // So many types are no work for one turn.
+        // There may be thousands of types.
         tokio::task::yield_now().await;
     }
     Ok(remaining)

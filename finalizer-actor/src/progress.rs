@@ -15,6 +15,7 @@ const NAME_CHARS_MAX: usize = 128;
 const FEW: usize = 8;
 /// The longest that a change which was not worth a write of its own waits for one.
 pub(crate) const WRITTEN_AFTER: Duration = Duration::from_secs(3);
+
 /// The objects held by finalizers: their number, and how many each finalizer holds.
 ///
 /// It is exact for as long as every object that is taken out was put in before, since a finalizer that found no place

@@ -39,7 +39,8 @@ use front_proxy::Proxy;
 pub use tls::{TlsError, server_config};
 pub use tokens::{TokenError, Tokens};
 
-/// The other end of a connection; see [`Authenticator::peer`].
+/// The verdict on the certificates of a connection: the user whom they prove, and whether they are a front proxy's; see
+/// [`Authenticator::peer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerVerdict {
     identity: PeerIdentity,

@@ -18,7 +18,7 @@ use crate::select::Listed;
 use crate::status::{Failure, unreadable_object};
 use crate::table::{self, Column, IncludeObject, ListMeta};
 
-/// With the warning of a deprecated version.
+/// Adds the deprecation warning of the request's version to a reply.
 pub(crate) fn deprecation(call: &Call<'_>, mut reply: Reply) -> Result<Reply, Failure> {
     reply.warnings.extend(call.version()?.deprecation_warning.clone());
     Ok(reply)
@@ -31,18 +31,23 @@ const SMALL_BYTES: usize = 16 << 10;
 pub(crate) async fn turn_to_write(
     call: &Call<'_>,
     spec: &TypeSpec,
-    bytes: usize,
+    object: &StoredObject,
     accepted: Accepted,
 ) -> Result<(), Failure> {
+    let bytes = object.json().len();
     // Most are small, and cost nothing to judge either.
     if bytes < SMALL_BYTES && accepted.shape == Shape::Whole {
         return Ok(());
     }
+    let convert = match render::is_copied(spec, call.version()?, object) {
+        true => Duration::ZERO,
+        false => cost::parse(bytes),
+    };
     let compile = match accepted.shape {
         Shape::Table(_) => cost::compile(spec.uncompiled_bytes(&call.info.resource.version)),
         Shape::Whole | Shape::Metadata(_) | Shape::MetadataList(_) => Duration::ZERO,
     };
-    Ok(dear(compile + cost::answer(call.request, bytes, accepted)).await?)
+    Ok(dear(compile + convert + cost::answer(call.request, bytes, accepted)).await?)
 }
 
 /// One object in the shape that the client takes.
@@ -159,12 +164,15 @@ pub(crate) async fn list_reply(
         Shape::MetadataList(meta) => (Form::Metadata(meta), table::metadata_list(meta, &listed.meta)),
     };
     let bytes: usize = listed.objects.iter().map(|object| object.json().len()).sum();
+    let converted = listed.objects.iter().filter(|object| !render::is_copied(spec, version, object));
+    let converted: usize = converted.map(|object| object.json().len()).sum();
     let turns = Turns {
         processors: call.state.bounds.processors.clone(),
         flow: call.flow,
-        each: cost::write(PIECE_BYTES, accepted),
+        each: cost::write(PIECE_BYTES, accepted) + cost::parse(converted.min(PIECE_BYTES)),
     };
-    dear(cost::answer(call.request, bytes, accepted)).await?;
+    let convert = cost::parse(converted.min(cost::WHOLE_BYTES_MAX));
+    dear(cost::answer(call.request, bytes, accepted) + convert).await?;
     let pieces = ListPieces {
         spec: Arc::clone(spec),
         version: version.name.clone(),

@@ -21,6 +21,9 @@ use crate::response::Response;
 use crate::status::Failure;
 use crate::{RequestError, wait_for};
 
+/// The room that a registration leaves for its status: names, conditions, and the explanation of a conflict.
+const STATUS_BYTES: usize = 32 << 10;
+
 pub(crate) fn options(call: &Call<'_>, query: &WriteOptions) -> Options {
     let user_agent = call.request.headers().get(header::USER_AGENT);
     let user_agent = user_agent.map(header::HeaderValue::as_bytes).unwrap_or_default();
@@ -29,10 +32,13 @@ pub(crate) fn options(call: &Call<'_>, query: &WriteOptions) -> Options {
 
 /// The options of a delete, which sets no fields for any manager.
 pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
+    // The server writes a registration's status itself, and has to have room for it.
+    let is_registration = call.state.registry.is_registrations(&call.handle) && call.subresource().is_none();
+    let reserve = if is_registration { STATUS_BYTES } else { 0 };
     Options {
         deadline: call.deadline,
         dry_run,
-        object_bytes_max: call.state.object_bytes_max,
+        object_bytes_max: call.state.object_bytes_max.saturating_sub(reserve),
         namespaces: Some(call.state.namespaces.clone()),
         manager: String::new(),
         user: Arc::clone(&call.user),
@@ -69,7 +75,7 @@ pub(crate) async fn carry_out(
 ) -> Result<Written, Failure> {
     tracing::trace!("carry the write out");
     let target = target(call, name);
-    let mut anew = None;
+    let mut present = None;
     if options.knowledge == Knowledge::Guess {
         // Nothing is committed by a dry run.
         let guessed = match options.dry_run {
@@ -81,9 +87,9 @@ pub(crate) async fn carry_out(
         }
         let ((handle, _), knowledge) = call.look_up_again().await?;
         options.knowledge = knowledge;
-        anew = Some(handle);
+        present = Some(handle);
     }
-    let handle = anew.as_ref().unwrap_or(&call.handle);
+    let handle = present.as_ref().unwrap_or(&call.handle);
     handle.write(target, &mut write, &options).await.map_err(|error| failed(call, error))
 }
 

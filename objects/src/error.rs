@@ -160,7 +160,7 @@ pub enum PlanError {
     /// The stored bytes have fields that are not known here, and would lose them: of an object that another API server
     /// stored.
     #[error(
-        "{name:?} was stored by another server with fields that are not known here ({fields}); it is left as it is, lest they are lost"
+        "{name:?} was stored by another server with fields that are not known here ({fields}); a write would lose them, so the object is left unchanged"
     )]
     WouldLose {
         /// Its name.

@@ -97,7 +97,7 @@ fn invalid(name: &str, errors: field::ErrorList) -> Result<(), PlanError> {
     if errors.is_empty() { Ok(()) } else { Err(PlanError::Invalid { name: name.to_owned(), errors }) }
 }
 
-/// Drops the metadata that only the server sets, and sets that of a new object (`rest.WipeObjectMetaSystemFields`).
+/// Removes the metadata that only the server sets (`rest.WipeObjectMetaSystemFields`).
 pub fn wipe(metadata: &mut Map) {
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(field);

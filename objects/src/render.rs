@@ -11,6 +11,19 @@ use crate::seal::Sealed;
 use crate::version::VersionSpec;
 use crate::{RuleContext, StoredObject};
 
+/// Returns true if a version serves the object as it is stored, so that it is copied. What it says of a type with
+/// [`Faces`](crate::Faces) is true of most objects.
+#[must_use]
+pub fn is_copied(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> bool {
+    match &spec.conversion {
+        Conversion::Faces(faces) => faces.is_stored(&version.name),
+        Conversion::None | Conversion::Webhook => {
+            version.serves_as_is(object)
+                && spec.version_of(object).is_some_and(|stored| stored.name == version.name)
+        }
+    }
+}
+
 /// Appends an object as a version serves it, resourceVersion included. Without any parsing where its bytes are known to
 /// be that already, which they are unless the schema changed or another version was asked for.
 ///
@@ -201,7 +214,7 @@ pub fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<Sealed>
     let mut tree = json::parse_own(object.json()).map_err(|e| e.to_string())?;
     let api_version = tree.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     if api_version.split_once('/').is_none_or(|(group, _)| group != spec.group) {
-        return Err(format!("apiVersion {api_version:?} is none of {}", spec.group));
+        return Err(format!("apiVersion {api_version:?} is not in group {}", spec.group));
     }
     // An object that `Facts` can't read would be looked at again for ever.
     if object.api_version().is_none() {

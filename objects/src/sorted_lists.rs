@@ -10,6 +10,9 @@ use crate::stored_registration::StoredRegistration;
 /// The annotation of a registration that names the lists that are stored sorted: `.spec.hosts,.spec.ports`.
 pub const SORTED_LISTS_ANNOTATION: &str = "kindom.dev/sorted-lists";
 
+/// The most lists of a type that are stored sorted.
+const LISTS_MAX: usize = 64;
+
 /// The lists of a type's objects that are stored sorted.
 ///
 /// A set is sorted by its items, a list by keys by the values of these keys: null before booleans, numbers, strings (by
@@ -85,10 +88,13 @@ impl SortedLists {
         let name =
             |version: &Value| version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut known: Vec<Vec<String>> = Vec::new();
+        if said.split(',').count() > LISTS_MAX {
+            return Some(format!("must be at most {LISTS_MAX} paths"));
+        }
         for said in said.split(',').map(str::trim) {
             let Some(path) = path(said) else {
                 return Some(format!(
-                    "must be paths of fields, such as .spec.hosts,.spec.ports; {said:?} is none"
+                    "must be paths of fields, such as .spec.hosts,.spec.ports; {said:?} is not one"
                 ));
             };
             if known.contains(&path) {
@@ -222,14 +228,15 @@ mod tests {
         };
         check(".spec.set", None);
         check(".spec.set, .spec.map", None);
-        check("", Some("must be paths of fields, such as .spec.hosts,.spec.ports; \"\" is none"));
+        check(&[".spec.set"; 65].join(","), Some("must be at most 64 paths"));
+        check("", Some("must be paths of fields, such as .spec.hosts,.spec.ports; \"\" is not one"));
         check(
             "spec.set",
-            Some("must be paths of fields, such as .spec.hosts,.spec.ports; \"spec.set\" is none"),
+            Some("must be paths of fields, such as .spec.hosts,.spec.ports; \"spec.set\" is not one"),
         );
         check(
             ".spec.set[0]",
-            Some("must be paths of fields, such as .spec.hosts,.spec.ports; \".spec.set[0]\" is none"),
+            Some("must be paths of fields, such as .spec.hosts,.spec.ports; \".spec.set[0]\" is not one"),
         );
         check(".spec.set,.spec.set", Some(".spec.set stands twice"));
         for (said, path) in

@@ -30,7 +30,7 @@ pub(crate) struct Dues {
     pub(crate) more: bool,
 }
 
-/// A verdict on the names of a registration, as the actor gives it: decoding the registration is no work for a turn.
+/// A verdict on the names of a registration, as the actor gives it: the caller decodes the registration, which would exceed the turn budget.
 pub(crate) struct Due {
     pub(crate) name: String,
     pub(crate) object: Arc<StoredObject>,

@@ -49,11 +49,15 @@ impl Cost {
     }
 
     /// Learns what a write took. A dear one counts at once, and cheap ones bring the estimate down slowly; but what only the
-    /// clock on the wall said gives way to the first exact measure.
-    fn learn(&self, bytes: usize, took: Duration, by: By) {
+    /// clock on the wall said gives way to the first exact measure. A write that is not `whole` (it was refused half-way, or was
+    /// a delete) does not say that writes are cheap.
+    fn learn(&self, bytes: usize, took: Duration, by: By, whole: bool) {
         let picoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000);
         let new = picoseconds / (bytes as u64 + FIXED_BYTES);
         let known = self.each.load(Ordering::Relaxed);
+        if new <= known && !whole {
+            return;
+        }
         let replaces = by == By::Thread && self.doubtful.swap(false, Ordering::Relaxed);
         let next = if new > known || replaces { new } else { known - (known - new) / 8 };
         self.each.store(next, Ordering::Relaxed);
@@ -74,11 +78,17 @@ pub(crate) struct Spent<'a> {
     bytes: usize,
     by: By,
     took: Duration,
+    is_whole: bool,
 }
 
 impl<'a> Spent<'a> {
     pub(crate) fn new(cost: &'a Cost, bytes: usize) -> Self {
-        Self { cost, bytes, by: cost.measure(bytes), took: Duration::ZERO }
+        Self { cost, bytes, by: cost.measure(bytes), took: Duration::ZERO, is_whole: false }
+    }
+
+    /// Every step of a write is done.
+    pub(crate) fn finished(&mut self) {
+        self.is_whole = true;
     }
 
     /// Adds the time of a step.
@@ -102,7 +112,7 @@ impl<'a> Spent<'a> {
 
 impl Drop for Spent<'_> {
     fn drop(&mut self) {
-        self.cost.learn(self.bytes, self.took, self.by);
+        self.cost.learn(self.bytes, self.took, self.by, self.is_whole);
     }
 }
 
@@ -114,16 +124,16 @@ mod tests {
     fn a_dear_write_counts_at_once_and_is_forgotten_slowly() {
         let cost = Cost::default();
         assert_eq!(cost.estimate(2000).as_micros(), 404);
-        cost.learn(2000, Duration::from_millis(500), By::Thread);
+        cost.learn(2000, Duration::from_millis(500), By::Thread, true);
         assert!(cost.estimate(2000) > Duration::from_millis(499));
         assert!(cost.estimate(20_000) > Duration::from_secs(2), "more bytes cost more");
-        cost.learn(2000, Duration::from_micros(100), By::Thread);
+        cost.learn(2000, Duration::from_micros(100), By::Thread, true);
         assert!(cost.estimate(2000) > Duration::from_millis(430));
         for _ in 0..100 {
-            cost.learn(2000, Duration::from_micros(100), By::Thread);
+            cost.learn(2000, Duration::from_micros(100), By::Thread, true);
         }
         assert!(cost.estimate(2000) < Duration::from_micros(110));
-        cost.learn(usize::MAX / 2, Duration::MAX, By::Thread);
+        cost.learn(usize::MAX / 2, Duration::MAX, By::Thread, true);
         assert!(cost.estimate(usize::MAX / 2) > Duration::ZERO);
     }
 
@@ -131,10 +141,10 @@ mod tests {
     fn a_thread_that_waited_is_no_dear_write() {
         let cost = Cost::default();
         assert_eq!(cost.measure(2000), By::Wall);
-        cost.learn(2000, Duration::from_millis(50), By::Wall);
+        cost.learn(2000, Duration::from_millis(50), By::Wall, true);
         assert!(cost.estimate(2000) > Duration::from_millis(49), "it counts until it is known better");
         assert_eq!(cost.measure(2000), By::Thread);
-        cost.learn(2000, Duration::from_micros(100), By::Thread);
+        cost.learn(2000, Duration::from_micros(100), By::Thread, true);
         assert!(cost.estimate(2000) < Duration::from_micros(110), "it was the wait");
         assert_eq!(cost.measure(2000), By::Wall);
     }
@@ -142,9 +152,21 @@ mod tests {
     #[test]
     fn a_dear_write_is_measured_exactly_from_then_on() {
         let cost = Cost::default();
-        cost.learn(2000, Duration::from_millis(50), By::Wall);
-        cost.learn(2000, Duration::from_millis(40), By::Thread);
-        cost.learn(2000, Duration::from_micros(100), By::Thread);
+        cost.learn(2000, Duration::from_millis(50), By::Wall, true);
+        cost.learn(2000, Duration::from_millis(40), By::Thread, true);
+        cost.learn(2000, Duration::from_micros(100), By::Thread, true);
         assert!(cost.estimate(2000) > Duration::from_millis(30), "once confirmed it is forgotten slowly");
+    }
+
+    #[test]
+    fn a_refused_write_does_not_say_that_writes_are_cheap() {
+        let cost = Cost::default();
+        cost.learn(2000, Duration::from_millis(500), By::Thread, true);
+        for _ in 0..100 {
+            cost.learn(2000, Duration::from_micros(10), By::Thread, false);
+        }
+        assert!(cost.estimate(2000) > Duration::from_millis(499));
+        cost.learn(2000, Duration::from_secs(1), By::Thread, false);
+        assert!(cost.estimate(2000) > Duration::from_millis(999), "but that they are dear");
     }
 }

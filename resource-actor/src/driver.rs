@@ -3,7 +3,7 @@
 //! **Flow.** [`ResourceHandle::run`] reads the rules in force and the stored object and asks the write for the desired
 //! state; `plan` turns that into bytes, or into nothing to do; a transaction commits it, whose [`Guards`] require the state
 //! that the plan was made on. If another write was faster, everything but the client's request is read again. Only reading,
-//! the look at the namespace and the commit wait; a write's desire and its plan do not.
+//! the look at the namespace, the turn at a processor and the commit wait; a write's desire and its plan do not.
 //!
 //! **Errors.** See [`WriteError`]: unless the variant says otherwise, nothing was written.
 
@@ -269,14 +269,20 @@ impl ResourceHandle {
             let mut spent = Spent::new(self.cost(), bytes);
             let desired = spent.on(|| desire(&attempt))?;
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
+            let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
             let step = match desired {
                 Desired::Create(new) => self.plan_create(&attempt, target, new, options, &mut spent).await?,
                 Desired::Update { object, live, is_patch } => {
                     spent.on(|| plan_update(&attempt, target, object, &live, is_patch, options))?
                 }
-                Desired::Delete(preconditions) => plan_delete(&attempt, target, preconditions)?,
-                Desired::DeleteCorrupt => plan_delete_corrupt(&attempt, target)?,
+                Desired::Delete(preconditions) => {
+                    spent.on(|| plan_delete(&attempt, target, preconditions))?
+                }
+                Desired::DeleteCorrupt => spent.on(|| plan_delete_corrupt(&attempt, target))?,
             };
+            if !deletes {
+                spent.finished();
+            }
             drop(spent);
             let committed = match step {
                 Step::Unchanged(written) => return Ok(written),
@@ -612,7 +618,7 @@ fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Ste
 }
 
 /// Refuses to write an object that another server stored, if that would drop fields unknown here.
-fn refuse_loss(current: &StoredObject) -> Result<(), PlanError> {
+pub(crate) fn refuse_loss(current: &StoredObject) -> Result<(), PlanError> {
     let Some(fields) = current.would_lose() else { return Ok(()) };
     Err(PlanError::WouldLose { name: current.name().to_owned(), fields: fields.to_owned() })
 }

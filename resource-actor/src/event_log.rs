@@ -23,7 +23,7 @@ pub struct ObjectEvent {
 
 impl ObjectEvent {
     fn bytes(&self) -> usize {
-        self.object.as_ref().or(self.previous.as_ref()).map_or(0, |o| o.json().len())
+        [&self.object, &self.previous].into_iter().flatten().map(|object| object.json().len()).sum()
     }
 }
 

@@ -5,7 +5,7 @@ use kindom_api::meta;
 use kindom_storage::{Compare, Op, Txn, TxnOutcome};
 
 use crate::ResourceHandle;
-use crate::driver::registration;
+use crate::driver::{refuse_loss, registration};
 use crate::error::WriteError;
 use kindom_objects::StoredObject;
 use kindom_objects::plan::{self, DrainPlan};
@@ -58,6 +58,7 @@ impl ResourceHandle {
             DrainPlan::Held(finalizers) => return Ok(Drained::Held(finalizers)),
             DrainPlan::Delete => Op::Delete(key),
             DrainPlan::Mark(mut tree) => {
+                refuse_loss(object)?;
                 let shape = match refresh(&spec, object, &mut tree) {
                     Ok(()) => spec.version_of(object).map_or(NO_SHAPE, |version| version.shape),
                     Err(error) => {

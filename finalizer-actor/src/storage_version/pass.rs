@@ -214,7 +214,7 @@ async fn rewrite(
     unreadable: &mut Option<(Key, Revision)>,
 ) -> Result<Vec<Key>, WriteError> {
     let one = |kv: KeyValue| async move {
-        // A page is no work for one turn.
+        // A whole page would exceed the budget of a turn.
         tokio::task::yield_now().await;
         let name = std::str::from_utf8(kv.key.as_bytes()).ok().and_then(|k| k.strip_prefix(handle.prefix()));
         let outcome = match name {

@@ -175,6 +175,9 @@ fn replace(doc: &mut Value, operation: &Operation, work: &mut usize) -> Result<(
     }
     let wrong = |e: String| format!("replace operation does not apply: doc is missing key: {path}: {e}");
     let (parent, key) = parent_mut(doc, path).map_err(wrong)?;
+    if matches!(parent, Value::Object(map) if map.get(&key).is_none()) {
+        shift(parent, work)?;
+    }
     match parent {
         Value::Object(map) => {
             map.insert(key, value);

@@ -1,5 +1,7 @@
 //! Merge patch (RFC 7386) as `gopkg.in/evanphx/json-patch.v4` applies it.
 
+use std::collections::HashSet;
+
 use kindom_api::json::{Key, Map, Value};
 
 /// Applies a patch to a document. A patch that is no map replaces the document.
@@ -13,17 +15,18 @@ pub(super) fn apply(doc: Value, patch: Value) -> Value {
 }
 
 fn maps(mut doc: Map, patch: Map) -> Map {
-    // Collect the added entries and merge them at once: inserting one by one would be quadratic.
-    let mut added = Vec::new();
+    // Entries come and go all at once: one by one would be quadratic.
+    let (mut added, mut gone) = (Vec::new(), HashSet::new());
     for (key, value) in patch {
         match (doc.get_mut(&key), value) {
-            (Some(_), Value::Null) => {
-                doc.remove(&key);
-            }
+            (Some(_), Value::Null) => drop(gone.insert(key)),
             (None, Value::Null) => {}
             (Some(current), value) if !current.is_null() => *current = apply(std::mem::take(current), value),
             (_, value) => added.push((key, without_nulls(value))),
         }
+    }
+    if !gone.is_empty() {
+        doc.retain(|key, _| !gone.contains(key));
     }
     if added.is_empty() {
         return doc;

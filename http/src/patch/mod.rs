@@ -365,6 +365,20 @@ mod tests {
         assert_eq!(error, RequestError::PatchDoesNotApply("the patch takes too much work".into()));
     }
 
+    /// As many entries as fit into a patch go at once.
+    #[test]
+    fn nulls_remove_entries_and_nothing_else() {
+        let entries = |value: &str| {
+            let each: Vec<String> = (0..50_000).map(|n| format!(r#""k{n}":{value}"#)).collect();
+            each.join(",")
+        };
+        let object = format!(r#"{{{},"kept":{{"a":null,"b":1}},"z":null}}"#, entries("1"));
+        let patch = format!(r#"{{{},"absent":null,"kept":{{"b":null}},"new":2}}"#, entries("null"));
+        let patch = Patch::merge(patch.as_bytes(), Ignore).unwrap();
+        let patched = patch.apply(parse(object.as_bytes()).unwrap()).unwrap();
+        assert_eq!(patched, parse(br#"{"kept":{"a":null},"new":2,"z":null}"#).unwrap());
+    }
+
     #[test]
     fn work_has_a_bound() {
         let object = format!("{{\"l\":[{}1]}}", "1,".repeat(100_000));
@@ -379,6 +393,17 @@ mod tests {
             run("/l/100000"),
             Err("error in add for path: '/l/100000': the patch takes too much work".into())
         );
+        let entries: Vec<String> = (0..100_000).map(|n| format!(r#""k{n}":1"#)).collect();
+        let object = format!("{{{}}}", entries.join(","));
+        let replaced = |key: &str| {
+            let each = |n| format!(r#"{{"op":"replace","path":"/{key}{n}","value":1}}"#);
+            let patch = format!("[{}]", (0..2_000).map(each).collect::<Vec<_>>().join(","));
+            let patch = Patch::json(patch.as_bytes(), Ignore).unwrap();
+            patch.apply(parse(object.as_bytes()).unwrap()).map(|_| ()).map_err(|e| e.to_string())
+        };
+        assert_eq!(replaced("k"), Ok(()));
+        let refused = replaced("a").unwrap_err();
+        assert!(refused.ends_with("the patch takes too much work"), "{refused}");
     }
 
     proptest! {

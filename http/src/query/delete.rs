@@ -77,7 +77,16 @@ impl DeleteOptions {
         .validate()
     }
 
-    /// Reads them from a decoded body; the query is then ignored, as upstream does. Any group's `DeleteOptions` are
+    /// Reads `dryRun` alone from the query, of a request that has its other options in its body.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] of kind `DeleteOptions.meta.k8s.io`.
+    pub fn dry_run_of_query(query: &Query) -> Result<bool, RequestError> {
+        let dry_run = query.all("dryRun").map(str::to_owned).collect();
+        Ok(Raw { dry_run, ..Raw::default() }.validate()?.dry_run)
+    }
+
+    /// Reads them from a decoded body; the query is then ignored but for `dryRun`, as upstream does. Any group's `DeleteOptions` are
     /// taken, and kind and apiVersion may be missing; unknown fields are ignored.
     ///
     /// # Errors
@@ -207,6 +216,17 @@ mod tests {
 
     fn body(json: &str) -> Result<DeleteOptions, String> {
         DeleteOptions::from_body(&parse(json.as_bytes()).unwrap()).map_err(|e| e.to_string())
+    }
+
+    /// With a body, the rest of the query is not even validated (`rest.DeleteResource`, 1.37).
+    #[test]
+    fn beside_a_body_the_query_says_dry_run_alone() {
+        let dry_run = |query: &str| {
+            DeleteOptions::dry_run_of_query(&Query::parse(query)).map_err(|error| error.to_string())
+        };
+        assert_eq!(dry_run("dryRun=All&propagationPolicy=x&gracePeriodSeconds=y"), Ok(true));
+        assert_eq!(dry_run("propagationPolicy=x"), Ok(false));
+        assert!(dry_run("dryRun=x").is_err());
     }
 
     #[test]

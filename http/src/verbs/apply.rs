@@ -55,7 +55,7 @@ impl Configured {
 
 /// Applies the configuration; answers with the object as it is then, with 201 if it is new.
 pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
-    tracing::trace!("read the body of an apply");
+    tracing::trace!("decode the body of an apply");
     let accepted = call.accept()?;
     let sent = Configured::read(call, payload).await?;
     let namespace = call.namespace();

@@ -15,7 +15,7 @@ use crate::writing::{carry_out, finish, options};
 
 /// POST
 pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
-    tracing::trace!("read the body of POST");
+    tracing::trace!("decode the body of POST");
     let accepted = call.accept()?;
     let query = WriteOptions::for_create(call.query)?;
     wait_for::check(call, query.wait_for)?;

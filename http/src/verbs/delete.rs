@@ -33,7 +33,7 @@ async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOpti
         let format = body_format(call.header(header::CONTENT_TYPE), true)?;
         let from_body = DeleteOptions::from_body(&codec::any(&bytes, format).map_err(RequestError::from)?)?;
         // kubectl says dry runs in the query also where it sends a body.
-        let dry_run = from_body.dry_run || DeleteOptions::from_query(call.query)?.dry_run;
+        let dry_run = from_body.dry_run || DeleteOptions::dry_run_of_query(call.query)?;
         DeleteOptions { dry_run, ..from_body }
     };
     if options.propagation_policy == Some(PropagationPolicy::Foreground) {
@@ -59,7 +59,7 @@ fn preconditions(options: &DeleteOptions) -> Preconditions {
 
 /// DELETE of an object.
 pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
-    tracing::trace!("read the body of DELETE");
+    tracing::trace!("decode the body of DELETE");
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = delete_options(call, payload).await?;

@@ -17,7 +17,7 @@ use crate::status::Failure;
 pub(crate) async fn get(call: &Call<'_>) -> Result<Response, Failure> {
     let accepted = call.accept()?;
     let object = find(call).await?;
-    turn_to_write(call, &call.spec, object.json().len(), accepted).await?;
+    turn_to_write(call, &call.spec, &object, accepted).await?;
     let reply = object_reply(call, &call.spec, &object, accepted, 200)?;
     Ok(deprecation(call, reply)?.write(call.request, accepted))
 }

@@ -71,7 +71,7 @@ impl Decoded {
 
 /// PATCH
 pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
-    tracing::trace!("read the body of PATCH");
+    tracing::trace!("decode the body of PATCH");
     let version = &call.info.resource.version;
     let go_type = call.spec.strategy.go_type(&call.spec, version);
     let kinds: &[PatchType] = match go_type {

@@ -6,6 +6,7 @@
 //! update.
 
 use actix_web::http::header;
+use kindom_actor_kit::{dear, turn};
 use kindom_api::names::{GroupVersionKind, split_api_version};
 use kindom_api::{Value, field, scale};
 use kindom_codec::{self as codec, FieldValidation, Format};
@@ -16,6 +17,7 @@ use kindom_schema::scale::ScalePaths;
 
 use crate::body::{Received, plain_body};
 use crate::call::Call;
+use crate::cost;
 use crate::decoding::check_name;
 use crate::negotiate::{Accepted, Endpoint, PatchType, Shape, accept, body_format};
 use crate::patch::{self, Patch};
@@ -50,6 +52,7 @@ fn unknown_body() -> RequestError {
 pub(crate) async fn get(call: &Call<'_>) -> Result<Response, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let object = find(call).await?;
+    dear(cost::parse(object.json().len())).await?;
     reply(call, &call.spec, &object, accepted, Asked::Get, Vec::new())
 }
 
@@ -190,7 +193,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     let uid = Some(metadata(&scale, "uid")).filter(|uid| !uid.is_empty());
     let write = Write::UpdateScale(uid, &mut wanted);
     let written = carry_out(call, &name, options(call, &query), write).await;
-    respond(call, accepted, written, warnings)
+    respond(call, accepted, written, warnings).await
 }
 
 /// `rest.EnsureObjectNamespaceMatchesRequestNamespace`
@@ -229,7 +232,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     };
     let write = Write::UpdateScale(None, &mut wanted);
     let written = carry_out(call, &name, options(call, &query), write).await;
-    respond(call, accepted, written, warnings)
+    respond(call, accepted, written, warnings).await
 }
 
 /// PATCH with a configuration
@@ -245,10 +248,10 @@ async fn apply(call: &Call<'_>, payload: Received) -> Result<Response, Failure> 
     let mut apply = sent.apply(&mut check);
     let write = Write::ApplyScale(&mut apply);
     let written = carry_out(call, &sent.name, options(call, &sent.query), write).await;
-    respond(call, accepted, written, warnings)
+    respond(call, accepted, written, warnings).await
 }
 
-fn respond(
+async fn respond(
     call: &Call<'_>,
     accepted: Accepted,
     written: Result<Written, Failure>,
@@ -259,5 +262,6 @@ fn respond(
         Err(why) => return Err(why.warned(warnings)),
     };
     warnings.extend(written.warnings);
+    turn(cost::parse(written.object.json().len())).await;
     reply(call, &written.spec, &written.object, accepted, Asked::Write, warnings)
 }

@@ -15,7 +15,7 @@ use crate::writing::{carry_out, finish, options};
 
 /// PUT
 pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
-    tracing::trace!("read the body of PUT");
+    tracing::trace!("decode the body of PUT");
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_update(call.query)?;

@@ -17,9 +17,11 @@ use kindom_resource_actor::{ReadError, WatchError};
 use kindom_storage::{Revision, StorageError};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use crate::call::Call;
+use crate::cost;
 use crate::filter::Filter;
 use crate::framing::Framing;
 use crate::metrics::InFlight;
@@ -31,12 +33,14 @@ use crate::state::State;
 use crate::status::{Answer, Failure, expired, internal};
 use crate::table::{self, Column, IncludeObject, ListMeta};
 use crate::verbs::get::revision_of;
-use crate::websocket;
+use crate::{RequestError, websocket};
 
 /// The most events that are taken at once.
 const EVENTS_AT_ONCE: usize = 128;
 /// A chunk of so many bytes takes no more events.
 const CHUNK_BYTES: usize = 64 << 10;
+/// The most bytes of events that are read at once to see if they are selected, or an event.
+const READ_BYTES: usize = 128 << 10;
 /// The time between two bookmarks for a client that wants them (cacher `defaultBookmarkFrequency`).
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The time before its end at which a watch sends a last bookmark.
@@ -55,7 +59,7 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
     let framing = Framing::new(accepted.format, websocket::is_wanted(call.request), call.declared());
     let options = ListOptions::parse(call.query)?;
     options.validate()?;
-    let filter = Filter::new(call, &options)?;
+    let mut filter = Filter::new(call, &options)?;
     let wanted = Revision(revision_of(&options.resource_version)?);
     let read = |e: ReadError| call.read_failure(e);
 
@@ -74,9 +78,16 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
             }
             Err(error) => return Err(read(error)),
         };
-        let objects: VecDeque<_> =
-            snapshot.range(filter.prefix(), "").filter(|o| filter.shows(o)).cloned().collect();
-        initial = Some(objects);
+        let objects = snapshot.count(filter.prefix(), "");
+        let cost = cost::list(objects, usize::MAX, filter.is_everything())
+            + cost::parse(filter.bytes_read(snapshot.range(filter.prefix(), "")));
+        let select = move || {
+            let objects = snapshot.range(filter.prefix(), "").filter(|o| filter.shows(o)).cloned().collect();
+            (objects, filter)
+        };
+        let selected = call.state.bounds.processors.compute(call.flow, cost, select).await;
+        let (objects, used) = selected.map_err(|lost| RequestError::Internal(lost.to_string()))?;
+        (initial, filter) = (Some(objects), used);
         // Changes between the snapshot's own revision and the one it is complete at are not the type's.
         revision
     } else if wanted == Revision::ZERO {
@@ -268,6 +279,11 @@ impl WatchStream {
             if let Some(chunk) = self.pending_chunk() {
                 return Some(chunk);
             }
+            if !self.pending.is_empty() {
+                // So many bytes were read for nothing; others go on.
+                yield_now().await;
+                continue;
+            }
             if self.last_words.is_some() {
                 if let Some(chunk) = self.last_chunk().await {
                     return Some(chunk);
@@ -340,10 +356,12 @@ impl WatchStream {
         // The type may have changed since, or be forgotten by now.
         let now = self.specs.borrow().clone().filter(|s| served(s, &self.version));
         let spec = now.or_else(|| self.last_spec.clone())?;
-        let mut chunk = Vec::new();
+        let (mut chunk, mut read) = (Vec::new(), 0);
         while chunk.len() < CHUNK_BYTES
+            && read < READ_BYTES
             && let Some(event) = self.pending.pop_front()
         {
+            read += self.filter.bytes_read(event.object.iter().chain(&event.previous));
             if self.is_lost(&event) {
                 self.ended = true;
                 let message = self.last_words.take().unwrap_or_else(|| {

@@ -2,9 +2,10 @@
 //! answers is replayed in `replay.rs`; client-go's leader election runs in `go_clients.rs`.
 
 use kindom_integration::{Server, tools};
+use kindom_storage::{Op, Txn};
 use serde_json::{Value, json};
 
-use crate::support::{refused, until, until_gone};
+use crate::support::{refused, store, until, until_gone};
 
 const MANIFEST: &str = "\
 apiVersion: coordination.k8s.io/v1
@@ -80,7 +81,7 @@ async fn namespaces_are_deleted_one_by_one() {
 
 #[tokio::test]
 async fn a_namespace_that_goes_takes_its_leases_with_it() {
-    let server = Server::start().await.unwrap();
+    let mut server = Server::start().await.unwrap();
     let client = server.client().unwrap();
     let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let leases = |namespace: &str| format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
@@ -93,6 +94,19 @@ async fn a_namespace_that_goes_takes_its_leases_with_it() {
             client.post(&leases(name), &body).await.unwrap().expect_status(201).unwrap();
         }
     }
+    // One of them as kube-apiserver stores it.
+    let held = client.request("GET", &format!("{}/held", leases("going")));
+    let held = held.accept("application/vnd.kubernetes.protobuf").send().await.unwrap();
+    let held = held.expect_status(200).unwrap().body;
+    assert!(held.starts_with(b"k8s\0"));
+    server.terminate().await.unwrap();
+    let store = store(&server).await;
+    let put = Op::Put("/registry/leases/going/held".into(), held);
+    store.txn(Txn { compares: Vec::new(), ops: vec![put] }).await.unwrap();
+    store.close().await.unwrap();
+    server.restart().await.unwrap();
+    let client = server.client().unwrap();
+
     client.delete("/api/v1/namespaces/going").await.unwrap().expect_status(200).unwrap();
     let says_what_is_left = |namespace: &Value| {
         let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();

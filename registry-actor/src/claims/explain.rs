@@ -9,6 +9,8 @@ use super::{Claimant, Conflict, Hold, Role};
 
 /// The most conflicts that are explained; upstream's text has all of one role.
 const EXPLAINED_MAX: usize = 8;
+/// The most names in use that are listed, as upstream lists all: the message has to fit into the registration.
+const IN_USE_MAX: usize = 64;
 
 /// A name that is not accepted, and who holds it.
 pub(super) struct Clash<'a> {
@@ -85,7 +87,13 @@ pub(super) fn conflict<'a>(
     let mut message = match main.as_slice() {
         [one] => format!("{} by {}", in_use(one), holder_text(one)),
         // As utilerrors.Aggregate prints several.
-        many => format!("[{}]: {}", many.iter().map(in_use).collect::<Vec<_>>().join(", "), listed(many)),
+        many => {
+            let mut all: Vec<String> = many.iter().take(IN_USE_MAX).map(in_use).collect();
+            if let Some(more) = many.len().checked_sub(IN_USE_MAX).filter(|more| *more > 0) {
+                all.push(format!("{more} more"));
+            }
+            format!("[{}]: {}", all.join(", "), listed(many))
+        }
     };
     if !others.is_empty() {
         let _ = write!(message, "; also {}", listed(&others));
