@@ -56,10 +56,10 @@ impl AskError {
 ///
 /// A handle does not keep its actor alive; see [`Supervised::stop`](crate::Supervised::stop).
 pub struct Handle<A: Actor<Context = Context<A>>> {
-    shared: Arc<Shared<A>>,
+    shared: Arc<Address<A>>,
 }
 
-pub(crate) struct Shared<A: Actor<Context = Context<A>>> {
+pub(crate) struct Address<A: Actor<Context = Context<A>>> {
     pub(crate) entry: Arc<Entry>,
     phase: RwLock<Phase<A>>,
 }
@@ -80,7 +80,7 @@ enum Refusal<M> {
     Stopped,
 }
 
-impl<A: Actor<Context = Context<A>>> Shared<A> {
+impl<A: Actor<Context = Context<A>>> Address<A> {
     pub(crate) fn new(entry: Arc<Entry>) -> Arc<Self> {
         Arc::new(Self { entry, phase: RwLock::new(Phase::Absent) })
     }
@@ -126,11 +126,11 @@ impl<A: Actor<Context = Context<A>>> Shared<A> {
 }
 
 impl<A: Actor<Context = Context<A>>> Handle<A> {
-    pub(crate) fn new(shared: Arc<Shared<A>>) -> Self {
+    pub(crate) fn new(shared: Arc<Address<A>>) -> Self {
         Self { shared }
     }
 
-    pub(crate) fn shared(&self) -> &Shared<A> {
+    pub(crate) fn shared(&self) -> &Address<A> {
         &self.shared
     }
 

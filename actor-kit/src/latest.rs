@@ -12,17 +12,17 @@ use tokio::sync::Notify;
 
 /// Sets the value. Dropping it closes the channel for those that wait.
 #[derive(Debug)]
-pub struct Sender<T>(Arc<Shared<T>>);
+pub struct Sender<T>(Arc<Channel<T>>);
 
 /// Reads the value, and waits for another.
 #[derive(Debug)]
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<Channel<T>>,
     seen: u64,
 }
 
 #[derive(Debug)]
-struct Shared<T> {
+struct Channel<T> {
     value: RwLock<T>,
     /// Raised after the value was set.
     version: AtomicU64,
@@ -39,7 +39,7 @@ impl<T> Sender<T> {
     /// One that nobody waits on yet.
     #[must_use]
     pub fn new(value: T) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(Channel {
             value: RwLock::new(value),
             version: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -79,7 +79,7 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> Channel<T> {
     fn raise(&self) {
         self.version.fetch_add(1, SeqCst);
         self.changed.notify_waiters();

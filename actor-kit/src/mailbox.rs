@@ -13,7 +13,7 @@ use futures::FutureExt as _;
 
 use crate::{
     clock::Deadline,
-    handle::{AskError, Handle, Shared},
+    handle::{Address, AskError, Handle},
     supervisor::{Body, BoxError, End, Incarnation},
     table::{ActorState, Entry},
     turn::{Fall, drop_caught, turn},
@@ -67,13 +67,13 @@ impl<A: Actor<Context = Context<A>>> fmt::Debug for Supervised<A> {
 
 /// Loads an actor by its factory and hosts it.
 pub(crate) struct Hosted<A: Actor<Context = Context<A>>, F> {
-    shared: Arc<Shared<A>>,
+    shared: Arc<Address<A>>,
     factory: F,
 }
 
 impl<A: Actor<Context = Context<A>>, F> Hosted<A, F> {
     pub(crate) fn new(entry: Arc<Entry>, factory: F) -> Self {
-        Self { shared: Shared::new(entry), factory }
+        Self { shared: Address::new(entry), factory }
     }
 
     pub(crate) fn supervised(&self) -> Supervised<A> {

@@ -18,7 +18,7 @@ use crate::groups::{PRIORITY_OF_REGISTERED, groups};
 use crate::head::{Head, header_of};
 use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
 use crate::phase::Phase;
-use crate::respond::{Reply, Turns, send, start};
+use crate::respond::{PieceTurns, Reply, send, start};
 use crate::response::Response;
 use crate::state::State;
 use crate::status::Failure;
@@ -71,7 +71,7 @@ pub(crate) async fn serve(
         let resource = kindom_api::GroupResource::default();
         return Err(RequestError::MethodNotSupported { resource, verb: "" }.into());
     }
-    let turns = || Turns {
+    let turns = || PieceTurns {
         processors: state.bounds.processors.clone(),
         flow: state.flow(user, "openapi"),
         each: cost::describe(1),

@@ -139,10 +139,10 @@ impl Metrics {
     }
 
     /// A request begins; it ends when the guard is dropped.
-    pub(crate) fn begin(&self, mutating: bool) -> InFlight {
+    pub(crate) fn begin(&self, mutating: bool) -> GaugeGuard {
         let gauge = if mutating { &self.mutating } else { &self.reading }.clone();
         gauge.inc();
-        InFlight(gauge)
+        GaugeGuard(gauge)
     }
 
     pub(crate) fn end(&self, labels: RequestLabels, took: Duration) {
@@ -161,7 +161,7 @@ impl Metrics {
     }
 
     /// A watch begins; it ends when the guard is dropped. The counter is for its events.
-    pub(crate) fn watch(&self, group: &str, version: &str, resource: &str) -> (InFlight, Counter) {
+    pub(crate) fn watch(&self, group: &str, version: &str, resource: &str) -> (GaugeGuard, Counter) {
         let labels = VerbLabels {
             verb: "WATCH",
             group: group.to_owned(),
@@ -170,7 +170,7 @@ impl Metrics {
         };
         let gauge = self.watches.get_or_create(&labels).clone();
         gauge.inc();
-        (InFlight(gauge), self.watch_events.get_or_create(&labels).clone())
+        (GaugeGuard(gauge), self.watch_events.get_or_create(&labels).clone())
     }
 
     /// The families as text.
@@ -290,9 +290,9 @@ impl Collector for Load {
 }
 
 /// Lowers its gauge when dropped.
-pub(crate) struct InFlight(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
-impl Drop for InFlight {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -28,7 +28,7 @@ use crate::groups::{fresh, groups};
 use crate::head::{Head, header_of};
 use crate::negotiate::{Endpoint, JSON, accept, preferred};
 use crate::query::Query;
-use crate::respond::{Turns, send_pieces, start};
+use crate::respond::{PieceTurns, send_pieces, start};
 use crate::response::Response;
 use crate::status::Failure;
 use crate::tagged::{Document as Tagged, start_tagged, tagged};
@@ -184,7 +184,7 @@ pub(crate) async fn v3(
     audience: Audience,
     query: &Query,
     (group, version): (&str, &str),
-    turns: Turns,
+    turns: PieceTurns,
 ) -> Result<Response, Failure> {
     // Another form than JSON is refused without a word, as kube-openapi's handler does.
     let accepted = accept(header_of(request, header::ACCEPT), Endpoint::Plain);
@@ -230,7 +230,7 @@ pub(crate) async fn v2(
     app: &App,
     request: &Head,
     audience: Audience,
-    turns: Turns,
+    turns: PieceTurns,
 ) -> Result<Response, Failure> {
     let offers =
         [(JSON, Format::V2Json), (V2_PROTOBUF_BEFORE, Format::V2Protobuf), (V2_PROTOBUF, Format::V2Protobuf)];

@@ -12,7 +12,7 @@ use crate::RequestError;
 use crate::call::Call;
 use crate::cost::{self, WHOLE_BYTES_MAX};
 use crate::negotiate::{Accepted, MetaVersion, Shape};
-use crate::respond::{Reply, Turns};
+use crate::respond::{PieceTurns, Reply};
 use crate::response::Response;
 use crate::select::Listed;
 use crate::status::{Failure, unreadable_object};
@@ -145,14 +145,14 @@ pub(crate) async fn list_reply(
         Shape::Whole => {
             let typed = spec.is_typed();
             let own = format!(r#"{{"apiVersion":"{api_version}","kind":"{}","#, spec.names.kind);
-            let form = Form::Whole { own_type: typed.then_some(own) };
+            let form = ItemForm::Whole { own_type: typed.then_some(own) };
             (form, table::list(&api_version, &spec.names.list_kind, &listed.meta, typed))
         }
         Shape::Table(meta) => {
             dear(cost::compile(spec.uncompiled_bytes(&version.name))).await?;
             let tables = Tables::new(call, spec, meta)?;
             let list = table::rows(meta, &listed.meta, &tables.columns);
-            (Form::Table(Box::new(tables)), list)
+            (ItemForm::Table(Box::new(tables)), list)
         }
         Shape::Metadata(_) => {
             let list = match spec.is_typed() {
@@ -161,12 +161,12 @@ pub(crate) async fn list_reply(
             };
             return Err(RequestError::ListNotAcceptable(list).into());
         }
-        Shape::MetadataList(meta) => (Form::Metadata(meta), table::metadata_list(meta, &listed.meta)),
+        Shape::MetadataList(meta) => (ItemForm::Metadata(meta), table::metadata_list(meta, &listed.meta)),
     };
     let bytes: usize = listed.objects.iter().map(|object| object.json().len()).sum();
     let converted = listed.objects.iter().filter(|object| !render::is_copied(spec, version, object));
     let converted: usize = converted.map(|object| object.json().len()).sum();
-    let turns = Turns {
+    let turns = PieceTurns {
         processors: call.state.bounds.processors.clone(),
         flow: call.flow,
         each: cost::write(PIECE_BYTES, accepted) + cost::parse(converted.min(PIECE_BYTES)),
@@ -189,7 +189,7 @@ pub(crate) async fn list_reply(
 }
 
 /// The form of a list's items.
-enum Form {
+enum ItemForm {
     Whole {
         /// The start of an item of a typed list that is left out, as Go does: its type.
         own_type: Option<String>,
@@ -203,7 +203,7 @@ struct ListPieces {
     spec: Arc<TypeSpec>,
     version: String,
     resource: GroupResource,
-    form: Form,
+    form: ItemForm,
     start: Option<Vec<u8>>,
     /// The bytes of the objects that are left.
     left: usize,
@@ -217,7 +217,7 @@ impl ListPieces {
         let spec = &*self.spec;
         let Some(version) = spec.version(&self.version) else { return Err(ReadError::Gone) };
         match &self.form {
-            Form::Whole { own_type } => {
+            ItemForm::Whole { own_type } => {
                 let start = out.len();
                 render::write_served(spec, version, object, out)?;
                 if let Some(own) = own_type
@@ -226,11 +226,11 @@ impl ListPieces {
                     out.drain(start + 1..start + own.len());
                 }
             }
-            Form::Metadata(meta) => {
+            ItemForm::Metadata(meta) => {
                 let tree = render::decode(spec, version, object)?;
                 table::metadata_only(&tree, *meta).write_to(out);
             }
-            Form::Table(tables) => tables.row(spec, version, object)?.write_to(out),
+            ItemForm::Table(tables) => tables.row(spec, version, object)?.write_to(out),
         }
         Ok(())
     }

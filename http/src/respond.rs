@@ -43,7 +43,7 @@ pub(crate) enum Body {
     /// A Status, which has an order of fields.
     Status(Box<Status>),
     /// JSON in pieces.
-    Pieces(Pieces, Turns),
+    Pieces(Pieces, PieceTurns),
 }
 
 impl Body {
@@ -78,7 +78,7 @@ impl Reply {
         Self::new(code, Body::Tree(tree))
     }
 
-    pub(crate) fn pieces(code: u16, pieces: Pieces, turns: Turns) -> Self {
+    pub(crate) fn pieces(code: u16, pieces: Pieces, turns: PieceTurns) -> Self {
         Self::new(code, Body::Pieces(pieces, turns))
     }
 
@@ -198,7 +198,7 @@ pub(crate) type Pieces = Box<dyn Iterator<Item = Result<Vec<u8>, Failure>> + Sen
 
 /// The processors that make the pieces of an answer, and the flow that they make them for.
 #[derive(Clone)]
-pub(crate) struct Turns {
+pub(crate) struct PieceTurns {
     pub(crate) processors: Processors,
     pub(crate) flow: Flow,
     /// The cost of a piece, without its compression.
@@ -214,7 +214,7 @@ pub(crate) fn send_pieces(
     request: &Head,
     mut builder: Builder,
     mut pieces: Pieces,
-    turns: Turns,
+    turns: PieceTurns,
 ) -> Result<Response, Failure> {
     let mut head = Vec::new();
     while head.len() < WHOLE_BYTES_MAX {
@@ -233,7 +233,7 @@ pub(crate) fn send_pieces(
         builder.append_header((header::VARY, "Accept-Encoding"));
     }
     let zipped = gzip.as_ref().map_or(Duration::ZERO, |_| cost::zip(WHOLE_BYTES_MAX));
-    let (Turns { processors, flow, each }, pieces) = (turns, iter::once(Ok(head)).chain(pieces));
+    let (PieceTurns { processors, flow, each }, pieces) = (turns, iter::once(Ok(head)).chain(pieces));
     let state = Some((pieces, gzip, processors));
     let body = unfold(state, move |state| async move {
         let (mut pieces, mut gzip, processors) = state?;

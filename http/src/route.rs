@@ -37,7 +37,7 @@ pub(crate) async fn look_up(
     look_up_now(state, info, deadline).await
 }
 
-/// A registration answered a moment ago may not be in the routes yet; this replaces upstream's sleeps.
+/// Finds the type once the routes show every registration that was answered before the call (upstream sleeps instead).
 pub(crate) async fn look_up_now(
     state: &State,
     info: &ResourceRequest,

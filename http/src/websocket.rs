@@ -113,7 +113,7 @@ pub(crate) fn stream(
     payload: Payload,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let events = events.map(Sent::Frames).chain(once(Sent::Close(Some(CloseCode::Normal))));
-    let peer = Peer { payload, received: BytesMut::new(), ended: false };
+    let peer = ClientFrames { payload, received: BytesMut::new(), ended: false };
     let answers = unfold(peer, |mut peer| async move { Some((peer.next().await?, peer)) });
     let both = select(events, answers);
     unfold(Some(Box::pin(both)), |both| async move {
@@ -139,13 +139,13 @@ enum Sent {
 }
 
 /// The frames that the client sends.
-struct Peer {
+struct ClientFrames {
     payload: Payload,
     received: BytesMut,
     ended: bool,
 }
 
-impl Peer {
+impl ClientFrames {
     /// The answer to the next thing that wants one.
     async fn next(&mut self) -> Option<Sent> {
         if self.ended {

@@ -27,12 +27,9 @@ impl ObjectEvent {
     }
 }
 
-/// The reason why a cursor gets no events.
+/// Events after the cursor have left the log (or were before it began); the store's history has them.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ReadError {
-    /// Events after the cursor have left the log (or were before it began); the store's history has them.
-    Behind,
-}
+pub(crate) struct Behind;
 
 /// The log. Every event after `start` up to the last one folded is in it.
 #[derive(Debug, Default)]
@@ -70,11 +67,11 @@ impl EventLog {
     /// At most `max` events after the cursor, oldest first. O(log n + result).
     ///
     /// # Errors
-    /// [`ReadError::Behind`]
-    pub(crate) fn after(&self, cursor: Revision, max: usize) -> Result<Vec<Arc<ObjectEvent>>, ReadError> {
+    /// [`Behind`]
+    pub(crate) fn after(&self, cursor: Revision, max: usize) -> Result<Vec<Arc<ObjectEvent>>, Behind> {
         let inner = self.inner.read();
         if cursor < inner.start {
-            return Err(ReadError::Behind);
+            return Err(Behind);
         }
         let first = inner.events.partition_point(|e| e.revision <= cursor);
         Ok(inner.events.iter().skip(first).take(max).cloned().collect())
@@ -89,7 +86,7 @@ mod tests {
         Arc::new(ObjectEvent { revision: Revision(revision), object: None, previous: None })
     }
 
-    fn read(log: &EventLog, cursor: u64, max: usize) -> Result<Vec<u64>, ReadError> {
+    fn read(log: &EventLog, cursor: u64, max: usize) -> Result<Vec<u64>, Behind> {
         Ok(log.after(Revision(cursor), max)?.iter().map(|e| e.revision.0).collect())
     }
 
@@ -101,14 +98,14 @@ mod tests {
         assert_eq!(read(&log, 10, 9), Ok(vec![12, 15, 16]));
         assert_eq!(read(&log, 12, 1), Ok(vec![15]));
         assert_eq!(read(&log, 16, 9), Ok(vec![]));
-        assert_eq!(read(&log, 9, 9), Err(ReadError::Behind));
+        assert_eq!(read(&log, 9, 9), Err(Behind));
     }
 
     #[test]
     fn the_oldest_events_leave_a_full_log() {
         let log = EventLog::default();
         log.append((1..=EVENT_LOG_EVENTS_MAX as u64 + 5).map(event));
-        assert_eq!(read(&log, 4, 1), Err(ReadError::Behind));
+        assert_eq!(read(&log, 4, 1), Err(Behind));
         assert_eq!(read(&log, 5, 1), Ok(vec![6]));
     }
 }

@@ -1,7 +1,7 @@
 //! One registered type: its objects, their changes, and the only way to write them.
 //!
-//! **Owns** a type's storage prefix, its snapshot, its event log and its watches' cursors, and the rules by which an
-//! object is created, updated and deleted.
+//! **Owns** a type's storage prefix, its snapshot, its event log and its watches' cursors, and the driver that plans
+//! and commits its writes.
 //!
 //! **Messages:** `CommitObject`, from [`ResourceHandle`]: a planned transaction, admitted in one turn.
 //!

@@ -56,7 +56,7 @@ pub struct Lost;
 /// A pool of threads. Cheap to clone; the threads end when the last clone is dropped.
 #[derive(Clone)]
 pub struct Processors {
-    shared: Arc<Shared>,
+    shared: Arc<ProcessorPool>,
     _ends: Arc<Ends>,
 }
 
@@ -69,7 +69,7 @@ struct Meta {
     cost: Arc<AtomicU64>,
 }
 
-struct Shared {
+struct ProcessorPool {
     state: Mutex<State>,
     /// Somebody may take a piece.
     ready: Condvar,
@@ -82,7 +82,7 @@ struct State {
 }
 
 /// Ends the threads when it is dropped.
-struct Ends(Arc<Shared>);
+struct Ends(Arc<ProcessorPool>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
@@ -93,7 +93,7 @@ impl Drop for Ends {
 
 /// The request that is being polled on this thread.
 struct Polled {
-    shared: Arc<Shared>,
+    shared: Arc<ProcessorPool>,
     flow: Flow,
     /// The cost of the dear step that it has come to on its caller's thread, in nanoseconds; 0 for none.
     dear: u64,
@@ -130,7 +130,7 @@ impl Processors {
     /// Outside a tokio runtime, whose timers the requests use.
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let threads = threads.max(1);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProcessorPool {
             state: Mutex::new(State { queue: FairQueue::default(), ended: false }),
             ready: Condvar::new(),
             threads: threads as u64,
@@ -199,7 +199,7 @@ impl Processors {
 
 /// A request under way; see [`Processors::run`].
 pub struct Run<T> {
-    shared: Arc<Shared>,
+    shared: Arc<ProcessorPool>,
     flow: Flow,
     at: At<T>,
 }
@@ -237,7 +237,7 @@ impl<T: Send + 'static> Future for Run<T> {
     }
 }
 
-impl Shared {
+impl ProcessorPool {
     /// Polls a request on this thread. Returns the cost of the dear steps that it came to, too, in nanoseconds.
     fn poll_here<F: Future + ?Sized>(
         self: &Arc<Self>,

@@ -162,7 +162,7 @@ where
             head.peer_addr = self.address;
             request.extensions_mut().insert(Rc::clone(&self.peer));
             let answer = self.app.call(request);
-            let (under_way, address) = (UnderWay::begin(&self.open, &self.place), self.address);
+            let (under_way, address) = (OpenRequest::begin(&self.open, &self.place), self.address);
             spawn(self.turns.take(async move {
                 let _under_way = under_way;
                 // The request begins without a pause.
@@ -198,19 +198,19 @@ fn payload(body: RecvStream) -> Payload {
 }
 
 /// A request that is not answered yet.
-struct UnderWay {
+struct OpenRequest {
     open: Rc<Cell<usize>>,
     _of_place: places::UnderWay,
 }
 
-impl UnderWay {
+impl OpenRequest {
     fn begin(open: &Rc<Cell<usize>>, place: &Place) -> Self {
         open.set(open.get() + 1);
         Self { open: Rc::clone(open), _of_place: place.begin() }
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.open.set(self.open.get() - 1);
     }

@@ -53,12 +53,12 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Response, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let object = find(call).await?;
     dear(cost::parse(object.json().len())).await?;
-    reply(call, &call.spec, &object, accepted, Asked::Get, Vec::new())
+    reply(call, &call.spec, &object, accepted, Purpose::Get, Vec::new())
 }
 
 /// The request that is answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Purpose {
     /// A reader wants to know that there is a number of replicas.
     Get,
     /// A writer has just written one.
@@ -71,7 +71,7 @@ fn reply(
     spec: &TypeSpec,
     object: &StoredObject,
     accepted: Accepted,
-    asked: Asked,
+    asked: Purpose,
     warnings: Vec<String>,
 ) -> Result<Response, Failure> {
     let version = spec.version(&call.info.resource.version).ok_or(RequestError::NotFound)?;
@@ -79,10 +79,10 @@ fn reply(
     let paths = version.scale.as_ref().ok_or_else(gone)?;
     let tree = render::decode(spec, version, object).map_err(|e| call.read_failure(e))?;
     let scale = paths.read(&tree).map_err(|error| match asked {
-        Asked::Get => RequestError::Internal(error.to_string()),
-        Asked::Write => RequestError::BadRequest(error.to_string()),
+        Purpose::Get => RequestError::Internal(error.to_string()),
+        Purpose::Write => RequestError::BadRequest(error.to_string()),
     })?;
-    if asked == Asked::Get && scale.replicas.is_none() {
+    if asked == Purpose::Get && scale.replicas.is_none() {
         return Err(no_replicas(paths.spec_replicas_path()));
     }
     let tree = scale.to_value(tree.get("metadata"));
@@ -113,13 +113,13 @@ fn shaped(
 }
 
 /// A Scale that a client sent, and the warnings from decoding it.
-struct Sent {
+struct SentScale {
     scale: Value,
     warnings: Vec<String>,
 }
 
 /// The Scale in a PUT's body.
-fn of_body(bytes: &[u8], format: Format, validation: FieldValidation) -> Result<Sent, RequestError> {
+fn of_body(bytes: &[u8], format: Format, validation: FieldValidation) -> Result<SentScale, RequestError> {
     let unknown = |_| unknown_body();
     let decoded = codec::object(bytes, format, &expected(), None, true, validation).map_err(unknown)?;
     if decoded.kind != expected() {
@@ -140,11 +140,15 @@ fn of_body(bytes: &[u8], format: Format, validation: FieldValidation) -> Result<
         // Upstream's field manager does not know it then.
         scale.remove("apiVersion");
     }
-    Ok(Sent { scale, warnings: codec::strict_warnings(strict) })
+    Ok(SentScale { scale, warnings: codec::strict_warnings(strict) })
 }
 
 /// Decodes a patched Scale.
-fn of_patched(patch: &Patch, patched: &Value, validation: FieldValidation) -> Result<Sent, RequestError> {
+fn of_patched(
+    patch: &Patch,
+    patched: &Value,
+    validation: FieldValidation,
+) -> Result<SentScale, RequestError> {
     let undecodable = |why: String| patch::undecodable(patched, &why);
     let typed = scale::decode(patched).map_err(|error| undecodable(error.to_string()));
     let text = |field| patched.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -170,7 +174,7 @@ fn of_patched(patch: &Patch, patched: &Value, validation: FieldValidation) -> Re
     if validation == FieldValidation::Strict && !strict.is_empty() {
         return Err(patch::strict_error(patched, &strict));
     }
-    Ok(Sent { scale: typed.value, warnings: strict })
+    Ok(SentScale { scale: typed.value, warnings: strict })
 }
 
 fn metadata<'a>(scale: &'a Value, field: &str) -> &'a str {
@@ -185,7 +189,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     let query = WriteOptions::for_update(call.query)?;
     wait_for::check(call, query.wait_for)?;
     let format = body_format(call.header(header::CONTENT_TYPE), true)?;
-    let Sent { scale, warnings } = of_body(&bytes, format, query.field_validation)?;
+    let SentScale { scale, warnings } = of_body(&bytes, format, query.field_validation)?;
     check_namespace(call, &scale).map_err(|error| Failure::from(error).warned(warnings.clone()))?;
     check_name(&scale, &name).map_err(|error| failed(call, error).warned(warnings.clone()))?;
 
@@ -263,5 +267,5 @@ async fn respond(
     };
     warnings.extend(written.warnings);
     turn(cost::parse(written.object.json().len())).await;
-    reply(call, &written.spec, &written.object, accepted, Asked::Write, warnings)
+    reply(call, &written.spec, &written.object, accepted, Purpose::Write, warnings)
 }

@@ -24,7 +24,7 @@ use crate::call::Call;
 use crate::cost;
 use crate::filter::Filter;
 use crate::framing::Framing;
-use crate::metrics::InFlight;
+use crate::metrics::GaugeGuard;
 use crate::negotiate::{MetaVersion, Shape};
 use crate::phase::Phase;
 use crate::query::ListOptions;
@@ -112,10 +112,10 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
     );
     let now = Instant::now();
     let shape = match accepted.shape {
-        Shape::Whole => Form::Whole,
-        Shape::Metadata(meta) | Shape::MetadataList(meta) => Form::Metadata(meta),
+        Shape::Whole => EventForm::Whole,
+        Shape::Metadata(meta) | Shape::MetadataList(meta) => EventForm::Metadata(meta),
         Shape::Table(meta) => {
-            Form::Table { meta, include: IncludeObject::parse(call.query)?, sent_columns: None }
+            EventForm::Table { meta, include: IncludeObject::parse(call.query)?, sent_columns: None }
         }
     };
     let resource = &call.info.resource;
@@ -216,7 +216,7 @@ fn jittered(state: &State, duration: Duration) -> Duration {
 }
 
 /// The form of an event's object.
-enum Form {
+enum EventForm {
     Whole,
     Metadata(MetaVersion),
     /// `sent_columns`: the schema epoch whose columns the client has.
@@ -235,7 +235,7 @@ struct WatchStream {
     last_spec: Option<Arc<TypeSpec>>,
     version: String,
     filter: Filter,
-    form: Form,
+    form: EventForm,
     /// The rest of the initial state; `None` once its end was sent.
     initial: Option<VecDeque<Arc<StoredObject>>>,
     explicit_initial_events: bool,
@@ -254,7 +254,7 @@ struct WatchStream {
     ended: bool,
     framing: Framing,
     events: Counter,
-    _guard: InFlight,
+    _guard: GaugeGuard,
 }
 
 enum Woken {
@@ -468,13 +468,13 @@ impl WatchStream {
         out: &mut Vec<u8>,
     ) -> Result<(), Unreadable> {
         match &mut self.form {
-            Form::Whole => render::write_served(spec, version, object, out),
-            Form::Metadata(meta) => {
+            EventForm::Whole => render::write_served(spec, version, object, out),
+            EventForm::Metadata(meta) => {
                 let tree = render::decode(spec, version, object)?;
                 table::metadata_only(&tree, *meta).write_to(out);
                 Ok(())
             }
-            Form::Table { meta, include, sent_columns } => {
+            EventForm::Table { meta, include, sent_columns } => {
                 let compiled = spec.compiled(version).map_err(Unreadable::Undecodable)?;
                 let tree = render::decode(spec, version, object)?;
                 let cells = compiled.columns.cells(&tree, self.state.now_seconds());
@@ -502,11 +502,11 @@ impl WatchStream {
         }
         let metadata = Value::Object(metadata);
         let object = match &self.form {
-            Form::Whole => object! {
+            EventForm::Whole => object! {
                 "apiVersion": spec.api_version(&self.version), "kind": spec.names.kind.as_str(), "metadata": metadata
             },
-            Form::Metadata(meta) => table::metadata_only(&object! { "metadata": metadata }, *meta),
-            Form::Table { meta, .. } => {
+            EventForm::Metadata(meta) => table::metadata_only(&object! { "metadata": metadata }, *meta),
+            EventForm::Table { meta, .. } => {
                 let list = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
                 let object = object! { "metadata": metadata };
                 let compiled = spec.version(&self.version).and_then(|version| spec.compiled(version).ok());

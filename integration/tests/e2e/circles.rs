@@ -137,6 +137,34 @@ fn circles(arrows: &BTreeMap<String, BTreeSet<String>>) -> Vec<&str> {
     arrows.keys().map(String::as_str).filter(|file| reaches_itself(file)).collect()
 }
 
+/// The types that files of a crate define, by name.
+fn types(modules: &BTreeMap<Vec<String>, String>) -> BTreeMap<&str, Vec<String>> {
+    let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (module, code) in modules {
+        let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+        for line in code.lines().map(str::trim_start) {
+            let words = line.split_whitespace().skip_while(|word| word.starts_with("pub"));
+            let mut words = words.skip_while(|word| word.starts_with("in ") || word.ends_with(')'));
+            if let (Some("struct" | "enum" | "trait"), Some(name)) = (words.next(), words.next()) {
+                let end = name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len());
+                found.entry(&name[..end]).or_default().push(module.join("::"));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_two_types_of_a_crate_share_a_name() {
+    for krate in CRATES.into_iter().chain(["actor-kit", "conflict-actor"]) {
+        let modules = modules(&root().join(krate).join("src"));
+        let types = types(&modules);
+        assert!(types.len() > 3, "{krate} has few types: {types:?}");
+        let twice: Vec<_> = types.iter().filter(|(_, files)| files.len() > 1).collect();
+        assert!(twice.is_empty(), "{krate}: {twice:?}");
+    }
+}
+
 #[test]
 fn no_file_imports_itself_over_others() {
     for krate in CRATES {
