@@ -384,7 +384,8 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     let unnamed = info.name.is_empty() && matches!(info.verb, Verb::Update | Verb::Patch);
     let named = !info.name.is_empty() && info.verb == Verb::Create;
     let unheld = info.verb == Verb::DeleteCollection && !call.spec.strategy.allows_delete_collection();
-    if unheld || call.spec.is_typed() && (unnamed || named || info.verb == Verb::Unknown) {
+    let asks = call.spec.strategy.answers_creates() && info.verb != Verb::Create;
+    if asks || unheld || call.spec.is_typed() && (unnamed || named || info.verb == Verb::Unknown) {
         return Err(RequestError::MethodNotAllowed.into());
     }
     let through = call.subresource();

@@ -95,8 +95,8 @@ fn resource(spec: &TypeSpec, version: &str) -> Resource {
         verbs: verbs(spec),
         short_names: spec.names.short_names.clone(),
         categories: spec.names.categories.clone(),
-        // apiextensions-apiserver has none for the type of registrations.
-        storage_version_hash: match spec.is_typed() && declared.is_none() {
+        // apiextensions-apiserver has none for the type of registrations, and what is not stored has none.
+        storage_version_hash: match spec.is_typed() && declared.is_none() || spec.strategy.answers_creates() {
             true => String::new(),
             false => discovery::storage_version_hash(&spec.group, storage, &spec.names.kind),
         },
@@ -110,6 +110,7 @@ fn verbs(spec: &TypeSpec) -> Vec<&'static str> {
     match &spec.registration {
         Some(r) if r.terminating => vec!["delete", "deletecollection", "get", "list", "watch"],
         Some(_) => vec!["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
+        None if spec.strategy.answers_creates() => vec!["create"],
         None if !spec.strategy.allows_delete_collection() => {
             vec!["create", "delete", "get", "list", "patch", "update", "watch"]
         }

@@ -68,6 +68,8 @@ impl Described {
                 scale: spec.subresources(version).any(|of| of == Subresource::Scale),
                 selectable_fields: selectable_fields(registration, version),
                 built_in: spec.is_typed(),
+                only_created: spec.strategy.answers_creates(),
+                clears: spec.strategy.allows_delete_collection(),
                 declaration: spec.version(version).and_then(|v| v.declared).map(Declared::declaration),
                 strategic_merge_patch: spec.strategy.go_type(spec, version).is_some(),
             };

@@ -580,6 +580,16 @@ pub trait Strategy: Send + Sync {
         false
     }
 
+    /// `true` if its objects are questions: a create is [answered](Self::answer), nothing is stored, and there is no other verb.
+    fn answers_creates(&self) -> bool {
+        false
+    }
+
+    /// The answer to an object of a type that [`answers_creates`](Self::answers_creates).
+    fn answer(&self, _cx: &RuleContext<'_>, question: &Value) -> Value {
+        question.clone()
+    }
+
     /// `true` if a DELETE of a whole collection is served.
     fn allows_delete_collection(&self) -> bool {
         true

@@ -74,6 +74,8 @@ fn kind(of: &'static Shape) -> Option<Kind> {
         Shape::MicroTime => Kind::MicroTime,
         Shape::Json => Kind::Json,
         Shape::Struct(of) => Kind::Of(message(of)?),
+        // A list where one value stands: Go has a named slice, which is a message of its own.
+        Shape::List(Shape::String(_)) => Kind::Texts,
         Shape::Named(_, of) => kind(of)?,
         Shape::List(_) | Shape::Map(_) | Shape::Pointer(_) | Shape::Custom(..) => return None,
     })

@@ -213,6 +213,8 @@ fn documents() {
             built_in: false,
             declaration: None,
             strategic_merge_patch: false,
+            only_created: false,
+            clears: true,
         };
         for format in [Format::V3, Format::V2Json, Format::V2Protobuf] {
             let (mut document, mut bytes) = Document::start(format, "fuzz", "1");

@@ -90,6 +90,24 @@ async fn a_request_is_that_of_the_user_whom_the_proxy_names() {
     assert_eq!((forbidden.status, forbidden.at("/message")), (403, json!(message)));
 }
 
+/// A client of the host asks who it is here, and learns everything that the proxy said of it.
+#[tokio::test]
+async fn a_user_of_the_host_is_told_who_it_is() {
+    let host = Aggregated::start().await;
+    let proxy = host.proxy();
+    let request = proxy.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews");
+    let request = request.header("X-Remote-User", "jane").header("X-Remote-Group", "dev");
+    let request = request.header("X-Remote-Extra-Scopes", "read").header("X-Remote-Extra-Scopes", "write");
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let answer = request.json(&review).send().await.unwrap().expect_status(201).unwrap();
+    let user = json!({
+        "username": "jane",
+        "groups": ["dev", "system:authenticated"],
+        "extra": {"scopes": ["read", "write"]},
+    });
+    assert_eq!(answer.at("/status/userInfo"), user);
+}
+
 #[tokio::test]
 async fn an_authority_that_is_replaced_counts_at_once() {
     let host = Aggregated::start().await;

@@ -61,6 +61,7 @@ mod python_client;
 mod registration;
 mod replay;
 mod requirements;
+mod reviews;
 mod scale;
 mod sessions;
 mod shutdown;

@@ -9,13 +9,14 @@ mod custom;
 mod lease;
 pub mod namespace;
 pub mod registration;
+mod self_subject_review;
 
 pub use custom::CustomObjects;
 
 /// The built-in kinds beside registrations and namespaces.
 #[must_use]
 pub fn built_in() -> Vec<TypeSpec> {
-    vec![lease::leases()]
+    vec![lease::leases(), self_subject_review::self_subject_reviews()]
 }
 
 /// The column with which the tables of built-in kinds end.

@@ -143,6 +143,8 @@ fn a_schema_is_published_as_upstream_publishes_it() {
             built_in: true,
             declaration: Some(declared.declaration()),
             strategic_merge_patch: true,
+            only_created: false,
+            clears: true,
         };
         let (mut document, mut bytes) = Document::start(Format::V3, "test", "1");
         bytes.extend(document.paths(&gv, &doc));

@@ -63,6 +63,10 @@ pub struct TypeDoc<'a> {
     pub selectable_fields: Vec<&'a str>,
     /// `true` if the type is built in: its fields are known without a schema.
     pub built_in: bool,
+    /// Its objects are questions: they can only be created.
+    pub only_created: bool,
+    /// Its collection can be deleted.
+    pub clears: bool,
     /// The declaration of a built-in type, unless `built_in.json` has its fields.
     pub declaration: Option<&'a Declaration>,
     /// `true` if it takes strategic merge patches, as built-in types do.

@@ -100,7 +100,12 @@ pub(super) fn add(
     let create = builder.with(WRITE, builder.operation("create", "post", "", "", own));
     let clear =
         builder.with(LIST, builder.operation("deletecollection", "deletecollection", "", "", &status));
-    let operations = [("get", list), ("post", create), ("delete", clear)];
+    if doc.only_created {
+        paths.insert(collection.as_str(), builder.path([("post", create)], &["pretty"]));
+        return;
+    }
+    let clear = doc.clears.then_some(("delete", clear));
+    let operations = [("get", list), ("post", create)].into_iter().chain(clear);
     paths.insert(collection.as_str(), builder.path(operations, &["pretty"]));
 
     let delete = builder.with(DELETE, builder.operation("delete", "delete", "", "", &status));

@@ -54,6 +54,8 @@ fn type_doc(crd: &Value) -> TypeDoc<'_> {
         declaration: None,
         preserve_unknown_fields: false,
         strategic_merge_patch: false,
+        only_created: false,
+        clears: true,
     }
 }
 
@@ -191,6 +193,8 @@ fn all_built_in() -> Vec<Type<'static>> {
         declaration: None,
         preserve_unknown_fields: false,
         strategic_merge_patch: true,
+        only_created: false,
+        clears: true,
     };
     let namespaces = doc("namespaces", "Namespace", "NamespaceList");
     let namespaces = TypeDoc { declaration: Some(&NAMESPACE), ..namespaces };
