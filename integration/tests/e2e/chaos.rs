@@ -5,10 +5,13 @@ use std::time::Duration;
 use kindom_integration::history::History;
 use kindom_integration::{Client, ServerOptions, count};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+use crate::fair::{DEAR, dear, dear_type};
 use crate::load::{self, Type, Watcher, Writer};
-use crate::support::{CRDS, condition, crd, object, register, until_gone};
+use crate::support::{CRDS, condition, crd, eventually, object, register, until_gone};
 
 const WRITERS: usize = 4;
 /// Between two kills the writers get at least this much done.
@@ -18,6 +21,8 @@ const STUCK: Duration = Duration::from_secs(60);
 
 /// The actor of the type that comes and goes.
 const PASSING: &str = "resource/bishops.passing.example.com";
+/// The actor of the type that everything befalls.
+const SUFFERING: &str = "resource/dears.shares.example.com";
 
 struct Actor {
     name: String,
@@ -217,6 +222,68 @@ fn prove_that_a_doubled_event_is_found(history: &History) {
         }
         assert!(doubled.check().is_err(), "the checker is blind to a doubled event");
     }
+}
+
+/// Everything that can befall a type and its clients befalls one: its actor is killed again and again, its objects are dear,
+/// its watchers do not read, its writers stop in the middle. The other type's clients see none of it: not one answer that
+/// asks them to come again, and every event, in order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_befalls_one_type_leaves_another_untouched() {
+    let server = ServerOptions::default().chaos().start().await.unwrap();
+    let (client, other) = (server.client().unwrap(), server.client_http2().unwrap());
+    register(&client, &crd("chaos.example.com", "pawns", "Pawn", "Namespaced")).await;
+    register(&client, &dear_type()).await;
+    let of = Type {
+        api_version: "chaos.example.com/v1".to_owned(),
+        kind: "Pawn".to_owned(),
+        collection: "/apis/chaos.example.com/v1/namespaces/default/pawns".to_owned(),
+    };
+    let (acknowledged, mut progress) = watch::channel(0);
+    let (stop, stopped) = watch::channel(false);
+    let load = put_under_load([client.clone(), other.clone()], of, &acknowledged, &stopped).await;
+    drop(acknowledged);
+
+    let mut sufferers = JoinSet::new();
+    for number in 0..8 {
+        let (connection, stopped) = (server.client().unwrap(), stopped.clone());
+        sufferers.spawn(async move {
+            let mut made = 0;
+            while !*stopped.borrow() {
+                let answer = connection.post(DEAR, &dear(&format!("dear-{number}-{made}"))).await.unwrap();
+                assert!(matches!(answer.status, 201 | 409 | 429 | 503 | 504), "{}", answer.text());
+                made += 1;
+            }
+            made
+        });
+    }
+    let mut stalled = Vec::new();
+    for _ in 0..8 {
+        let mut watcher = server.dial_holding(4096).await.unwrap();
+        let head = format!("GET {DEAR}?watch=true&resourceVersion=0 HTTP/1.1\r\nHost: x\r\n\r\n");
+        watcher.write_all(head.as_bytes()).await.unwrap();
+        let mut writer = server.dial().await.unwrap();
+        let head = format!("POST {DEAR} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{{");
+        writer.write_all(head.as_bytes()).await.unwrap();
+        stalled.push((watcher, writer));
+    }
+    let is_there = async || actors(&client).await.iter().any(|actor| actor.name == SUFFERING).then_some(());
+    eventually("the actor of the type", is_there).await;
+    for round in 0..count(20, 200) {
+        let done = *progress.borrow();
+        assert_eq!(kill(&client, SUFFERING).await / 100, 2, "round {round}");
+        tokio::time::timeout(STUCK, progress.wait_for(|n| *n >= done + WRITES_BETWEEN_KILLS))
+            .await
+            .unwrap_or_else(|_| panic!("no progress after kill {round}"))
+            .expect("the writers have stopped");
+    }
+    stop.send_replace(true);
+    let (history, retriable) = settle(&client, load).await;
+    history.check().unwrap();
+    assert_eq!(retriable, 0, "an answer asked the other type's clients to come again");
+    let made: usize = sufferers.join_all().await.into_iter().sum();
+    println!("{} writes of the one type, {made} of the other", *progress.borrow());
+    assert!(made > 0);
+    drop(stalled);
 }
 
 #[tokio::test]

@@ -14,10 +14,10 @@ use crate::support::{crd, eventually, object, register};
 
 const GROUP: &str = "shares.example.com";
 const QUIET: &str = "/apis/shares.example.com/v1/namespaces/default/quiets";
-const DEAR: &str = "/apis/shares.example.com/v1/namespaces/default/dears";
+pub(crate) const DEAR: &str = "/apis/shares.example.com/v1/namespaces/default/dears";
 
 /// A type whose objects take long to validate: each number is compared with each of many ranges.
-fn dear_type() -> Value {
+pub(crate) fn dear_type() -> Value {
     let branches = count(400, 4_000);
     let ranges: Vec<Value> = (0..branches).map(|n| json!({"minimum": n, "maximum": n})).collect();
     let mut body = crd(GROUP, "dears", "Dear", "Namespaced");
@@ -28,7 +28,7 @@ fn dear_type() -> Value {
     body
 }
 
-fn dear(name: &str) -> Value {
+pub(crate) fn dear(name: &str) -> Value {
     let last = count(400, 4_000) - 1;
     object(GROUP, "Dear", name, json!({"numbers": vec![last; 2000]}))
 }
