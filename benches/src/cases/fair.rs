@@ -18,8 +18,9 @@ use crate::shapes::{CRDS, collection, costly, costly_object, widget};
 
 /// Clients that list everything at a time.
 const LISTERS: usize = 50;
-/// Connections that get one object.
-const GETTERS: usize = 2_000;
+/// Connections that get one object, and clients that create: as many as the server can answer at once, and then ten times as many.
+const FEW_GETTERS: usize = 200;
+const FEW_CREATORS: usize = 64;
 /// Clients that write to the type whose objects are dear to validate.
 const COSTLY: usize = 16;
 /// The rest between two probes.
@@ -38,8 +39,7 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
     drop(watch);
     let objects = setup.counts.listed;
     let mut writers = Clients::connect(&endpoint, Protocol::Http1, setup.counts.writers).await?;
-    let create = |i| Ask::post(collection("widgets"), widget(&format!("widget-{i:06}"), 1).to_string());
-    writers.run(&kindom, objects, create).await?;
+    writers.run(&kindom, objects, |i| create(&format!("widget-{i:06}"))).await?;
     let quiet = costly_object("quiet", "one").to_string();
     connection.expect(&Ask::post(collection("quiets"), quiet)).await?;
 
@@ -51,10 +51,8 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
             format!("{LISTERS} lists of {objects} objects"),
             crowd(LISTERS, |_| Ask::get(collection("widgets"))),
         ),
-        (
-            format!("{GETTERS} connections that get an object"),
-            crowd(GETTERS, |_| Ask::get(format!("{}/widget-000000", collection("widgets")))),
-        ),
+        (format!("{FEW_GETTERS} connections that get an object"), crowd(FEW_GETTERS, |_| get())),
+        (format!("{} connections that get an object", 10 * FEW_GETTERS), crowd(10 * FEW_GETTERS, |_| get())),
         (
             format!("{COSTLY} clients that write what is dear to validate"),
             crowd(COSTLY, |i| {
@@ -63,14 +61,34 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
             }),
         ),
         (
-            "640 clients that create".to_owned(),
-            crowd(640, |i| Ask::post(collection("widgets"), widget(&format!("more-{i:07}"), 1).to_string())),
+            format!("{FEW_CREATORS} clients that create"),
+            crowd(FEW_CREATORS, |i| create(&format!("few-{i:07}"))),
+        ),
+        (
+            format!("{} clients that create", 10 * FEW_CREATORS),
+            crowd(10 * FEW_CREATORS, |i| create(&format!("many-{i:07}"))),
         ),
     ];
+    let mut before: Option<(usize, f64)> = None;
     for (name, load) in loads {
-        report(measured(&kindom, &endpoint, &name, &load, lasts).await?);
+        let (row, goodput) = measured(&kindom, &endpoint, &name, &load, lasts).await?;
+        report(row);
+        if let Some((clients, few)) = before.filter(|(clients, _)| clients * 10 == load.clients) {
+            let ratio = goodput / few;
+            let what = format!("goodput of {name}, beside that of {clients}");
+            report(Row::new(what, format!("{ratio:.2} ×")).target("0.90 ×", ratio >= 0.9));
+        }
+        before = Some((load.clients, goodput));
     }
     kindom.end().await
+}
+
+fn get() -> Ask {
+    Ask::get(format!("{}/widget-000000", collection("widgets")))
+}
+
+fn create(name: &str) -> Ask {
+    Ask::post(collection("widgets"), widget(name, 1).to_string())
 }
 
 /// So many clients, each of which asks again when it has its answer.
@@ -94,7 +112,7 @@ async fn measured(
     name: &str,
     load: &Load,
     lasts: Duration,
-) -> Result<Row, LoadError> {
+) -> Result<(Row, f64), LoadError> {
     let answers = Arc::new(Answers::default());
     let ended = Arc::new(AtomicBool::new(false));
     let mut clients = JoinSet::new();
@@ -121,7 +139,8 @@ async fn measured(
     quiet.sort_unstable();
     let ms = |sorted: &[Duration], percent| format!("{:.1}", quantile(sorted, percent).as_secs_f64() * 1e3);
     let p99 = quantile(&livez, 99);
-    Ok(Row::new(
+    let goodput = good as f64 / took.as_secs_f64();
+    let row = Row::new(
         format!("`/livez` beside {name}"),
         format!("p50 {} ms, p99 {} ms", ms(&livez, 50), ms(&livez, 99)),
     )
@@ -131,11 +150,12 @@ async fn measured(
         ms(&livez, 100),
         ms(&quiet, 50),
         ms(&quiet, 99),
-        good as f64 / took.as_secs_f64(),
+        goodput,
         answers.refused.load(Ordering::Relaxed),
         answers.failed.load(Ordering::Relaxed),
         mib(memory),
-    )))
+    ));
+    Ok((row, goodput))
 }
 
 async fn ask_again(
