@@ -145,7 +145,12 @@ impl Iterator for Pieces {
 /// `/openapi/v3`: where each group-version's document is, by its hash.
 pub(crate) async fn index(app: &App, request: &Head, audience: Audience) -> Result<Response, Failure> {
     let groups = groups(app, audience).await?;
-    let table = app.state.registry.routes().table();
+    let routes = app.state.registry.routes();
+    let generation = routes.generation();
+    if let Some(known) = app.documents.with(generation, |cache| cache.indexes.get(&audience).cloned()) {
+        return Ok(tagged(request, &known, JSON));
+    }
+    let table = routes.table();
     let mut paths = kindom_api::Map::new();
     for group in groups.iter() {
         for version in &group.versions {
@@ -156,6 +161,7 @@ pub(crate) async fn index(app: &App, request: &Head, audience: Audience) -> Resu
         }
     }
     let document = Tagged::new(&object! { "paths": Value::Object(paths) });
+    app.documents.with(generation, |cache| cache.indexes.insert(audience, document.clone()));
     Ok(tagged(request, &document, JSON))
 }
 

@@ -177,17 +177,25 @@ pub(crate) fn start(code: u16) -> Builder {
 
 /// Sends bytes, compressed if they are many and the client takes gzip.
 pub(crate) fn send(request: &Head, mut builder: Builder, bytes: Vec<u8>) -> Response {
-    if bytes.len() >= GZIP_BYTES_MIN && takes_gzip(request) {
-        let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-        if encoder.write_all(&bytes).is_ok()
-            && let Ok(compressed) = encoder.finish()
-        {
-            builder.insert_header((header::CONTENT_ENCODING, "gzip"));
-            builder.insert_header((header::VARY, "Accept-Encoding"));
-            return builder.body(compressed);
-        }
+    if bytes.len() < GZIP_BYTES_MIN || !takes_gzip(request) {
+        return builder.body(bytes);
     }
-    builder.body(bytes)
+    compressed_body(builder, compressed(&bytes))
+}
+
+/// The gzip of these bytes.
+pub(crate) fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    // Writing into memory does not fail.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default()
+}
+
+/// An answer whose body is gzip.
+pub(crate) fn compressed_body(mut builder: Builder, body: impl Into<Bytes>) -> Response {
+    builder.insert_header((header::CONTENT_ENCODING, "gzip"));
+    builder.insert_header((header::VARY, "Accept-Encoding"));
+    builder.body(body)
 }
 
 /// The bytes of it that are compressed at a time.
