@@ -74,7 +74,7 @@ impl<'a> Drain<'a> {
     }
 
     /// Counts the remaining objects, as of one revision, and follows them from there.
-    pub(crate) async fn take_stock(&self) -> Result<Stock, DrainError> {
+    pub(crate) async fn count_remaining(&self) -> Result<Remains, DrainError> {
         let mut pages = Pages::as_of_first(&self.prefix);
         let mut tally = Tally::default();
         let mut at = None;
@@ -83,7 +83,7 @@ impl<'a> Drain<'a> {
                 Ok(Some(page)) => page,
                 Ok(None) => break,
                 // Counting takes longer than history lasts.
-                Err(StorageError::Compacted { .. }) => return Ok(Stock::Unsettled),
+                Err(StorageError::Compacted { .. }) => return Ok(Remains::Unsettled),
                 Err(error) => return Err(DrainError::Check(error)),
             };
             if !page.kvs.is_empty() {
@@ -92,17 +92,17 @@ impl<'a> Drain<'a> {
             for kv in page.kvs {
                 match held_by(self.handle, &kv.key, &kv.value) {
                     Some(finalizers) => tally.put(&finalizers),
-                    None => return Ok(Stock::Unsettled),
+                    None => return Ok(Remains::Unsettled),
                 }
             }
             tokio::task::yield_now().await;
         }
-        let Some(at) = at else { return Ok(Stock::Empty) };
+        let Some(at) = at else { return Ok(Remains::Empty) };
         let range = KeyRange::prefix(self.prefix.as_bytes());
         match self.storage().watch(range, Some(at.next())).await {
-            Ok(watch) => Ok(Stock::Held(Held { handle: self.handle.clone(), tally, watch })),
+            Ok(watch) => Ok(Remains::Held(Held { handle: self.handle.clone(), tally, watch })),
             // Counting took longer than history lasts.
-            Err(StorageError::Compacted { .. }) => Ok(Stock::Unsettled),
+            Err(StorageError::Compacted { .. }) => Ok(Remains::Unsettled),
             Err(error) => Err(DrainError::Check(error)),
         }
     }
@@ -146,7 +146,7 @@ impl Sweep<'_> {
 }
 
 /// The objects that a sweep left.
-pub(crate) enum Stock {
+pub(crate) enum Remains {
     /// Nothing.
     Empty,
     /// Objects that finalizers hold.

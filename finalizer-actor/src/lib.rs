@@ -25,6 +25,6 @@ mod progress;
 mod reconciler;
 mod registration;
 pub mod storage_version;
-mod works;
+mod tasks;
 
 pub use reconciler::start;

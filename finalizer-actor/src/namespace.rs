@@ -20,7 +20,7 @@ use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
 use crate::attempt::{DrainDeps, STEP};
-use crate::drain::{Drain, Held, Left, Stock, is_empty};
+use crate::drain::{Drain, Held, Left, Remains, is_empty};
 use crate::error::DrainError;
 use crate::error::ReconcileError;
 use crate::progress::{Pace, WRITTEN_AFTER};
@@ -121,9 +121,9 @@ async fn empty(deps: &DrainDeps, object: &StoredObject) -> Result<Remaining, Rec
     for handle in types {
         let Some(spec) = handle.spec().filter(|spec| spec.scope == Scope::Namespaced) else { continue };
         match empty_of(deps, object, &handle, &within).await {
-            Ok(Stock::Empty) => {}
-            Ok(Stock::Held(held)) => remaining.held.push((spec.group_resource(), held)),
-            Ok(Stock::Unsettled) => remaining.unsettled = true,
+            Ok(Remains::Empty) => {}
+            Ok(Remains::Held(held)) => remaining.held.push((spec.group_resource(), held)),
+            Ok(Remains::Unsettled) => remaining.unsettled = true,
             // A failure does not hold up other types.
             Err(error) => remaining.failed.push((spec.group_resource(), error)),
         }
@@ -156,17 +156,17 @@ async fn empty_of(
     object: &StoredObject,
     handle: &ResourceHandle,
     within: &str,
-) -> Result<Stock, ReconcileError> {
-    let Some(spec) = deps.namespaces.spec() else { return Ok(Stock::Empty) };
+) -> Result<Remains, ReconcileError> {
+    let Some(spec) = deps.namespaces.spec() else { return Ok(Remains::Empty) };
     let guard = Compare::mod_is(&spec.storage_key(object.name()), object.revision());
     let drain = Drain::new(handle, within, vec![guard]);
     // Most types have nothing here.
     if is_empty(&*deps.registry.deps().storage, drain.prefix()).await.map_err(DrainError::List)? {
-        return Ok(Stock::Empty);
+        return Ok(Remains::Empty);
     }
     let mut sweep = drain.sweep();
     while sweep.page().await?.is_some() {}
-    Ok(drain.take_stock().await?)
+    Ok(drain.count_remaining().await?)
 }
 
 /// Waits until a type has nothing left, or any other change than a release happens; writes its progress into the conditions.

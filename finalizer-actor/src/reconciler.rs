@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::attempt::{DrainDeps, STEP};
 use crate::error::ReconcileError;
-use crate::works::{Which, Work, Works};
+use crate::tasks::{Task, Tasks, Which};
 use crate::{namespace, registration};
 
 /// The number of drains that sweep at once, a page each; more wait for their turn. Those that wait for finalizers do not
@@ -58,7 +58,7 @@ enum Going {
 /// With what its drain looks at.
 struct GoingIn(DrainDeps, Going);
 
-impl Work for GoingIn {
+impl Task for GoingIn {
     fn which(&self) -> Which {
         let which = |kind, object: &StoredObject| (kind, object.name().to_owned(), object.uid().to_owned());
         match &self.1 {
@@ -86,21 +86,21 @@ impl Work for GoingIn {
 impl DrainDeps {
     async fn run(self, mut changes: Woken) -> BoxError {
         let mut namespaces = None;
-        let mut drains = Works::default();
+        let mut drains = Tasks::default();
         loop {
-            if drains.beside(self.registry.leading()).await.is_none() {
+            if drains.while_running(self.registry.leading()).await.is_none() {
                 continue;
             }
-            let Some(look) = drains.beside(self.look(&mut namespaces)).await else { continue };
+            let Some(look) = drains.while_running(self.look(&mut namespaces)).await else { continue };
             match look {
                 Ok(going) => {
                     drains.start(going.into_iter().map(|going| GoingIn(self.clone(), going)).collect());
-                    drains.beside(wait(&mut changes, &mut namespaces)).await;
+                    drains.while_running(wait(&mut changes, &mut namespaces)).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the list of types and namespaces to drain could not be read; trying again");
                     namespaces = None;
-                    drains.beside(self.pause(1)).await;
+                    drains.while_running(self.pause(1)).await;
                 }
             }
         }

@@ -14,7 +14,7 @@ use kindom_storage::{Compare, Op, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
 
 use crate::attempt::{DrainDeps, STEP};
-use crate::drain::{Drain, Held, Left, Stock, first_keys};
+use crate::drain::{Drain, Held, Left, Remains, first_keys};
 use crate::error::DrainError;
 use crate::error::ReconcileError;
 use crate::progress::{NAMES_LISTED, Pace, Tally, WRITTEN_AFTER, message};
@@ -88,17 +88,17 @@ async fn attempt(
         }
         let drain = Drain::new(handle, "", Vec::new());
         match empty(deps, registered, &drain, pace).await? {
-            Stock::Empty => {
+            Remains::Empty => {
                 if let Some(concluded) = remove(deps, registered, Some(handle)).await? {
                     return Ok(concluded);
                 }
             }
-            Stock::Held(held) => {
+            Remains::Held(held) => {
                 *failures = 0;
                 hold(deps, registered, &drain, held, pace).await?;
             }
             // Somebody was faster, perhaps with a change of the registration: that is waited for.
-            Stock::Unsettled => drop(deps.registry.fresh(Deadline::after(STEP)).await?),
+            Remains::Unsettled => drop(deps.registry.fresh(Deadline::after(STEP)).await?),
         }
     }
 }
@@ -109,7 +109,7 @@ async fn empty(
     registered: &Registered,
     drain: &Drain<'_>,
     pace: &mut Pace,
-) -> Result<Stock, ReconcileError> {
+) -> Result<Remains, ReconcileError> {
     let _turn = deps.sweeps.acquire().await;
     let mut sweep = drain.sweep();
     let mut first = true;
@@ -122,7 +122,7 @@ async fn empty(
         }
         first = false;
     }
-    Ok(drain.take_stock().await?)
+    Ok(drain.count_remaining().await?)
 }
 
 /// Waits until nothing is held any more, or any other change than a release happens; writes its progress.
@@ -225,11 +225,11 @@ async fn remove(
 async fn tell(
     deps: &DrainDeps,
     registered: &Registered,
-    said: (&str, &str, &str),
+    condition: (&str, &str, &str),
 ) -> Result<(), ReconcileError> {
     let Look::Here(mut crd, revision) = current(deps, registered).await? else { return Ok(()) };
     let before = json::to_value(&crd.status);
-    if !terminating(deps, &mut crd, said) {
+    if !terminating(deps, &mut crd, condition) {
         return Ok(());
     }
     let Some(spec) = deps.registrations.spec() else { return Ok(()) };

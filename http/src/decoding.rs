@@ -86,16 +86,16 @@ pub(crate) fn known_versions(cx: &RuleContext<'_>) -> Option<&'static [&'static 
 /// that does not exist, no field is known.
 pub(crate) fn decode_as(
     cx: &RuleContext<'_>,
-    said: &str,
+    version: &str,
     object: &mut Value,
     unknown: Option<&mut Vec<String>>,
 ) -> Result<Vec<String>, String> {
-    if said == cx.version_name || cx.spec.is_typed() {
+    if version == cx.version_name || cx.spec.is_typed() {
         return cx.spec.strategy.decode(cx, object, unknown);
     }
-    if let Some(version) = cx.spec.version(said) {
-        let compiled = cx.spec.compiled(version)?;
-        let cx = RuleContext { version: &compiled, version_name: said, ..*cx };
+    if let Some(known) = cx.spec.version(version) {
+        let compiled = cx.spec.compiled(known)?;
+        let cx = RuleContext { version: &compiled, version_name: version, ..*cx };
         return cx.spec.strategy.decode(&cx, object, unknown);
     }
     let fields = object.as_object().into_iter().flat_map(kindom_api::Map::keys);

@@ -260,7 +260,7 @@ async fn answer(
                 flow,
                 token_in_protocol,
             };
-            told(&call, allowed(&call))?;
+            with_deprecation(&call, allowed(&call))?;
             if is_watch {
                 return watched(call, payload).await;
             }
@@ -344,11 +344,11 @@ fn authenticate(state: &State, request: &Head, peer: Option<&Peer>) -> Result<(A
 }
 
 async fn resource(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
-    match told(call, verb(call, received).await) {
+    match with_deprecation(call, verb(call, received).await) {
         Err(why) if is_to_be_looked_up_again(call, &why) => {
             let ((handle, spec), knowledge) = call.look_up_again().await?;
             let call = Call { user: Arc::clone(&call.user), handle, spec, knowledge, ..*call };
-            told(&call, answer_read(&call).await)
+            with_deprecation(&call, answer_read(&call).await)
         }
         answer => answer,
     }
@@ -357,11 +357,11 @@ async fn resource(call: &Call<'_>, received: Option<Received>) -> Result<Respons
 async fn watched(call: Call<'_>, payload: Payload) -> Result<HttpResponse, Failure> {
     // A WebSocket takes it, once.
     let mut payload = Some(payload);
-    match told(&call, watch::watch(&call, &mut payload).await) {
+    match with_deprecation(&call, watch::watch(&call, &mut payload).await) {
         Err(why) if is_to_be_looked_up_again(&call, &why) => {
             let ((handle, spec), knowledge) = call.look_up_again().await?;
             let call = Call { handle, spec, knowledge, ..call };
-            told(&call, watch::watch(&call, &mut payload).await)
+            with_deprecation(&call, watch::watch(&call, &mut payload).await)
         }
         answer => answer,
     }
@@ -373,7 +373,7 @@ fn is_to_be_looked_up_again(call: &Call<'_>, why: &Failure) -> bool {
     reads && call.knowledge == Knowledge::Guess && why.is_of_a_type_gone()
 }
 
-fn told<T>(call: &Call<'_>, answer: Result<T, Failure>) -> Result<T, Failure> {
+fn with_deprecation<T>(call: &Call<'_>, answer: Result<T, Failure>) -> Result<T, Failure> {
     // Successful answers already carry the warning.
     answer.map_err(|why| deprecated(why, &call.spec, call.info))
 }

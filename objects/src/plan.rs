@@ -284,15 +284,15 @@ pub fn check_uid(
     cx: &RuleContext<'_>,
     namespace: Option<&str>,
     name: &str,
-    said: &str,
+    expected: &str,
     uid: &str,
 ) -> Result<(), PlanError> {
-    if said == uid {
+    if expected == uid {
         return Ok(());
     }
     let key = TypeSpec::object_key(namespace, name);
     let message = format!(
-        "StorageError: invalid object, Code: 4, Key: {}{key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {said}, UID in object meta: {uid}",
+        "StorageError: invalid object, Code: 4, Key: {}{key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {expected}, UID in object meta: {uid}",
         cx.spec.prefix
     );
     Err(PlanError::Conflict { name: name.to_owned(), message })

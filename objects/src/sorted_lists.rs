@@ -52,8 +52,8 @@ fn field(version: &Value, path: &[String]) -> Field {
 }
 
 /// The fields of `.spec.hosts`; none if it is no path.
-fn path(said: &str) -> Option<Vec<String>> {
-    let path: Vec<String> = said.strip_prefix('.')?.split('.').map(str::to_owned).collect();
+fn path(listed: &str) -> Option<Vec<String>> {
+    let path: Vec<String> = listed.strip_prefix('.')?.split('.').map(str::to_owned).collect();
     let is_name = |name: &String| !name.is_empty() && !name.contains(['[', ']', '*', '\'', '"', '\\', ' ']);
     path.iter().all(is_name).then_some(path)
 }
@@ -80,7 +80,7 @@ impl SortedLists {
 
     /// The error in an annotation's value for a registration; `None` if it is valid.
     #[must_use]
-    pub fn check(said: &str, registration: StoredRegistration<'_>) -> Option<String> {
+    pub fn check(listed: &str, registration: StoredRegistration<'_>) -> Option<String> {
         let Some(storage) = storage_version(registration) else {
             // The validation of spec.versions reports that.
             return None;
@@ -88,28 +88,28 @@ impl SortedLists {
         let name =
             |version: &Value| version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut known: Vec<Vec<String>> = Vec::new();
-        if said.split(',').count() > LISTS_MAX {
+        if listed.split(',').count() > LISTS_MAX {
             return Some(format!("must be at most {LISTS_MAX} paths"));
         }
-        for said in said.split(',').map(str::trim) {
-            let Some(path) = path(said) else {
+        for listed in listed.split(',').map(str::trim) {
+            let Some(path) = path(listed) else {
                 return Some(format!(
-                    "must be paths of fields, such as .spec.hosts,.spec.ports; {said:?} is not one"
+                    "must be paths of fields, such as .spec.hosts,.spec.ports; {listed:?} is not one"
                 ));
             };
             if known.contains(&path) {
-                return Some(format!("{said} stands twice"));
+                return Some(format!("{listed} stands twice"));
             }
             let no_order = "of x-kubernetes-list-type set or map";
             if !matches!(field(storage, &path), Field::Unordered { .. }) {
                 return Some(format!(
-                    "{said} is no list {no_order} in the storage version {}",
+                    "{listed} is no list {no_order} in the storage version {}",
                     name(storage)
                 ));
             }
             let ordered = |version: &&Value| matches!(field(version, &path), Field::Ordered);
             if let Some(version) = registration.versions().iter().find(ordered) {
-                return Some(format!("{said} is not {no_order} in version {}", name(version)));
+                return Some(format!("{listed} is not {no_order} in version {}", name(version)));
             }
             known.push(path);
         }
@@ -181,14 +181,14 @@ mod tests {
         "map":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a","b"]},
         "atomic":{"type":"array","x-kubernetes-list-type":"atomic"},"plain":{"type":"array"}"#;
 
-    fn registration(said: &str, v2: &str) -> Value {
+    fn registration(listed: &str, v2: &str) -> Value {
         let version = |name: &str, storage: bool, lists: &str| {
             format!(
                 r#"{{"name":"{name}","storage":{storage},"schema":{{"openAPIV3Schema":{{"properties":{{"spec":{{"properties":{{{lists}}}}}}}}}}}}}"#
             )
         };
         let text = format!(
-            r#"{{"metadata":{{"annotations":{{"kindom.dev/sorted-lists":"{said}"}}}},"spec":{{"versions":[{},{}]}}}}"#,
+            r#"{{"metadata":{{"annotations":{{"kindom.dev/sorted-lists":"{listed}"}}}},"spec":{{"versions":[{},{}]}}}}"#,
             version("v1", true, LISTS),
             version("v2", false, v2)
         );
@@ -219,11 +219,11 @@ mod tests {
 
     #[test]
     fn an_annotation_that_does_not_fit_says_why() {
-        let check = |said: &str, want: Option<&str>| {
+        let check = |listed: &str, want: Option<&str>| {
             assert_eq!(
-                SortedLists::check(said, StoredRegistration::new(&registration("", ""))).as_deref(),
+                SortedLists::check(listed, StoredRegistration::new(&registration("", ""))).as_deref(),
                 want,
-                "{said}"
+                "{listed}"
             );
         };
         check(".spec.set", None);
@@ -239,12 +239,12 @@ mod tests {
             Some("must be paths of fields, such as .spec.hosts,.spec.ports; \".spec.set[0]\" is not one"),
         );
         check(".spec.set,.spec.set", Some(".spec.set stands twice"));
-        for (said, path) in
+        for (listed, path) in
             [(".spec.plain", ".spec.plain"), (".spec.set,.spec.none", ".spec.none"), (".spec", ".spec")]
         {
             let why =
                 format!("{path} is no list of x-kubernetes-list-type set or map in the storage version v1");
-            check(said, Some(&why));
+            check(listed, Some(&why));
         }
         let elsewhere = registration("", r#""set":{"type":"array"}"#);
         assert_eq!(

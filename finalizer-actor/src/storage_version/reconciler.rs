@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use super::pass::{self, RewriteDeps};
 use crate::attempt::{STEP, pause};
 use crate::error::ReconcileError;
-use crate::works::{Which, Work, Works};
+use crate::tasks::{Task, Tasks, Which};
 
 /// The number of types read and rewritten at once: the rewrite is not urgent.
 const PASSES_AT_ONCE: usize = 2;
@@ -55,7 +55,7 @@ pub fn start(
 /// A type with objects in another version, and what its pass looks at.
 struct Outdated(RewriteDeps, Registered);
 
-impl Work for Outdated {
+impl Task for Outdated {
     fn which(&self) -> Which {
         ("registration", self.1.name.clone(), self.1.object.uid().to_owned())
     }
@@ -71,20 +71,20 @@ impl Work for Outdated {
 
 impl RewriteDeps {
     async fn run(self, mut changes: Woken) -> BoxError {
-        let mut passes = Works::default();
+        let mut passes = Tasks::default();
         loop {
-            if passes.beside(self.registry.leading()).await.is_none() {
+            if passes.while_running(self.registry.leading()).await.is_none() {
                 continue;
             }
-            let Some(look) = passes.beside(self.look()).await else { continue };
+            let Some(look) = passes.while_running(self.look()).await else { continue };
             match look {
                 Ok(outdated) => {
                     passes.start(outdated.into_iter().map(|of| Outdated(self.clone(), of)).collect());
-                    passes.beside(changes.woken()).await;
+                    passes.while_running(changes.woken()).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the list of types to rewrite could not be read; trying again");
-                    passes.beside(pause(&self.registry, 1)).await;
+                    passes.while_running(pause(&self.registry, 1)).await;
                 }
             }
         }

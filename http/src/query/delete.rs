@@ -166,7 +166,7 @@ impl Raw {
             (".gracePeriodSeconds", self.grace_period_seconds.is_some()),
             (".preconditions", self.has_preconditions),
         ];
-        let beside = beside.into_iter().filter(|(_, said)| *said && self.ignore_store_read_error);
+        let beside = beside.into_iter().filter(|(_, is_set)| *is_set && self.ignore_store_read_error);
         let beside: Vec<Error> = beside
             .map(|(field, _)| {
                 let why = format!("cannot be set together with {field}");

@@ -37,7 +37,7 @@ pub(crate) fn parse_patch(
 
 /// Reports a body that is not even JSON at once. Any other error of a patch is reported only if there is an object to patch,
 /// as upstream decodes patches when it applies them.
-pub(crate) fn told_later<P>(
+pub(crate) fn defer_unless_malformed<P>(
     bytes: &[u8],
     decoded: Result<P, RequestError>,
 ) -> Result<Result<P, RequestError>, RequestError> {
@@ -88,7 +88,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     wait_for::check(call, query.wait_for)?;
     let bytes: Bytes = plain_body(call, payload).await?;
     let validation = query.field_validation;
-    let patch = told_later(&bytes, Decoded::of(&bytes, kind, go_type, validation))?;
+    let patch = defer_unless_malformed(&bytes, Decoded::of(&bytes, kind, go_type, validation))?;
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
         warnings.clear();

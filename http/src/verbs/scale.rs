@@ -29,7 +29,7 @@ use crate::status::{Failure, no_replicas};
 use crate::table::{self, Column, IncludeObject, ListMeta};
 use crate::verbs::apply::Configured;
 use crate::verbs::get::find;
-use crate::verbs::patch::{parse_patch, told_later};
+use crate::verbs::patch::{defer_unless_malformed, parse_patch};
 use crate::writing::{carry_out, failed, options, refused};
 use crate::{RequestError, wait_for};
 
@@ -204,7 +204,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
 fn check_namespace(call: &Call<'_>, scale: &Value) -> Result<(), RequestError> {
     match (metadata(scale, "namespace"), call.namespace()) {
         ("", _) | (_, None) => Ok(()),
-        (said, Some(namespace)) if said == namespace => Ok(()),
+        (given, Some(namespace)) if given == namespace => Ok(()),
         _ => Err(RequestError::BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
                 .to_owned(),
@@ -224,7 +224,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     let query = WriteOptions::for_patch(call.query, false)?;
     wait_for::check(call, query.wait_for)?;
     let bytes = plain_body(call, payload).await?;
-    let patch = told_later(&bytes, parse_patch(kind, &bytes, query.field_validation))?;
+    let patch = defer_unless_malformed(&bytes, parse_patch(kind, &bytes, query.field_validation))?;
     let mut warnings = Vec::new();
     let mut wanted = |_: &RuleContext<'_>, scale: &Value| {
         let patch = patch.as_ref().map_err(|error| refused(error.clone()))?;

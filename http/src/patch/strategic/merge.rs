@@ -154,10 +154,13 @@ fn maps(mut original: Map, patch: &mut Map, of: &Shape) -> Result<Map, Error> {
 
     // Collect removed and added keys: doing it one by one would be quadratic.
     let (mut removed, mut added) = (HashSet::new(), Vec::new());
-    for (said, value) in patch.iter_mut() {
-        let deletes = said.starts_with(DELETE_FROM);
-        let key =
-            if deletes { target(said, DELETE_FROM).ok_or_else(Error::malformed_deletion)? } else { said };
+    for (directive, value) in patch.iter_mut() {
+        let deletes = directive.starts_with(DELETE_FROM);
+        let key = if deletes {
+            target(directive, DELETE_FROM).ok_or_else(Error::malformed_deletion)?
+        } else {
+            directive
+        };
         if value.is_null() {
             removed.insert(key.to_owned());
             continue;
@@ -198,8 +201,8 @@ fn maps(mut original: Map, patch: &mut Map, of: &Shape) -> Result<Map, Error> {
 }
 
 /// The field that a directive is about: `finalizers` of `$setElementOrder/finalizers`.
-pub(super) fn target<'a>(said: &'a str, prefix: &str) -> Option<&'a str> {
-    let (before, field) = said.split_once('/')?;
+pub(super) fn target<'a>(directive: &'a str, prefix: &str) -> Option<&'a str> {
+    let (before, field) = directive.split_once('/')?;
     (before == prefix).then_some(field)
 }
 
@@ -402,14 +405,14 @@ fn merge_items(
             places.entry(value.to_string()).or_insert(place);
         }
     }
-    for said in patch {
-        let (_, value) = keyed(said, key)?;
+    for change in patch {
+        let (_, value) = keyed(change, key)?;
         let place = places.entry(identity(value)?).or_insert(merged.len());
-        match (merged.get_mut(*place), said) {
-            (Some(Value::Object(current)), Value::Object(said)) => {
-                *current = maps(std::mem::take(current), said, item)?;
+        match (merged.get_mut(*place), change) {
+            (Some(Value::Object(current)), Value::Object(change)) => {
+                *current = maps(std::mem::take(current), change, item)?;
             }
-            (_, said) => merged.push(said.clone()),
+            (_, change) => merged.push(change.clone()),
         }
     }
     Ok(merged)

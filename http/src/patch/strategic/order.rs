@@ -68,12 +68,12 @@ fn is_equal(a: &Value, b: &Value) -> Result<bool, Error> {
 
 /// The items of the patch must stand in the order in the order's own sequence (`validatePatchWithSetOrderList`); those to
 /// be deleted need not.
-fn check(said: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Error> {
-    if said.is_empty() || order.is_empty() {
+fn check(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Error> {
+    if patch.is_empty() || order.is_empty() {
         return Ok(());
     }
     if key.is_some()
-        && let Some(wrong) = said.iter().find(|item| item.as_object().is_none())
+        && let Some(wrong) = patch.iter().find(|item| item.as_object().is_none())
     {
         return Err(Error::not_a_map(wrong));
     }
@@ -89,7 +89,7 @@ fn check(said: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Error
             is_equal(item, place)
         }
     };
-    let mut items = said.iter().filter(|item| !deletes(item)).peekable();
+    let mut items = patch.iter().filter(|item| !deletes(item)).peekable();
     for place in order {
         while items.next_if(|item| directive(item).is_some()).is_some() {}
         let Some(item) = items.peek() else { return Ok(()) };
@@ -100,9 +100,9 @@ fn check(said: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Error
     if items.peek().is_none() {
         return Ok(());
     }
-    let (said, order) = (go::list(said), go::list(order));
+    let (patch, order) = (go::list(patch), go::list(order));
     Err(Error::Other(format!(
-        "The order in patch list:\n{said}\n doesn't match {SET_ORDER} list:\n{order}\n"
+        "The order in patch list:\n{patch}\n doesn't match {SET_ORDER} list:\n{order}\n"
     )))
 }
 

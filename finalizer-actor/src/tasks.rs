@@ -1,4 +1,4 @@
-//! The works of a reconciler: one for each thing that has something left to do, beside each other.
+//! The tasks of a reconciler: one for each object that has something left to do, beside each other.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -9,8 +9,8 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use kindom_storage::Revision;
 
 /// Something that has to be done for an object until it is done.
-pub(crate) trait Work {
-    /// The object of the work: its kind, its name, and its uid, as another object may get the name.
+pub(crate) trait Task {
+    /// The object of the task: its kind, its name, and its uid, as another object may get the name.
     fn which(&self) -> Which;
 
     /// The object's revision as it was seen.
@@ -22,35 +22,35 @@ pub(crate) trait Work {
 
 pub(crate) type Which = (&'static str, String, String);
 
-/// The works under way, and those that have ended.
+/// The tasks under way, and those that have ended.
 #[derive(Default)]
-pub(crate) struct Works {
+pub(crate) struct Tasks {
     running: FuturesUnordered<BoxFuture<'static, (Which, Revision)>>,
     /// None while it runs; then the revision up to which nothing was left to do.
     known: HashMap<Which, Option<Revision>>,
 }
 
-impl Works {
+impl Tasks {
     /// Starts each of these that does not run and has something left to do. They are all there are.
-    pub(crate) fn start<W: Work>(&mut self, all: Vec<W>) {
+    pub(crate) fn start<W: Task>(&mut self, all: Vec<W>) {
         let mut known = HashMap::with_capacity(all.len());
-        for work in all {
-            let which = work.which();
+        for task in all {
+            let which = task.which();
             let before = self.known.remove(&which);
-            let idle = before.is_none_or(|at| at.is_some_and(|at| at < work.revision()));
+            let idle = before.is_none_or(|at| at.is_some_and(|at| at < task.revision()));
             if idle {
-                let (which, run) = (which.clone(), work.run());
+                let (which, run) = (which.clone(), task.run());
                 self.running.push(run.map(|at| (which, at)).boxed());
             }
             known.insert(which, if idle { None } else { before.flatten() });
         }
-        // An object that is gone needs no entry, but a work that still runs does.
+        // An object that is gone needs no entry, but a task that still runs does.
         self.known.retain(|_, at| at.is_none());
         self.known.extend(known);
     }
 
-    /// Runs `other` while the works go on; returns early, with `None`, when a work ends.
-    pub(crate) async fn beside<T>(&mut self, other: impl Future<Output = T>) -> Option<T> {
+    /// Runs `other` while the tasks go on; returns early, with `None`, when a task ends.
+    pub(crate) async fn while_running<T>(&mut self, other: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
             done = other => Some(done),
@@ -70,7 +70,7 @@ mod tests {
 
     struct One(&'static str, u64);
 
-    impl Work for One {
+    impl Task for One {
         fn which(&self) -> Which {
             ("one", self.0.to_owned(), String::new())
         }
@@ -84,24 +84,24 @@ mod tests {
         }
     }
 
-    /// The number of works that end.
-    fn ends(works: &mut Works) -> usize {
-        std::iter::from_fn(|| works.beside(pending::<()>()).now_or_never()).count()
+    /// The number of tasks that end.
+    fn ends(tasks: &mut Tasks) -> usize {
+        std::iter::from_fn(|| tasks.while_running(pending::<()>()).now_or_never()).count()
     }
 
     #[test]
     fn what_is_done_is_done_again_only_for_a_later_revision() {
-        let mut works = Works::default();
-        works.start(vec![One("a", 5), One("endless", 1)]);
-        assert_eq!(ends(&mut works), 1);
+        let mut tasks = Tasks::default();
+        tasks.start(vec![One("a", 5), One("endless", 1)]);
+        assert_eq!(ends(&mut tasks), 1);
         // 6 is the revision that it left behind itself.
-        works.start(vec![One("a", 6), One("endless", 9)]);
-        assert_eq!((ends(&mut works), works.running.len()), (0, 1));
-        works.start(vec![One("a", 7), One("endless", 9)]);
-        assert_eq!(ends(&mut works), 1);
-        works.start(vec![One("endless", 9)]);
-        assert_eq!(works.known.len(), 1);
-        works.start(vec![One("a", 7)]);
-        assert_eq!((ends(&mut works), works.running.len()), (1, 1), "forgotten, so looked at again");
+        tasks.start(vec![One("a", 6), One("endless", 9)]);
+        assert_eq!((ends(&mut tasks), tasks.running.len()), (0, 1));
+        tasks.start(vec![One("a", 7), One("endless", 9)]);
+        assert_eq!(ends(&mut tasks), 1);
+        tasks.start(vec![One("endless", 9)]);
+        assert_eq!(tasks.known.len(), 1);
+        tasks.start(vec![One("a", 7)]);
+        assert_eq!((ends(&mut tasks), tasks.running.len()), (1, 1), "forgotten, so looked at again");
     }
 }
