@@ -21,7 +21,7 @@ use crate::response::Response;
 use crate::status::Failure;
 use crate::{RequestError, wait_for};
 
-/// The room that a registration leaves for its status: names, conditions, and the explanation of a conflict.
+/// The room that a registration leaves for its status, but for a quarter of the limit at most: names, conditions, and the explanation of a conflict.
 const STATUS_BYTES: usize = 32 << 10;
 
 pub(crate) fn options(call: &Call<'_>, query: &WriteOptions) -> Options {
@@ -34,7 +34,7 @@ pub(crate) fn options(call: &Call<'_>, query: &WriteOptions) -> Options {
 pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
     // The server writes a registration's status itself, and has to have room for it.
     let is_registration = call.state.registry.is_registrations(&call.handle) && call.subresource().is_none();
-    let reserve = if is_registration { STATUS_BYTES } else { 0 };
+    let reserve = if is_registration { STATUS_BYTES.min(call.state.object_bytes_max / 4) } else { 0 };
     Options {
         deadline: call.deadline,
         dry_run,

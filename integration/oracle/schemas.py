@@ -13,6 +13,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = {
     "api__v1": ["Namespace", "NamespaceList", "NamespaceSpec", "NamespaceStatus", "NamespaceCondition"],
+    "apis__authentication.k8s.io__v1": ["SelfSubjectReview", "SelfSubjectReviewStatus", "UserInfo"],
     "apis__coordination.k8s.io__v1": ["Lease", "LeaseList", "LeaseSpec", "MicroTime"],
 }
 

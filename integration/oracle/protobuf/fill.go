@@ -114,6 +114,10 @@ func (f filler) value(v reflect.Value, depth int) {
 			key, item := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 			f.value(key, depth+1)
 			f.value(item, depth+1)
+			if item.Kind() == reflect.Slice && item.Type().Elem().Kind() != reflect.Uint8 && item.IsNil() {
+				// A list in a map is a message of its own, which is there though it is empty.
+				item.Set(reflect.MakeSlice(item.Type(), 0, 0))
+			}
 			v.SetMapIndex(key, item)
 		}
 	case reflect.Struct:

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -60,6 +61,7 @@ var kinds = []struct {
 	{"v1", "Service", corev1.Service{}, false},
 	{"v1", "Status", metav1.Status{}, false},
 	{"coordination.k8s.io/v1", "LeaseList", coordinationv1.LeaseList{}, true},
+	{"authentication.k8s.io/v1", "SelfSubjectReview", authenticationv1.SelfSubjectReview{}, true},
 }
 
 // Types that convert themselves, by what the table calls them.

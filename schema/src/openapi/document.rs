@@ -118,7 +118,9 @@ impl Document {
                 }
                 self.own_schema(name, self.in_form(schema.clone()), &mut out);
             }
-            self.own_schema(&names.list_schema, list, &mut out);
+            if !doc.only_created {
+                self.own_schema(&names.list_schema, list, &mut out);
+            }
             return out;
         }
         let object = published::object(gv, doc, form);

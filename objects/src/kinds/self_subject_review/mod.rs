@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use kindom_api::declaration::Declaration;
-use kindom_api::decode::{Field, Shape, Struct};
+use kindom_api::decode::{Field, Items, Shape, Struct};
 use kindom_api::field::ErrorList;
 use kindom_api::meta::OBJECT_META;
 use kindom_api::{Map, Value, object};
@@ -46,7 +46,9 @@ static USER_INFO: Struct = Struct::new(
     &[
         Field::new("username", STRING).declared(1, "The user's name."),
         Field::new("uid", STRING).declared(2, "Tells users apart that have the name at different times."),
-        Field::new("groups", Shape::List(&STRING)).declared(3, "The groups that the user is in."),
+        Field::new("groups", Shape::List(&STRING))
+            .declared(3, "The groups that the user is in.")
+            .items(Items::Atomic),
         Field::new("extra", Shape::Map(&EXTRA_VALUE)).declared(4, "What else the authenticator says."),
     ],
 )
