@@ -58,7 +58,7 @@ struct Inner {
 /// One connection, or a stream of one.
 struct Seat {
     flow: Cell<Flow>,
-    /// What its last turn took, in nanoseconds.
+    /// The time of its last turn, in nanoseconds.
     cost: Cell<u64>,
     waits: Cell<bool>,
     /// It is its turn.

@@ -5,7 +5,7 @@ use kindom_api::Value;
 use crate::names::{Names, Scope};
 
 /// The parts of a stored registration, read from its tree where they are asked for: nothing is decoded or copied before.
-/// What an object that is no registration lacks is empty.
+/// A field is empty where the object has none.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredRegistration<'a>(&'a Value);
 

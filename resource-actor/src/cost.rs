@@ -21,7 +21,7 @@ pub(crate) struct Cost {
     doubtful: AtomicBool,
 }
 
-/// How a step was measured.
+/// The clock that a step is measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     /// The time that passed: nothing if it is short, and too much if the thread had to wait.

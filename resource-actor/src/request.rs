@@ -42,7 +42,7 @@ impl WriteOptions {
     }
 }
 
-/// What is known of the store when a plan is made.
+/// The state of the store that a plan is made on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Knowledge {
     /// The state at this revision, which was read from the store after the request came, or later.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Who pays for a piece of work. Both parts are hashes with a key that nobody outside knows.
+/// The user and the kind that pay for a piece of work. Both are hashes with a key that nobody outside knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow {
     /// The user, by a hash of the name.

@@ -28,7 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::inflow::{Heads, Inflow};
+use super::inflow::{Heads, Inflow, Stop};
 use super::paced::{Pace, Paced};
 use super::places::{self, Place};
 use super::{HEAD, IDLE};
@@ -63,7 +63,7 @@ pub(super) async fn serve<T, S>(
     S::Future: 'static,
 {
     let (written, place) = (io.written(), Rc::clone(&io.data));
-    let (turn, heads) = (io.io.turn(), io.io.heads());
+    let (turn, heads, received) = (io.io.turn(), io.io.heads(), io.io.received());
     let mut builder = Builder::new();
     builder.initial_window_size(STREAM_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     builder.max_header_list_size(HEAD_LIST_BYTES_MAX).max_concurrent_streams(streams_max);
@@ -83,7 +83,7 @@ pub(super) async fn serve<T, S>(
             () = guest.told_to_leave() => {}
         }
     });
-    let mut drain: Option<Drain> = None;
+    let (mut drain, mut stop): (Option<Drain>, _) = (None, Stop::default());
     let open = Rc::new(Cell::new(0_usize));
     let place_of_requests = Rc::clone(&place);
     let requests = Requests {
@@ -96,11 +96,8 @@ pub(super) async fn serve<T, S>(
         turns,
     };
     poll_fn(|cx| {
-        if heads.are_many() {
-            // Their requests begin first.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
+        // The requests of the heads that have come begin first.
+        ready!(heads.poll_few(&mut stop, cx));
         turn.begin();
         if drain.is_none() && ending.as_mut().poll(cx).is_ready() {
             connection.graceful_shutdown();
@@ -113,7 +110,7 @@ pub(super) async fn serve<T, S>(
             return drain.poll_given_up(cx, open.get(), written.get());
         }
         let Some(alive) = &mut keep_alive else { return Poll::Pending };
-        match ready!(alive.poll_lost(cx, place.guest().is_idle_for(IDLE))) {
+        match ready!(alive.poll_lost(cx, place.guest().is_idle_for(IDLE), received.get())) {
             Lost::Gone => Poll::Ready(()),
             Lost::Idle => {
                 connection.graceful_shutdown();
@@ -228,25 +225,34 @@ enum Lost {
 struct KeepAlive {
     pings: PingPong,
     timer: Pin<Box<Sleep>>,
-    sent: bool,
+    /// The bytes that had come when a ping was sent that is not answered.
+    sent: Option<u64>,
 }
 
 impl KeepAlive {
     fn new(pings: PingPong) -> Self {
-        Self { pings, timer: Box::pin(sleep(IDLE)), sent: false }
+        Self { pings, timer: Box::pin(sleep(IDLE)), sent: None }
     }
 
-    /// Ready when a ping was not answered in time, or instead of a ping if the connection is idle.
-    fn poll_lost(&mut self, cx: &mut Context<'_>, is_idle: bool) -> Poll<Lost> {
+    /// Ready when a ping was not answered in time and nothing else came either (the answer may be behind what a slow client
+    /// sends), or instead of a ping if the connection is idle.
+    fn poll_lost(&mut self, cx: &mut Context<'_>, is_idle: bool, received: u64) -> Poll<Lost> {
         loop {
-            if self.sent {
+            if let Some(before) = self.sent {
                 match self.pings.poll_pong(cx) {
                     Poll::Ready(Ok(_)) => {
-                        self.sent = false;
+                        self.sent = None;
                         self.timer.as_mut().reset(Instant::now() + IDLE);
                     }
                     Poll::Ready(Err(_)) => return Poll::Ready(Lost::Gone),
-                    Poll::Pending => return self.timer.as_mut().poll(cx).map(|()| Lost::Gone),
+                    Poll::Pending => {
+                        ready!(self.timer.as_mut().poll(cx));
+                        if received == before {
+                            return Poll::Ready(Lost::Gone);
+                        }
+                        self.sent = Some(received);
+                        self.timer.as_mut().reset(Instant::now() + IDLE);
+                    }
                 }
             } else {
                 ready!(self.timer.as_mut().poll(cx));
@@ -256,7 +262,7 @@ impl KeepAlive {
                 if self.pings.send_ping(Ping::opaque()).is_err() {
                     return Poll::Ready(Lost::Gone);
                 }
-                self.sent = true;
+                self.sent = Some(received);
                 self.timer.as_mut().reset(Instant::now() + IDLE);
             }
         }

@@ -5,13 +5,13 @@
 //! begun: each of those is judged in the worker's next turn. A header block that does not end has to grow in little time, and its
 //! bytes have a bound for all connections of the worker.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future as _;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
@@ -36,12 +36,29 @@ pub(super) struct Heads {
     waiting: Cell<usize>,
     /// The bytes of header blocks that have not ended.
     unfinished: Cell<usize>,
+    /// The connections that wait until requests have begun, since they were last woken.
+    stopped: RefCell<Vec<Waker>>,
+    /// Counts the times that they were woken.
+    woken: Cell<u64>,
 }
 
+/// The last time that a connection entered the list of those that wait.
+#[derive(Default)]
+pub(super) struct Stop(Option<u64>);
+
 impl Heads {
-    /// Returns true if there are so many that requests have to begin before more is read.
-    pub(super) fn are_many(&self) -> bool {
-        self.waiting.get() > HEADS_BYTES_MAX
+    /// Pending while there are so many that requests have to begin before more is read.
+    /// `stop` is the connection's own.
+    pub(super) fn poll_few(&self, stop: &mut Stop, cx: &mut Context<'_>) -> Poll<()> {
+        if self.waiting.get() <= HEADS_BYTES_MAX {
+            return Poll::Ready(());
+        }
+        let now = Some(self.woken.get());
+        if stop.0 != now {
+            stop.0 = now;
+            self.stopped.borrow_mut().push(cx.waker().clone());
+        }
+        Poll::Pending
     }
 
     /// The memory of the heads whose requests have not begun.
@@ -66,7 +83,12 @@ pub(super) struct Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.heads.waiting.set(self.heads.waiting.get() - self.bytes);
+        let waiting = self.heads.waiting.get() - self.bytes;
+        self.heads.waiting.set(waiting);
+        if waiting <= HEADS_BYTES_MAX {
+            self.heads.woken.set(self.heads.woken.get() + 1);
+            self.heads.stopped.take().into_iter().for_each(Waker::wake);
+        }
     }
 }
 
@@ -88,6 +110,8 @@ pub(super) struct Inflow<T> {
     turn: Turn,
     heads: Rc<Heads>,
     frames: FrameHeads,
+    /// The bytes that have come.
+    received: Rc<Cell<u64>>,
     /// The end of the time in which the header block that has begun ends or grows.
     ends: Option<Pin<Box<Sleep>>>,
 }
@@ -95,11 +119,16 @@ pub(super) struct Inflow<T> {
 impl<T> Inflow<T> {
     pub(super) fn new(io: T, address: Option<SocketAddr>, heads: Rc<Heads>) -> Self {
         let turn = Turn(Rc::new(Cell::new(TURN_BYTES)));
-        Self { io, address, turn, heads, frames: FrameHeads::new(), ends: None }
+        Self { io, address, turn, heads, frames: FrameHeads::new(), received: Rc::default(), ends: None }
     }
 
     pub(super) fn turn(&self) -> Turn {
         self.turn.clone()
+    }
+
+    /// The bytes that have come so far.
+    pub(super) fn received(&self) -> Rc<Cell<u64>> {
+        Rc::clone(&self.received)
     }
 
     pub(super) fn heads(&self) -> Rc<Heads> {
@@ -109,6 +138,7 @@ impl<T> Inflow<T> {
     /// Follows bytes that were read.
     fn follow(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.turn.0.set(self.turn.0.get().saturating_sub(bytes.len()));
+        self.received.set(self.received.get() + bytes.len() as u64);
         let before = self.frames.unfinished;
         // A block that has begun in the same bytes as another ended has its own time.
         if self.frames.read(bytes) || bytes.len() >= GROWTH_BYTES_MIN {
@@ -244,6 +274,10 @@ impl FrameHeads {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
     use tokio::time::Instant;
 
@@ -376,12 +410,36 @@ mod tests {
         }
     }
 
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
     #[test]
     fn heads_wait_until_their_requests_begin() {
         let heads = Rc::new(Heads::default());
-        let waiting: Vec<Waiting> = (0..3).map(|_| heads.come(HEADS_BYTES_MAX / HEADER_BYTES / 2)).collect();
-        assert!(heads.are_many());
+        let mut waiting: Vec<Waiting> =
+            (0..3).map(|_| heads.come(HEADS_BYTES_MAX / HEADER_BYTES / 2)).collect();
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut cx = Context::from_waker(&waker);
+        let mut stops = [Stop::default(), Stop::default()];
+        for _ in 0..5 {
+            for stop in &mut stops {
+                assert!(heads.poll_few(stop, &mut cx).is_pending());
+            }
+        }
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 0, "nobody looks again before a request has begun");
+        waiting.pop();
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 2, "each is woken once, however often it was polled");
+        assert!(heads.poll_few(&mut stops[0], &mut cx).is_ready());
+        waiting.push(heads.come(HEADS_BYTES_MAX));
+        assert!(heads.poll_few(&mut stops[0], &mut cx).is_pending(), "and is listed again");
         drop(waiting);
-        assert!(!heads.are_many() && heads.waiting.get() == 0);
+        assert_eq!((wakes.0.load(Ordering::SeqCst), heads.waiting.get()), (3, 0));
     }
 }

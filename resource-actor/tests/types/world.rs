@@ -1,4 +1,4 @@
-//! What the tests share: types over a faulty store.
+//! Types over a faulty store, which the tests share.
 
 use std::collections::BTreeMap;
 use std::future::Future;
