@@ -398,6 +398,8 @@ fn date() -> Option<HeaderValue> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+
     use actix_service::fn_service;
     use actix_web::HttpResponse;
     use actix_web::test::TestRequest;
@@ -418,13 +420,16 @@ mod tests {
         Rc::new(CurrentAuthenticator::new(authenticator).peer(Vec::new()))
     }
 
-    /// A connection whose requests call `begun`; the client's side of it.
-    fn connection(heads: &Rc<Heads>, begun: impl Fn() + Clone + 'static) -> DuplexStream {
+    /// A connection whose requests call `begun`, and are answered when its future is ready; the client's side of it.
+    fn connection<F: Future<Output = ()> + 'static>(
+        heads: &Rc<Heads>,
+        begun: impl Fn() -> F + Clone + 'static,
+    ) -> DuplexStream {
         let (io, client) = duplex(1 << 20);
         let app = Rc::new(fn_service(move |_: Request| {
             let begun = begun.clone();
             async move {
-                begun();
+                begun().await;
                 let request = TestRequest::default().to_http_request();
                 Ok::<_, actix_web::Error>(ServiceResponse::new(request, HttpResponse::Ok().finish()))
             }
@@ -462,7 +467,10 @@ mod tests {
                 let others = heads.come(HEADS_BYTES_MAX / HEADER_BYTES + 1);
                 let begun = Rc::new(Cell::new(0));
                 let counted = Rc::clone(&begun);
-                let mut client = connection(&heads, move || counted.set(counted.get() + 1));
+                let mut client = connection(&heads, move || {
+                    counted.set(counted.get() + 1);
+                    ready(())
+                });
                 client.write_all(&asked(1, 1)).await.unwrap();
                 for _ in 0..1_000 {
                     tokio::task::yield_now().await;
@@ -489,6 +497,7 @@ mod tests {
                 let mut client = connection(&heads, move || {
                     counted.set(counted.get() + 1);
                     largest.set(largest.get().max(of_worker.waiting()));
+                    ready(())
                 });
                 client.write_all(&asked(REQUESTS, 1_000)).await.unwrap();
                 let mut answers = vec![0; 1 << 16];
@@ -499,6 +508,32 @@ mod tests {
                     }
                 }
                 assert!((1..=HEADS_BYTES_MAX).contains(&most.get()), "{}", most.get());
+            })
+            .await;
+    }
+
+    /// A client that answers no ping, with a request under way. Of a slow one the answer is behind what it sends.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_is_lost_once_nothing_comes_from_it() {
+        const WINDOW_UPDATE: [u8; 13] = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        LocalSet::new()
+            .run_until(async {
+                let mut client = connection(&Rc::default(), pending::<()>);
+                client.write_all(&asked(1, 1)).await.unwrap();
+                let mut received = vec![0; 1 << 16];
+                let began = Instant::now();
+                let mut ended = None;
+                while ended.is_none() && began.elapsed() < 20 * IDLE {
+                    if began.elapsed() < 10 * IDLE {
+                        client.write_all(&WINDOW_UPDATE).await.unwrap();
+                    }
+                    match timeout(IDLE / 3, client.read(&mut received)).await {
+                        Ok(Ok(0) | Err(_)) => ended = Some(began.elapsed()),
+                        Ok(Ok(_)) | Err(_) => {}
+                    }
+                }
+                let ended = ended.expect("it is held for ever");
+                assert!((10 * IDLE..13 * IDLE).contains(&ended), "{ended:?}");
             })
             .await;
     }
