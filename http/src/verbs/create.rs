@@ -1,5 +1,6 @@
 //! POST
 
+use kindom_actor_kit::dear;
 use kindom_api::{Value, meta};
 use kindom_codec::{FieldValidation, Format};
 use kindom_objects::{RuleContext, Unreadable};
@@ -7,6 +8,7 @@ use kindom_resource_actor::Write;
 
 use crate::body::{Received, plain_body};
 use crate::call::Call;
+use crate::cost;
 use crate::decoding::object_of_body;
 use crate::negotiate::Accepted;
 use crate::query::WriteOptions;
@@ -17,13 +19,14 @@ use crate::wait_for;
 use crate::writing::{carry_out, failed, finish, options};
 
 /// POST of a question.
-fn ask(
+async fn ask(
     call: &Call<'_>,
     accepted: Accepted,
     validation: FieldValidation,
     bytes: &[u8],
     format: Format,
 ) -> Result<Response, Failure> {
+    dear(cost::parse(bytes.len())).await?;
     let version = call.version()?;
     let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(Unreadable::Undecodable(e)))?;
     let now = meta::time::format(call.state.now_seconds());
@@ -54,7 +57,7 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
     let (bytes, format) = (plain_body(call, payload).await?, call.body_format()?);
     let version = &call.info.resource.version;
     if call.spec.strategy.answers_creates() {
-        return ask(call, accepted, query.field_validation, &bytes, format);
+        return ask(call, accepted, query.field_validation, &bytes, format).await;
     }
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, _: &Value| match object_of_body(

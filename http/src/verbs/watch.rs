@@ -9,7 +9,7 @@ use actix_web::dev::Payload;
 use actix_web::http::{StatusCode, header};
 use bytes::Bytes;
 use futures::stream::{Stream, StreamExt as _, unfold};
-use kindom_actor_kit::latest;
+use kindom_actor_kit::{Overloaded, dear, latest};
 use kindom_api::{Map, Value, object};
 use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
 use kindom_resource_actor::{Freshness, ObjectEvent, WatchCursor};
@@ -81,12 +81,13 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
         let objects = snapshot.count(filter.prefix(), "");
         let cost = cost::list(objects, usize::MAX, filter.is_everything())
             + cost::parse(filter.bytes_read(snapshot.range(filter.prefix(), "")));
-        let select = move || {
+        let select = async move {
+            dear(cost).await?;
             let objects = snapshot.range(filter.prefix(), "").filter(|o| filter.shows(o)).cloned().collect();
-            (objects, filter)
+            Ok::<_, Overloaded>((objects, filter))
         };
-        let selected = call.state.bounds.processors.compute(call.flow, cost, select).await;
-        let (objects, used) = selected.map_err(|lost| RequestError::Internal(lost.to_string()))?;
+        let selected = call.state.bounds.processors.run(call.flow, select).await;
+        let (objects, used) = selected.map_err(|lost| RequestError::Internal(lost.to_string()))??;
         (initial, filter) = (Some(objects), used);
         // Changes between the snapshot's own revision and the one it is complete at are not the type's.
         revision
