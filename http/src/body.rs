@@ -1,11 +1,13 @@
 //! The body of a request, within its bounds in bytes and time.
 
+use std::ops::Deref;
+
 use actix_web::dev::Payload;
 use actix_web::http::{Version, header};
 use bytes::{Bytes, BytesMut};
 use flate2::bufread::GzDecoder;
 use futures::StreamExt as _;
-use kindom_actor_kit::{Deadline, dear};
+use kindom_actor_kit::{Deadline, Overloaded, dear};
 use tokio::time::timeout_at;
 
 use crate::RequestError;
@@ -18,35 +20,64 @@ use crate::status::Failure;
 /// The most memory that is taken for a body because it was announced: a client may announce what it never sends.
 const RESERVED_BYTES_MAX: usize = 3 << 20;
 
+/// The bytes of a body that are decompressed before there has to be room for more.
+const UNZIPPED_AT_ONCE: u64 = 64 << 10;
+
 /// The most members of a gzip body: an empty one has 20 bytes, and takes as long to begin as a large one.
 const MEMBERS_MAX: usize = 1_000;
 
 /// A body as it was received, or the reason why it was not: a verb may refuse its request for another.
-pub(crate) struct Received(Result<Bytes, Failure>);
-
-impl Received {
-    /// Reads the body of a request, on the thread of its connection.
-    pub(crate) async fn read(call: &Call<'_>, payload: Payload, held: &mut Held) -> Self {
-        Self(body(call.request, call.state.body_bytes_max, call.deadline, payload, held).await)
-    }
+pub(crate) struct Received {
+    body: Result<Bytes, Failure>,
+    held: Held,
 }
 
 impl Received {
-    /// The bytes that have come.
-    pub(crate) fn len(&self) -> usize {
-        self.0.as_ref().map_or(0, Bytes::len)
+    /// Reads the body of a request, on the thread of its connection.
+    pub(crate) async fn read(call: &Call<'_>, payload: Payload, mut held: Held) -> Self {
+        let body = body(call.request, call.state.body_bytes_max, call.deadline, payload, &mut held).await;
+        Self { body, held }
+    }
+}
+
+/// A body, decompressed, with the memory that it and what was read of it hold.
+pub(crate) struct Plain {
+    bytes: Bytes,
+    held: Held,
+}
+
+impl Deref for Plain {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Plain {
+    /// Reads the body into a tree that is kept while the request waits, when it is the request's turn.
+    pub(crate) async fn read<T>(
+        &mut self,
+        read: impl FnOnce(&[u8]) -> T,
+        memory: impl FnOnce(&T) -> usize,
+    ) -> Result<T, Failure> {
+        dear(cost::parse(self.bytes.len())).await?;
+        let tree = read(&self.bytes);
+        self.held.grow(memory(&tree))?;
+        Ok(tree)
     }
 }
 
 /// The body, decompressed, within the bound.
-pub(crate) async fn plain_body(call: &Call<'_>, Received(body): Received) -> Result<Bytes, Failure> {
-    let body = body?;
-    if call.header(header::CONTENT_ENCODING) != "gzip" {
-        return Ok(body);
+pub(crate) async fn plain_body(call: &Call<'_>, received: Received) -> Result<Plain, Failure> {
+    let Received { body, mut held } = received;
+    let mut bytes = body?;
+    if call.header(header::CONTENT_ENCODING) == "gzip" {
+        // A byte may stand for a thousand.
+        dear(cost::unzip(bytes.len(), call.state.body_bytes_max)).await?;
+        bytes = unzip(&bytes, call.state.body_bytes_max, &mut |more| held.grow(more))?;
     }
-    // A byte may stand for a thousand.
-    dear(cost::unzip(body.len(), call.state.body_bytes_max)).await?;
-    unzip(&body, call.state.body_bytes_max)
+    Ok(Plain { bytes, held })
 }
 
 fn too_large(bytes_max: usize) -> Failure {
@@ -94,16 +125,26 @@ pub(crate) async fn body(
 }
 
 /// All members of the body, one after the other (RFC 1952, 2.2): a body of which the rest is dropped is another one.
-fn unzip(body: &[u8], bytes_max: usize) -> Result<Bytes, Failure> {
+fn unzip(
+    body: &[u8],
+    bytes_max: usize,
+    grow: &mut dyn FnMut(usize) -> Result<(), Overloaded>,
+) -> Result<Bytes, Failure> {
     use std::io::Read as _;
     let (mut rest, mut plain) = (body, Vec::new());
     for _ in 0..MEMBERS_MAX {
         let mut member = GzDecoder::new(rest);
-        let room = (bytes_max - plain.len()) as u64;
-        let read = member.by_ref().take(room.saturating_add(1)).read_to_end(&mut plain);
-        read.map_err(|error| RequestError::BadRequest(format!("unable to decompress the body: {error}")))?;
-        if plain.len() > bytes_max {
-            return Err(too_large(bytes_max));
+        loop {
+            let read = member.by_ref().take(UNZIPPED_AT_ONCE).read_to_end(&mut plain);
+            let broken = |error| RequestError::BadRequest(format!("unable to decompress the body: {error}"));
+            let read = read.map_err(broken)?;
+            if plain.len() > bytes_max {
+                return Err(too_large(bytes_max));
+            }
+            if read == 0 {
+                break;
+            }
+            grow(read)?;
         }
         rest = member.into_inner();
         if rest.is_empty() {
@@ -143,7 +184,7 @@ mod tests {
 
     #[test]
     fn every_member_of_a_gzip_is_read() {
-        let unzip = |body: &[u8]| unzip(body, 100).ok();
+        let unzip = |body: &[u8]| unzip(body, 100, &mut |_| Ok(())).ok();
         let whole = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
         assert_eq!(unzip(&member(b"spec: {}")), whole("spec: {}"));
         let three = [member(b"spec:\n  a: 1\n"), member(b""), member(b"  b: 2\n")].concat();

@@ -12,6 +12,7 @@ use kindom_resource_actor::ReadError;
 use kindom_resource_actor::{Knowledge, ResourceHandle};
 
 use crate::RequestError;
+use crate::budget::Share;
 use crate::head::{Head, header_of};
 use crate::negotiate::{Accepted, Endpoint, accept, accept_watch, body_format};
 use crate::query::Query;
@@ -32,10 +33,10 @@ pub(crate) struct Call<'a> {
     pub(crate) deadline: Deadline,
     /// The store revision that a write is based on; never older than the request.
     pub(crate) knowledge: Knowledge,
-    /// The bytes of the body, before decompression.
-    pub(crate) body_bytes: usize,
     /// The flow that its work belongs to.
     pub(crate) flow: Flow,
+    /// The memory that its connection holds.
+    pub(crate) share: Share,
     /// The user came by a token among the subprotocols of a WebSocket.
     pub(crate) token_in_protocol: bool,
 }

@@ -245,7 +245,6 @@ async fn answer(
                     (error, _) => Err(error.into()),
                 };
             };
-            let body_bytes = 0;
             let call = Call {
                 state,
                 request,
@@ -256,8 +255,8 @@ async fn answer(
                 spec,
                 deadline,
                 knowledge,
-                body_bytes,
                 flow,
+                share,
                 token_in_protocol,
             };
             with_deprecation(&call, allowed(&call))?;
@@ -268,22 +267,21 @@ async fn answer(
                 // Nearly every GET is cheap: it is answered here, and only one that is not begins again as a future of its own.
                 let answer = pin!(resource(&call, None));
                 if let Some(answer) = state.bounds.processors.attempt(flow, answer).await {
-                    return delivered(answer?, permit, held, &share, true);
+                    return delivered(answer?, permit, held, &call.share, true);
                 }
             }
             let received = match info.verb {
                 Verb::Get | Verb::List => None,
-                _ => Some(Received::read(&call, payload, &mut held).await),
+                _ => Some(Received::read(&call, payload, state.bounds.budget.begin(&call.share)).await),
             };
             let may_refuse = received.is_none();
-            let Call { user, handle, spec, deadline, knowledge, token_in_protocol, .. } = call;
-            let (app, asked) = (Arc::clone(app), Arc::clone(asked));
+            let Call { user, handle, spec, deadline, knowledge, share, token_in_protocol, .. } = call;
+            let (app, asked, of_connection) = (Arc::clone(app), Arc::clone(asked), share.clone());
             let answer = async move {
                 let Ok(RequestInfo::Resource(info)) = &asked.info else {
                     return Err(RequestError::NotFound.into());
                 };
                 let (state, request, query) = (&app.state, &asked.head, &asked.query);
-                let body_bytes = received.as_ref().map_or(0, Received::len);
                 let call = Call {
                     state,
                     request,
@@ -294,8 +292,8 @@ async fn answer(
                     spec,
                     deadline,
                     knowledge,
-                    body_bytes,
                     flow,
+                    share,
                     token_in_protocol,
                 };
                 resource(&call, received).await
@@ -305,8 +303,7 @@ async fn answer(
                 false => state.bounds.processors.run(flow, answer.instrument(span.clone())),
             };
             let answer = answer.await.map_err(|lost| RequestError::Internal(lost.to_string()))?;
-            // The body is done with.
-            delivered(answer?, permit, held, &share, may_refuse)
+            delivered(answer?, permit, held, &of_connection, may_refuse)
         }
     }
 }
@@ -347,7 +344,8 @@ async fn resource(call: &Call<'_>, received: Option<Received>) -> Result<Respons
     match with_deprecation(call, verb(call, received).await) {
         Err(why) if is_to_be_looked_up_again(call, &why) => {
             let ((handle, spec), knowledge) = call.look_up_again().await?;
-            let call = Call { user: Arc::clone(&call.user), handle, spec, knowledge, ..*call };
+            let (user, share) = (Arc::clone(&call.user), call.share.clone());
+            let call = Call { user, handle, spec, knowledge, share, ..*call };
             with_deprecation(&call, answer_read(&call).await)
         }
         answer => answer,

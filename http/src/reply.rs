@@ -9,6 +9,7 @@ use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
 use kindom_resource_actor::ReadError;
 
 use crate::RequestError;
+use crate::budget::Held;
 use crate::call::Call;
 use crate::cost::{self, WHOLE_BYTES_MAX};
 use crate::negotiate::{Accepted, MetaVersion, Shape};
@@ -183,6 +184,7 @@ pub(crate) async fn list_reply(
         is_first: true,
         objects: listed.objects.into_iter(),
         end: Some(list.end),
+        _held: listed.held,
     };
     let reply = Reply::pieces(200, Box::new(pieces), turns).declared(call.declared());
     Ok(deprecation(call, reply)?.write(call.request, accepted))
@@ -210,6 +212,7 @@ struct ListPieces {
     is_first: bool,
     objects: std::vec::IntoIter<Arc<StoredObject>>,
     end: Option<Vec<u8>>,
+    _held: Held,
 }
 
 impl ListPieces {

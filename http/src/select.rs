@@ -9,6 +9,7 @@ use kindom_resource_actor::Freshness;
 use kindom_resource_actor::ReadError;
 use kindom_storage::{Revision, StorageError};
 
+use crate::budget::Held;
 use crate::call::Call;
 use crate::cost;
 use crate::filter::Filter;
@@ -25,6 +26,8 @@ const CORRUPT_MAX: usize = 100;
 pub(crate) struct Listed {
     pub(crate) objects: Vec<Arc<StoredObject>>,
     pub(crate) meta: ListMeta,
+    /// The memory of those objects that nobody else has.
+    pub(crate) held: Held,
 }
 
 /// Collects the objects that a list cannot read. The list then fails, so that no client takes these objects for deleted
@@ -104,6 +107,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
     };
     let start = token.as_ref().map_or("", |token| token.start.as_str());
     let mut corrupt = Corrupt::new(call, &filter);
+    let mut held = call.state.bounds.budget.begin(&call.share);
     // A page ends with the last object that fits. There is another page if any object is stored behind it, selected or not,
     // as in upstream's store.
     let (objects, rest, revision) = match at {
@@ -128,7 +132,9 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
         }
         At::Revision(revision) => {
             let page = limit.filter(|_| filter.is_everything());
-            let listed = call.handle.list_at(revision, filter.prefix(), start, page).await;
+            let mut hold = |bytes| held.grow(bytes);
+            let listed =
+                call.handle.list_at(revision, filter.prefix(), start, page, call.deadline, &mut hold).await;
             let (read, total) = listed.map_err(|error| too_old(call, error, token.as_ref()))?;
             let take = limit.unwrap_or(usize::MAX);
             dear(cost::list(read.len(), take, filter.is_everything())).await?;
@@ -155,7 +161,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
         meta.continue_token = next.encode();
         meta.remaining_item_count = filter.is_everything().then_some(rest as u64);
     }
-    Ok(Listed { objects, meta })
+    Ok(Listed { objects, meta, held })
 }
 
 /// A list of a state that has left the history. A continued one may go on with the state of now, at the client's choice.

@@ -126,6 +126,7 @@ fn read(error: ReadError, resource: &GroupResource) -> Status {
     match error {
         ReadError::Timeout => Status::timeout("timed out waiting for a fresh state", 1),
         ReadError::Gone => Status::generic(404, "get", resource, "", ""),
+        ReadError::Overloaded(overloaded) => busy_for(seconds(overloaded)),
         ReadError::Storage(StorageError::Future { requested, current }) => {
             Status::too_large_resource_version(requested.0, current.0, 1)
         }

@@ -253,7 +253,8 @@ mod tests {
         }
     }
 
-    /// The most polls of others that pass between a request of `quiet` and its answer, beside a thousand connections of `loud`.
+    /// The polls of others that pass between a request of `quiet` and its answer, beside a thousand connections of `loud`: the
+    /// most, but for two of nineteen. A poll in whose middle the system takes the thread away looks dear, and is paid for.
     async fn passed(quiet: Flow, loud: Flow) -> usize {
         let turns = Turns::new();
         let count = Rc::new(Cell::new(0));
@@ -271,7 +272,7 @@ mod tests {
             })
         };
         let answers = spawn_local(answers);
-        let mut most = 0;
+        let mut passed = Vec::new();
         for n in 1..=20 {
             let until_then = count.get() + 2500;
             until(|| count.get() >= until_then).await;
@@ -280,12 +281,13 @@ mod tests {
             until(|| answered.get() == n).await;
             // The first request is a newcomer's.
             if n > 1 {
-                most = most.max(count.get() - before);
+                passed.push(count.get() - before);
             }
         }
         others.iter().for_each(tokio::task::JoinHandle::abort);
         answers.abort();
-        most
+        passed.sort_unstable();
+        passed[16]
     }
 
     #[test]

@@ -11,6 +11,7 @@ use kindom_resource_actor::{
     Knowledge, Outcome, Target, Write, WriteOptions as Options, Written, is_conclusive,
 };
 
+use crate::body::Plain;
 use crate::call::Call;
 use crate::cost;
 use crate::negotiate::Accepted;
@@ -24,10 +25,10 @@ use crate::{RequestError, wait_for};
 /// The room that a registration leaves for its status, but for a quarter of the limit at most: names, conditions, and the explanation of a conflict.
 const STATUS_BYTES: usize = 32 << 10;
 
-pub(crate) fn options(call: &Call<'_>, query: &WriteOptions) -> Options {
+pub(crate) fn options(call: &Call<'_>, query: &WriteOptions, body: &Plain) -> Options {
     let user_agent = call.request.headers().get(header::USER_AGENT);
     let user_agent = user_agent.map(header::HeaderValue::as_bytes).unwrap_or_default();
-    Options { manager: query.manager(user_agent), ..deletion(call, query.dry_run) }
+    Options { manager: query.manager(user_agent), bytes: body.len(), ..deletion(call, query.dry_run) }
 }
 
 /// The options of a delete, which sets no fields for any manager.
@@ -43,7 +44,7 @@ pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
         manager: String::new(),
         user: Arc::clone(&call.user),
         knowledge: call.knowledge,
-        bytes: call.body_bytes,
+        bytes: 0,
     }
 }
 

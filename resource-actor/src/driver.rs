@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use kindom_actor_kit::{Deadline, Overloaded, dear};
+use kindom_actor_kit::{Deadline, dear};
 use kindom_api::{Value, meta};
 use kindom_storage::{Compare, Key, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
@@ -265,7 +265,7 @@ impl ResourceHandle {
             };
             let attempt = Attempt { rules: &rules, cx: &cx, current: current.as_ref(), strip };
             let bytes = options.bytes + current.as_ref().map_or(0, |current| current.json().len());
-            dear(self.cost().estimate(bytes)).await.map_err(overloaded)?;
+            dear(self.cost().estimate(bytes)).await?;
             let mut spent = Spent::new(self.cost(), bytes);
             let desired = spent.on(|| desire(&attempt))?;
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
@@ -320,7 +320,7 @@ impl ResourceHandle {
     /// Waits for a processor where the version's schema has to be compiled first.
     async fn turn_to_compile(&self, version: &str) -> Result<(), WriteError> {
         let bytes = self.spec().map_or(0, |spec| spec.uncompiled_bytes(version));
-        dear(cost::compile(bytes)).await.map_err(overloaded)
+        Ok(dear(cost::compile(bytes)).await?)
     }
 
     pub(crate) fn rules(&self, version: &str, freshness: Freshness) -> Result<Rules, WriteError> {
@@ -493,11 +493,6 @@ impl ResourceHandle {
         let spec = namespaces.spec().ok_or(WriteError::Gone)?;
         Ok(Some((spec.storage_key(namespace), found.revision())))
     }
-}
-
-fn overloaded(why: Overloaded) -> WriteError {
-    let seconds = u32::try_from(why.retry_after.as_secs());
-    WriteError::Overloaded { retry_after_seconds: seconds.unwrap_or(u32::MAX) }
 }
 
 /// Plans an update (apiserver `Store.Update`).

@@ -1,5 +1,6 @@
 //! The failures of a read, a write or a watch, by the caller's reaction.
 
+use kindom_actor_kit::Overloaded;
 use kindom_objects::{PlanError, Unreadable};
 use kindom_storage::{Applied, Revision, StorageError};
 
@@ -12,6 +13,9 @@ pub enum ReadError {
     /// The type is not registered any more.
     #[error("the type is not registered any more")]
     Gone,
+    /// There is no room for as much as was asked for.
+    #[error(transparent)]
+    Overloaded(#[from] Overloaded),
     /// The store could not say.
     #[error(transparent)]
     Storage(#[from] StorageError),
@@ -72,12 +76,20 @@ impl From<StorageError> for WriteError {
     }
 }
 
+impl From<Overloaded> for WriteError {
+    fn from(why: Overloaded) -> Self {
+        let seconds = u32::try_from(why.retry_after.as_secs());
+        Self::Overloaded { retry_after_seconds: seconds.unwrap_or(u32::MAX) }
+    }
+}
+
 impl From<ReadError> for WriteError {
     fn from(error: ReadError) -> Self {
         match error {
             // Nothing was sent to the store yet when a plan reads.
             ReadError::Timeout => Self::Unavailable("timed out waiting for a fresh state".into()),
             ReadError::Gone => Self::Gone,
+            ReadError::Overloaded(why) => why.into(),
             ReadError::Storage(error) => error.into(),
             ReadError::Unreadable(why) => PlanError::from(why).into(),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use kindom_actor_kit::{
-    Arbiters, AskError, Clock, Deadline, Entropy, Policy, Supervised, Supervisor, latest,
+    Arbiters, AskError, Clock, Deadline, Entropy, Overloaded, Policy, Supervised, Supervisor, latest,
 };
 use kindom_storage::{KeyRange, RangeRequest, Revision, Storage, StorageError, StoredValue, Txn, TxnOutcome};
 use parking_lot::Mutex;
@@ -21,6 +21,7 @@ use crate::error::{ReadError, WriteError};
 use crate::limits::{COMMITS_IN_FLIGHT_MAX, PAST_EVENTS_MAX, READ_YOUR_WRITE_MAX, TXN_OPS_MAX};
 use crate::live::Live;
 use crate::messages::CommitObject;
+use crate::pages::Pages;
 use crate::past;
 use kindom_objects::{StoredObject, Strategy, TypeSpec};
 
@@ -356,16 +357,18 @@ impl ResourceHandle {
 
     /// The objects whose key starts with `prefix` and is at or after `start`, as of one revision of the store's history; and
     /// the number of all objects from `start` on. Memory serves the last few thousand changes of the type; for older
-    /// revisions the store counts in O(n).
+    /// revisions the store counts in O(n), and `hold` makes room for what is read of it, or refuses.
     ///
     /// # Errors
-    /// [`StorageError::Compacted`] and [`StorageError::Future`].
+    /// [`StorageError::Compacted`] and [`StorageError::Future`]; [`ReadError::Timeout`], and what `hold` says.
     pub async fn list_at(
         &self,
         revision: Revision,
         prefix: &str,
         start: &str,
         limit: Option<usize>,
+        deadline: Deadline,
+        hold: &mut (dyn FnMut(usize) -> Result<(), Overloaded> + Send),
     ) -> Result<(Vec<Arc<StoredObject>>, usize), ReadError> {
         if let Some(page) = self.remembered(revision, (prefix, start), limit) {
             return Ok(page);
@@ -375,14 +378,21 @@ impl ResourceHandle {
         if start > prefix {
             range.start = format!("{}{start}", self.cell.prefix).into();
         }
-        let request =
-            RangeRequest { range, limit, revision: Some(revision), keys_only: false, count_all: true };
-        let found = self.cell.deps.storage.range(request).await?;
         let object = |kv: kindom_storage::KeyValue| {
             let key = std::str::from_utf8(kv.key.as_bytes()).ok()?.strip_prefix(&*self.cell.prefix)?;
             Some(Arc::new(self.stored_object(key, kv.value, kv.mod_revision)))
         };
-        Ok((found.kvs.into_iter().filter_map(object).collect(), found.count))
+        let mut pages = Pages::at(range, revision).counted();
+        let (mut objects, mut total, mut left) = (Vec::new(), None, limit.unwrap_or(usize::MAX));
+        while left > 0 {
+            let page = timeout_at(deadline.instant(), pages.next_of(&*self.cell.deps.storage, left)).await;
+            let Some(page) = page.map_err(|_| ReadError::Timeout)?? else { break };
+            hold(page.kvs.iter().filter_map(|kv| kv.value.as_ref().ok()).map(bytes::Bytes::len).sum())?;
+            total.get_or_insert(page.kvs.len() + page.after);
+            left -= page.kvs.len();
+            objects.extend(page.kvs.into_iter().filter_map(object));
+        }
+        Ok((objects, total.unwrap_or(0)))
     }
 
     /// A page as of a revision that this process knows of, if memory reaches back to it.

@@ -51,6 +51,12 @@ impl Pages {
         Self { as_of_first: true, ..Self::new(prefix) }
     }
 
+    /// The pages of a range as of a revision.
+    pub(crate) fn at(range: KeyRange, revision: Revision) -> Self {
+        let pages = Self::new("");
+        Self { request: RangeRequest { range, revision: Some(revision), ..pages.request }, ..pages }
+    }
+
     /// `true` if the last page was read.
     #[must_use]
     pub fn at_end(&self) -> bool {
@@ -62,10 +68,19 @@ impl Pages {
     /// # Errors
     /// The store's: [`StorageError::Compacted`] if reading as of the first page took longer than history lasts.
     pub async fn next(&mut self, storage: &dyn Storage) -> Result<Option<Page>, StorageError> {
+        self.next_of(storage, usize::MAX).await
+    }
+
+    /// As [`Pages::next`], of at most so many objects.
+    pub(crate) async fn next_of(
+        &mut self,
+        storage: &dyn Storage,
+        objects_max: usize,
+    ) -> Result<Option<Page>, StorageError> {
         if !self.more {
             return Ok(None);
         }
-        self.request.limit = Some(self.limit);
+        self.request.limit = Some(self.limit.min(objects_max));
         let found = storage.range(self.request.clone()).await?;
         let revision = self.request.revision.unwrap_or(found.revision);
         if self.as_of_first {

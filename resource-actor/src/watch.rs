@@ -170,7 +170,9 @@ impl WatchCursor {
             // The remaining events are delivered first.
             Err(ReadError::Gone) if self.watched.0.ended().is_some() => Ok(()),
             Err(ReadError::Storage(error)) => Err(self.error(error)),
-            Err(ReadError::Gone | ReadError::Timeout | ReadError::Unreadable(_)) => Err(WatchError::Gone),
+            Err(
+                ReadError::Gone | ReadError::Timeout | ReadError::Overloaded(_) | ReadError::Unreadable(_),
+            ) => Err(WatchError::Gone),
         }
     }
 

@@ -119,8 +119,10 @@ fn objects_by_schemas() {
             let errors = schema.validate(&object);
             let _ = schema.validate_status_update_telling(&object, &old, Others::default());
             let (kept, _) = schema.validate_update_telling(&object, &object, Others::default());
+            // An error that keeps the rules from being checked does not count where nothing has changed: they are, then.
+            let rules_were_checked = errors.iter().all(|error| error.field != "<nil>");
             assert!(
-                kept.len() <= errors.len(),
+                !rules_were_checked || kept.len() <= errors.len(),
                 "an unchanged object is worse than a new one: {kept:?}, not {errors:?}"
             );
         },
@@ -178,7 +180,7 @@ fn scales() {
         Texts(Mutants::of(paths).tokens(&[".", "spec", "\\.", "[0]", "[", "]"])),
         JsonMutants::of([seeds::WIDGET]),
     );
-    Target::new("scale", 400).rounds(1000).run(inputs, |(path, object)| {
+    Target::new("scale", 600).rounds(1000).run(inputs, |(path, object)| {
         let Ok(mut object) = json::parse(object) else { return };
         let paths = ScalePaths::new(&object! {
             "specReplicasPath": path.as_str(), "statusReplicasPath": path.as_str(), "labelSelectorPath": path.as_str(),

@@ -2,6 +2,7 @@
 //! tests equal to `null`, negative indices count from the end, and whatever stands before a path's first `/` is
 //! ignored. Only its texts for tests end up in logs; clients get one fixed message.
 
+use kindom_api::field;
 use kindom_api::json::{self, List, MAX_DEPTH, Map, Value};
 
 use super::decoding;
@@ -22,6 +23,18 @@ const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 /// One operation, as sent; whether it makes sense shows when it is applied.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Operation(Map);
+
+impl Operation {
+    /// About as many bytes as it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self
+                .0
+                .iter()
+                .map(|(key, value)| size_of::<Value>() + key.len() + field::bytes(value))
+                .sum::<usize>()
+    }
+}
 
 /// Reads the operations.
 pub(super) fn operations(patch: Value) -> Result<Vec<Operation>, RequestError> {

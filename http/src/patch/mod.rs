@@ -6,6 +6,7 @@ mod json_patch;
 mod merge;
 mod strategic;
 
+use kindom_api::field;
 use kindom_api::json::{self, Value};
 
 use crate::RequestError;
@@ -29,6 +30,14 @@ enum Kind {
 }
 
 impl Patch {
+    /// About as many bytes as it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Json(operations) => operations.iter().map(Operation::bytes).sum(),
+            Kind::Merge(value) => field::bytes(value),
+        }
+    }
+
     /// Decodes a JSON patch (RFC 6902).
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 //! PATCH with a configuration: server-side apply (apiserver `pkg/endpoints/handlers/patch.go`, `applyPatcher`, 1.37).
 
-use kindom_api::Value;
+use kindom_api::{Value, field};
 use kindom_codec::{Configuration, FieldValidation, configuration};
 use kindom_objects::PlanError;
 use kindom_resource_actor::{Apply, ApplyCheck, Write};
 
-use crate::body::{Received, plain_body};
+use crate::body::{Plain, Received, plain_body};
 use crate::call::Call;
 use crate::decoding::check_name;
 use crate::owner_references::{self, Stage};
@@ -20,6 +20,7 @@ pub(crate) struct Configured {
     pub(crate) name: String,
     pub(crate) query: WriteOptions,
     configuration: Configuration,
+    pub(crate) body: Plain,
 }
 
 impl Configured {
@@ -27,8 +28,10 @@ impl Configured {
         let name = call.info.required_name()?.to_owned();
         let query = WriteOptions::for_patch(call.query, true)?;
         wait_for::check(call, query.wait_for)?;
-        let configuration = configuration(&plain_body(call, payload).await?).map_err(RequestError::from)?;
-        Ok(Self { name, query, configuration })
+        let mut body = plain_body(call, payload).await?;
+        let memory = |read: &Result<Configuration, _>| read.as_ref().map_or(0, bytes);
+        let configuration = body.read(configuration, memory).await?.map_err(RequestError::from)?;
+        Ok(Self { name, query, configuration, body })
     }
 
     /// The plan, which checks the new object with [`Self::check`].
@@ -66,8 +69,14 @@ pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response
         Ok(())
     };
     let mut apply = sent.apply(&mut check);
-    let written = carry_out(call, &sent.name, options(call, &sent.query), Write::Apply(&mut apply)).await;
+    let written =
+        carry_out(call, &sent.name, options(call, &sent.query, &sent.body), Write::Apply(&mut apply)).await;
     finish(call, accepted, &sent.query, written, warnings).await
+}
+
+/// About as many bytes as a configuration takes in memory.
+fn bytes(configuration: &Configuration) -> usize {
+    configuration.value.as_ref().map_or(0, field::bytes)
 }
 
 /// Reports keys that occur twice in the configuration: as warnings, or as a 400.

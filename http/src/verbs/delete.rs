@@ -1,6 +1,7 @@
 //! DELETE of an object and of a collection.
 
 use actix_web::http::header;
+use kindom_actor_kit::dear;
 use kindom_api::field;
 use kindom_api::names::GroupKind;
 use kindom_api::status::{Details, Status};
@@ -12,6 +13,7 @@ use kindom_resource_actor::{ResourceHandle, Target, Write, WriteOptions as Optio
 use crate::RequestError;
 use crate::body::{Received, plain_body};
 use crate::call::Call;
+use crate::cost;
 use crate::negotiate::{Accepted, Shape, body_format};
 use crate::query::{DeleteOptions, ListOptions, PropagationPolicy};
 use crate::reply::{deprecation, list_reply};
@@ -27,6 +29,7 @@ const DELETE_AT_ONCE: usize = 64;
 /// The options of a delete: from the body if there is one, else from the query.
 async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOptions, Failure> {
     let bytes = plain_body(call, payload).await?;
+    dear(cost::parse(bytes.len())).await?;
     let options = if bytes.is_empty() {
         DeleteOptions::from_query(call.query)?
     } else {

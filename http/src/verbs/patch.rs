@@ -1,7 +1,6 @@
 //! PATCH with a JSON patch, a merge patch or a strategic merge patch.
 
 use actix_web::http::header;
-use bytes::Bytes;
 use kindom_api::Value;
 use kindom_api::decode::Struct;
 use kindom_api::names::GroupVersionKind;
@@ -67,6 +66,14 @@ impl Decoded {
             _ => parse_patch(kind, bytes, validation).map(Self::Plain),
         }
     }
+
+    /// About as many bytes as it takes in memory.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Plain(patch) => patch.bytes(),
+            Self::Strategic(patch, _) => patch.bytes(),
+        }
+    }
 }
 
 /// PATCH
@@ -86,9 +93,11 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
     wait_for::check(call, query.wait_for)?;
-    let bytes: Bytes = plain_body(call, payload).await?;
+    let mut bytes = plain_body(call, payload).await?;
     let validation = query.field_validation;
-    let patch = defer_unless_malformed(&bytes, Decoded::of(&bytes, kind, go_type, validation))?;
+    let read = |bytes: &[u8]| Decoded::of(bytes, kind, go_type, validation);
+    let patch = bytes.read(read, |read| read.as_ref().map_or(0, Decoded::bytes)).await?;
+    let patch = defer_unless_malformed(&bytes, patch)?;
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
         warnings.clear();
@@ -103,7 +112,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
             }
         }
     };
-    let written = carry_out(call, &name, options(call, &query), Write::Patch(&mut wanted)).await;
+    let written = carry_out(call, &name, options(call, &query, &bytes), Write::Patch(&mut wanted)).await;
     finish(call, accepted, &query, written, warnings).await
 }
 

@@ -185,18 +185,20 @@ fn metadata<'a>(scale: &'a Value, field: &str) -> &'a str {
 pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let name = call.info.required_name()?.to_owned();
-    let bytes = plain_body(call, payload).await?;
+    let mut bytes = plain_body(call, payload).await?;
     let query = WriteOptions::for_update(call.query)?;
     wait_for::check(call, query.wait_for)?;
     let format = body_format(call.header(header::CONTENT_TYPE), true)?;
-    let SentScale { scale, warnings } = of_body(&bytes, format, query.field_validation)?;
+    let read = |bytes: &[u8]| of_body(bytes, format, query.field_validation);
+    let memory = |sent: &Result<SentScale, _>| sent.as_ref().map_or(0, |sent| field::bytes(&sent.scale));
+    let SentScale { scale, warnings } = bytes.read(read, memory).await??;
     check_namespace(call, &scale).map_err(|error| Failure::from(error).warned(warnings.clone()))?;
     check_name(&scale, &name).map_err(|error| failed(call, error).warned(warnings.clone()))?;
 
     let mut wanted = |_: &RuleContext<'_>, _: &Value| Ok(scale.clone());
     let uid = Some(metadata(&scale, "uid")).filter(|uid| !uid.is_empty());
     let write = Write::UpdateScale(uid, &mut wanted);
-    let written = carry_out(call, &name, options(call, &query), write).await;
+    let written = carry_out(call, &name, options(call, &query, &bytes), write).await;
     respond(call, accepted, written, warnings).await
 }
 
@@ -223,8 +225,10 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
     wait_for::check(call, query.wait_for)?;
-    let bytes = plain_body(call, payload).await?;
-    let patch = defer_unless_malformed(&bytes, parse_patch(kind, &bytes, query.field_validation))?;
+    let mut bytes = plain_body(call, payload).await?;
+    let read = |bytes: &[u8]| parse_patch(kind, bytes, query.field_validation);
+    let patch = bytes.read(read, |patch| patch.as_ref().map_or(0, Patch::bytes)).await?;
+    let patch = defer_unless_malformed(&bytes, patch)?;
     let mut warnings = Vec::new();
     let mut wanted = |_: &RuleContext<'_>, scale: &Value| {
         let patch = patch.as_ref().map_err(|error| refused(error.clone()))?;
@@ -235,7 +239,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
         Ok(sent.scale)
     };
     let write = Write::UpdateScale(None, &mut wanted);
-    let written = carry_out(call, &name, options(call, &query), write).await;
+    let written = carry_out(call, &name, options(call, &query, &bytes), write).await;
     respond(call, accepted, written, warnings).await
 }
 
@@ -251,7 +255,7 @@ async fn apply(call: &Call<'_>, payload: Received) -> Result<Response, Failure> 
     };
     let mut apply = sent.apply(&mut check);
     let write = Write::ApplyScale(&mut apply);
-    let written = carry_out(call, &sent.name, options(call, &sent.query), write).await;
+    let written = carry_out(call, &sent.name, options(call, &sent.query, &sent.body), write).await;
     respond(call, accepted, written, warnings).await
 }
 

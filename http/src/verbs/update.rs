@@ -33,6 +33,6 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
             None => Ok(object),
         }
     };
-    let written = carry_out(call, &name, options(call, &query), Write::Update(&mut wanted)).await;
+    let written = carry_out(call, &name, options(call, &query, &bytes), Write::Update(&mut wanted)).await;
     finish(call, accepted, &query, written, warnings).await
 }

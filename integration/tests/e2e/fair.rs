@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
+use crate::hostile::gzipped;
 use crate::support::{crd, eventually, object, register};
 
 const GROUP: &str = "shares.example.com";
@@ -183,4 +184,71 @@ async fn requests_in_flight_are_bounded() {
     let _ = late[0].read_to_end(&mut answer).await;
     assert!(answer.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&answer));
     bob.post(QUIET, &quiet("more")).await.unwrap().expect_status(201).unwrap();
+}
+
+/// A body that grows when it is decompressed, a patch that grows when it is read, and a past state that only this request has:
+/// what one connection holds of memory is bounded, and goes back.
+#[tokio::test]
+async fn what_a_request_grows_to_is_in_the_budget() {
+    let options = ServerOptions::default().args(&["--memory-budget", "8388608"]);
+    let mut server = options.start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &crd(GROUP, "quiets", "Quiet", "Namespaced")).await;
+    let held = async |client: &Client| metric(client, "kindom_memory_held_bytes").await;
+    let too_much = |answer: Answer| {
+        assert_eq!((answer.status, answer.header("retry-after")), (429, "1"), "{:.300}", answer.text());
+    };
+
+    let large = |name: &str, bytes: usize| object(GROUP, "Quiet", name, json!({"note": "x".repeat(bytes)}));
+    let zipped = async |name: &str, bytes: usize| {
+        let request = client.request("POST", QUIET).header("content-encoding", "gzip");
+        let body = gzipped(large(name, bytes).to_string().as_bytes());
+        request.body("application/json", body).send().await.unwrap()
+    };
+    too_much(zipped("bomb", 1 << 20).await);
+    zipped("small", 100_000).await.expect_status(201).unwrap();
+
+    let small = format!("{QUIET}/small");
+    let many = |count: usize| format!(r#"{{"spec":{{"note":null}},"none":[{}0]}}"#, "0,".repeat(count));
+    let merge = "application/merge-patch+json";
+    let patch = async |kind: &str, path: &str, body: String| {
+        client.request("PATCH", path).body(kind, body).send().await.unwrap()
+    };
+    too_much(patch(merge, &small, many(100_000)).await);
+    patch(merge, &small, many(10_000)).await.expect_status(200).unwrap();
+    let applied = format!("{QUIET}/applied?fieldManager=test");
+    let configuration = |count: usize| {
+        let annotations: String = (0..count).map(|n| format!("    k{n}: v\n")).collect();
+        let head = format!("apiVersion: {GROUP}/v1\nkind: Quiet\nmetadata:\n  name: applied\n");
+        format!("{head}  annotations:\n{annotations}")
+    };
+    let apply = "application/apply-patch+yaml";
+    too_much(patch(apply, &applied, configuration(30_000)).await);
+    patch(apply, &applied, configuration(1000)).await.expect_status(201).unwrap();
+
+    for n in 0..12 {
+        client.post(QUIET, &large(&format!("large-{n}"), 100_000)).await.unwrap().expect_status(201).unwrap();
+    }
+    let revision = client.get(QUIET).await.unwrap().at("/metadata/resourceVersion");
+    let past = format!("{QUIET}?resourceVersion={}&resourceVersionMatch=Exact", revision.as_str().unwrap());
+    client.delete(&small).await.unwrap().expect_status(200).unwrap();
+    // As long as everybody's memory has that state it costs nothing.
+    client.get(&past).await.unwrap().expect_status(200).unwrap();
+    server.kill9().unwrap();
+    server.restart().await.unwrap();
+    let client = server.client().unwrap();
+    too_much(client.get(&past).await.unwrap());
+    let mut page = client.get(&format!("{past}&limit=5")).await.unwrap().expect_status(200).unwrap();
+    let mut seen = 0;
+    loop {
+        seen += page.at("/items").as_array().unwrap().len();
+        let next = page.at("/metadata/continue").as_str().unwrap_or_default().to_owned();
+        if next.is_empty() {
+            break;
+        }
+        let next = format!("{QUIET}?limit=5&continue={next}");
+        page = client.get(&next).await.unwrap().expect_status(200).unwrap();
+    }
+    assert_eq!(seen, 14, "the one that was deleted since is among them");
+    eventually("nothing is held", async || (held(&client).await == Some(0)).then_some(())).await;
 }

@@ -236,7 +236,7 @@ async fn preconditions_and_versions_that_do_not_hold() {
     );
 }
 
-fn gzipped(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzipped(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()

@@ -53,7 +53,11 @@ fn a_read_of_a_type_that_is_not_loaded_takes_no_turn_either() {
         assert!(matches!(future, Err(ReadError::Storage(StorageError::Future { .. }))), "{future:?}");
         let revision = widgets.stored_revision(Freshness::Latest, soon()).now_or_never().unwrap();
         assert_eq!(revision, Ok(last));
-        let page = widgets.list_at(last, "ns/", "ns/b", Some(1)).now_or_never().unwrap().unwrap();
+        let page = widgets
+            .list_at(last, "ns/", "ns/b", Some(1), soon(), &mut |_| Ok(()))
+            .now_or_never()
+            .unwrap()
+            .unwrap();
         assert_eq!((page.0[0].key(), page.0.len(), page.1), ("ns/b", 1, 2));
         assert_eq!(widgets.is_loaded(), Ok(false), "nothing had a turn");
         assert_eq!(widgets.snapshot(Freshness::Latest, soon()).await.unwrap().0.len(), 3);

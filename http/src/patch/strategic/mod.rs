@@ -18,6 +18,7 @@ mod order;
 mod tests;
 
 use kindom_api::decode::Struct;
+use kindom_api::field;
 use kindom_api::json::{Map, Value};
 use kindom_formats::go;
 
@@ -36,6 +37,11 @@ pub struct StrategicPatch {
 }
 
 impl StrategicPatch {
+    /// About as many bytes as it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.patch.iter().map(|(key, value)| size_of::<Value>() + key.len() + field::bytes(value)).sum()
+    }
+
     /// Decodes a patch.
     ///
     /// # Errors
