@@ -361,7 +361,7 @@ impl Drop for Node {
 }
 
 /// Addresses that nobody listens on now.
-fn free_ports(count: usize) -> Result<Vec<SocketAddr>, HarnessError> {
+pub(crate) fn free_ports(count: usize) -> Result<Vec<SocketAddr>, HarnessError> {
     // Each is held until all are found, so that none is found twice.
     let mut held = Vec::new();
     let span = u64::from(PORTS.end - PORTS.start);

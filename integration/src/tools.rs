@@ -117,6 +117,25 @@ pub fn go_clients(version: &str) -> Result<Option<PathBuf>, HarnessError> {
     }
 }
 
+/// The kube-apiserver that `./test` builds from `integration/kube-apiserver`; none, and a line that says so, where there is no
+/// Go.
+///
+/// # Errors
+/// [`HarnessError::Missing`] if there is Go and it was not built.
+pub fn kube_apiserver() -> Result<Option<PathBuf>, HarnessError> {
+    let path = root().join(".test/bin/kube-apiserver");
+    match (path.is_file(), on_path("go")) {
+        (true, _) => Ok(Some(path)),
+        (false, Some(_)) => Err(HarnessError::Missing(
+            "no .test/bin/kube-apiserver: run ./test once, which builds it".to_owned(),
+        )),
+        (false, None) => {
+            skipped("there is no Go to build kube-apiserver");
+            Ok(None)
+        }
+    }
+}
+
 /// The `go` command on PATH; none, and a line that says so, where there is no Go.
 #[must_use]
 pub fn go() -> Option<PathBuf> {
