@@ -3,11 +3,11 @@
 use kindom_integration::{Caller, Client, Host, Proxy, Server, ServerOptions, tools};
 use serde_json::Value;
 
-use crate::support::eventually;
+use crate::support::{eventually, until};
 
 /// The namespace and the name of the Service.
 const NAMESPACE: &str = "kindom-system";
-const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+pub(crate) const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
 /// A host, a kindom behind it, and the address that the host knows, which stays when kindom comes back on another port.
 pub(crate) struct Behind {
@@ -72,12 +72,12 @@ impl Behind {
 
     /// Waits until the condition Available of an APIService has this status, and returns the condition.
     pub(crate) async fn available(&self, client: &Client, name: &str, status: &str) -> Value {
-        eventually(&format!("Available={status} of {name}"), async || {
-            let service = client.get(&format!("{API_SERVICES}/{name}")).await.ok()?.json();
-            let conditions = service["status"]["conditions"].as_array()?.clone();
+        let condition = |service: &Value| {
+            let conditions = service["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions.into_iter().find(|c| c["type"] == "Available" && c["status"] == status)
-        })
-        .await
+        };
+        let service = until(client, API_SERVICES, name, |service| condition(service).is_some()).await;
+        condition(&service).unwrap()
     }
 }
 
