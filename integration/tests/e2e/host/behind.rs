@@ -23,6 +23,13 @@ impl Behind {
     }
 
     pub(crate) async fn start_with(options: ServerOptions) -> Option<Self> {
+        let behind = Self::unknown(options).await?;
+        behind.publish().await;
+        Some(behind)
+    }
+
+    /// Starts both; the host does not know of kindom yet.
+    pub(crate) async fn unknown(options: ServerOptions) -> Option<Self> {
         let host = Host::start().await.unwrap()?;
         let server = options
             .args(&["--requestheader-client-ca-file", &host.front_proxy_ca().to_string_lossy()])
@@ -34,7 +41,6 @@ impl Behind {
         let front = Proxy::start(&[server.address().unwrap()]).await.unwrap();
         let behind = Self { server, host, front };
         behind.admin().kubectl(&["create", "namespace", NAMESPACE]).await.unwrap();
-        behind.publish().await;
         Some(behind)
     }
 

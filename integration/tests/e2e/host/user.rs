@@ -1,6 +1,6 @@
 //! kubectl as a user of the host who may do some things: a type from its registration to its end.
 
-use kindom_integration::Caller;
+use kindom_integration::{Caller, ServerOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -114,13 +114,14 @@ async fn run(caller: &Caller, command: &str, stdin: &str) -> kindom_integration:
 /// B-02, B-45, B-46: the host's users, rights and documents are the host's; the types are kindom's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limited_user_of_the_host_lives_with_a_type_from_its_registration_to_its_end() {
-    let Some(behind) = Behind::start().await else { return };
+    let Some(behind) = Behind::unknown(ServerOptions::default()).await else { return };
+    let own = documents(&behind).await;
+    behind.publish().await;
     let admin = behind.admin();
     prints_with(&admin, "kubectl apply -f -", RIGHTS).await;
     let jane = behind.host.caller("jane", Some("dev")).unwrap();
     let pod = prints(&jane, "kubectl explain pod").await;
     assert!(pod.contains("Pod is a collection of containers that can run on a host."), "{pod}");
-    let own = documents(&behind).await;
 
     // Registered by the client's apply, and changed by the server's.
     let crd = "customresourcedefinition.apiextensions.kindom.dev/widgets.shop.example.com";
@@ -297,7 +298,19 @@ async fn host_stays_itself(behind: &Behind, jane: &Caller, before: &(Value, Valu
     )
     .await;
     assert_eq!(whoami, r#"jane ["dev","system:authenticated"]"#);
-    assert_eq!(prints(jane, "kubectl explain pod").await, *pod);
+    let explained = prints(jane, "kubectl explain pod").await;
+    assert_eq!(explained, *pod);
+    for group in ["apiextensions.k8s.io", "apiextensions.kindom.dev"] {
+        let explain =
+            format!("kubectl explain customresourcedefinitions.spec.scope --api-version={group}/v1");
+        let explained = prints(jane, &explain).await;
+        assert!(explained.contains(&format!("GROUP:      {group}")), "{explained}");
+        assert!(explained.contains("FIELD: scope <string>"), "{explained}");
+    }
+    // Of v2, which the host merges with its own.
+    let spec = "customresourcedefinitions.spec --api-version=apiextensions.kindom.dev/v1";
+    let explained = prints(jane, &format!("kubectl explain --output=plaintext-openapiv2 {spec}")).await;
+    assert!(explained.contains("versions\t<[]Object> -required-"), "{explained}");
     let after = documents(behind).await;
     for (name, path) in before.0["paths"].as_object().unwrap() {
         assert_eq!(after.0["paths"][name], *path, "{name}");
@@ -310,7 +323,6 @@ async fn host_stays_itself(behind: &Behind, jane: &Caller, before: &(Value, Valu
         let added: Vec<&String> =
             now.keys().filter(|name| before.1[part].get(name.as_str()).is_none()).collect();
         assert!(!added.is_empty() && added.iter().all(|name| name.starts_with(ours)), "{added:?}");
-        println!("{part} {added:#?}");
     }
     for group in before.2["groups"].as_array().unwrap() {
         assert!(after.2["groups"].as_array().unwrap().contains(group), "{group}");
