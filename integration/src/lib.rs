@@ -34,7 +34,7 @@ pub use certificates::{Authority, Pair, Subject};
 pub use client::{Answer, Client, Opened, Request, WatchStream};
 pub use cluster::{Cluster, ClusterOptions};
 pub use error::HarnessError;
-pub use etcd::{Etcd, EtcdOptions};
+pub use etcd::{Etcd, EtcdOptions, free_ports};
 pub use fingerprint::fingerprint;
 pub use host::{Host, HostOptions};
 pub use proxy::Proxy;

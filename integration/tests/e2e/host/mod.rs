@@ -2,6 +2,7 @@
 
 mod behind;
 mod full;
+mod page;
 mod user;
 
 pub(crate) use behind::Behind;
