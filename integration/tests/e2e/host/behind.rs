@@ -31,17 +31,23 @@ impl Behind {
     /// Starts both; the host does not know of kindom yet.
     pub(crate) async fn unknown(options: ServerOptions) -> Option<Self> {
         let host = Host::start().await.unwrap()?;
-        let server = options
+        let options = options
             .args(&["--requestheader-client-ca-file", &host.front_proxy_ca().to_string_lossy()])
             .args(&["--requestheader-allowed-names", "front-proxy-client"])
-            .args(&["--tls-san", &format!("kindom.{NAMESPACE}.svc")])
-            .start()
-            .await
-            .unwrap();
+            .args(&["--tls-san", &format!("kindom.{NAMESPACE}.svc")]);
+        Some(Self::of(host, options).await)
+    }
+
+    /// Starts kindom behind a host that does not know of it yet. The options say whom kindom believes.
+    pub(crate) async fn of(host: Host, options: ServerOptions) -> Self {
+        let server = options.start().await.unwrap();
         let front = Proxy::start(&[server.address().unwrap()]).await.unwrap();
-        let behind = Self { server, host, front };
-        behind.admin().kubectl(&["create", "namespace", NAMESPACE]).await.unwrap();
-        Some(behind)
+        let namespace =
+            serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+        let client = host.admin().unwrap();
+        let made = client.post("/api/v1/namespaces", &namespace).await.unwrap();
+        assert!(made.status == 201 || made.status == 409, "{}", made.text());
+        Self { server, host, front }
     }
 
     /// Programs that may do everything on the host.
@@ -57,10 +63,16 @@ impl Behind {
         self.server.run(command, "").await.unwrap().success().unwrap()
     }
 
-    /// Registers kindom's groups as they are now, and waits until the host forwards them and finds what is in them.
-    pub(crate) async fn publish(&self) {
+    /// Registers kindom's groups as they are now; returns the manifests.
+    pub(crate) async fn apply(&self) -> String {
         let manifests = self.manifests().await;
         self.admin().kubectl_with(&["apply", "-f", "-"], &manifests).await.unwrap().success().unwrap();
+        manifests
+    }
+
+    /// Registers kindom's groups as they are now, and waits until the host forwards them and finds what is in them.
+    pub(crate) async fn publish(&self) {
+        let manifests = self.apply().await;
         let names = manifests.lines().filter_map(|line| {
             let name = line.trim().strip_prefix("name: ")?.trim_matches('"');
             name.starts_with('v').then(|| name.to_owned())

@@ -4,5 +4,6 @@ mod behind;
 mod full;
 mod page;
 mod user;
+mod wrong;
 
 pub(crate) use behind::Behind;
