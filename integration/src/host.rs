@@ -12,6 +12,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 use crate::certificates::{Authority, Pair, Subject};
 use crate::etcd::free_ports;
@@ -50,7 +52,7 @@ impl HostOptions {
     /// # Errors
     /// It was not built, there is no etcd, or it ended before it was ready.
     pub async fn start(self) -> Result<Option<Host>, HarnessError> {
-        let Some(program) = tools::kube_apiserver()? else { return Ok(None) };
+        let Some(program) = tools::built("kube-apiserver")? else { return Ok(None) };
         let etcd = Etcd::start().await?;
         let dir = tempfile::Builder::new()
             .prefix("kindom-host-")
@@ -266,10 +268,23 @@ impl Host {
     /// # Errors
     /// No randomness.
     pub fn client(&self, name: &str, group: Option<&str>, http2: bool) -> Result<Client, HarnessError> {
+        Ok(Client::new(self.address, self.tls(name, group)?, http2))
+    }
+
+    fn tls(&self, name: &str, group: Option<&str>) -> Result<rustls::ClientConfig, HarnessError> {
         let pair = self.certificate(name, group)?;
         let authorities = self.authorities.servers.pem();
         let shown = Some((pair.certificate.as_bytes(), pair.key.as_bytes()));
-        Ok(Client::new(self.address, tls::client_config(authorities.as_bytes(), shown)?, http2))
+        tls::client_config(authorities.as_bytes(), shown)
+    }
+
+    /// A bare TLS connection of this user, HTTP/1.1: the test decides what to send.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub async fn dial(&self, name: &str, group: Option<&str>) -> Result<TlsStream<TcpStream>, HarnessError> {
+        let stream = TcpStream::connect(self.address).await.map_err(HarnessError::io("connecting"))?;
+        tls::speak(self.tls(name, group)?, stream, b"http/1.1").await
     }
 
     /// A client that may do everything, over HTTP/1.1.

@@ -10,10 +10,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use rustix::process::{Pid, Signal, kill_process};
-use rustls::pki_types::ServerName;
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::{Caller, Client, Etcd, HarnessError, Output, tls, tools};
@@ -495,13 +493,7 @@ impl Server {
         stream: TcpStream,
         protocol: &[u8],
     ) -> Result<TlsStream<TcpStream>, HarnessError> {
-        let mut config = self.tls(identity)?;
-        config.alpn_protocols = vec![protocol.to_vec()];
-        let name = ServerName::try_from("localhost").map_err(|e| HarnessError::transport("the name", &e))?;
-        TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await
-            .map_err(HarnessError::io("TLS handshake"))
+        tls::speak(self.tls(identity)?, stream, protocol).await
     }
 
     /// A bare TCP connection.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::HarnessError;
 
@@ -28,4 +31,16 @@ pub(crate) fn client_config(
         .map_err(|e| bad("the client certificate", &e))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| bad("the client key", &e))?;
     builder.with_client_auth_cert(chain, key).map_err(|e| bad("the client certificate", &e))
+}
+
+/// TLS with a server called localhost, and this protocol by ALPN.
+pub(crate) async fn speak(
+    mut config: rustls::ClientConfig,
+    stream: TcpStream,
+    protocol: &[u8],
+) -> Result<TlsStream<TcpStream>, HarnessError> {
+    config.alpn_protocols = vec![protocol.to_vec()];
+    let name = ServerName::try_from("localhost").map_err(|e| HarnessError::transport("the name", &e))?;
+    let connector = TlsConnector::from(Arc::new(config));
+    connector.connect(name, stream).await.map_err(HarnessError::io("TLS handshake"))
 }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use kindom_integration::history::History;
-use kindom_integration::{Client, ServerOptions, full};
+use kindom_integration::{Caller, Client, ServerOptions, full, tools};
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::Behind;
 use crate::chaos::{actors, kill};
 use crate::load::{self, Type, Watcher, Writer};
 use crate::sessions;
-use crate::support::{crd, register};
+use crate::support::{crd, eventually, object, register};
 
 const WRITERS: usize = 4;
 /// The kills of each actor, and of each server.
@@ -29,6 +30,96 @@ async fn every_session_of_kubectl_goes_through_the_host() {
     let Some(behind) = Behind::start().await else { return };
     let faults = sessions::through(&behind).await;
     assert!(faults.is_empty(), "{faults}");
+}
+
+/// An ordinary operator, made with controller-runtime: it elects its leader by a lease of the host, keeps config maps of the host,
+/// and its informers go on when kindom is killed (B-46).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_of_controller_runtime_works_through_the_host() {
+    if !full() {
+        return;
+    }
+    let Some(program) = tools::built("controller-runtime").unwrap() else { return };
+    let Some(mut behind) = Behind::unknown(ServerOptions::default()).await else { return };
+    with_widgets(&behind).await;
+    let admin = behind.admin();
+    let mut command = tokio::process::Command::new(program);
+    admin.environment(&mut command);
+    let log = std::fs::File::create(behind.host.scratch().join("operator.log")).unwrap();
+    let mut operator = command.stderr(log).kill_on_drop(true).spawn().unwrap();
+
+    apply(&admin, "one", 3).await;
+    admin.kubectl(&["wait", "widget/one", "--for=jsonpath={.status.size}=3", "--timeout=60s"]).await.unwrap();
+    let kept = admin.kubectl(&["get", "configmap", "one", "-o", "jsonpath={.data.size}"]).await.unwrap();
+    assert_eq!(kept, "3");
+
+    behind.server.kill9().unwrap();
+    behind.server.restart().await.unwrap();
+    behind.front.aim(&[behind.server.address().unwrap()]);
+    let client = behind.host.admin().unwrap();
+    let path = "/apis/shop.example.com/v1/namespaces/default/widgets/one";
+    let changed = json!({"spec": {"size": 9}});
+    // The host takes kindom for gone until it looks again.
+    eventually("the host forwards again", async || {
+        (client.merge_patch(path, &changed).await.unwrap().status == 200).then_some(())
+    })
+    .await;
+    admin.kubectl(&["wait", "widget/one", "--for=jsonpath={.status.size}=9", "--timeout=60s"]).await.unwrap();
+    let kept = admin.kubectl(&["get", "configmap", "one", "-o", "jsonpath={.data.size}"]).await.unwrap();
+    assert_eq!(kept, "9");
+
+    admin.kubectl(&["delete", "widget", "one", "--timeout=60s"]).await.unwrap();
+    let left = admin.kubectl(&["get", "configmap", "one", "--ignore-not-found", "-o", "name"]).await.unwrap();
+    assert_eq!(left, "");
+    operator.kill().await.unwrap();
+}
+
+/// Helm keeps its releases in secrets of the host, and installs, upgrades, rolls back and removes objects of kindom.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn helm_manages_objects_through_the_host() {
+    if !full() {
+        return;
+    }
+    let Some(program) = tools::built("helm").unwrap() else { return };
+    let Some(behind) = Behind::unknown(ServerOptions::default()).await else { return };
+    with_widgets(&behind).await;
+    let admin = behind.admin();
+    let chart = behind.host.scratch().join("chart");
+    std::fs::create_dir_all(chart.join("templates")).unwrap();
+    std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: shop\nversion: 1.0.0\n").unwrap();
+    std::fs::write(chart.join("values.yaml"), "size: 1\n").unwrap();
+    let template = "apiVersion: shop.example.com/v1\nkind: Widget\nmetadata: {name: {{ .Release.Name }}}\nspec: {size: {{ .Values.size }}}\n";
+    std::fs::write(chart.join("templates/widget.yaml"), template).unwrap();
+    let helm = async |args: &[&str]| {
+        let mut command = tokio::process::Command::new(&program);
+        command.args(args);
+        admin.run(command, "").await.unwrap().success().unwrap()
+    };
+    let size =
+        async || admin.kubectl(&["get", "widget", "mine", "-o", "jsonpath={.spec.size}"]).await.unwrap();
+    helm(&["install", "mine", "chart", "--wait"]).await;
+    assert_eq!(size().await, "1");
+    helm(&["upgrade", "mine", "chart", "--set", "size=7", "--wait"]).await;
+    assert_eq!(size().await, "7");
+    helm(&["rollback", "mine", "1", "--wait"]).await;
+    assert_eq!(size().await, "1");
+    let status = helm(&["status", "mine"]).await;
+    assert!(status.contains("REVISION: 3"), "{status}");
+    helm(&["uninstall", "mine", "--wait"]).await;
+    assert_eq!(admin.kubectl(&["get", "widgets", "-o", "name"]).await.unwrap(), "");
+}
+
+/// Registers widgets, with a status, and publishes them.
+async fn with_widgets(behind: &Behind) {
+    let mut widgets = crd("shop.example.com", "widgets", "Widget", "Namespaced");
+    widgets["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    register(&behind.server.client().unwrap(), &widgets).await;
+    behind.publish().await;
+}
+
+async fn apply(caller: &Caller, name: &str, size: u32) {
+    let widget = object("shop.example.com", "Widget", name, json!({"size": size}));
+    caller.kubectl_with(&["apply", "-f", "-"], &widget.to_string()).await.unwrap().success().unwrap();
 }
 
 /// Clients of the host that go on when it, or kindom, comes back.

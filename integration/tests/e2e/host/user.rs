@@ -114,7 +114,7 @@ async fn run(caller: &Caller, command: &str, stdin: &str) -> kindom_integration:
 /// B-02, B-45, B-46: the host's users, rights and documents are the host's; the types are kindom's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limited_user_of_the_host_lives_with_a_type_from_its_registration_to_its_end() {
-    let Some(behind) = Behind::unknown(ServerOptions::default()).await else { return };
+    let Some(behind) = Behind::unknown(ServerOptions::default().args(&["-v"])).await else { return };
     let own = documents(&behind).await;
     behind.publish().await;
     let admin = behind.admin();
@@ -169,6 +169,12 @@ async fn a_limited_user_of_the_host_lives_with_a_type_from_its_registration_to_i
     let gone = behind.available(&client, "v1.shop.example.com", "False").await;
     assert_eq!(gone["reason"], "FailedDiscoveryCheck");
     prints(&admin, "kubectl delete apiservice v1.shop.example.com v1.farm.example.com").await;
+    // Nobody has it now but the host's next handler, which has nothing (T-44).
+    let path = "/apis/shop.example.com/v1/namespaces/default/widgets";
+    crate::support::eventually("the host forwards it no more", async || {
+        (client.get(path).await.unwrap().status == 404).then_some(())
+    })
+    .await;
 }
 
 /// What one does with objects.
@@ -271,7 +277,10 @@ async fn objects(behind: &Behind, jane: &Caller) {
     // The host's audit log has the request, under the id of the answer; kindom's own log has the user.
     let client = behind.host.client("jane", Some("dev"), true).unwrap();
     let path = "/apis/shop.example.com/v1/namespaces/default/widgets";
-    let answer = client.get(path).await.unwrap().expect_status(200).unwrap();
+    // Whoever names another user to the host names nobody to kindom.
+    let request = client.request("GET", path).header("X-Remote-User", "mallory");
+    let request = request.header("X-Remote-Group", "system:masters");
+    let answer = request.send().await.unwrap().expect_status(200).unwrap();
     let id = answer.header("audit-id").to_owned();
     let logged = crate::support::eventually("the request is in the audit log", async || {
         behind.host.audit_events().unwrap().into_iter().find(|event| event["auditID"] == id)
@@ -279,6 +288,14 @@ async fn objects(behind: &Behind, jane: &Caller) {
     .await;
     assert_eq!((&logged["user"]["username"], &logged["requestURI"]), (&json!("jane"), &json!(path)));
     assert_eq!(logged["responseStatus"]["code"], 200);
+    let log = std::fs::read_to_string(behind.server.log_path()).unwrap();
+    let lines: Vec<&str> =
+        log.lines().filter(|line| line.contains("answered") && line.contains(path)).collect();
+    assert!(
+        lines.last().is_some_and(|line| line.contains("user=\"jane\"") || line.contains("user=jane")),
+        "{lines:?}"
+    );
+    assert!(!log.contains("mallory"));
 }
 
 /// What the host says of its own groups: its index of OpenAPI, and its discovery.
