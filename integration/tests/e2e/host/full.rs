@@ -5,6 +5,7 @@ use std::time::Duration;
 use kindom_integration::history::History;
 use kindom_integration::{Caller, Client, ServerOptions, full, tools};
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
 
 use super::Behind;
@@ -107,6 +108,65 @@ async fn helm_manages_objects_through_the_host() {
     assert!(status.contains("REVISION: 3"), "{status}");
     helm(&["uninstall", "mine", "--wait"]).await;
     assert_eq!(admin.kubectl(&["get", "widgets", "-o", "name"]).await.unwrap(), "");
+}
+
+/// The aggregator sends the requests of all users over few connections. So many watches need more than one.
+const CROWD: usize = 250;
+/// Events of a megabyte that no buffer on the way holds.
+const LARGE: usize = 40;
+
+/// A user who opens many watches, or reads none of what he asked for, takes nothing from another user of the same host.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_of_the_host_does_not_disturb_another() {
+    if !full() {
+        return;
+    }
+    let Some(behind) = Behind::unknown(ServerOptions::default()).await else { return };
+    let own = behind.server.client().unwrap();
+    for (plural, kind) in [("louds", "Loud"), ("quiets", "Quiet")] {
+        register(&own, &crd("crowd.example.com", plural, kind, "Namespaced")).await;
+    }
+    behind.publish().await;
+    let path = |plural: &str| format!("/apis/crowd.example.com/v1/namespaces/default/{plural}");
+    let watched = |plural: &str| format!("{}?watch=true", path(plural));
+    let (loud, quiet) =
+        ["loud", "quiet"].map(|user| behind.host.client(user, Some("system:masters"), false).unwrap()).into();
+    let create = async |client: &Client, plural: &str, kind: &str, name: String, note: String| {
+        let body = object("crowd.example.com", kind, &name, json!({"note": note}));
+        client.post(&path(plural), &body).await.unwrap().expect_status(201).unwrap();
+    };
+    let under_way = async || {
+        let metrics = own.get("/metrics").await.unwrap().text();
+        let lines = metrics
+            .lines()
+            .filter(|l| l.starts_with("apiserver_longrunning_requests") && l.contains("louds"));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum::<usize>()
+    };
+
+    let mut watch = quiet.watch(&watched("quiets")).await.unwrap();
+    let mut crowd = Vec::new();
+    for _ in 0..CROWD {
+        crowd.push(loud.watch(&watched("louds")).await.unwrap());
+    }
+    create(&loud, "louds", "Loud", "first".to_owned(), String::new()).await;
+    for one in &mut crowd {
+        assert_eq!(one.event().await.unwrap()["object"]["metadata"]["name"], "first");
+    }
+    create(&quiet, "quiets", "Quiet", "first".to_owned(), String::new()).await;
+    assert_eq!(watch.event().await.unwrap()["object"]["metadata"]["name"], "first");
+    drop(crowd);
+    eventually("kindom hears that they left", async || (under_way().await == 0).then_some(())).await;
+
+    let mut stalled = behind.host.dial("loud", Some("system:masters")).await.unwrap();
+    let request = format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", watched("louds"));
+    stalled.write_all(request.as_bytes()).await.unwrap();
+    eventually("it watches", async || (under_way().await == 1).then_some(())).await;
+    for i in 0..LARGE {
+        create(&loud, "louds", "Loud", format!("large-{i}"), "x".repeat(1 << 20)).await;
+    }
+    eventually("who reads nothing is left behind", async || (under_way().await == 0).then_some(())).await;
+    create(&quiet, "quiets", "Quiet", "second".to_owned(), String::new()).await;
+    assert_eq!(watch.event().await.unwrap()["object"]["metadata"]["name"], "second");
 }
 
 /// Registers widgets, with a status, and publishes them.
