@@ -7,6 +7,8 @@ use crate::support::{eventually, until};
 
 /// The namespace and the name of the Service.
 const NAMESPACE: &str = "kindom-system";
+/// The media type of discovery of all groups at once.
+pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 pub(crate) const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
 /// A host, a kindom behind it, and the address that the host knows, which stays when kindom comes back on another port.
@@ -101,7 +103,6 @@ impl Behind {
 
 /// Returns true if the host's own discovery and its index of OpenAPI have a group-version.
 async fn described(client: &Client, group: &str, version: &str) -> bool {
-    const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let Ok(discovery) = client.request("GET", "/apis").accept(AGGREGATED).send().await else { return false };
     let groups = discovery.json()["items"].as_array().cloned().unwrap_or_default();
     let in_discovery = groups.iter().filter(|found| found["metadata"]["name"] == group).any(|found| {

@@ -9,6 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
 
 use super::Behind;
+use super::behind::AGGREGATED;
 use crate::chaos::{actors, kill};
 use crate::load::{self, Type, Watcher, Writer};
 use crate::sessions;
@@ -108,6 +109,40 @@ async fn helm_manages_objects_through_the_host() {
     assert!(status.contains("REVISION: 3"), "{status}");
     helm(&["uninstall", "mine", "--wait"]).await;
     assert_eq!(admin.kubectl(&["get", "widgets", "-o", "name"]).await.unwrap(), "");
+}
+
+/// The host reads discovery and OpenAPI again by itself, at most once a minute.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_type_of_a_known_group_appears_by_itself() {
+    if !full() {
+        return;
+    }
+    let Some(behind) = Behind::unknown(ServerOptions::default()).await else { return };
+    with_widgets(&behind).await;
+    let own = behind.server.client().unwrap();
+    register(&own, &crd("shop.example.com", "gadgets", "Gadget", "Namespaced")).await;
+    let client = behind.host.admin().unwrap();
+    let appears = async {
+        let mut missing = vec![
+            ("/apis", r#""resource":"gadgets""#),
+            ("/openapi/v2", r#""com.example.shop.v1.Gadget""#),
+            ("/openapi/v3/apis/shop.example.com/v1", r#""com.example.shop.v1.Gadget""#),
+        ];
+        while let Some((path, text)) = missing.pop() {
+            let request = client.request("GET", path).accept(if path == "/apis" {
+                AGGREGATED
+            } else {
+                "application/json"
+            });
+            if !request.send().await.unwrap().text().contains(text) {
+                missing.push((path, text));
+            }
+        }
+    };
+    tokio::time::timeout(2 * STUCK, appears).await.expect("the host never hears of it");
+    let gadget = object("shop.example.com", "Gadget", "one", json!({"size": 2}));
+    let created = behind.admin().kubectl_with(&["create", "-f", "-"], &gadget.to_string()).await.unwrap();
+    assert_eq!(created.success().unwrap(), "gadget.shop.example.com/one created\n");
 }
 
 /// The aggregator sends the requests of all users over few connections. So many watches need more than one.
