@@ -296,6 +296,10 @@ async fn objects(behind: &Behind, jane: &Caller) {
         "{lines:?}"
     );
     assert!(!log.contains("mallory"));
+    let other = behind.host.client("jäne", Some("system:masters"), true).unwrap();
+    other.get(path).await.unwrap().expect_status(200).unwrap();
+    let log = std::fs::read_to_string(behind.server.log_path()).unwrap();
+    assert!(log.contains("user=\"jäne\"") || log.contains("user=jäne"));
 }
 
 /// What the host says of its own groups: its index of OpenAPI, and its discovery.
