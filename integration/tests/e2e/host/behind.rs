@@ -57,7 +57,7 @@ impl Behind {
         self.host.admin_caller().unwrap()
     }
 
-    /// What kindom prints for the host's administrator to apply.
+    /// The manifests that kindom prints for the host's administrator.
     async fn manifests(&self) -> String {
         let mut command = tokio::process::Command::new(tools::kindom().unwrap());
         command.args(["aggregation", "manifests", "--namespace", NAMESPACE, "--external-name", "localhost"]);

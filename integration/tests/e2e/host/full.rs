@@ -1,4 +1,4 @@
-//! What takes longer: `./test --full`.
+//! Scenarios that take long, for `./test --full`.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const WRITES: u64 = 20;
 /// The aggregator waits up to half a minute before it looks again at a server that was away.
 const STUCK: Duration = Duration::from_secs(120);
 
-/// kubectl prints what it prints with Kubernetes itself, whatever it does.
+/// Every recorded session of kubectl prints the same through the host as it did with Kubernetes itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_session_of_kubectl_goes_through_the_host() {
     if !full() {

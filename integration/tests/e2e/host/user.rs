@@ -88,7 +88,7 @@ fn widget(colour: &str) -> String {
     .to_string()
 }
 
-/// What a command prints that succeeds.
+/// Runs a command that succeeds, and returns its output.
 async fn prints(caller: &Caller, command: &str) -> String {
     prints_with(caller, command, "").await
 }
@@ -98,7 +98,7 @@ async fn prints_with(caller: &Caller, command: &str, stdin: &str) -> String {
     printed.trim_end().to_owned()
 }
 
-/// What a command says that fails.
+/// Runs a command that fails, and returns its error.
 async fn fails(caller: &Caller, command: &str, stdin: &str) -> String {
     let output = run(caller, command, stdin).await;
     assert!(!output.status.success(), "{command} succeeded: {}", output.stdout);
@@ -150,7 +150,7 @@ async fn a_limited_user_of_the_host_lives_with_a_type_from_its_registration_to_i
 
     objects(&behind, &jane).await;
 
-    // Of a type that she registered she may do what the host's administrator gives her, which is nothing here.
+    // Registering a type gives no right to its objects: the host's administrator does.
     let yak = "apiVersion: farm.example.com/v1\nkind: Yak\nmetadata: {name: a}\n";
     assert_eq!(
         fails(&jane, "kubectl create -f -", yak).await,
@@ -169,7 +169,7 @@ async fn a_limited_user_of_the_host_lives_with_a_type_from_its_registration_to_i
     let gone = behind.available(&client, "v1.shop.example.com", "False").await;
     assert_eq!(gone["reason"], "FailedDiscoveryCheck");
     prints(&admin, "kubectl delete apiservice v1.shop.example.com v1.farm.example.com").await;
-    // Nobody has it now but the host's next handler, which has nothing (T-44).
+    // The host's next handler gets the request now, and has no such resource (T-44).
     let path = "/apis/shop.example.com/v1/namespaces/default/widgets";
     crate::support::eventually("the host forwards it no more", async || {
         (client.get(path).await.unwrap().status == 404).then_some(())
@@ -177,7 +177,7 @@ async fn a_limited_user_of_the_host_lives_with_a_type_from_its_registration_to_i
     .await;
 }
 
-/// What one does with objects.
+/// Creates an object, changes it by every command of kubectl, watches that, and deletes it.
 async fn objects(behind: &Behind, jane: &Caller) {
     let one = "widget.shop.example.com/one";
     assert_eq!(prints_with(jane, "kubectl apply -f -", &widget("red")).await, format!("{one} created"));
@@ -209,7 +209,7 @@ async fn objects(behind: &Behind, jane: &Caller) {
 
     assert_eq!(prints_with(jane, "kubectl apply -f -", &widget("green")).await, format!("{one} configured"));
     saw("MODIFIED green").await;
-    // Somebody else's field is a conflict, told by name.
+    // A field of another manager is a conflict that names the manager.
     let conflict =
         fails(jane, "kubectl apply --server-side --field-manager=painter -f -", &widget("blue")).await;
     assert!(
@@ -277,7 +277,7 @@ async fn objects(behind: &Behind, jane: &Caller) {
     // The host's audit log has the request, under the id of the answer; kindom's own log has the user.
     let client = behind.host.client("jane", Some("dev"), true).unwrap();
     let path = "/apis/shop.example.com/v1/namespaces/default/widgets";
-    // Whoever names another user to the host names nobody to kindom.
+    // The host replaces a client's own X-Remote headers.
     let request = client.request("GET", path).header("X-Remote-User", "mallory");
     let request = request.header("X-Remote-Group", "system:masters");
     let answer = request.send().await.unwrap().expect_status(200).unwrap();
@@ -302,7 +302,7 @@ async fn objects(behind: &Behind, jane: &Caller) {
     assert!(log.contains("user=\"jäne\"") || log.contains("user=jäne"));
 }
 
-/// What the host says of its own groups: its index of OpenAPI, and its discovery.
+/// The host's documents: its index of OpenAPI v3, its OpenAPI v2, and its discovery.
 async fn documents(behind: &Behind) -> (Value, Value, Value) {
     let client = behind.host.admin().unwrap();
     let v3 = client.get("/openapi/v3").await.unwrap().expect_status(200).unwrap().json();
@@ -311,7 +311,7 @@ async fn documents(behind: &Behind) -> (Value, Value, Value) {
     (v3, v2, groups)
 }
 
-/// The host's own documents are what they were before it knew types of ours.
+/// Checks that the host's documents describe its own groups as they did before it knew kindom's.
 async fn host_stays_itself(behind: &Behind, jane: &Caller, before: &(Value, Value, Value), pod: &str) {
     let whoami = prints(
         jane,
