@@ -284,6 +284,8 @@ fn listen(
         registry,
         namespaces,
         authenticator: keeper.authenticator()?,
+        delegation: kindom_http::authn::Delegation::default(),
+        host_metrics: None,
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
         fallback: None,
