@@ -12,7 +12,7 @@ use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
 use kindom_api::User;
 use kindom_finalizer_actor::storage_version;
-use kindom_http::{Config, InFlightMax, Snapshots, serve};
+use kindom_http::{Config, HostMetrics, InFlightMax, Snapshots, serve};
 use kindom_objects::kinds::built_in;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_objects::kinds::registration::{
@@ -29,10 +29,13 @@ use kindom_storage::{
     WriteCounts,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::BoxError;
 use crate::credentials::{self, Keeper};
 use crate::flags::{AuthorizationMode, Serve};
+use crate::host::{self, Hosts, authentication};
 use crate::pki::server_url;
 use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
@@ -165,6 +168,8 @@ async fn serving(
     let Opened { storage, writes: store_writes, folder, replaced } = store.open().await?;
     refuse_unfinished(&*storage).await?;
     let entropy = Entropy::system()?;
+    let hosts = Hosts::connect(&options.host, &clock, &entropy)?;
+    let following = follow_host(options, &hosts, &mut keeper).await?;
     let supervisor = Supervisor::new(ActorTable::new(), entropy.fork());
     let deps = Arc::new(Deps {
         storage: Arc::clone(&storage),
@@ -205,7 +210,8 @@ async fn serving(
     let snapshots = Snapshots { prefixes: prefixes(), holds };
 
     let store_counters = (store_writes, store_scrubs);
-    let running = listen(options, &keeper, registry, namespaces, store_counters, snapshots, &supervisor)?;
+    let running =
+        listen(options, (&keeper, &hosts), registry, namespaces, store_counters, snapshots, &supervisor)?;
     let url = server_url(running.address);
     let kubeconfig = options.data_dir.join("admin.kubeconfig");
     keeper.write_kubeconfig(kubeconfig.clone(), url.clone())?;
@@ -240,6 +246,9 @@ async fn serving(
     };
     let (served, replaced) = tokio::join!(running.run(), stop);
     kept.abort();
+    if let Some(following) = following {
+        following.abort();
+    }
     // From the top down: who asks goes before who answers.
     if let Some(history) = history {
         history.abort();
@@ -257,6 +266,36 @@ async fn serving(
     replaced.map_or(Ok(()), |why| Err(format!("{why}; start again to serve what is there now").into()))
 }
 
+/// Looks up whose certificates count by the host's word, and follows it from now on.
+async fn follow_host(
+    options: &Serve,
+    hosts: &Hosts,
+    keeper: &mut Keeper,
+) -> Result<Option<JoinHandle<()>>, BoxError> {
+    let Some(host) = hosts.authentication.clone() else { return Ok(None) };
+    let flags_say_all =
+        options.client_ca_file.is_some() && options.front_proxies.requestheader_client_ca_file.is_some();
+    if options.host.authentication_skip_lookup || flags_say_all {
+        return Ok(None);
+    }
+    let known = authentication::look_up(&host).await;
+    let looked_up = match known {
+        Ok(known) => keeper.follow(Arc::clone(&known)).map(|()| known),
+        Err(error) => Err(error),
+    };
+    let known = match looked_up {
+        Ok(known) => known,
+        Err(error) if options.host.authentication_tolerate_lookup_failure => {
+            tracing::warn!("the host's authentication configuration cannot be looked up: {error}");
+            let unknown = authentication::unknown();
+            keeper.follow(Arc::clone(&unknown))?;
+            unknown
+        }
+        Err(error) => return Err(format!("--authentication-kubeconfig: {error}").into()),
+    };
+    Ok(Some(tokio::spawn(authentication::follow(host, known))))
+}
+
 async fn refuse_unfinished(storage: &dyn Storage) -> Result<(), BoxError> {
     match is_unfinished(storage).await? {
         true => Err("a restore into this store was begun and not finished: run it again".into()),
@@ -271,7 +310,7 @@ fn cores() -> usize {
 
 fn listen(
     options: &Serve,
-    keeper: &Keeper,
+    (keeper, hosts): (&Keeper, &Hosts),
     registry: RegistryHandle,
     namespaces: ResourceHandle,
     (store_writes, store_scrubs): (Option<WriteCounter>, Option<ScrubCounter>),
@@ -280,12 +319,13 @@ fn listen(
 ) -> Result<kindom_http::Running, BoxError> {
     let tls = Arc::unwrap_or_clone(keeper.tls()?);
     let ends = keeper.ends();
+    let host_metrics = HostMetrics::default();
     let config = Config {
         registry,
         namespaces,
         authenticator: keeper.authenticator()?,
-        delegation: kindom_http::authn::Delegation::default(),
-        host_metrics: None,
+        delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,
+        host_metrics: hosts.are_asked().then_some(host_metrics),
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
         fallback: None,
