@@ -26,6 +26,8 @@ pub struct Config {
     pub authenticator: Authenticator,
     /// The reviews that a host makes; by default none.
     pub delegation: Delegation,
+    /// Namespaces are made and removed by a host alone: clients cannot change them.
+    pub namespaces_are_the_hosts: bool,
     /// Counts the reviews; `None` without a host.
     pub host_metrics: Option<HostMetrics>,
     /// The largest object, encoded, in bytes.
@@ -86,7 +88,8 @@ impl App {
             bounds,
         );
         (state.chaos, state.fallback) = (config.chaos, config.fallback);
-        state.delegation = config.delegation;
+        (state.delegation, state.namespaces_are_the_hosts) =
+            (config.delegation, config.namespaces_are_the_hosts);
         Self {
             state: Arc::new(state),
             documents: Documents::default(),

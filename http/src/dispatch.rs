@@ -38,7 +38,7 @@ use crate::respond::failure;
 use crate::response::Response;
 use crate::route::{deprecated, find, look_up, nothing_there, subresource_served};
 use crate::state::{REQUEST_TIMEOUT, State};
-use crate::status::Failure;
+use crate::status::{Failure, namespaces_are_the_hosts};
 use crate::turns;
 use crate::verbs::{create, delete, get, list, patch, scale, update, watch};
 use crate::{RequestError, access, documents, websocket};
@@ -456,6 +456,11 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     let asks = call.spec.strategy.answers_creates() && info.verb != Verb::Create;
     if asks || unheld || call.spec.is_typed() && (unnamed || named || info.verb == Verb::Unknown) {
         return Err(RequestError::MethodNotAllowed.into());
+    }
+    let writes = !matches!(info.verb, Verb::Get | Verb::List | Verb::Watch);
+    if writes && call.state.namespaces_are_the_hosts && call.handle.prefix() == call.state.namespaces.prefix()
+    {
+        return Err(namespaces_are_the_hosts(call.resource(), &info.name));
     }
     let through = call.subresource();
     if through.is_some_and(|through| !through.verbs().contains(&info.verb.as_str())) {

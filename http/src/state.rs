@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) authenticator: Arc<CurrentAuthenticator>,
     /// The reviews that a host makes.
     pub(crate) delegation: Delegation,
+    /// Clients cannot change namespaces.
+    pub(crate) namespaces_are_the_hosts: bool,
     pub(crate) object_bytes_max: usize,
     /// The most bytes of a body, after decompression. Twice the largest object, as upstream's limit is twice etcd's: a body
     /// holds fields that are not stored, and is more verbose.
@@ -74,6 +76,7 @@ impl State {
             namespaces,
             authenticator: Arc::new(CurrentAuthenticator::new(authenticator)),
             delegation: Delegation::default(),
+            namespaces_are_the_hosts: false,
             object_bytes_max,
             body_bytes_max: object_bytes_max.saturating_mul(2).max(BODY_BYTES_MAX),
             chaos: None,

@@ -322,6 +322,12 @@ pub(crate) fn unreadable_object(resource: GroupResource, error: ReadError) -> Fa
     store_read_error(resource, vec![cause], usize::MAX)
 }
 
+/// 403 for a change of a namespace that a host alone changes.
+pub(crate) fn namespaces_are_the_hosts(resource: GroupResource, name: &str) -> Failure {
+    let why = "namespaces are those of the host: change it there";
+    Failure::Status(Box::new(Status::forbidden(&resource, name, why)))
+}
+
 /// 500 for a Scale of an object that has no number of replicas, which a reader wants to know.
 pub(crate) fn no_replicas(path: &str) -> Failure {
     let path = field::go_quote(path);

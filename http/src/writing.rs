@@ -44,6 +44,7 @@ pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
         user: Arc::clone(&call.user),
         knowledge: call.knowledge,
         bytes: call.body_bytes,
+        fence: None,
     }
 }
 

@@ -416,6 +416,10 @@ pub(crate) struct HostFlags {
     /// The paths that everybody may use without the host being asked; * at the end stands for anything.
     #[arg(long, value_delimiter = ',', value_name = "PATH,...", default_value = "/healthz,/readyz,/livez")]
     pub(crate) authorization_always_allow_paths: Vec<String>,
+    /// Namespaces are those of the host that --authorization-kubeconfig names: they begin and end here with it, and clients
+    /// cannot change them here.
+    #[arg(long, requires = "authorization_kubeconfig", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) namespaces_from_host: bool,
 }
 
 /// The access to an etcd cluster, and the keys in it that are ours.

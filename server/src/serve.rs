@@ -30,11 +30,13 @@ use kindom_storage::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::BoxError;
 use crate::credentials::{self, Keeper};
 use crate::flags::{AuthorizationMode, Serve};
+use crate::host::namespaces::Mirror;
 use crate::host::{self, Hosts, authentication};
 use crate::pki::server_url;
 use crate::signals::Signals;
@@ -49,6 +51,8 @@ const LEASE: &str = "/kindom/registry/leases/leader";
 const VALUE_SLACK: usize = 256 << 10;
 /// The longest that the start may wait for the store and the registry.
 const START: Duration = Duration::from_secs(60);
+/// The longest that the start waits for the host's namespaces.
+const MIRROR: Duration = Duration::from_secs(5);
 /// The longest that requests under way may take when the server ends: as long as any request may take (as upstream's
 /// shutdown timeout is its request timeout).
 const DRAIN: Duration = Duration::from_secs(60);
@@ -193,10 +197,25 @@ async fn serving(
     if options.feature_gates.storage_version_migrator {
         storage_version::start(&registry, &registrations, options.storage_version_settle)?;
     }
-    make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
+    let mirror =
+        hosts.authorization.clone().filter(|_| options.host.namespaces_from_host).map(|host| Mirror {
+            host,
+            registry: registry.clone(),
+            namespaces: namespaces.clone(),
+            storage: Arc::clone(&storage),
+            clock: deps.clock.clone(),
+            object_bytes_max: options.max_object_bytes,
+        });
+    if mirror.is_none() {
+        make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
+    }
     // A restore that begins now finds that the store is not empty; one that began earlier is found here.
     refuse_unfinished(&*storage).await?;
     registry.fresh(Deadline::after(START)).await?;
+    let mirroring = match mirror {
+        Some(mirror) => Some(start_mirror(mirror).await),
+        None => None,
+    };
     let holds = Holds::default();
     // The replicas on etcd agree on who compacts; the engine does that.
     let history = embedded.then(|| {
@@ -246,8 +265,8 @@ async fn serving(
     };
     let (served, replaced) = tokio::join!(running.run(), stop);
     kept.abort();
-    if let Some(following) = following {
-        following.abort();
+    for task in [following, mirroring].into_iter().flatten() {
+        task.abort();
     }
     // From the top down: who asks goes before who answers.
     if let Some(history) = history {
@@ -264,6 +283,16 @@ async fn serving(
     served?;
     // The supervisor of this process is to start another one.
     replaced.map_or(Ok(()), |why| Err(format!("{why}; start again to serve what is there now").into()))
+}
+
+/// Follows the namespaces of the host from now on; waits a while until they are here.
+async fn start_mirror(mirror: Mirror) -> JoinHandle<()> {
+    let (synced, mut seen) = watch::channel(false);
+    let mirroring = tokio::spawn(mirror.keep(synced));
+    if tokio::time::timeout(MIRROR, seen.wait_for(|synced| *synced)).await.is_err() {
+        tracing::warn!("the host's namespaces are not known yet; those that were known are served");
+    }
+    mirroring
 }
 
 /// Looks up whose certificates count by the host's word, and follows it from now on.
@@ -325,6 +354,7 @@ fn listen(
         namespaces,
         authenticator: keeper.authenticator()?,
         delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,
+        namespaces_are_the_hosts: options.host.namespaces_from_host,
         host_metrics: hosts.are_asked().then_some(host_metrics),
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
@@ -380,6 +410,7 @@ async fn make_standard_namespaces(
             user: Arc::new(User::api_server()),
             knowledge: Knowledge::Latest,
             bytes: 0,
+            fence: None,
         };
         let mut wanted = |cx: &RuleContext<'_>, _: &kindom_api::Value| {
             let mut object = standard_namespace(name);

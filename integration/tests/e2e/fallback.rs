@@ -67,6 +67,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
     let tokens = Tokens::parse("secret,admin,1,system:masters", "tokens").unwrap();
     let config = Config {
         delegation: Default::default(),
+        namespaces_are_the_hosts: false,
         host_metrics: None,
         registry,
         namespaces,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::unfold;
-use http_body_util::combinators::BoxBody;
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::authority::{Authority, Files};
+use crate::support::eventually;
 
 pub(crate) const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 pub(crate) const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -168,7 +169,10 @@ impl StandIn {
             .with_single_cert(chain, key)
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(tls));
-        let listener = TcpListener::bind(self.address).await.unwrap();
+        // The former listener goes a moment after its task was told to end.
+        let address = self.address;
+        let listener =
+            eventually("the address is free", async || TcpListener::bind(address).await.ok()).await;
         self.address = listener.local_addr().unwrap();
         let state = Arc::clone(&self.state);
         self.serving = Some(tokio::spawn(async move {
@@ -221,10 +225,10 @@ impl StandIn {
     }
 }
 
-type Body = BoxBody<Bytes, Infallible>;
+type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 fn whole(code: u16, text: String) -> Response<Body> {
-    let body = Full::new(Bytes::from(text)).boxed();
+    let body = Full::new(Bytes::from(text)).boxed_unsync();
     Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
 }
 
@@ -271,7 +275,8 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
         let of_collection = all[from..].iter().filter(|change| change.collection == collection);
         let events: String =
             of_collection.map(|c| format!("{}\n", json!({"type": c.kind, "object": c.object}))).collect();
-        Some((Ok(Frame::data(Bytes::from(events))), (all.len(), changes, collection)))
+        Some((Frame::data(Bytes::from(events)), (all.len(), changes, collection)))
     });
-    Ok(Response::new(BodyExt::boxed(StreamBody::new(events.boxed().map(|e: Result<_, Infallible>| e)))))
+    let body: Body = StreamBody::new(events.map(Ok::<_, Infallible>)).boxed_unsync();
+    Ok(Response::new(body))
 }

@@ -108,6 +108,8 @@ impl Asking {
         };
         let response = match self.client.send(request).await {
             Ok(response) => response,
+            // The other kinds add nothing to their cause.
+            Err(kube::Error::Service(error)) => return (None, Err(lost(&*error))),
             Err(error) => return (None, Err(lost(&error))),
         };
         let code = response.status().as_u16();
@@ -151,11 +153,12 @@ fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
 }
 
 /// `true` if the host cut the connection off, as it does when it ends (`utilnet.IsConnectionReset`,
-/// `IsHTTP2ConnectionLost`).
+/// `IsHTTP2ConnectionLost`; a review changes nothing on the host, so it may be repeated).
 fn is_cut_off(error: &(dyn Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| (*error).source()).any(|error| {
         let reset = error.downcast_ref::<io::Error>().is_some_and(|error| {
-            matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+            use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+            matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
         });
         reset || error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
     })

@@ -3,7 +3,7 @@
 //! # Flow
 //! [`Host::connect`] reads how to reach it. [`tokens`] and [`access`] ask it about users, with [`reviews`] as their memory and
 //! bound; [`authentication`] follows the ConfigMap in which it says whose certificates count. Nothing here is there unless a
-//! flag names a host.
+//! flag names a host. [`namespaces`] follows those of the host.
 //!
 //! # Sources
 //! apiserver `pkg/server/options/{authentication,authorization}.go`, 1.37.
@@ -11,6 +11,7 @@
 mod access;
 mod asking;
 pub(crate) mod authentication;
+pub(crate) mod namespaces;
 mod reviews;
 mod tokens;
 
