@@ -38,7 +38,7 @@ bench *args:
 
 # kindom beside kube-apiserver and etcd, both built first (Go, openssl and etcd needed); docs/benchmarks.md has a run
 bench-beside rounds="9":
-    python3 benches/kube-apiserver/measure.py {{rounds}}
+    python3 benches/measure.py {{rounds}}
 
 # what schemas cost: compiling them, and the walks over an object
 bench-schema *args:

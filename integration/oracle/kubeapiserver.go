@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// startKubeAPIServer runs a kube-apiserver (benches/kube-apiserver builds one)
+// startKubeAPIServer runs a kube-apiserver (integration/kube-apiserver builds one)
 // on a free loopback port, for a client that may do everything. Admission is
 // the default but for service accounts, of which there are none without a
 // controller.

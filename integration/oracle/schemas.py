@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes how Kubernetes publishes the kinds that kindom declares (objects/src/kinds), without descriptions.
 
-The schemas are those of api/openapi-spec/v3 in the module k8s.io/kubernetes, of the version that benches/kube-apiserver names.
+The schemas are those of api/openapi-spec/v3 in the module k8s.io/kubernetes, of the version that integration/kube-apiserver names.
 
     python3 integration/oracle/schemas.py > integration/expectations/built-in/openapi.json
 """
@@ -27,7 +27,7 @@ def undescribed(value):
 
 def main():
     command = ["go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "k8s.io/kubernetes"]
-    listed = subprocess.run(command, cwd=ROOT / "benches/kube-apiserver", check=True, capture_output=True, text=True)
+    listed = subprocess.run(command, cwd=ROOT / "integration/kube-apiserver", check=True, capture_output=True, text=True)
     folder, version = listed.stdout.split()
     schemas = {}
     for name, kinds in DOCUMENTS.items():

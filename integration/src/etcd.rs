@@ -360,8 +360,12 @@ impl Drop for Node {
     }
 }
 
-/// Addresses that nobody listens on now.
-fn free_ports(count: usize) -> Result<Vec<SocketAddr>, HarnessError> {
+/// Addresses of the loopback that nobody listens on now, for programs that take no port 0. Another program may take one before
+/// yours does.
+///
+/// # Errors
+/// There are not so many.
+pub fn free_ports(count: usize) -> Result<Vec<SocketAddr>, HarnessError> {
     // Each is held until all are found, so that none is found twice.
     let mut held = Vec::new();
     let span = u64::from(PORTS.end - PORTS.start);

@@ -10,14 +10,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use rustix::process::{Pid, Signal, kill_process};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::{Client, Etcd, HarnessError, tools};
+use crate::{Caller, Client, Etcd, HarnessError, Output, tls, tools};
 
 /// A process that has not said where it listens by then hangs.
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -441,7 +438,7 @@ impl Server {
     /// # Errors
     /// The kubeconfig or the PEM cannot be read.
     pub fn client_with_certificate(&self, certificate: &[u8], key: &[u8]) -> Result<Client, HarnessError> {
-        Ok(Client::new(self.address()?, self.tls_with(Some((certificate.to_vec(), key.to_vec())))?, false))
+        Ok(Client::new(self.address()?, self.tls_with(Some((certificate, key)))?, false))
     }
 
     /// A bare TLS connection with the admin certificate, HTTP/1.1: the test decides what to send.
@@ -496,13 +493,7 @@ impl Server {
         stream: TcpStream,
         protocol: &[u8],
     ) -> Result<TlsStream<TcpStream>, HarnessError> {
-        let mut config = self.tls(identity)?;
-        config.alpn_protocols = vec![protocol.to_vec()];
-        let name = ServerName::try_from("localhost").map_err(|e| HarnessError::transport("the name", &e))?;
-        TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await
-            .map_err(HarnessError::io("TLS handshake"))
+        tls::speak(self.tls(identity)?, stream, protocol).await
     }
 
     /// A bare TCP connection.
@@ -518,30 +509,14 @@ impl Server {
             Identity::Admin => {
                 let certificate = self.embedded("client-certificate-data")?;
                 let key = self.embedded("client-key-data")?;
-                self.tls_with(Some((certificate, key)))
+                self.tls_with(Some((&certificate, &key)))
             }
             Identity::Nobody => self.tls_with(None),
         }
     }
 
-    fn tls_with(&self, pair: Option<(Vec<u8>, Vec<u8>)>) -> Result<rustls::ClientConfig, HarnessError> {
-        let bad =
-            |what: &str, cause: &(dyn std::error::Error + 'static)| HarnessError::transport(what, cause);
-        let mut roots = rustls::RootCertStore::empty();
-        for der in CertificateDer::pem_slice_iter(&self.embedded("certificate-authority-data")?) {
-            roots.add(der.map_err(|e| bad("the CA", &e))?).map_err(|e| bad("the CA", &e))?;
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|e| bad("TLS versions", &e))?
-            .with_root_certificates(roots);
-        let Some((certificate, key)) = pair else { return Ok(builder.with_no_client_auth()) };
-        let chain = CertificateDer::pem_slice_iter(&certificate)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|e| bad("the client certificate", &e))?;
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|e| bad("the client key", &e))?;
-        builder.with_client_auth_cert(chain, key).map_err(|e| bad("the client certificate", &e))
+    fn tls_with(&self, pair: Option<(&[u8], &[u8])>) -> Result<rustls::ClientConfig, HarnessError> {
+        tls::client_config(&self.embedded("certificate-authority-data")?, pair)
     }
 
     /// The decoded value of a `…-data` field of the kubeconfig, which has one cluster and one user.
@@ -558,70 +533,39 @@ impl Server {
             .ok_or_else(|| self.not_running(&format!("{} has no {field}", path.display())))
     }
 
-    /// Runs kubectl with the admin kubeconfig, the server's own home folder and this standard input.
+    /// Programs with the admin kubeconfig and the server's own home folder.
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        Caller::new(&self.kubeconfig(), &self.home(), self.scratch())
+    }
+
+    /// [`Caller::kubectl_with`] of the admin.
     ///
     /// # Errors
-    /// There is no kubectl. A kubectl that fails is an answer, not an error.
+    /// As there.
     pub async fn kubectl_with(&self, args: &[&str], stdin: &str) -> Result<Output, HarnessError> {
-        let program = tokio::task::spawn_blocking(tools::kubectl)
-            .await
-            .map_err(|e| HarnessError::transport("looking for kubectl", &e))??;
-        let mut command = tokio::process::Command::new(program);
-        command.args(args);
-        self.run(command, stdin).await
+        self.caller().kubectl_with(args, stdin).await
     }
 
-    /// [`Server::kubectl_with`] without input; a failure of kubectl is an error that holds all it said.
+    /// [`Caller::kubectl`] of the admin.
     ///
     /// # Errors
-    /// There is no kubectl, or it failed.
+    /// As there.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String, HarnessError> {
-        self.kubectl_with(args, "").await?.success()
+        self.caller().kubectl(args).await
     }
 
-    /// Sets what makes a program use this server and nothing of the user's own.
+    /// [`Caller::environment`] of the admin.
     pub fn environment(&self, command: &mut tokio::process::Command) {
-        for (name, _) in std::env::vars_os() {
-            if name
-                .to_str()
-                .is_some_and(|n| n.starts_with("KUBE") || n.to_ascii_lowercase().ends_with("_proxy"))
-            {
-                command.env_remove(name);
-            }
-        }
-        command.env("KUBECONFIG", self.kubeconfig()).env("HOME", self.home()).env("LC_ALL", "C.UTF-8");
-        command.current_dir(self.scratch());
+        self.caller().environment(command);
     }
 
-    /// Runs a program to its end in this server's [environment](Server::environment).
+    /// [`Caller::run`] of the admin.
     ///
     /// # Errors
-    /// It cannot be started.
-    pub async fn run(
-        &self,
-        mut command: tokio::process::Command,
-        stdin: &str,
-    ) -> Result<Output, HarnessError> {
-        use tokio::io::AsyncWriteExt as _;
-        self.environment(&mut command);
-        let what = format!("{:?}", command.as_std());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().map_err(HarnessError::io(what.clone()))?;
-        let input = child.stdin.take();
-        let fed = async {
-            if let Some(mut pipe) = input {
-                // A program that does not read its input closes it: that is no error.
-                let _ = pipe.write_all(stdin.as_bytes()).await;
-            }
-        };
-        let ((), out) = tokio::join!(fed, child.wait_with_output());
-        let out = out.map_err(HarnessError::io(what.clone()))?;
-        Ok(Output {
-            what,
-            status: out.status,
-            stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
-        })
+    /// As there.
+    pub async fn run(&self, command: tokio::process::Command, stdin: &str) -> Result<Output, HarnessError> {
+        self.caller().run(command, stdin).await
     }
 }
 
@@ -635,36 +579,6 @@ impl Drop for Server {
         if self.running.is_some() {
             let _ = self.kill9();
         }
-    }
-}
-
-/// The output of a program.
-#[derive(Debug)]
-pub struct Output {
-    /// The command line.
-    pub what: String,
-    /// The exit status.
-    pub status: ExitStatus,
-    /// Its standard output.
-    pub stdout: String,
-    /// Its standard error.
-    pub stderr: String,
-}
-
-impl Output {
-    /// Its standard output if it succeeded.
-    ///
-    /// # Errors
-    /// It failed: all it said.
-    pub fn success(self) -> Result<String, HarnessError> {
-        if self.status.success() {
-            return Ok(self.stdout);
-        }
-        Err(HarnessError::Malformed {
-            what: self.what,
-            cause: self.status.to_string(),
-            text: format!("{}{}", self.stdout, self.stderr),
-        })
     }
 }
 

@@ -104,14 +104,23 @@ pub fn python() -> Result<PathBuf, HarnessError> {
 /// # Errors
 /// [`HarnessError::Missing`] if there is Go and the program was not built.
 pub fn go_clients(version: &str) -> Result<Option<PathBuf>, HarnessError> {
-    let path = root().join(format!(".test/bin/go-clients-{version}"));
+    built(&format!("go-clients-{version}"))
+}
+
+/// A Go program that `./test` builds (all of them with `--full`) from the folder of this name in `integration`; none, and a line
+/// that says so, where there is no Go.
+///
+/// # Errors
+/// [`HarnessError::Missing`] if there is Go and it was not built.
+pub fn built(name: &str) -> Result<Option<PathBuf>, HarnessError> {
+    let path = root().join(".test/bin").join(name);
     match (path.is_file(), on_path("go")) {
         (true, _) => Ok(Some(path)),
-        (false, Some(_)) => Err(HarnessError::Missing(format!(
-            "no .test/bin/go-clients-{version}: run ./test once, which builds it"
-        ))),
+        (false, Some(_)) => {
+            Err(HarnessError::Missing(format!("no .test/bin/{name}: run ./test once, which builds it")))
+        }
         (false, None) => {
-            skipped("there is no Go to build the clients");
+            skipped("there is no Go to build what it runs");
             Ok(None)
         }
     }

@@ -24,12 +24,12 @@ const PASSING: &str = "resource/bishops.passing.example.com";
 /// The actor of the type that everything befalls.
 const SUFFERING: &str = "resource/dears.shares.example.com";
 
-struct Actor {
-    name: String,
+pub(crate) struct Actor {
+    pub(crate) name: String,
     incarnation: u64,
 }
 
-async fn actors(client: &Client) -> Vec<Actor> {
+pub(crate) async fn actors(client: &Client) -> Vec<Actor> {
     let answer = client.get("/debug/actors").await.unwrap().expect_status(200).unwrap().json();
     let all = answer.as_array().or_else(|| answer["actors"].as_array()).expect("a list of actors").clone();
     let read = |actor: &Value| {
@@ -42,7 +42,7 @@ async fn actors(client: &Client) -> Vec<Actor> {
     all.iter().map(read).collect()
 }
 
-async fn kill(client: &Client, name: &str) -> u16 {
+pub(crate) async fn kill(client: &Client, name: &str) -> u16 {
     client.request("POST", &format!("/debug/actors/{name}/kill")).send().await.unwrap().status
 }
 

@@ -1,11 +1,12 @@
 //! kube-rs: its watcher in both modes, and a small controller with a finalizer.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use kindom_integration::Server;
+use kindom_integration::{Server, ServerOptions};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
     PostParams,
@@ -17,6 +18,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
+use crate::host::Behind;
 use crate::hostile_apply::boats;
 use crate::support::{crd, register};
 
@@ -26,13 +28,19 @@ const FINALIZER: &str = "kube-rs.example.com/cleanup";
 async fn server_with_gadgets() -> (Server, Client, Api<DynamicObject>, ApiResource) {
     let server = Server::start().await.unwrap();
     register(&server.client().unwrap(), &crd(GROUP, "gadgets", "Gadget", "Namespaced")).await;
-    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
+    let (client, api, resource) = gadgets(&server.kubeconfig()).await;
+    (server, client, api, resource)
+}
+
+/// Clients of the server that a kubeconfig names.
+async fn gadgets(kubeconfig: &Path) -> (Client, Api<DynamicObject>, ApiResource) {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     let client = Client::try_from(config).unwrap();
     let resource =
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", "Gadget"), "gadgets");
     let api = Api::namespaced_with(client.clone(), "default", &resource);
-    (server, client, api, resource)
+    (client, api, resource)
 }
 
 fn gadget(name: &str, size: u32, resource: &ApiResource) -> DynamicObject {
@@ -158,23 +166,37 @@ async fn settled(api: &Api<DynamicObject>, name: &str, size: Option<i64>) {
 #[tokio::test]
 async fn a_controller_writes_status_and_cleans_up_before_deletion() {
     let (_server, _, api, resource) = server_with_gadgets().await;
+    control(&api, &resource).await;
+}
+
+/// B-46: a controller knows its host alone, and finds the type there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_works_through_the_host() {
+    let Some(behind) = Behind::unknown(ServerOptions::default()).await else { return };
+    register(&behind.server.client().unwrap(), &crd(GROUP, "gadgets", "Gadget", "Namespaced")).await;
+    behind.publish().await;
+    let (_, api, resource) = gadgets(behind.admin().kubeconfig()).await;
+    control(&api, &resource).await;
+}
+
+async fn control(api: &Api<DynamicObject>, resource: &ApiResource) {
     // Before the controller exists: the write returns all the same.
-    api.create(&PostParams::default(), &gadget("early", 4, &resource)).await.unwrap();
-    let (context, controller) = start_controller(&api, &resource);
-    settled(&api, "early", Some(4)).await;
+    api.create(&PostParams::default(), &gadget("early", 4, resource)).await.unwrap();
+    let (context, controller) = start_controller(api, resource);
+    settled(api, "early", Some(4)).await;
     let object = api.get("early").await.unwrap();
     assert_eq!(object.finalizers(), [FINALIZER]);
     assert_eq!(context.outside.things.lock().unwrap().get("early"), Some(&4));
 
     api.patch("early", &PatchParams::default(), &Patch::Merge(json!({"spec": {"size": 5}}))).await.unwrap();
-    settled(&api, "early", Some(5)).await;
+    settled(api, "early", Some(5)).await;
     assert_eq!(context.outside.things.lock().unwrap().get("early"), Some(&5));
 
     // The deletion is an update with deletionTimestamp; the object goes with the finalizer.
     let answer = api.delete("early", &DeleteParams::default()).await.unwrap();
     let still_there = answer.left().expect("the object, not a Status: it has a finalizer");
     assert!(still_there.metadata.deletion_timestamp.is_some());
-    settled(&api, "early", None).await;
+    settled(api, "early", None).await;
     assert!(context.outside.things.lock().unwrap().is_empty());
     controller.abort();
 }

@@ -161,6 +161,8 @@ impl Writer {
                     Change::Put => Some(revision(&answer.json())),
                     Change::Delete => None,
                 }),
+                // A host answers this in plain text where its connection to us broke, perhaps after the write.
+                503 if answer.json()["kind"] != "Status" => Outcome::Unknown,
                 429 | 503 => Outcome::Refused,
                 504 => Outcome::Unknown,
                 // Only a write of ours that landed late explains these.

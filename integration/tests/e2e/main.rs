@@ -41,6 +41,7 @@ mod fair;
 mod fallback;
 mod frames;
 mod go_clients;
+mod host;
 mod hostile;
 mod hostile_apply;
 mod hostile_schemas;

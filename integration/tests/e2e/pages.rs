@@ -6,7 +6,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use kindom_integration::{Server, tools};
+use kindom_integration::{Caller, Server, tools};
 use regex::Regex;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -74,20 +74,22 @@ struct SecondTerminal {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
     printed: Vec<String>,
-    prints: Vec<String>,
+    /// None if the page does not show it.
+    prints: Option<Vec<String>>,
 }
 
 impl SecondTerminal {
-    fn open(server: &Server, block: &Block, path: &str) -> Self {
+    fn open(caller: &Caller, block: &Block, path: &str) -> Self {
         let mut shell = Command::new("bash");
         // `exec`, so that what is killed in the end is the program and not only its shell.
         shell.args(["-c", &format!("exec {}", block.commands.trim_start_matches(SECOND_TERMINAL).trim())]);
-        server.environment(&mut shell);
+        caller.environment(&mut shell);
         shell.env("PATH", path);
         let mut process =
             shell.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let prints = masked(block.prints.as_deref().unwrap_or_default()).lines().map(str::to_owned).collect();
+        let lines_of = |text: &str| masked(text).lines().map(str::to_owned).collect();
+        let prints = block.prints.as_deref().map(lines_of);
         Self { process, lines, printed: Vec::new(), prints }
     }
 
@@ -112,19 +114,35 @@ pub(crate) fn search_path() -> String {
 /// Runs a section. `at_once` is how many lines its second terminal prints before anything else happens; zero if it has
 /// none.
 pub(crate) async fn run(server: &Server, page: &str, heading: &str, at_once: usize) {
+    run_as(&server.caller(), page, &[heading], at_once, &[]).await;
+}
+
+/// Runs sections, one after another, with one second terminal at most. `local` replaces what the page can't know, such as a
+/// free port, in commands and in what they print.
+pub(crate) async fn run_as(
+    caller: &Caller,
+    page: &str,
+    headings: &[&str],
+    at_once: usize,
+    local: &[(&str, &str)],
+) {
     let page = std::fs::read_to_string(tools::root().join(page)).unwrap();
+    for (text, _) in local {
+        assert!(page.contains(text), "the page says nothing of {text:?}");
+    }
+    let page = local.iter().fold(page, |page, (from, to)| page.replace(from, to));
     let path = search_path();
     let mut second: Option<SecondTerminal> = None;
-    for block in blocks(&page, heading) {
+    for block in headings.iter().flat_map(|heading| blocks(&page, heading)) {
         if block.commands.starts_with(SECOND_TERMINAL) {
-            let mut terminal = SecondTerminal::open(server, &block, &path);
+            let mut terminal = SecondTerminal::open(caller, &block, &path);
             terminal.read_to(at_once).await;
             assert!(second.replace(terminal).is_none(), "a third terminal");
             continue;
         }
         let mut shell = Command::new("bash");
         shell.args(["-euo", "pipefail", "-c", &format!("exec 2>&1\n{}", block.commands)]).env("PATH", &path);
-        let output = server.run(shell, "").await.unwrap();
+        let output = caller.run(shell, "").await.unwrap();
         print!("$ {}\n{}", block.commands, output.stdout);
         assert!(output.status.success(), "{}", output.stdout);
         if let Some(prints) = &block.prints {
@@ -133,8 +151,10 @@ pub(crate) async fn run(server: &Server, page: &str, heading: &str, at_once: usi
     }
     assert_eq!(second.is_some(), at_once > 0, "whether the section has a second terminal");
     if let Some(mut second) = second {
-        second.read_to(second.prints.len()).await;
-        assert_eq!(second.printed, second.prints, "in the second terminal");
+        if let Some(prints) = second.prints.take() {
+            second.read_to(prints.len()).await;
+            assert_eq!(second.printed, prints, "in the second terminal");
+        }
         second.process.kill().await.unwrap();
     }
 }

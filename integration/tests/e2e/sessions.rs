@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kindom_integration::replay::out_of_order;
-use kindom_integration::{Server, fingerprint, tools};
+use kindom_integration::{Caller, Server, fingerprint, tools};
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
+use crate::host::Behind;
 use crate::pages::{self, search_path};
 
 /// A command that has not ended by then never will.
@@ -189,13 +190,13 @@ fn disorder(printed: &str) -> Vec<String> {
     out_of_order(&value)
 }
 
-async fn typed(server: &Server, step: &Step, record: Option<&Path>) -> Step {
+async fn typed(caller: &Caller, step: &Step, record: Option<&Path>) -> Step {
     let mut shell = tokio::process::Command::new("bash");
     let other = record.map(|path| format!("export KUBECONFIG='{}'\n", path.display())).unwrap_or_default();
     shell
         .args(["-o", "pipefail", "-c", &format!("exec 2>&1\n{other}{}", step.command)])
         .env("PATH", search_path());
-    let output = tokio::time::timeout(STUCK, server.run(shell, "")).await;
+    let output = tokio::time::timeout(STUCK, caller.run(shell, "")).await;
     let output = output.unwrap_or_else(|_| panic!("no end of\n$ {}", step.command)).unwrap();
     let exit = output.status.code().expect("it ended by itself");
     Step { prints: output.stdout, exit, ..step.clone() }
@@ -219,25 +220,39 @@ async fn session(name: &str) {
     );
     std::fs::write(server.scratch().join("boats.yaml"), boats).unwrap();
     let mut seen = Vec::new();
-    let mut faults = String::new();
     for step in &expected {
-        let step = typed(&server, step, record.as_deref()).await;
-        for fault in disorder(&step.prints) {
-            let _ = writeln!(faults, "$ {}\n{fault}\n", step.command);
-        }
-        seen.push(step);
+        seen.push(typed(&server.caller(), step, record.as_deref()).await);
     }
-    let printed: Vec<String> = seen.iter().map(|step| step.prints.clone()).collect();
-    seen.iter_mut().zip(masked(&printed)).for_each(|(step, masked)| step.prints = masked);
+    let mut faults = settle(&mut seen);
     if record.is_some() {
         // The next session's type has the same names.
         let end = Step { command: "kubectl delete crd --all".to_owned(), ..Step::default() };
-        assert_eq!(typed(&server, &end, record.as_deref()).await.exit, 0);
+        assert_eq!(typed(&server.caller(), &end, record.as_deref()).await.exit, 0);
         assert!(faults.is_empty(), "{name}:\n{faults}");
         std::fs::write(path, written(&seen) + &requests).unwrap();
         return;
     }
-    for (step, seen) in expected.iter().zip(&seen) {
+    faults.push_str(&compared(&expected, &seen));
+    assert!(faults.is_empty(), "{name}:\n{faults}");
+}
+
+/// Masks what the steps printed, and returns what is wrong whatever was expected.
+fn settle(seen: &mut [Step]) -> String {
+    let mut faults = String::new();
+    for step in &*seen {
+        for fault in disorder(&step.prints) {
+            let _ = writeln!(faults, "$ {}\n{fault}\n", step.command);
+        }
+    }
+    let printed: Vec<String> = seen.iter().map(|step| step.prints.clone()).collect();
+    seen.iter_mut().zip(masked(&printed)).for_each(|(step, masked)| step.prints = masked);
+    faults
+}
+
+/// The steps that differ.
+fn compared(expected: &[Step], seen: &[Step]) -> String {
+    let mut faults = String::new();
+    for (step, seen) in expected.iter().zip(seen) {
         if step != seen {
             let _ = writeln!(
                 faults,
@@ -246,7 +261,54 @@ async fn session(name: &str) {
             );
         }
     }
-    assert!(faults.is_empty(), "{name}:\n{faults}");
+    faults
+}
+
+/// Types all sessions on a host, with the registrations in the group that the host forwards, and returns what differs.
+pub(crate) async fn through(behind: &Behind) -> String {
+    let caller = behind.admin();
+    let forwarded = |text: &str| {
+        let text = text.replace("apiextensions.k8s.io", "apiextensions.kindom.dev");
+        let crd = Regex::new(r"\bcrd(/| )").unwrap();
+        crd.replace_all(&text, "customresourcedefinitions.apiextensions.kindom.dev$1").into_owned()
+    };
+    let mut faults = String::new();
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "session") {
+            continue;
+        }
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let mut expected = parse(&std::fs::read_to_string(&path).unwrap());
+        // kubectl looks for the parents of ApplySets among the registrations of apiextensions.k8s.io alone.
+        if let Some(at) = expected.iter().position(|step| step.command.contains("APPLYSET")) {
+            expected.truncate(at);
+        }
+        for step in &mut expected {
+            (step.command, step.prints) = (forwarded(&step.command), forwarded(&step.prints));
+        }
+        let boats = std::fs::read_to_string(folder().join("boats.yaml")).unwrap();
+        let boats = forwarded(&boats.replace("GROUP", &format!("{name}.example.com")));
+        std::fs::write(caller.scratch().join("boats.yaml"), boats).unwrap();
+        let mut seen = Vec::new();
+        for step in &expected {
+            seen.push(typed(&caller, step, None).await);
+            if step.command.starts_with("kubectl wait --for=condition=Established") {
+                behind.publish().await;
+            }
+        }
+        let found = settle(&mut seen) + &compared(&expected, &seen);
+        if !found.is_empty() {
+            let _ = writeln!(faults, "=== {name}\n{found}");
+        }
+        // The next session's type has the same names.
+        let remove = "kubectl delete customresourcedefinitions.apiextensions.kindom.dev --all && kubectl get apiservice -o name | \
+                      grep example.com | xargs kubectl delete";
+        let end = Step { command: remove.to_owned(), ..Step::default() };
+        let end = typed(&caller, &end, None).await;
+        assert_eq!(end.exit, 0, "{}", end.prints);
+    }
+    faults
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::client::TlsStream;
 
+use crate::host::Behind;
 use crate::protobuf::opened;
 use crate::support::{crd, object, register};
 
@@ -208,6 +209,27 @@ async fn a_watch_is_one_event_a_text_frame() {
     let meta = protobuf::message("meta.k8s.io/v1", "PartialObjectMetadata").unwrap();
     let object = protobuf::decode(&object, meta).unwrap();
     assert_eq!(object.at(&["metadata", "name"]).and_then(kindom_api::Value::as_str), Some("before"));
+}
+
+/// The aggregator passes an upgrade on by a connection of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_goes_through_the_host() {
+    let Some(behind) = Behind::unknown(ServerOptions::default()).await else { return };
+    register(&behind.server.client().unwrap(), &crd(GROUP, "bugs", "Bug", "Namespaced")).await;
+    behind.publish().await;
+    let client = behind.host.admin().unwrap();
+    create(&client, "before").await;
+    let path = format!("{BUGS}?watch=true&resourceVersion=0");
+    let jane = behind.host.dial("jane", None).await.unwrap();
+    assert_eq!(dial(jane, &path, &[]).await.status, 403);
+    let stream = behind.host.dial("admin", Some("system:masters")).await.unwrap();
+    let mut socket = dial(stream, &path, &[]).await;
+    assert_eq!(socket.status, 101, "{}", socket.head);
+    assert_eq!(socket.event().await["object"]["metadata"]["name"], "before");
+    create(&client, "after").await;
+    assert_eq!(socket.event().await["object"]["metadata"]["name"], "after");
+    socket.send(&frame(CLOSE, &1000_u16.to_be_bytes())).await;
+    socket.closes(1000).await;
 }
 
 #[tokio::test]

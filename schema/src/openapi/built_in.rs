@@ -4,6 +4,7 @@
 //! it refers to a schema of the same group-version. A test compares it with upstream's publication, except for the
 //! descriptions.
 
+use kindom_api::faces::Face;
 use kindom_api::{Map, Value, json};
 
 use super::{Form, GroupVersionDoc, SCALE, gvk, published, registered_prefix, shared};
@@ -23,8 +24,10 @@ pub(super) fn prefix(gv: &GroupVersionDoc<'_>) -> Option<String> {
 pub(super) fn schemas(gv: &GroupVersionDoc<'_>, kind: &str, prefix: &str) -> Map {
     // The text is part of the program, and a test parses it.
     let all = json::parse(BUILT_IN.as_bytes()).unwrap_or_default();
-    let version = kindom_api::names::api_version(gv.group, gv.version);
-    let sections = [gv.group, version.as_str()].map(|section| all.get(section).and_then(Value::as_object));
+    // The same fields under names of our own: a host has upstream's, and merges its documents with ours by name.
+    let described = if gv.group == Face::Aggregated.group() { Face::V1.group() } else { gv.group };
+    let version = kindom_api::names::api_version(described, gv.version);
+    let sections = [described, version.as_str()].map(|section| all.get(section).and_then(Value::as_object));
     let mut out = Map::new();
     for (name, schema) in sections.into_iter().flatten().flat_map(Map::iter) {
         let mut schema = schema.clone();

@@ -204,8 +204,9 @@ fn all_built_in() -> Vec<Type<'static>> {
     vec![
         (GroupVersionDoc { group: "", version: "v1" }, namespaces),
         (GroupVersionDoc { group, version: "v1" }, crd.clone()),
-        (GroupVersionDoc { group, version: "v1beta1" }, crd),
+        (GroupVersionDoc { group, version: "v1beta1" }, crd.clone()),
         (GroupVersionDoc { group: "apiextension.k8s.io", version: "v1beta1" }, tpr),
+        (GroupVersionDoc { group: "apiextensions.kindom.dev", version: "v1" }, crd),
     ]
 }
 
@@ -260,6 +261,24 @@ fn registrations_have_the_fields_that_upstream_publishes() {
     let mut found = Vec::new();
     differences("", &unwrapped(&ours.into()), &unwrapped(&theirs), &mut found);
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// A host has upstream's schemas, and those that it gets from us are merged with them by name.
+#[test]
+fn registrations_behind_a_host_have_the_same_fields_under_names_of_their_own() {
+    let schemas = |group: &str| {
+        let built_in = all_built_in().into_iter().find(|(gv, _)| gv.group == group && gv.version == "v1");
+        let document = v3_document(&[built_in.unwrap()]);
+        document.at(&["components", "schemas"]).unwrap().clone()
+    };
+    let theirs = schemas("apiextensions.k8s.io").to_string();
+    let renamed = theirs
+        .replace("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.", "dev.kindom.apiextensions.v1.")
+        .replace("\"apiextensions.k8s.io\"", "\"apiextensions.kindom.dev\"");
+    let ours = schemas("apiextensions.kindom.dev");
+    assert!(ours == json::parse(renamed.as_bytes()).unwrap());
+    let spec = ours.at(&["dev.kindom.apiextensions.v1.CustomResourceDefinitionSpec", "properties"]);
+    assert!(spec.and_then(|fields| fields.get("versions")).is_some());
 }
 
 /// The target of a reference, wrapped or not.

@@ -1,4 +1,4 @@
-module kindom.dev/benches/kube-apiserver
+module kindom.dev/integration/kube-apiserver
 
 go 1.26.0
 

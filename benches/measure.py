@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measures kindom beside kube-apiserver and etcd: the start, the memory, and 100 registrations.
 
-It builds both servers first (kube-apiserver, in Go, takes minutes) unless KINDOM_BIN and KUBE_APISERVER name them, and needs
+It builds both servers first (kube-apiserver takes minutes of Go) unless KINDOM_BIN and KUBE_APISERVER name them, and needs
 openssl and an etcd: the one that KINDOM_ETCD names, else the one on PATH. Each round starts kindom, and then kube-apiserver
 with its etcd and the flags that envtest gives them, in folders of their own, and ends them. It prints the medians of the rounds.
 
-    python3 benches/kube-apiserver/measure.py [ROUNDS]
+    python3 benches/measure.py [ROUNDS]
 """
 
 import http.client
@@ -21,11 +21,10 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 KINDOM = pathlib.Path(os.environ.get("KINDOM_BIN", TARGET / "release/kindom"))
-KUBE_APISERVER = pathlib.Path(os.environ.get("KUBE_APISERVER", TARGET / "kube-apiserver"))
+KUBE_APISERVER = pathlib.Path(os.environ.get("KUBE_APISERVER", ROOT / ".test/bin/kube-apiserver"))
 ETCD = os.environ.get("KINDOM_ETCD", "etcd")
 TYPES = 100
 TOKEN = "measure"
@@ -49,8 +48,7 @@ def build():
     if "KINDOM_BIN" not in os.environ:
         subprocess.run(["cargo", "build", "--release", "--locked", "-p", "kindom"], cwd=ROOT, check=True)
     if "KUBE_APISERVER" not in os.environ:
-        command = ["go", "build", "-trimpath", "-ldflags", "-s -w", "-o", KUBE_APISERVER, "."]
-        subprocess.run(command, cwd=HERE, env=os.environ | {"CGO_ENABLED": "0"}, check=True)
+        subprocess.run([ROOT / "integration/kube-apiserver/build", KUBE_APISERVER], check=True)
 
 
 def free_port():

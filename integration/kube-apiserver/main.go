@@ -1,4 +1,4 @@
-// Command kube-apiserver is upstream's, of the version in go.mod. measure.py builds it, to measure kindom beside it.
+// Command kube-apiserver is upstream's, of the version in go.mod. Tests run kindom behind it, and benches beside it.
 package main
 
 import (

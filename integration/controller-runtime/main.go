@@ -1,0 +1,104 @@
+// Program controller-runtime is an ordinary operator: a manager that elects a leader, an informer of a type of kindom and one of
+// a type of Kubernetes, a finalizer and a status. integration/tests/e2e/host runs it against a cluster that kindom is behind.
+//
+// For each widget it keeps a ConfigMap of the widget's name, and writes status.size; where the widget goes, so does the ConfigMap.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const finalizer = "shop.example.com/labels"
+
+func main() {
+	ctrl.SetLogger(zap.New())
+	if err := run(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func widget() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "shop.example.com", Version: "v1", Kind: "Widget"})
+	return object
+}
+
+func run(ctx context.Context) error {
+	manager, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{
+		LeaderElection: true, LeaderElectionID: "widgets", LeaderElectionNamespace: "default",
+		Metrics: server.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		return err
+	}
+	c := manager.GetClient()
+	reconciler := func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+		return ctrl.Result{}, reconcileWidget(ctx, c, request)
+	}
+	mapped := func(_ context.Context, object client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
+	}
+	err = ctrl.NewControllerManagedBy(manager).Named("widgets").For(widget()).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(mapped)).
+		Complete(reconcile.Func(reconciler))
+	if err != nil {
+		return err
+	}
+	return manager.Start(ctx)
+}
+
+func reconcileWidget(ctx context.Context, c client.Client, request ctrl.Request) error {
+	found := widget()
+	if err := c.Get(ctx, request.NamespacedName, found); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	label := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
+	if !found.GetDeletionTimestamp().IsZero() {
+		if err := c.Delete(ctx, label); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		controllerutil.RemoveFinalizer(found, finalizer)
+		return client.IgnoreNotFound(c.Update(ctx, found))
+	}
+	if controllerutil.AddFinalizer(found, finalizer) {
+		return c.Update(ctx, found)
+	}
+	size, _, err := unstructured.NestedInt64(found.Object, "spec", "size")
+	if err != nil {
+		return err
+	}
+	_, err = controllerutil.CreateOrUpdate(ctx, c, label, func() error {
+		label.Data = map[string]string{"size": fmt.Sprint(size)}
+		return nil
+	})
+	if err != nil {
+		if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+			return fmt.Errorf("again: %w", err)
+		}
+		return err
+	}
+	if now, _, _ := unstructured.NestedInt64(found.Object, "status", "size"); now == size {
+		return nil
+	}
+	before := found.DeepCopy()
+	if err := unstructured.SetNestedField(found.Object, size, "status", "size"); err != nil {
+		return err
+	}
+	return c.Status().Patch(ctx, found, client.MergeFrom(before))
+}

@@ -1,0 +1,9 @@
+//! Behind a real kube-apiserver of Kubernetes 1.37 with its aggregator, RBAC and audit log (B-01, B-02, B-44, B-45, B-46).
+
+mod behind;
+mod full;
+mod page;
+mod user;
+mod wrong;
+
+pub(crate) use behind::Behind;
