@@ -203,6 +203,11 @@ impl Keeper {
         Ok(())
     }
 
+    /// The authorities that vouch for the certificate that is served, PEM; `None` if its file has none.
+    pub(crate) fn authorities_pem(&self, url: &str) -> Option<String> {
+        self.trust(url).authorities_pem
+    }
+
     fn trust(&self, url: &str) -> Trust {
         match self.sources.given {
             Some(_) => Trust::of_chain(&self.serving.chain, url),

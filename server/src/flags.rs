@@ -8,6 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use kindom_api::meta::names::name_is_dns_label;
 use kindom_objects::kinds::registration::Feature;
 
+use crate::aggregation::ServiceReference;
 use crate::host::HostAccess;
 use crate::logging::Format;
 use crate::snapshot::Place;
@@ -420,6 +421,10 @@ pub(crate) struct HostFlags {
     /// cannot change them here.
     #[arg(long, requires = "authorization_kubeconfig", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub(crate) namespaces_from_host: bool,
+    /// Registers the groups that are served on the host that --authorization-kubeconfig names: an APIService for each version,
+    /// which leads to this Service; the port is 443 by default.
+    #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", requires = "authorization_kubeconfig")]
+    pub(crate) register_api_services: Option<ServiceReference>,
 }
 
 /// The access to an etcd cluster, and the keys in it that are ours.
@@ -490,7 +495,7 @@ fn feature_gates(text: &str) -> Result<FeatureGates, String> {
 }
 
 /// The name of a Service or a namespace.
-fn label(text: &str) -> Result<String, String> {
+pub(crate) fn label(text: &str) -> Result<String, String> {
     match name_is_dns_label(text, false).into_iter().next() {
         Some(why) => Err(why),
         None => Ok(text.to_owned()),

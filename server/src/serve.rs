@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
@@ -36,6 +38,7 @@ use tokio::task::JoinHandle;
 use crate::BoxError;
 use crate::credentials::{self, Keeper};
 use crate::flags::{AuthorizationMode, Serve};
+use crate::host::api_services::Registrar;
 use crate::host::namespaces::Mirror;
 use crate::host::{self, Hosts, authentication};
 use crate::pki::server_url;
@@ -229,12 +232,19 @@ async fn serving(
     let snapshots = Snapshots { prefixes: prefixes(), holds };
 
     let store_counters = (store_writes, store_scrubs);
+    let served = registry.clone();
     let running =
         listen(options, (&keeper, &hosts), registry, namespaces, store_counters, snapshots, &supervisor)?;
     let url = server_url(running.address);
     let kubeconfig = options.data_dir.join("admin.kubeconfig");
     keeper.write_kubeconfig(kubeconfig.clone(), url.clone())?;
     let kubeconfig = kubeconfig.canonicalize()?;
+    let host = hosts.authorization.clone().zip(options.host.register_api_services.clone());
+    let registering = host.map(|(host, service)| {
+        let bundle = keeper.authorities_pem(&url).map(|pem| STANDARD.encode(pem));
+        let (registry, clock) = (served, deps.clock.clone());
+        tokio::spawn(Registrar { host, registry, registrations, clock, service, bundle }.keep())
+    });
     let hangups = signals.hangups();
     let kept = credentials::keep(keeper, running.credentials(), deps.clock.clone(), hangups);
     let kept = tokio::spawn(kept);
@@ -265,7 +275,7 @@ async fn serving(
     };
     let (served, replaced) = tokio::join!(running.run(), stop);
     kept.abort();
-    for task in [following, mirroring].into_iter().flatten() {
+    for task in [following, mirroring, registering].into_iter().flatten() {
         task.abort();
     }
     // From the top down: who asks goes before who answers.

@@ -3,12 +3,13 @@
 //! # Flow
 //! [`Host::connect`] reads how to reach it. [`tokens`] and [`access`] ask it about users, with [`reviews`] as their memory and
 //! bound; [`authentication`] follows the ConfigMap in which it says whose certificates count. Nothing here is there unless a
-//! flag names a host. [`namespaces`] follows those of the host.
+//! flag names a host. [`namespaces`] follows those of the host, and [`api_services`] keeps ours there.
 //!
 //! # Sources
 //! apiserver `pkg/server/options/{authentication,authorization}.go`, 1.37.
 
 mod access;
+pub(crate) mod api_services;
 mod asking;
 pub(crate) mod authentication;
 pub(crate) mod namespaces;
