@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Behind;
 use super::behind::API_SERVICES;
-use crate::support::{crd, eventually, object, register, until, until_gone};
+use crate::support::{crd, eventually, object, register};
 
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
@@ -175,6 +175,16 @@ async fn a_real_hosts_namespaces_are_ours() {
     eventually("it is gone", async || (here.get(&team).await.unwrap().status == 404).then_some(())).await;
 }
 
+/// Waits until an APIService is there and as asked; returns it.
+async fn registered(host: &Client, name: &str, ready: impl Fn(&Value) -> bool) -> Value {
+    let path = format!("{API_SERVICES}/{name}");
+    eventually(name, async || {
+        let found = host.get(&path).await.unwrap();
+        (found.status == 200 && ready(&found.json())).then(|| found.json())
+    })
+    .await
+}
+
 /// B-45: the server registers what it serves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_host_is_told_of_our_groups() {
@@ -238,7 +248,7 @@ async fn a_real_host_is_told_of_our_groups() {
         conditions.iter().any(|c| c["type"] == "Available" && c["status"] == "True")
     };
     for name in ["v1.example.com", "v1.apiextensions.kindom.dev", "v1beta1.apiextension.k8s.io"] {
-        let found = until(&admin, API_SERVICES, name, is_available).await;
+        let found = registered(&admin, name, is_available).await;
         assert_eq!(found["metadata"]["labels"]["kindom.dev/registered-for"], "kindom.kindom-system");
     }
     eventually("through the host", async || (admin.get(WIDGETS).await.unwrap().status == 200).then_some(()))
@@ -257,12 +267,15 @@ async fn a_real_host_is_told_of_our_groups() {
         .expect_status(200)
         .unwrap();
     register(&here, &crd("more.example.com", "more", "More", "Namespaced")).await;
-    until(&admin, API_SERVICES, "v1.example.com", |service| service["spec"]["groupPriorityMinimum"] == 1000)
-        .await;
-    until(&admin, API_SERVICES, "v1.more.example.com", is_available).await;
+    registered(&admin, "v1.example.com", |service| service["spec"]["groupPriorityMinimum"] == 1000).await;
+    registered(&admin, "v1.more.example.com", is_available).await;
     let registrations = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     here.delete(&format!("{registrations}/widgets.example.com")).await.unwrap().expect_status(200).unwrap();
-    until_gone(&admin, API_SERVICES, "v1.example.com").await;
+    eventually("it goes with its type", async || {
+        let found = admin.get(&format!("{API_SERVICES}/v1.example.com")).await.unwrap();
+        (found.status == 404).then_some(())
+    })
+    .await;
     let others = admin.get(API_SERVICES).await.unwrap().json();
     let names = crate::support::names(&others);
     assert!(
