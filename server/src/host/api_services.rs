@@ -1,8 +1,9 @@
 //! The APIServices of this server's groups, kept on the host (`--register-api-services`; B-45).
 //!
 //! For every group-version that is served, and for the groups in which registrations come in through the host, the server
-//! applies an APIService; it deletes those of versions that are no longer served. An APIService that is somebody else's, such
-//! as the host's own for a type that is registered there, is left alone, and the log names it once.
+//! applies an APIService; it deletes those of versions that are no longer served. A group of which somebody else has an
+//! APIService, such as one of the host's own, is left alone, and the log names it once: who may register types here must not
+//! take groups over there.
 //!
 //! A reconciler: it is woken by changes of what is served, and looks at the host again from time to time. One replica does it,
 //! the leader; two apply the same.
@@ -50,6 +51,15 @@ pub(crate) struct Registrar {
     pub(crate) bundle: Option<String>,
 }
 
+/// The APIServices on the host.
+#[derive(Default)]
+struct There {
+    /// Ours, by name.
+    ours: BTreeMap<String, Value>,
+    /// The groups of all others.
+    foreign: BTreeSet<String>,
+}
+
 /// What is wrong on the host with one APIService, or with all.
 type Complaints = BTreeSet<String>;
 
@@ -79,7 +89,7 @@ impl Registrar {
 
     async fn look(&self, complaints: &mut Complaints) -> Result<(), BoxError> {
         let groups = self.groups().await?;
-        let ours = self.ours().await?;
+        let There { ours, foreign } = self.there().await?;
         let mut wanted = BTreeMap::new();
         for (group, versions) in &groups {
             for (version, behind) in versions.iter().zip(0..) {
@@ -87,6 +97,12 @@ impl Registrar {
             }
         }
         for (name, object) in &wanted {
+            let group = object.at(&["spec", "group"]).and_then(Value::as_str).unwrap_or_default();
+            if foreign.contains(group) && !ours.contains_key(name) {
+                // Of a group, the version of the highest priority is preferred: ours would hide the others.
+                complaints.insert(format!("{name}: the group is somebody else's there, and is left alone"));
+                continue;
+            }
             if let Err(why) = self.apply(name, object, ours.get(name)).await {
                 complaints.insert(why);
             }
@@ -121,13 +137,19 @@ impl Registrar {
         object
     }
 
-    /// The APIServices on the host that are ours, by name.
-    async fn ours(&self) -> Result<BTreeMap<String, Value>, BoxError> {
-        let path = format!("{API_SERVICES}?labelSelector={OURS}%3D{}", self.owner());
-        let list = self.ask(Method::GET, &path, None).await?;
-        let items = list.get("items").and_then(Value::as_array).unwrap_or_default();
-        let name = |item: &Value| item.at(&["metadata", "name"]).and_then(Value::as_str).map(str::to_owned);
-        Ok(items.iter().filter_map(|item| Some((name(item)?, item.clone()))).collect())
+    async fn there(&self) -> Result<There, BoxError> {
+        let list = self.ask(Method::GET, API_SERVICES, None).await?;
+        let owner = self.owner();
+        let mut there = There::default();
+        for item in list.get("items").and_then(Value::as_array).ok_or("the host's answer is no list")? {
+            let text = |path: &[&str]| item.at(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+            if text(&["metadata", "labels", OURS]) == owner {
+                there.ours.insert(text(&["metadata", "name"]), item.clone());
+            } else {
+                there.foreign.insert(text(&["spec", "group"]));
+            }
+        }
+        Ok(there)
     }
 
     /// # Errors

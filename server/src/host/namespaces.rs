@@ -165,10 +165,17 @@ impl Mirror {
                     }
                 },
             };
+            // One that cannot be settled holds up no other.
+            let mut failed = None;
             for name in names {
-                if !self.settle(&name, view.get(&name), &mut fence).await? {
-                    unsettled.insert(name);
+                match self.settle(&name, view.get(&name), &mut fence).await {
+                    Ok(true) => {}
+                    Ok(false) => drop(unsettled.insert(name)),
+                    Err(error) => failed = failed.or(Some(format!("{name}: {error}"))),
                 }
+            }
+            if let Some(failed) = failed {
+                return Err(failed.into());
             }
             complaint.clear();
             synced.send_replace(true);

@@ -223,6 +223,11 @@ async fn a_real_host_is_told_of_our_groups() {
             "insecureSkipTLSVerify": true, "service": {"name": "other", "namespace": "default"}}});
     admin.post(API_SERVICES, &taken).await.unwrap().expect_status(201).unwrap();
     register(&here, &crd("taken.example.com", "things", "Thing", "Namespaced")).await;
+    // Another version of a group of the host's own would be the preferred one there.
+    let mut roles = crd("rbac.authorization.k8s.io", "roles", "Role", "Namespaced");
+    roles["spec"]["versions"][0]["name"] = json!("v9");
+    roles["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "https://example.com/1"});
+    register(&here, &roles).await;
     caller
         .kubectl(&[
             "create",
@@ -253,8 +258,9 @@ async fn a_real_host_is_told_of_our_groups() {
     }
     eventually("through the host", async || (admin.get(WIDGETS).await.unwrap().status == 200).then_some(()))
         .await;
-    let named = "v1.taken.example.com is somebody else's, and is left alone";
+    let named = "v1.taken.example.com: the group is somebody else's there, and is left alone";
     eventually("the log names it", async || log().contains(named).then_some(())).await;
+    assert_eq!(admin.get(&format!("{API_SERVICES}/v9.rbac.authorization.k8s.io")).await.unwrap().status, 404);
     let found = admin.get(&format!("{API_SERVICES}/v1.taken.example.com")).await.unwrap();
     assert_eq!(found.at("/spec/service/name"), "other");
     assert_eq!(log().matches(forbidden).count(), 1, "once");
