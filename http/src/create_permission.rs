@@ -7,10 +7,9 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use kindom_api::selector::{FieldSelector, LabelSelector};
-use kindom_api::status::Status;
 use kindom_objects::{PlanError, Refusal};
 
-use crate::authn::{AccessQuestion, Attributes, Refused, Unreviewed};
+use crate::authn::{AccessQuestion, Attributes};
 use crate::call::Call;
 use crate::request_info::Verb;
 use crate::status::Failure;
@@ -73,11 +72,7 @@ impl CreatePermission {
         };
         match host.authorize(question).await {
             Ok(()) => self.0.store(GRANTED, Ordering::Relaxed),
-            Err(Refused::Denied(denial)) => return Err(Failure::Denied(denial)),
-            Err(Refused::Unreviewed(Unreviewed::Busy)) => return Err(Failure::InFlight),
-            Err(Refused::Unreviewed(Unreviewed::Failed(why))) => {
-                return Err(Failure::Status(Box::new(Status::internal_error(why))));
-            }
+            Err(refused) => return Err(Failure::create_refused(refused)),
         }
         Ok(true)
     }

@@ -89,6 +89,17 @@ impl Failure {
         }
     }
 
+    /// Of a request that turned out to create, which authorization has not let through (`withAuthorization`).
+    pub(crate) fn create_refused(refused: Refused) -> Self {
+        match refused {
+            Refused::Denied(denial) => Self::Denied(denial),
+            Refused::Unreviewed(Unreviewed::Busy) => Self::InFlight,
+            Refused::Unreviewed(Unreviewed::Failed(why)) => {
+                Self::Status(Box::new(Status::internal_error(why)))
+            }
+        }
+    }
+
     /// `true` if a read found that its type has gone.
     pub(crate) fn is_of_a_type_gone(&self) -> bool {
         match self {
