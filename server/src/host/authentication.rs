@@ -207,6 +207,18 @@ pub(crate) async fn follow(host: Arc<Host>, known: Arc<Known>) {
     }
 }
 
+/// Reads the data of any ConfigMap, for the fuzzer.
+#[cfg(test)]
+pub(super) fn read(map: &Value) {
+    let data = map.get("data").and_then(Value::as_object);
+    let text = |(key, value): (&str, &Value)| Some((key.to_owned(), value.as_str()?.to_owned()));
+    let data: BTreeMap<String, String> =
+        data.into_iter().flat_map(|data| data.iter().filter_map(text)).collect();
+    if let Ok(proxies) = proxies(&data) {
+        assert!(!proxies.authorities.is_empty());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rcgen::{CertificateParams, KeyPair};

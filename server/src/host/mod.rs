@@ -89,6 +89,15 @@ impl Host {
     }
 }
 
+/// Reads whatever a host may send, for the fuzzer.
+#[cfg(test)]
+pub(crate) fn read_anything(bytes: &[u8]) {
+    let Ok(answer) = kindom_api::json::parse(bytes) else { return };
+    tokens::read(&answer);
+    access::read(&answer);
+    authentication::read(&answer);
+}
+
 /// The reviews that the flags leave to the host.
 ///
 /// # Errors
