@@ -7,11 +7,11 @@ use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
 use kindom_storage::{ScrubCounts, WriteCounts};
 
-use crate::authn::Authenticator;
+use crate::authn::{Authenticator, Delegation};
 use crate::budget::Budget;
 use crate::fallback::Fallback;
 use crate::in_flight::{InFlight, InFlightMax};
-use crate::metrics::{CertificateEnds, Metrics};
+use crate::metrics::{CertificateEnds, HostMetrics, Metrics};
 use crate::snapshot::{Sender, Snapshots};
 use crate::state::{Bounds, State};
 use crate::tagged::Documents;
@@ -24,6 +24,12 @@ pub struct Config {
     pub namespaces: ResourceHandle,
     /// Identifies users.
     pub authenticator: Authenticator,
+    /// The reviews that a host makes; by default none.
+    pub delegation: Delegation,
+    /// Namespaces are made and removed by a host alone: clients cannot change them.
+    pub namespaces_are_the_hosts: bool,
+    /// Counts the reviews; `None` without a host.
+    pub host_metrics: Option<HostMetrics>,
     /// The largest object, encoded, in bytes.
     pub object_bytes_max: usize,
     /// The actors, to list and to kill; none unless chaos is enabled.
@@ -66,6 +72,9 @@ impl App {
     pub(crate) fn new(config: Config) -> Self {
         let mut metrics = Metrics::new(config.store_writes, config.store_scrubs, config.certificate_ends);
         metrics.add_storage(Arc::clone(&config.registry.deps().storage));
+        if let Some(host) = config.host_metrics {
+            metrics.add_host(host);
+        }
         let budget = Budget::new(config.memory_budget_bytes);
         metrics.add_load(Arc::clone(&budget), config.processors.clone());
         let bounds =
@@ -79,6 +88,8 @@ impl App {
             bounds,
         );
         (state.chaos, state.fallback) = (config.chaos, config.fallback);
+        (state.delegation, state.namespaces_are_the_hosts) =
+            (config.delegation, config.namespaces_are_the_hosts);
         Self {
             state: Arc::new(state),
             documents: Documents::default(),

@@ -13,10 +13,11 @@
 //! # Sources
 //!
 //! apiserver `pkg/authentication/request/{x509,bearertoken,union,anonymous,headerrequest}`,
-//! `pkg/authentication/{group,token/tokenfile}`, `pkg/endpoints/handlers/responsewriters/errors.go`.
+//! `pkg/authentication/{group,token/tokenfile}`, `pkg/endpoints/handlers/responsewriters/errors.go`; those of `delegate` are there.
 
 mod authorize;
 mod current;
+mod delegate;
 mod front_proxy;
 #[cfg(test)]
 mod testing;
@@ -32,8 +33,14 @@ use rustls::{
 };
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+pub(crate) use authorize::sanitized;
 pub use authorize::{Attributes, Denial, authorize, deny, refuse_impersonation};
 pub use current::{CurrentAuthenticator, Peer};
+pub(crate) use delegate::Refused;
+pub use delegate::{
+    AccessQuestion, AccessReviewer, AlwaysAllowPaths, Decision, DelegatedAuthorization, Delegation, Review,
+    TokenReviewer, Unreviewed,
+};
 pub use front_proxy::FrontProxies;
 use front_proxy::Proxy;
 pub use tls::{TlsError, server_config};
@@ -93,6 +100,14 @@ impl<'a> Presented<'a> {
     #[must_use]
     pub fn new(authorization: Option<&'a str>) -> Self {
         Self { authorization, in_protocol: Ok(None) }
+    }
+
+    /// The tokens, or why one cannot be, in the order in which they count; each with `true` if it is a WebSocket's
+    /// subprotocol.
+    pub(crate) fn tokens(self) -> impl Iterator<Item = (Result<&'a str, &'static str>, bool)> {
+        let in_header = self.authorization.and_then(bearer).map(Ok);
+        let credentials = [(in_header, false), (self.in_protocol.transpose(), true)];
+        credentials.into_iter().filter_map(|(token, by_protocol)| Some((token?, by_protocol)))
     }
 }
 
@@ -182,10 +197,7 @@ impl Authenticator {
             PeerIdentity::Invalid(why) => Some(why.as_str()),
         };
         let mut refused = broken.as_deref().or(refused);
-        let Presented { authorization, in_protocol } = presented;
-        let in_header = authorization.and_then(bearer).map(Ok);
-        let credentials = [(in_header, false), (in_protocol.transpose(), true)];
-        for (token, by_protocol) in credentials.into_iter().filter_map(|(token, by)| Some((token?, by))) {
+        for (token, by_protocol) in presented.tokens() {
             match token.map(|token| self.tokens.get(token)) {
                 Ok(Some(user)) => return Ok((user, by_protocol)),
                 Ok(None) => refused = refused.or(Some("invalid bearer token")),

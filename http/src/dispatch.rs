@@ -12,6 +12,7 @@ use actix_web::http::{StatusCode, Version};
 use actix_web::{HttpMessage as _, HttpResponse, web};
 use kindom_actor_kit::{Deadline, Flow};
 use kindom_api::GroupVersionResource;
+use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::User;
 use kindom_objects::Subresource;
 use kindom_resource_actor::Knowledge;
@@ -19,7 +20,10 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
 use crate::app::App;
-use crate::authn::{Attributes, Peer, Presented, authorize, refuse_impersonation};
+use crate::authn::{
+    AccessQuestion, Attributes, Peer, Presented, TokenReviewer, Unauthorized, Unreviewed, authorize,
+    refuse_impersonation,
+};
 use crate::body::{Received, body, runs_on};
 use crate::budget::{Held, Share};
 use crate::call::Call;
@@ -34,7 +38,7 @@ use crate::respond::failure;
 use crate::response::Response;
 use crate::route::{deprecated, find, look_up, nothing_there, subresource_served};
 use crate::state::{REQUEST_TIMEOUT, State};
-use crate::status::Failure;
+use crate::status::{Failure, namespaces_are_the_hosts};
 use crate::turns;
 use crate::verbs::{create, delete, get, list, patch, scale, update, watch};
 use crate::{RequestError, access, documents, websocket};
@@ -189,7 +193,11 @@ async fn answer(
 ) -> Result<HttpResponse, Failure> {
     let (state, request, query) = (&app.state, &asked.head, &asked.query);
     let info = asked.info.as_ref().map_err(Clone::clone)?;
-    let (user, token_in_protocol) = authenticate(state, request, peer)?;
+    let (user, token_in_protocol) = match (authenticate(state, request, peer), &state.delegation.tokens) {
+        (Ok(found), _) => found,
+        (Err(why), Some(host)) => Box::pin(reviewed(&**host, request, why)).await?,
+        (Err(why), None) => return Err(unauthorized(&why)),
+    };
     access::asked_by(span, &user);
     let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     refuse_impersonation(&user, headers).map_err(Failure::Denied)?;
@@ -216,7 +224,14 @@ async fn answer(
             Attributes::Path { verb: &method, path: request.path() }
         }
     };
-    authorize(&user, &attributes).map_err(Failure::Denied)?;
+    match &state.delegation.authorization {
+        None => authorize(&user, &attributes).map_err(Failure::Denied)?,
+        Some(host) => {
+            // Boxed: without a host, the future of every request would have room for it.
+            let decided = Box::pin(host.authorize(question(&user, attributes, info, query))).await;
+            decided.map_err(|refused| Failure::refused(refused, request.uri()))?;
+        }
+    }
     match info {
         RequestInfo::Path(segments) => {
             let reached = peer.and_then(Peer::reached);
@@ -324,20 +339,75 @@ fn delivered(
     Ok(answer.into_http_with((permit, held)))
 }
 
-fn authenticate(state: &State, request: &Head, peer: Option<&Peer>) -> Result<(Arc<User>, bool), Failure> {
+fn authenticate(
+    state: &State,
+    request: &Head,
+    peer: Option<&Peer>,
+) -> Result<(Arc<User>, bool), Unauthorized> {
     if let Some(ends) = peer.and_then(Peer::certificate_ends) {
         // Of every request, and before the certificate is judged, as upstream.
         state.metrics.client_certificate(ends.saturating_sub(state.now_seconds()));
     }
-    let authorization = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let in_protocol = websocket::bearer_token(request);
-    let in_protocol = in_protocol.as_ref().map(Option::as_deref).map_err(|why| *why);
     let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let found = state.authenticator.authenticate(peer, Presented { authorization, in_protocol }, headers);
-    found.map_err(|why| {
-        tracing::info!(%why, "refused");
-        Failure::Unauthorized
-    })
+    state.authenticator.authenticate(peer, presented(request, &in_protocol), headers)
+}
+
+fn presented<'a>(request: &'a Head, in_protocol: &'a Result<Option<String>, &'static str>) -> Presented<'a> {
+    let authorization = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+    Presented { authorization, in_protocol: in_protocol.as_ref().map(Option::as_deref).map_err(|why| *why) }
+}
+
+fn unauthorized(why: &Unauthorized) -> Failure {
+    tracing::info!(%why, "refused");
+    Failure::Unauthorized
+}
+
+/// The user whom the host knows by one of the request's tokens. Nothing else that the request carries holds, for this
+/// reason: `refused`.
+async fn reviewed(
+    host: &dyn TokenReviewer,
+    request: &Head,
+    refused: Unauthorized,
+) -> Result<(Arc<User>, bool), Failure> {
+    let in_protocol = websocket::bearer_token(request);
+    for (token, by_protocol) in presented(request, &in_protocol).tokens() {
+        let Ok(token) = token else { continue };
+        match host.review(token).verdict().await {
+            Ok(Some(user)) => return Ok((user, by_protocol)),
+            Ok(None) => {}
+            Err(Unreviewed::Busy) => return Err(Failure::InFlight),
+            Err(Unreviewed::Failed(why)) => {
+                // As upstream's union, which goes on behind an error.
+                tracing::info!(%why, "a token could not be reviewed");
+            }
+        }
+    }
+    Err(unauthorized(&refused))
+}
+
+/// The question if a user may make a request.
+fn question<'a>(
+    user: &'a User,
+    attributes: Attributes<'a>,
+    info: &'a RequestInfo,
+    query: &Query,
+) -> AccessQuestion<'a> {
+    let (version, selects) = match info {
+        RequestInfo::Resource(info) => {
+            let selects = matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
+            (info.resource.version.as_str(), selects)
+        }
+        RequestInfo::Path(_) => ("", false),
+    };
+    let selector = |name| if selects { query.get(name).unwrap_or_default() } else { "" };
+    AccessQuestion {
+        user,
+        attributes,
+        version,
+        fields: FieldSelector::parse(selector("fieldSelector")).unwrap_or_default(),
+        labels: LabelSelector::parse(selector("labelSelector")).unwrap_or_default(),
+    }
 }
 
 async fn resource(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
@@ -385,6 +455,11 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     let asks = call.spec.strategy.answers_creates() && info.verb != Verb::Create;
     if asks || unheld || call.spec.is_typed() && (unnamed || named || info.verb == Verb::Unknown) {
         return Err(RequestError::MethodNotAllowed.into());
+    }
+    let writes = !matches!(info.verb, Verb::Get | Verb::List | Verb::Watch);
+    if writes && call.state.namespaces_are_the_hosts && call.handle.prefix() == call.state.namespaces.prefix()
+    {
+        return Err(namespaces_are_the_hosts(call.resource(), &info.name));
     }
     let through = call.subresource();
     if through.is_some_and(|through| !through.verbs().contains(&info.verb.as_str())) {

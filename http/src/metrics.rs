@@ -45,6 +45,65 @@ struct KindLabels {
     request_kind: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CodeLabels {
+    code: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StatusLabels {
+    status: &'static str,
+}
+
+/// Upstream's buckets for reviews by a host, in seconds (apiserver `pkg/authentication/authenticatorfactory/metrics.go`,
+/// `pkg/authorization/authorizerfactory/metrics.go`).
+const REVIEW_BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
+
+type ReviewDurations = Family<CodeLabels, Histogram, fn() -> Histogram>;
+
+/// Counts the requests to the host for one kind of review, and the use of the memory of its answers. Clones count together.
+#[derive(Clone)]
+pub struct ReviewMetrics {
+    requests: Family<CodeLabels, Counter>,
+    durations: ReviewDurations,
+    lookups: Family<StatusLabels, Counter>,
+}
+
+impl Default for ReviewMetrics {
+    fn default() -> Self {
+        let histogram: fn() -> Histogram = || Histogram::new(REVIEW_BUCKETS);
+        Self {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(histogram),
+            lookups: Family::default(),
+        }
+    }
+}
+
+impl ReviewMetrics {
+    /// Counts an answer of the host by its code, or with `None` the lack of one.
+    pub fn asked(&self, code: Option<u16>, took: Duration) {
+        let labels = CodeLabels { code: code.map_or_else(|| "<error>".to_owned(), |code| code.to_string()) };
+        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+        self.requests.get_or_create(&labels).inc();
+    }
+
+    /// Counts a look into the memory of answers.
+    pub fn looked_up(&self, found: bool) {
+        let status = if found { "hit" } else { "miss" };
+        self.lookups.get_or_create(&StatusLabels { status }).inc();
+    }
+}
+
+/// Counts the reviews that a host makes.
+#[derive(Clone, Default)]
+pub struct HostMetrics {
+    /// Those of tokens.
+    pub tokens: ReviewMetrics,
+    /// Those of access.
+    pub access: ReviewMetrics,
+}
+
 /// kube-apiserver's buckets for request durations, in seconds.
 const DURATION_BUCKETS: [f64; 16] =
     [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0];
@@ -131,6 +190,22 @@ impl Metrics {
     /// Adds the state of the store.
     pub(crate) fn add_storage(&mut self, storage: Arc<dyn Storage>) {
         self.registry.register_collector(Box::new(StoreState(storage)));
+    }
+
+    /// Adds the reviews that a host makes.
+    pub(crate) fn add_host(&mut self, host: HostMetrics) {
+        let HostMetrics { tokens, access } = host;
+        let registry = &mut self.registry;
+        let (help, took) =
+            ("Requests to the host by code", "The duration of requests to the host, in seconds");
+        registry.register("apiserver_delegated_authn_request", help, tokens.requests);
+        registry.register("apiserver_delegated_authn_request_duration_seconds", took, tokens.durations);
+        registry.register("apiserver_delegated_authz_request", help, access.requests);
+        registry.register("apiserver_delegated_authz_request_duration_seconds", took, access.durations);
+        let help = "Tokens that were looked up in memory";
+        registry.register("authentication_token_cache_request", help, tokens.lookups);
+        let help = "Questions of access that were looked up in memory";
+        registry.register("kindom_delegated_authz_cache_request", help, access.lookups);
     }
 
     /// Adds what requests hold and wait for.

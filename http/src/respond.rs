@@ -311,6 +311,12 @@ pub(crate) fn failure(request: &Head, failure: Failure) -> Response {
             let text = "Too many requests, please try again later.\n";
             builder.content_type("text/plain; charset=utf-8").body(text)
         }
+        // `http.Error`, as `responsewriters.InternalError` has it.
+        Answer::Unreviewed(text) => {
+            let mut builder = start(500);
+            builder.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
+            builder.content_type("text/plain; charset=utf-8").body(format!("{text}\n"))
+        }
         Answer::Status(status) => {
             let json = Accepted { format: Format::Json, shape: Shape::Whole, pretty: false };
             let accepted = failure_form(request).unwrap_or(json);

@@ -11,7 +11,7 @@ use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
 use tokio::sync::watch;
 
-use crate::authn::{Authenticator, CurrentAuthenticator};
+use crate::authn::{Authenticator, CurrentAuthenticator, Delegation};
 use crate::budget::Budget;
 use crate::fallback::Fallback;
 use crate::in_flight::InFlight;
@@ -31,6 +31,10 @@ pub(crate) struct State {
     pub(crate) registry: RegistryHandle,
     pub(crate) namespaces: ResourceHandle,
     pub(crate) authenticator: Arc<CurrentAuthenticator>,
+    /// The reviews that a host makes.
+    pub(crate) delegation: Delegation,
+    /// Clients cannot change namespaces.
+    pub(crate) namespaces_are_the_hosts: bool,
     pub(crate) object_bytes_max: usize,
     /// The most bytes of a body, after decompression. Twice the largest object, as upstream's limit is twice etcd's: a body
     /// holds fields that are not stored, and is more verbose.
@@ -71,6 +75,8 @@ impl State {
             registry,
             namespaces,
             authenticator: Arc::new(CurrentAuthenticator::new(authenticator)),
+            delegation: Delegation::default(),
+            namespaces_are_the_hosts: false,
             object_bytes_max,
             body_bytes_max: object_bytes_max.saturating_mul(2).max(BODY_BYTES_MAX),
             chaos: None,

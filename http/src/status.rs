@@ -1,5 +1,6 @@
 //! The one place where a failure becomes a Status.
 
+use actix_web::http::Uri;
 use kindom_actor_kit::Overloaded;
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
@@ -9,7 +10,7 @@ use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::StorageError;
 
 use crate::RequestError;
-use crate::authn::Denial;
+use crate::authn::{Denial, Refused, Unreviewed, sanitized};
 
 /// The reason why a request fails, with the details that its Status needs.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) enum Failure {
     NotFound(GroupResource, String),
     /// A write was refused or failed.
     Write(Box<WriteError>, GroupResource, GroupKind),
+    /// The host could not say if the user may: the text of the answer.
+    Unreviewed(String),
     /// Too many requests are in flight.
     InFlight,
     /// The processors have too much to do for the user and the type.
@@ -42,6 +45,8 @@ pub(crate) enum Answer {
     PageNotFound,
     /// 429 as text: too many requests are in flight.
     TooManyInFlight,
+    /// 500 as text: nobody knows if the user may.
+    Unreviewed(String),
     /// A Status, and its code.
     Status(Status),
 }
@@ -71,6 +76,30 @@ impl Failure {
         }
     }
 
+    /// Of a request for this URI that authorization has not let through (`responsewriters.InternalError`).
+    pub(crate) fn refused(refused: Refused, uri: &Uri) -> Self {
+        match refused {
+            Refused::Denied(denial) => Self::Denied(denial),
+            Refused::Unreviewed(Unreviewed::Busy) => Self::InFlight,
+            Refused::Unreviewed(Unreviewed::Failed(why)) => {
+                let asked = uri.path_and_query().map_or_else(|| uri.path(), |asked| asked.as_str());
+                let text = format!("Internal Server Error: {}: {why}", field::go_quote(asked));
+                Self::Unreviewed(sanitized(&text))
+            }
+        }
+    }
+
+    /// Of a request that turned out to create, which authorization has not let through (`withAuthorization`).
+    pub(crate) fn create_refused(refused: Refused) -> Self {
+        match refused {
+            Refused::Denied(denial) => Self::Denied(denial),
+            Refused::Unreviewed(Unreviewed::Busy) => Self::InFlight,
+            Refused::Unreviewed(Unreviewed::Failed(why)) => {
+                Self::Status(Box::new(Status::internal_error(why)))
+            }
+        }
+    }
+
     /// `true` if a read found that its type has gone.
     pub(crate) fn is_of_a_type_gone(&self) -> bool {
         match self {
@@ -87,6 +116,7 @@ impl Failure {
             }
             Self::Write(error, ..) if *error == WriteError::Gone => return Answer::PageNotFound,
             Self::InFlight => return Answer::TooManyInFlight,
+            Self::Unreviewed(text) => return Answer::Unreviewed(text),
             Self::Request(error) => request(error),
             Self::Unauthorized => Status::unauthorized("Unauthorized"),
             Self::Denied(denial) => Status::forbidden(&denial.resource, &denial.name, denial.message),
@@ -302,6 +332,12 @@ pub(crate) fn unreadable_object(resource: GroupResource, error: ReadError) -> Fa
         field: key.clone(),
     };
     store_read_error(resource, vec![cause], usize::MAX)
+}
+
+/// 403 for a change of a namespace that a host alone changes.
+pub(crate) fn namespaces_are_the_hosts(resource: GroupResource, name: &str) -> Failure {
+    let why = "namespaces are those of the host: change it there";
+    Failure::Status(Box::new(Status::forbidden(&resource, name, why)))
 }
 
 /// 500 for a Scale of an object that has no number of replicas, which a reader wants to know.

@@ -45,6 +45,7 @@ pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
         user: Arc::clone(&call.user),
         knowledge: call.knowledge,
         bytes: 0,
+        fence: None,
     }
 }
 

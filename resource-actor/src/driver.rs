@@ -138,6 +138,7 @@ enum Guard {
     Registration,
     Namespace,
     Empty,
+    Fence,
 }
 
 impl Guards {
@@ -146,13 +147,14 @@ impl Guards {
     }
 
     /// The compares of a transaction, and which guard each of them is.
-    fn compares(&self) -> (Vec<Guard>, Vec<Compare>) {
+    fn compares(&self, fence: Option<Compare>) -> (Vec<Guard>, Vec<Compare>) {
         let empty = self.empty.as_ref().map(|needed| Compare::empty_prefix(needed.prefix.as_bytes()));
         let all = [
             (Guard::Object, self.object.clone()),
             (Guard::Registration, self.registration.clone()),
             (Guard::Namespace, self.namespace.clone()),
             (Guard::Empty, empty),
+            (Guard::Fence, fence),
         ];
         all.into_iter().filter_map(|(guard, compare)| Some((guard, compare?))).unzip()
     }
@@ -390,7 +392,7 @@ impl ResourceHandle {
             self.check_empty(guards.empty).await?;
             return Ok(Committed::Done(effect.written(None, rules)));
         }
-        let (order, compares) = guards.compares();
+        let (order, compares) = guards.compares(options.fence.clone());
         match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await {
             Ok(TxnOutcome::Committed { revision }) => {
                 Ok(Committed::Done(effect.written(Some(revision), rules)))
@@ -400,6 +402,11 @@ impl ResourceHandle {
                 match failed {
                     Guard::Object => Ok(taken(&effect)),
                     Guard::Registration | Guard::Namespace => Ok(Committed::Lost(failed)),
+                    Guard::Fence => {
+                        let name = created_name.map(|(name, _)| name).unwrap_or_default();
+                        let message = "the state that the write rests on has changed".to_owned();
+                        Err(PlanError::Conflict { name, message }.into())
+                    }
                     Guard::Empty => {
                         Err(guards.empty.map_or(WriteError::Busy, |needed| needed.refusal.into()))
                     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::{User, Value};
-use kindom_storage::Revision;
+use kindom_storage::{Compare, Revision};
 
 use crate::ResourceHandle;
 use crate::error::WriteError;
@@ -29,6 +29,8 @@ pub struct WriteOptions {
     pub knowledge: Knowledge,
     /// The bytes of the request's body.
     pub bytes: usize,
+    /// One more condition of a commit. If it does not hold, the write is a conflict and is not planned again.
+    pub fence: Option<Compare>,
 }
 
 impl WriteOptions {

@@ -234,6 +234,7 @@ pub fn options() -> WriteOptions {
         user: Arc::new(User::api_server()),
         knowledge: Knowledge::Latest,
         bytes: 0,
+        fence: None,
     }
 }
 

@@ -15,7 +15,7 @@ use kindom_objects::StoredRegistration;
 
 use crate::BoxError;
 use crate::client::Client;
-use crate::flags::AggregationManifests;
+use crate::flags::{AggregationManifests, label};
 use crate::kubeconfig;
 use crate::pki::{certificate_pem, read_certificates};
 
@@ -27,7 +27,30 @@ const GROUP_PRIORITY: i64 = 1000;
 const VERSION_PRIORITY: i64 = 100;
 
 /// The versions of each group, the preferred one first.
-type Groups = BTreeMap<String, Vec<String>>;
+pub(crate) type Groups = BTreeMap<String, Vec<String>>;
+
+/// The Service by which the cluster reaches this server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServiceReference {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) port: u16,
+}
+
+impl std::str::FromStr for ServiceReference {
+    type Err = String;
+
+    /// `kindom-system/kindom`, or `kindom-system/kindom:6443`; the port is 443 by default.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("{text:?} is no NAMESPACE/NAME or NAMESPACE/NAME:PORT");
+        let (namespace, rest) = text.split_once('/').ok_or_else(wrong)?;
+        let (name, port) = match rest.split_once(':') {
+            Some((name, port)) => (name, port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?),
+            None => (rest, 443),
+        };
+        Ok(Self { namespace: label(namespace)?, name: label(name)?, port })
+    }
+}
 
 /// Prints the manifests for the groups that the server serves now.
 ///
@@ -54,18 +77,22 @@ pub(crate) fn run(options: &AggregationManifests) -> Result<(), BoxError> {
     if answer.status != StatusCode::OK {
         return Err(format!("the registrations cannot be listed: {}", answer.message()).into());
     }
-    let text = print(options, &bundle, &groups(&answer.body));
+    let text = print(options, &bundle, &groups(items(&answer.body)));
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(())
 }
 
-/// The groups of the established registrations in a list, and those that a registration itself comes in by.
-fn groups(list: &Value) -> Groups {
+fn items(list: &Value) -> &[Value] {
+    list.get("items").and_then(Value::as_array).unwrap_or_default()
+}
+
+/// The groups of the established ones of these registrations, and those that a registration itself comes in by.
+pub(crate) fn groups(registrations: &[Value]) -> Groups {
     let mut groups = Groups::new();
     for face in [Face::ThirdPartyResource, Face::Aggregated] {
         groups.insert(face.group().to_owned(), vec![face.version().to_owned()]);
     }
-    for registration in list.get("items").and_then(Value::as_array).unwrap_or_default() {
+    for registration in registrations {
         let registration = StoredRegistration::new(registration);
         let Some(group) = registration.group() else { continue };
         if registration.is_condition_true(condition::ESTABLISHED) {
@@ -79,6 +106,35 @@ fn groups(list: &Value) -> Groups {
         !versions.is_empty()
     });
     groups
+}
+
+/// The APIService of a group-version, which is so many places behind the group's preferred one.
+pub(crate) fn api_service(
+    group: &str,
+    version: &str,
+    behind: i64,
+    bundle: Option<&str>,
+    service: &ServiceReference,
+) -> Value {
+    let ServiceReference { namespace, name, port } = service;
+    let service =
+        object! { "name": name.as_str(), "namespace": namespace.as_str(), "port": i64::from(*port) };
+    let mut spec = object! {
+        "group": group,
+        "version": version,
+        "groupPriorityMinimum": GROUP_PRIORITY,
+        "versionPriority": (VERSION_PRIORITY - behind).max(1),
+        "service": service,
+    };
+    if let (Some(bundle), Some(spec)) = (bundle, spec.as_object_mut()) {
+        spec.insert("caBundle", bundle);
+    }
+    object! {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": object! { "name": format!("{version}.{group}") },
+        "spec": spec,
+    }
 }
 
 fn print(options: &AggregationManifests, bundle: &str, groups: &Groups) -> String {
@@ -100,22 +156,11 @@ fn print(options: &AggregationManifests, bundle: &str, groups: &Groups) -> Strin
     text.push_str(&to_yaml(
         &object! { "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec },
     ));
+    let (namespace, name, port) = (namespace.clone(), service.clone(), *service_port);
+    let reference = ServiceReference { namespace, name, port };
     for (group, versions) in groups {
         for (version, behind) in versions.iter().zip(0..) {
-            let service = object! { "name": service.as_str(), "namespace": namespace.as_str(), "port": port };
-            let api_service = object! {
-                "apiVersion": "apiregistration.k8s.io/v1",
-                "kind": "APIService",
-                "metadata": object! { "name": format!("{version}.{group}") },
-                "spec": object! {
-                    "group": group.as_str(),
-                    "version": version.as_str(),
-                    "groupPriorityMinimum": GROUP_PRIORITY,
-                    "versionPriority": (VERSION_PRIORITY - behind).max(1),
-                    "caBundle": bundle,
-                    "service": service,
-                },
-            };
+            let api_service = api_service(group, version, behind, Some(bundle), &reference);
             text.push_str("---\n");
             text.push_str(&to_yaml(&api_service));
         }
@@ -130,6 +175,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn services_have_a_namespace_and_perhaps_a_port() {
+        let service = |namespace: &str, name: &str, port| {
+            Ok(ServiceReference { namespace: namespace.to_owned(), name: name.to_owned(), port })
+        };
+        assert_eq!("kindom-system/kindom".parse(), service("kindom-system", "kindom", 443));
+        assert_eq!("a/b:6443".parse(), service("a", "b", 6443));
+        for wrong in ["", "a", "a/", "/b", "a/b:", "a/b:0", "a/b:65536", "A/b", "a/b/c", "a/b:1:2"] {
+            assert!(wrong.parse::<ServiceReference>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn served_versions_of_established_registrations_are_named() {
         let list = br#"{"items":[
             {"spec":{"group":"a.io","versions":[{"name":"v1beta1","served":true},{"name":"v2","served":true},
@@ -139,7 +196,7 @@ mod tests {
             {"spec":{"group":"b.io","versions":[{"name":"v1","served":true}]},
                 "status":{"conditions":[{"type":"Established","status":"False"}]}},
             {"spec":{"group":"c.io","versions":[{"name":"v1","served":true}]}}, {}]}"#;
-        let groups = groups(&parse(list).unwrap());
+        let groups = groups(items(&parse(list).unwrap()));
         let names: Vec<(&str, Vec<&str>)> = groups
             .iter()
             .map(|(group, versions)| (group.as_str(), versions.iter().map(String::as_str).collect()))

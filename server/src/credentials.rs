@@ -24,6 +24,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::BoxError;
 use crate::flags::{FrontProxyFlags, Serve};
+use crate::host::authentication::Known;
 use crate::pki::{
     Names, Pki, Trust, host_name, may_be_read, read_certificates, read_private_key, serving_names,
 };
@@ -49,6 +50,8 @@ struct Sources {
     client_ca: Option<PathBuf>,
     front_proxies: FrontProxyFlags,
     tokens: Option<PathBuf>,
+    /// The host's word for whatever no flag names.
+    host: Option<Arc<Known>>,
 }
 
 /// The certificate to serve with, and its key.
@@ -78,8 +81,8 @@ impl Authorities {
         let Some(proxies) = &self.of_proxies else { return Ok(()) };
         let both = proxies.authorities.iter().any(|authority| self.of_users.contains(authority));
         if both && proxies.allowed_names.is_empty() {
-            return Err("--requestheader-client-ca-file has an authority of users' certificates, and \
-                        --requestheader-allowed-names is empty: every user could ask in the name of any other"
+            return Err("--requestheader-client-ca-file, or the host's ConfigMap, has an authority of users' certificates, \
+                        and no allowed names: every user could ask in the name of any other"
                 .into());
         }
         Ok(())
@@ -122,7 +125,7 @@ impl Keeper {
         let given = options.tls_cert_file.clone().zip(options.tls_private_key_file.clone());
         let client_ca = options.client_ca_file.clone();
         let (front_proxies, tokens) = (options.front_proxies.clone(), options.token_auth_file.clone());
-        let sources = Sources { pki, names, given, client_ca, front_proxies, tokens };
+        let sources = Sources { pki, names, given, client_ca, front_proxies, tokens, host: None };
         let now = now(clock);
         let pki = Pki::load_or_create(&sources.pki, &sources.names, now)?;
         for why in pki.overdue() {
@@ -146,6 +149,18 @@ impl Keeper {
         };
         keeper.note_ends(now);
         Ok(keeper)
+    }
+
+    /// Follows a host: its authorities and proxies count where no flag names others.
+    ///
+    /// # Errors
+    /// What the host says now cannot be used; the keeper goes on with what it has.
+    pub(crate) fn follow(&mut self, host: Arc<Known>) -> Result<(), BoxError> {
+        self.sources.host = Some(host);
+        let authorities = self.sources.authorities(&self.pki)?;
+        self.sources.tls(&self.serving, &authorities)?;
+        self.authorities = authorities;
+        Ok(())
     }
 
     /// The configuration that connections begin with.
@@ -186,6 +201,11 @@ impl Keeper {
         Pki::write_kubeconfig(&file, &text)?;
         self.kubeconfig = Some(Kubeconfig { file, url, written: text });
         Ok(())
+    }
+
+    /// The authorities that vouch for the certificate that is served, PEM; `None` if its file has none.
+    pub(crate) fn authorities_pem(&self, url: &str) -> Option<String> {
+        self.trust(url).authorities_pem
     }
 
     fn trust(&self, url: &str) -> Trust {
@@ -384,8 +404,10 @@ impl Sources {
 
     fn authorities(&self, pki: &Pki) -> Result<Authorities, BoxError> {
         let mut of_users = vec![pki.authority()];
-        if let Some(file) = &self.client_ca {
-            of_users.extend(read_certificates(file)?);
+        let of_host = self.host.as_ref().map(|host| host.now()).unwrap_or_default();
+        match &self.client_ca {
+            Some(file) => of_users.extend(read_certificates(file)?),
+            None => of_users.extend(of_host.users),
         }
         let flags = &self.front_proxies;
         let of_proxies = flags.requestheader_client_ca_file.as_ref().map(|file| {
@@ -398,7 +420,8 @@ impl Sources {
                 extra_prefixes: flags.requestheader_extra_headers_prefix.clone(),
             })
         });
-        let authorities = Authorities { of_users, of_proxies: of_proxies.transpose()? };
+        let of_proxies = of_proxies.transpose()?.or(of_host.proxies);
+        let authorities = Authorities { of_users, of_proxies };
         authorities.refuse_users_as_proxies()?;
         Ok(authorities)
     }
@@ -433,13 +456,20 @@ fn now(clock: &Clock) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// Keeps credentials up to date for ever: each minute, and when `hangups` reports a SIGHUP.
+/// Keeps credentials up to date for ever: each minute, when `hangups` reports a SIGHUP, and when a host says otherwise than
+/// before.
 pub(crate) async fn keep(keeper: Keeper, to: Credentials, clock: Clock, mut hangups: watch::Receiver<()>) {
+    let mut of_host = keeper.sources.host.as_ref().map(|host| host.changes());
+    // It may have changed since the start.
+    if let Some(changes) = &mut of_host {
+        changes.mark_changed();
+    }
     let keeper = Arc::new(Mutex::new(keeper));
     loop {
         let asked = tokio::select! {
             biased;
             heard = hangups.changed() => heard.is_ok(),
+            () = changed(&mut of_host) => false,
             () = clock.sleep(EVERY) => false,
         };
         let (done, checked) = oneshot::channel::<()>();
@@ -460,6 +490,16 @@ pub(crate) async fn keep(keeper: Keeper, to: Credentials, clock: Clock, mut hang
             clock.sleep(HANGUPS_AT_MOST_EVERY).await;
         }
     }
+}
+
+async fn changed(of_host: &mut Option<watch::Receiver<()>>) {
+    if let Some(changes) = of_host
+        && changes.changed().await.is_ok()
+    {
+        return;
+    }
+    // Nobody is left who could report a change.
+    std::future::pending().await
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use kindom_api::meta::names::name_is_dns_label;
 use kindom_objects::kinds::registration::Feature;
 
+use crate::aggregation::ServiceReference;
+use crate::host::HostAccess;
 use crate::logging::Format;
 use crate::snapshot::Place;
 
@@ -295,10 +297,13 @@ pub(crate) struct Serve {
     pub(crate) client_ca_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) front_proxies: FrontProxyFlags,
+    #[command(flatten)]
+    pub(crate) host: HostFlags,
     /// Bearer tokens: lines of token,user,uid,"group1,group2".
     #[arg(long)]
     pub(crate) token_auth_file: Option<PathBuf>,
-    /// The authorization mode: AlwaysAllow lets every authenticated user do everything.
+    /// The authorization mode: AlwaysAllow lets every authenticated user do everything, unless --authorization-kubeconfig
+    /// leaves that to a host.
     #[arg(long, value_enum, default_value_t = AuthorizationMode::AlwaysAllow)]
     pub(crate) authorization_mode: AuthorizationMode,
     /// The servers of an etcd cluster as the store, instead of a folder: URLs, separated by commas.
@@ -382,6 +387,46 @@ pub(crate) struct FrontProxyFlags {
     pub(crate) requestheader_extra_headers_prefix: Vec<String>,
 }
 
+/// The host behind whose aggregator this server is an extension. It is asked only if these flags name it.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct HostFlags {
+    /// The kubeconfig of a host that reviews bearer tokens (TokenReview), and whose ConfigMap
+    /// kube-system/extension-apiserver-authentication says whose client certificates count; in-cluster: the API server of the
+    /// cluster in which this process is a pod.
+    #[arg(long, value_name = "FILE|in-cluster", requires = "authorization_kubeconfig")]
+    pub(crate) authentication_kubeconfig: Option<HostAccess>,
+    /// The time for which the host's verdict on a token holds.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(crate) authentication_token_webhook_cache_ttl: Duration,
+    /// Does not look the authorities of client certificates up in the host's ConfigMap.
+    #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) authentication_skip_lookup: bool,
+    /// Starts even if the ConfigMap cannot be looked up; it counts as soon as it can.
+    #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) authentication_tolerate_lookup_failure: bool,
+    /// The kubeconfig of a host that decides what users may do (SubjectAccessReview); in-cluster: as above. Members of
+    /// system:masters may do everything.
+    #[arg(long, value_name = "FILE|in-cluster")]
+    pub(crate) authorization_kubeconfig: Option<HostAccess>,
+    /// The time for which the host's permission holds.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(crate) authorization_webhook_cache_authorized_ttl: Duration,
+    /// The time for which the host's refusal holds.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(crate) authorization_webhook_cache_unauthorized_ttl: Duration,
+    /// The paths that everybody may use without the host being asked; * at the end stands for anything.
+    #[arg(long, value_delimiter = ',', value_name = "PATH,...", default_value = "/healthz,/readyz,/livez")]
+    pub(crate) authorization_always_allow_paths: Vec<String>,
+    /// Namespaces are those of the host that --authorization-kubeconfig names: they begin and end here with it, and clients
+    /// cannot change them here.
+    #[arg(long, requires = "authorization_kubeconfig", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) namespaces_from_host: bool,
+    /// Registers the groups that are served on the host that --authorization-kubeconfig names: an APIService for each version,
+    /// which leads to this Service; the port is 443 by default.
+    #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", requires = "authorization_kubeconfig")]
+    pub(crate) register_api_services: Option<ServiceReference>,
+}
+
 /// The access to an etcd cluster, and the keys in it that are ours.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct EtcdAccess {
@@ -450,7 +495,7 @@ fn feature_gates(text: &str) -> Result<FeatureGates, String> {
 }
 
 /// The name of a Service or a namespace.
-fn label(text: &str) -> Result<String, String> {
+pub(crate) fn label(text: &str) -> Result<String, String> {
     match name_is_dns_label(text, false).into_iter().next() {
         Some(why) => Err(why),
         None => Ok(text.to_owned()),
@@ -462,7 +507,7 @@ fn not_blank(text: &str) -> Result<String, String> {
 }
 
 /// A header's name, in lower case.
-fn header_name(text: &str) -> Result<String, String> {
+pub(crate) fn header_name(text: &str) -> Result<String, String> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if text.is_empty() || !text.bytes().all(token) {
         return Err("is no header's name".to_owned());
@@ -572,5 +617,29 @@ mod tests {
         use clap::CommandFactory as _;
         Flags::command().debug_assert();
         assert!(Flags::try_parse_from(["kindom", "serve", "--authorization-mode", "RBAC"]).is_err());
+    }
+
+    #[test]
+    fn a_host_is_named_by_a_file_or_is_the_cluster() {
+        let host = |args: &[&str]| {
+            let all = ["kindom", "serve"].into_iter().chain(args.iter().copied());
+            match Flags::try_parse_from(all).ok()?.command {
+                Command::Serve(options) => Some(options.host),
+                other => panic!("{other:?}"),
+            }
+        };
+        let plain = host(&[]).unwrap();
+        assert_eq!((plain.authentication_kubeconfig, plain.authorization_kubeconfig), (None, None));
+        assert_eq!(plain.authorization_always_allow_paths, ["/healthz", "/readyz", "/livez"]);
+        let both = host(&["--authentication-kubeconfig=in-cluster", "--authorization-kubeconfig", "a.conf"]);
+        let both = both.unwrap();
+        assert_eq!(both.authentication_kubeconfig, Some(HostAccess::InCluster));
+        assert_eq!(both.authorization_kubeconfig, Some(HostAccess::File("a.conf".into())));
+        let empty = host(&["--authorization-kubeconfig=", "--authentication-skip-lookup"]).unwrap();
+        assert_eq!(empty.authorization_kubeconfig, Some(HostAccess::InCluster));
+        assert!(empty.authentication_skip_lookup && !empty.authentication_tolerate_lookup_failure);
+        assert!(!host(&["--authentication-skip-lookup=false"]).unwrap().authentication_skip_lookup);
+        // Every user of the host, and every service account, could do everything here.
+        assert_eq!(host(&["--authentication-kubeconfig", "a.conf"]), None);
     }
 }

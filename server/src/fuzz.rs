@@ -2,6 +2,7 @@
 
 use kindom_fuzz::{Mutants, Target};
 
+use crate::host;
 use crate::kubeconfig;
 use crate::{manifests, pki};
 
@@ -76,6 +77,24 @@ fn manifests_and_lists() {
             assert!(manifests::items(&mut document).is_none_or(|items| items.len() <= bytes.len()));
         }
     });
+}
+
+#[test]
+fn answers_of_a_host() {
+    let user = r#"{"username":"jane","uid":"1","groups":["a"],"extra":{"k":["v"]}}"#;
+    let key = rcgen::KeyPair::generate().unwrap();
+    let authority = rcgen::CertificateParams::new(Vec::new()).unwrap().self_signed(&key).unwrap().pem();
+    let map = format!(
+        r#"{{"data":{{"client-ca-file":{authority:?},"requestheader-client-ca-file":{authority:?},
+            "requestheader-allowed-names":"[\"a\"]","requestheader-username-headers":"[\"X-Remote-User\"]"}}}}"#
+    );
+    let answers = [
+        format!(r#"{{"status":{{"authenticated":true,"user":{user},"audiences":["a"],"error":""}}}}"#),
+        r#"{"status":{"allowed":true,"denied":false,"reason":"r"}}"#.to_owned(),
+        map,
+    ];
+    let tokens = ["true", "false", "null", "\"\"", "[]", "{}", "0", "[\\\"a\\\"]"];
+    Target::new("host", 4000).run(Mutants::of(answers).tokens(&tokens), |bytes| host::read_anything(bytes));
 }
 
 #[test]

@@ -18,8 +18,9 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, registry};
 
-/// The filter of the log unless the environment has another.
-const DEFAULT: &str = "info,actix_server=warn";
+/// The filter of the log unless the environment has another. The client of a host reports failures that their callers
+/// report too.
+const DEFAULT: &str = "info,actix_server=warn,kube_client=off";
 
 /// The variables that may hold a filter; the first that is set counts, and stands above `-v`.
 const VARIABLES: [&str; 2] = ["KINDOM_LOG", "RUST_LOG"];
@@ -142,12 +143,26 @@ mod tests {
                 (found, want) => panic!("{found:?} and not {want:?}"),
             }
         };
-        check(0, &[], Ok(&["actix_server=warn", "info"]));
-        check(1, &[], Ok(&["actix_server=warn", "info", "kindom_http::access=debug"]));
-        check(2, &[], Ok(&["actix_server=warn", "info", "kindom=debug", "kindom_http::access=debug"]));
+        check(0, &[], Ok(&["actix_server=warn", "info", "kube_client=off"]));
+        check(1, &[], Ok(&["actix_server=warn", "info", "kindom_http::access=debug", "kube_client=off"]));
+        check(
+            2,
+            &[],
+            Ok(&[
+                "actix_server=warn",
+                "info",
+                "kindom=debug",
+                "kindom_http::access=debug",
+                "kube_client=off",
+            ]),
+        );
         check(1, &[("RUST_LOG", "warn")], Ok(&["warn"]));
         check(1, &[("RUST_LOG", "warn"), ("KINDOM_LOG", "trace")], Ok(&["trace"]));
-        check(0, &[("KINDOM_LOG", ""), ("RUST_LOG", "warn")], Ok(&["actix_server=warn", "info"]));
+        check(
+            0,
+            &[("KINDOM_LOG", ""), ("RUST_LOG", "warn")],
+            Ok(&["actix_server=warn", "info", "kube_client=off"]),
+        );
         check(0, &[("KINDOM_LOG", "kindom=loud")], Err("KINDOM_LOG: "));
     }
 

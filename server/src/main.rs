@@ -10,6 +10,7 @@ mod flags;
 #[cfg(test)]
 mod fuzz;
 mod history;
+mod host;
 mod import;
 mod kubeconfig;
 mod logging;

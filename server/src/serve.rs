@@ -7,12 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
 use kindom_api::User;
 use kindom_finalizer_actor::storage_version;
-use kindom_http::{Config, InFlightMax, Snapshots, serve};
+use kindom_http::{Config, HostMetrics, InFlightMax, Snapshots, serve};
 use kindom_objects::kinds::built_in;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_objects::kinds::registration::{
@@ -29,10 +31,16 @@ use kindom_storage::{
     WriteCounts,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::BoxError;
 use crate::credentials::{self, Keeper};
 use crate::flags::{AuthorizationMode, Serve};
+use crate::host::api_services::Registrar;
+use crate::host::namespaces::Mirror;
+use crate::host::{self, Hosts, authentication};
 use crate::pki::server_url;
 use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
@@ -46,6 +54,8 @@ const LEASE: &str = "/kindom/registry/leases/leader";
 const VALUE_SLACK: usize = 256 << 10;
 /// The longest that the start may wait for the store and the registry.
 const START: Duration = Duration::from_secs(60);
+/// The longest that the start waits for the host's namespaces.
+const MIRROR: Duration = Duration::from_secs(5);
 /// The longest that requests under way may take when the server ends: as long as any request may take (as upstream's
 /// shutdown timeout is its request timeout).
 const DRAIN: Duration = Duration::from_secs(60);
@@ -165,6 +175,8 @@ async fn serving(
     let Opened { storage, writes: store_writes, folder, replaced } = store.open().await?;
     refuse_unfinished(&*storage).await?;
     let entropy = Entropy::system()?;
+    let hosts = Hosts::connect(&options.host, &clock, &entropy)?;
+    let following = follow_host(options, &hosts, &mut keeper).await?;
     let supervisor = Supervisor::new(ActorTable::new(), entropy.fork());
     let deps = Arc::new(Deps {
         storage: Arc::clone(&storage),
@@ -188,10 +200,25 @@ async fn serving(
     if options.feature_gates.storage_version_migrator {
         storage_version::start(&registry, &registrations, options.storage_version_settle)?;
     }
-    make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
+    let mirror =
+        hosts.authorization.clone().filter(|_| options.host.namespaces_from_host).map(|host| Mirror {
+            host,
+            registry: registry.clone(),
+            namespaces: namespaces.clone(),
+            storage: Arc::clone(&storage),
+            clock: deps.clock.clone(),
+            object_bytes_max: options.max_object_bytes,
+        });
+    if mirror.is_none() {
+        make_standard_namespaces(&namespaces, options.max_object_bytes).await?;
+    }
     // A restore that begins now finds that the store is not empty; one that began earlier is found here.
     refuse_unfinished(&*storage).await?;
     registry.fresh(Deadline::after(START)).await?;
+    let mirroring = match mirror {
+        Some(mirror) => Some(start_mirror(mirror).await),
+        None => None,
+    };
     let holds = Holds::default();
     // The replicas on etcd agree on who compacts; the engine does that.
     let history = embedded.then(|| {
@@ -205,11 +232,19 @@ async fn serving(
     let snapshots = Snapshots { prefixes: prefixes(), holds };
 
     let store_counters = (store_writes, store_scrubs);
-    let running = listen(options, &keeper, registry, namespaces, store_counters, snapshots, &supervisor)?;
+    let served = registry.clone();
+    let running =
+        listen(options, (&keeper, &hosts), registry, namespaces, store_counters, snapshots, &supervisor)?;
     let url = server_url(running.address);
     let kubeconfig = options.data_dir.join("admin.kubeconfig");
     keeper.write_kubeconfig(kubeconfig.clone(), url.clone())?;
     let kubeconfig = kubeconfig.canonicalize()?;
+    let host = hosts.authorization.clone().zip(options.host.register_api_services.clone());
+    let registering = host.map(|(host, service)| {
+        let bundle = keeper.authorities_pem(&url).map(|pem| STANDARD.encode(pem));
+        let (registry, clock) = (served, deps.clock.clone());
+        tokio::spawn(Registrar { host, registry, registrations, clock, service, bundle }.keep())
+    });
     let hangups = signals.hangups();
     let kept = credentials::keep(keeper, running.credentials(), deps.clock.clone(), hangups);
     let kept = tokio::spawn(kept);
@@ -240,6 +275,9 @@ async fn serving(
     };
     let (served, replaced) = tokio::join!(running.run(), stop);
     kept.abort();
+    for task in [following, mirroring, registering].into_iter().flatten() {
+        task.abort();
+    }
     // From the top down: who asks goes before who answers.
     if let Some(history) = history {
         history.abort();
@@ -257,6 +295,46 @@ async fn serving(
     replaced.map_or(Ok(()), |why| Err(format!("{why}; start again to serve what is there now").into()))
 }
 
+/// Follows the namespaces of the host from now on; waits a while until they are here.
+async fn start_mirror(mirror: Mirror) -> JoinHandle<()> {
+    let (synced, mut seen) = watch::channel(false);
+    let mirroring = tokio::spawn(mirror.keep(synced));
+    if tokio::time::timeout(MIRROR, seen.wait_for(|synced| *synced)).await.is_err() {
+        tracing::warn!("the host's namespaces are not known yet; those that were known are served");
+    }
+    mirroring
+}
+
+/// Looks up whose certificates count by the host's word, and follows it from now on.
+async fn follow_host(
+    options: &Serve,
+    hosts: &Hosts,
+    keeper: &mut Keeper,
+) -> Result<Option<JoinHandle<()>>, BoxError> {
+    let Some(host) = hosts.authentication.clone() else { return Ok(None) };
+    let flags_say_all =
+        options.client_ca_file.is_some() && options.front_proxies.requestheader_client_ca_file.is_some();
+    if options.host.authentication_skip_lookup || flags_say_all {
+        return Ok(None);
+    }
+    let known = authentication::look_up(&host).await;
+    let looked_up = match known {
+        Ok(known) => keeper.follow(Arc::clone(&known)).map(|()| known),
+        Err(error) => Err(error),
+    };
+    let known = match looked_up {
+        Ok(known) => known,
+        Err(error) if options.host.authentication_tolerate_lookup_failure => {
+            tracing::warn!("the host's authentication configuration cannot be looked up: {error}");
+            let unknown = authentication::unknown();
+            keeper.follow(Arc::clone(&unknown))?;
+            unknown
+        }
+        Err(error) => return Err(format!("--authentication-kubeconfig: {error}").into()),
+    };
+    Ok(Some(tokio::spawn(authentication::follow(host, known))))
+}
+
 async fn refuse_unfinished(storage: &dyn Storage) -> Result<(), BoxError> {
     match is_unfinished(storage).await? {
         true => Err("a restore into this store was begun and not finished: run it again".into()),
@@ -271,7 +349,7 @@ fn cores() -> usize {
 
 fn listen(
     options: &Serve,
-    keeper: &Keeper,
+    (keeper, hosts): (&Keeper, &Hosts),
     registry: RegistryHandle,
     namespaces: ResourceHandle,
     (store_writes, store_scrubs): (Option<WriteCounter>, Option<ScrubCounter>),
@@ -280,10 +358,14 @@ fn listen(
 ) -> Result<kindom_http::Running, BoxError> {
     let tls = Arc::unwrap_or_clone(keeper.tls()?);
     let ends = keeper.ends();
+    let host_metrics = HostMetrics::default();
     let config = Config {
         registry,
         namespaces,
         authenticator: keeper.authenticator()?,
+        delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,
+        namespaces_are_the_hosts: options.host.namespaces_from_host,
+        host_metrics: hosts.are_asked().then_some(host_metrics),
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
         fallback: None,
@@ -338,6 +420,7 @@ async fn make_standard_namespaces(
             user: Arc::new(User::api_server()),
             knowledge: Knowledge::Latest,
             bytes: 0,
+            fence: None,
         };
         let mut wanted = |cx: &RuleContext<'_>, _: &kindom_api::Value| {
             let mut object = standard_namespace(name);

@@ -149,7 +149,7 @@ pub fn deny(user: &User, attributes: &Attributes<'_>) -> Denial {
 }
 
 /// Upstream escapes what a browser could take for markup.
-fn sanitized(text: &str) -> String {
+pub(crate) fn sanitized(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

@@ -7,6 +7,7 @@ use kindom_resource_actor::{Apply, ApplyCheck, Write};
 
 use crate::body::{Plain, Received, plain_body};
 use crate::call::Call;
+use crate::create_permission::CreatePermission;
 use crate::decoding::check_name;
 use crate::owner_references::{self, Stage};
 use crate::query::WriteOptions;
@@ -62,15 +63,24 @@ pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response
     let accepted = call.accept()?;
     let sent = Configured::read(call, payload).await?;
     let namespace = call.namespace();
+    let permission = CreatePermission::of(call);
     let mut warnings = Vec::new();
-    let mut check = |object: &mut Value, creates: bool| {
-        warnings = sent.check(namespace, object, creates)?;
-        warnings.extend(owner_references::dedup(object, Stage::Patched));
-        Ok(())
+    let written = loop {
+        let mut check = |object: &mut Value, creates: bool| {
+            warnings = sent.check(namespace, object, creates)?;
+            warnings.extend(owner_references::dedup(object, Stage::Patched));
+            if creates {
+                permission.check()?;
+            }
+            Ok(())
+        };
+        let mut apply = sent.apply(&mut check);
+        let options = options(call, &sent.query, &sent.body);
+        let written = carry_out(call, &sent.name, options, Write::Apply(&mut apply)).await;
+        if !permission.ask(call).await? {
+            break written;
+        }
     };
-    let mut apply = sent.apply(&mut check);
-    let written =
-        carry_out(call, &sent.name, options(call, &sent.query, &sent.body), Write::Apply(&mut apply)).await;
     finish(call, accepted, &sent.query, written, warnings).await
 }
 

@@ -6,6 +6,7 @@ use kindom_resource_actor::Write;
 
 use crate::body::{Received, plain_body};
 use crate::call::Call;
+use crate::create_permission::CreatePermission;
 use crate::decoding::{check_name, is_based_on, object_of_body};
 use crate::query::WriteOptions;
 use crate::response::Response;
@@ -24,15 +25,24 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     let version = &call.info.resource.version;
     // Before the object is read: a body that is no object is 400, even if the object does not exist.
     let mut warnings = Vec::new();
-    let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
-        let (object, wrong) =
-            object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)?;
-        check_name(&object, &name)?;
-        match wrong.filter(|_| is_based_on(&object, old)) {
-            Some(wrong) => Err(wrong),
-            None => Ok(object),
+    let permission = CreatePermission::of(call);
+    let written = loop {
+        let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
+            let (object, wrong) =
+                object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)?;
+            check_name(&object, &name)?;
+            if let Some(wrong) = wrong.filter(|_| is_based_on(&object, old)) {
+                return Err(wrong);
+            }
+            if *old == Value::Null && cx.spec.strategy.allows_create_on_update() {
+                permission.check()?;
+            }
+            Ok(object)
+        };
+        let written = carry_out(call, &name, options(call, &query, &bytes), Write::Update(&mut wanted)).await;
+        if !permission.ask(call).await? {
+            break written;
         }
     };
-    let written = carry_out(call, &name, options(call, &query, &bytes), Write::Update(&mut wanted)).await;
     finish(call, accepted, &query, written, warnings).await
 }

@@ -9,7 +9,7 @@ use kindom_api::object;
 use kindom_objects::PlanError;
 use kindom_resource_actor::{Freshness, WriteOptions};
 use kindom_resource_actor::{ReadError, WriteError};
-use kindom_storage::Revision;
+use kindom_storage::{Compare, Revision};
 
 use crate::world::*;
 
@@ -114,6 +114,22 @@ fn an_update_is_planned_again_under_the_new_schema() {
             "{:?}",
             updated.err()
         );
+    });
+}
+
+#[test]
+fn a_write_behind_a_fence_that_moved_is_a_conflict() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        let key = kindom_storage::Key::from("/kindom/fence");
+        let absent = WriteOptions { fence: Some(Compare::absent(&key)), ..options() };
+        create_with(&widgets, widget("a", 1), &absent).await.unwrap();
+        let before = world.history().await.len();
+        world.put("/kindom/fence", "{}");
+        let refused = create_with(&widgets, widget("b", 1), &absent).await.err();
+        assert!(matches!(refused, Some(WriteError::Plan(PlanError::Conflict { .. }))), "{refused:?}");
+        assert!(widgets.get("ns/b", soon()).await.unwrap().is_none());
+        assert_eq!(world.history().await.len(), before, "and is not planned again");
     });
 }
 

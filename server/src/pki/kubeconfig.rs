@@ -18,7 +18,7 @@ pub(crate) fn certificate_pem(der: &[u8]) -> String {
 /// The means by which clients verify the server.
 pub(crate) struct Trust {
     /// The certificates that vouch for it; none leaves that to those that the client's system trusts.
-    pub(super) authorities_pem: Option<String>,
+    pub(crate) authorities_pem: Option<String>,
     /// A name in the server's certificate, if the URL's host is not in it.
     pub(super) server_name: Option<String>,
 }

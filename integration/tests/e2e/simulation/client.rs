@@ -152,6 +152,7 @@ impl Client {
             user: Arc::new(User::api_server()),
             knowledge,
             bytes: 0,
+            fence: None,
         }
     }
 
@@ -646,6 +647,7 @@ pub(super) async fn release_everything(world: &Rc<World>) {
                 user: Arc::new(User::api_server()),
                 knowledge: Knowledge::Latest,
                 bytes: 0,
+                fence: None,
             };
             let target =
                 Target { version: "v1", subresource: None, namespace: Some(&namespace), name: &name };
