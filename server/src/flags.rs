@@ -8,6 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use kindom_api::meta::names::name_is_dns_label;
 use kindom_objects::kinds::registration::Feature;
 
+use crate::aggregator::{Service, service};
 use crate::logging::Format;
 use crate::snapshot::Place;
 
@@ -295,6 +296,8 @@ pub(crate) struct Serve {
     pub(crate) client_ca_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) front_proxies: FrontProxyFlags,
+    #[command(flatten)]
+    pub(crate) aggregator: AggregatorFlags,
     /// Bearer tokens: lines of token,user,uid,"group1,group2".
     #[arg(long)]
     pub(crate) token_auth_file: Option<PathBuf>,
@@ -380,6 +383,31 @@ pub(crate) struct FrontProxyFlags {
     /// The beginnings of the headers of the user's other attributes.
     #[arg(long, value_delimiter = ',', value_name = "PREFIX,...", default_value = "x-remote-extra-", value_parser = header_name)]
     pub(crate) requestheader_extra_headers_prefix: Vec<String>,
+}
+
+/// This server in front of others.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct AggregatorFlags {
+    /// The certificate by which other API servers know this one, PEM: it may ask there in the name of its users. With this,
+    /// --service-resolver or --aggregator-allowed-hosts, APIServices are followed.
+    #[arg(long, requires = "proxy_client_key_file")]
+    pub(crate) proxy_client_cert_file: Option<PathBuf>,
+    /// The key of --proxy-client-cert-file, PEM.
+    #[arg(long, requires = "proxy_client_cert_file")]
+    pub(crate) proxy_client_key_file: Option<PathBuf>,
+    /// The address of a service that APIServices name; may be given more than once.
+    #[arg(long, value_name = "NAMESPACE/NAME:PORT=HOST:PORT", value_parser = service)]
+    pub(crate) service_resolver: Vec<Service>,
+    /// The hosts that an APIService's annotation kindom.dev/url may name, each HOST for any port or HOST:PORT. The proxy's
+    /// certificate is shown to them.
+    #[arg(long, value_delimiter = ',', value_name = "HOST,...", value_parser = not_blank)]
+    pub(crate) aggregator_allowed_hosts: Vec<String>,
+    /// Answers 502 where another API server redirects a request; if false, the redirect is passed on.
+    #[arg(long, default_value_t = true, action = ArgAction::Set)]
+    pub(crate) aggregator_reject_forwarding_redirect: bool,
+    /// The time between two probes of another API server.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(crate) aggregator_probe_interval: Duration,
 }
 
 /// The access to an etcd cluster, and the keys in it that are ours.

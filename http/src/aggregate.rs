@@ -1,0 +1,229 @@
+//! Group-versions that another API server serves, which this one forwards requests to (kube-aggregator `pkg/apiserver`, 0.37).
+//!
+//! **Flow.** The [`Aggregator`] knows which group-versions are another server's; `dispatch` asks it about each request, before
+//! it looks for a type of its own. A request is forwarded with its body as a stream, and answered with a stream.
+//!
+//! **Guarantees.** While there is no such group-version, the question costs one atomic load. Nothing is buffered: at most
+//! [`CHUNKS`] pieces of a body wait for the other server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::dev::Payload;
+use actix_web::http::{StatusCode, header};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, StreamExt as _, unfold};
+use kindom_api::Value;
+use kindom_api::user::User;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use crate::body::runs_on;
+use crate::fallback::DelegatedAnswer;
+use crate::head::{Head, header_of};
+use crate::response::{Builder, Response};
+use crate::state::REQUEST_TIMEOUT;
+
+/// The most pieces of a request's body that wait for the other server.
+const CHUNKS: usize = 2;
+/// The longest wait for the next piece of a request's body.
+const PIECE_WAIT: Duration = Duration::from_secs(60);
+
+/// The pieces of a body. An error breaks it off.
+pub type Pieces = BoxStream<'static, Result<Bytes, std::io::Error>>;
+
+/// A request for a group-version of another server. Its user is authenticated and may make it.
+pub struct Forwarded {
+    /// The API group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// `GET`
+    pub method: String,
+    /// As it stands in the request: `/apis/g.io/v1/widgets?limit=5`.
+    pub path_and_query: String,
+    /// In the order of the request, credentials included.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body, or what the client sends over an upgraded connection; `None` for a request that has none.
+    pub body: Option<Pieces>,
+    /// The user who sends the request.
+    pub user: Arc<User>,
+    /// The name of the request, which the other server is to keep.
+    pub audit_id: Option<Vec<u8>>,
+    /// `true` if the client wants its connection to become another, such as a WebSocket.
+    pub upgrades: bool,
+    /// `true` for a watch, which has no limit of time.
+    pub is_watch: bool,
+}
+
+/// A group-version of another server, as discovery and OpenAPI show it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemoteVersion {
+    /// Of groups the one with the highest comes first.
+    pub group_priority: i32,
+    /// The entry of the version in aggregated discovery (`apidiscovery.k8s.io/v2` APIVersionDiscovery).
+    pub discovery: Value,
+    /// The hash of its OpenAPI v3 document; `None` if the other server has none.
+    pub openapi_hash: Option<String>,
+}
+
+/// The group-versions of other servers at one moment, by group and version.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RemoteVersions {
+    /// Raised whenever anything in it has changed.
+    pub generation: u64,
+    /// By group, then by version.
+    pub groups: BTreeMap<String, BTreeMap<String, RemoteVersion>>,
+}
+
+impl RemoteVersions {
+    fn has(&self, group: &str, version: &str) -> bool {
+        self.groups.get(group).is_some_and(|versions| versions.contains_key(version))
+    }
+}
+
+/// Forwards requests to other servers.
+pub trait Aggregator: Send + Sync {
+    /// The group-versions of other servers. Called for every request.
+    fn versions(&self) -> Arc<RemoteVersions>;
+
+    /// Forwards a request; never called for a group-version that is not another server's. The answer to an upgrade is 101 with
+    /// what the other server sends as its body.
+    fn forward(&self, request: Forwarded) -> BoxFuture<'static, DelegatedAnswer>;
+}
+
+/// The aggregator, if a group-version is another server's.
+pub(crate) fn elsewhere<'a>(
+    aggregator: Option<&'a Arc<dyn Aggregator>>,
+    group: &str,
+    version: &str,
+) -> Option<&'a Arc<dyn Aggregator>> {
+    aggregator.filter(|aggregator| aggregator.versions().has(group, version))
+}
+
+/// The group-version whose document a path without a resource names, if it is one that its own server has: discovery and
+/// OpenAPI v3.
+pub(crate) fn document_of(segments: &[String]) -> Option<(&str, &str)> {
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
+        ["apis", group, version] | ["openapi", "v3", "apis", group, version] => Some((group, version)),
+        _ => None,
+    }
+}
+
+/// Sends a request on; `is_watch` if its answer has no end.
+pub(crate) async fn forward(
+    to: &dyn Aggregator,
+    request: &Head,
+    (group, version): (&str, &str),
+    user: Arc<User>,
+    payload: Payload,
+    audit_id: Option<&header::HeaderValue>,
+    is_watch: bool,
+) -> Forwarding {
+    let uri = request.uri();
+    let upgrades = request.upgrades() && request.headers().contains_key(header::UPGRADE);
+    let has_body = upgrades || !matches!(request.method().as_str(), "GET" | "HEAD");
+    let announced = header_of(request, header::CONTENT_LENGTH).parse().ok();
+    let end = if !upgrades && runs_on(request) { Some(announced.unwrap_or(0)) } else { None };
+    let headers = request.headers().iter();
+    let forwarded = Forwarded {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        method: request.method().as_str().to_owned(),
+        path_and_query: uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string),
+        headers: headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
+        body: has_body.then(|| pumped(payload, end, upgrades)),
+        user,
+        audit_id: audit_id.map(|id| id.as_bytes().to_vec()),
+        upgrades,
+        is_watch,
+    };
+    let has_end = !is_watch && !upgrades;
+    let deadline = Instant::now() + REQUEST_TIMEOUT;
+    let answer = to.forward(forwarded).await;
+    let is_upgrade = answer.status == StatusCode::SWITCHING_PROTOCOLS.as_u16();
+    let is_bare = request.method() == "HEAD" || matches!(answer.status, 204 | 304);
+    let mut builder = Builder::new(answer.status);
+    for (name, value) in answer.headers {
+        builder.append_header((name, value));
+    }
+    let body = if has_end { until(deadline, answer.body) } else { answer.body };
+    let response = if is_bare { builder.finish() } else { builder.streaming(body) };
+    Forwarding { response, is_upgrade }
+}
+
+/// The answer of another server.
+pub(crate) struct Forwarding {
+    pub(crate) response: Response,
+    is_upgrade: bool,
+}
+
+impl Forwarding {
+    /// The answer of an upgraded connection, as actix-web sends it; or the response of any other.
+    pub(crate) fn upgraded(self) -> Result<HttpResponse, Response> {
+        if !self.is_upgrade {
+            return Err(self.response);
+        }
+        let mut response = self.response.into_http();
+        response.head_mut().set_connection_type(actix_http::ConnectionType::Upgrade);
+        // An upgraded connection has no content, and so neither a type nor chunks.
+        response.head_mut().no_chunking(true);
+        response.headers_mut().remove(header::CONTENT_TYPE);
+        Ok(response)
+    }
+}
+
+/// Breaks a body off at a deadline.
+fn until(deadline: Instant, body: Pieces) -> Pieces {
+    unfold(Some(body), move |body| async move {
+        let mut body = body?;
+        match timeout_at(deadline, body.next()).await {
+            Ok(piece) => piece.map(|piece| (piece, Some(body))),
+            Err(_) => Some((Err(std::io::ErrorKind::TimedOut.into()), None)),
+        }
+    })
+    .boxed()
+}
+
+/// The payload of a connection as a stream for another thread. `end`: the bytes after which it ends, if it has no end of its
+/// own. While a connection is upgraded, its client may be silent for any time.
+fn pumped(mut payload: Payload, end: Option<usize>, upgrades: bool) -> Pieces {
+    let (to, from) = mpsc::channel(CHUNKS);
+    actix_web::rt::spawn(async move {
+        let mut left = end;
+        while left != Some(0) {
+            let wait = async {
+                match upgrades {
+                    true => Ok(payload.next().await),
+                    false => tokio::time::timeout(PIECE_WAIT, payload.next()).await,
+                }
+            };
+            let next = tokio::select! {
+                next = wait => next,
+                // Nobody reads it any more.
+                () = to.closed() => return,
+            };
+            let piece = match next {
+                Ok(Some(Ok(mut bytes))) => {
+                    if let Some(left) = &mut left {
+                        bytes.truncate(*left);
+                        *left -= bytes.len();
+                    }
+                    Ok(bytes)
+                }
+                Ok(None) => return,
+                Ok(Some(Err(error))) => Err(std::io::Error::other(error.to_string())),
+                Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
+            };
+            let is_broken = piece.is_err();
+            if to.send(piece).await.is_err() || is_broken {
+                return;
+            }
+        }
+    });
+    unfold(from, |mut from| async move { from.recv().await.map(|piece| (piece, from)) }).boxed()
+}
