@@ -134,6 +134,11 @@ fn labels(state: &State, request: &Head, info: Option<&RequestInfo>, code: u16) 
         code,
     };
     let Some(RequestInfo::Resource(info)) = info else { return nothing() };
+    let GroupVersionResource { group, version, .. } = &info.resource;
+    if elsewhere(state.aggregator.as_ref(), group, version).is_some() {
+        // Another server says which resources there are: any, perhaps.
+        return RequestLabels { group: group.clone(), version: version.clone(), ..nothing() };
+    }
     let known = code < 400
         || find(state, info)
             .is_some_and(|(_, spec)| info.subresource.is_empty() || subresource_served(&spec, info));

@@ -31,7 +31,7 @@ use kindom_storage::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::BoxError;
-use crate::aggregator::{self, Aggregator, publish_authentication};
+use crate::aggregator::{self, Aggregator, claim_stored, publish_authentication};
 use crate::credentials::{self, Keeper};
 use crate::flags::{AuthorizationMode, Serve};
 use crate::pki::server_url;
@@ -189,6 +189,11 @@ async fn serving(
     let aggregated = registrations.face(aggregated_custom_resource_definitions(&crds));
     let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(others);
     let registry = RegistryHandle::start(Arc::clone(&deps), &registrations, built_in)?;
+    let own_name = deps.entropy.uuid_v4();
+    let aggregator = Aggregator::new(&options.aggregator, own_name, cores())?;
+    if aggregator.is_some() {
+        claim_stored(&registry, &api_services).await?;
+    }
     let leader = if embedded { None } else { Some(LeaderHandle::start(&registry, Key::from(LEASE))?) };
     kindom_conflict_actor::start(&registry, &registrations, LEDGER)?;
     kindom_finalizer_actor::start(&registry, &registrations, &namespaces)?;
@@ -199,8 +204,7 @@ async fn serving(
     // A restore that begins now finds that the store is not empty; one that began earlier is found here.
     refuse_unfinished(&*storage).await?;
     registry.fresh(Deadline::after(START)).await?;
-    let own_name = deps.entropy.uuid_v4();
-    let (aggregator, _connections) = match Aggregator::new(&options.aggregator, own_name, cores())? {
+    let (aggregator, _connections) = match aggregator {
         Some((aggregator, connections)) => {
             let object_bytes_max = options.max_object_bytes;
             let (of_users, proxies) = (keeper.of_users(), &options.front_proxies);

@@ -12,6 +12,7 @@
 
 mod access_log;
 mod aggregation;
+mod aggregator;
 mod apply_built_in;
 mod apply_chaos;
 mod authority;

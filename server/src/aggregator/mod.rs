@@ -1,5 +1,5 @@
 //! This server in front of others: APIServices name the group-versions that another API server serves, and requests for them
-//! are forwarded there (kube-aggregator `pkg/apiserver` and `pkg/controllers/status`, 0.37; B-44).
+//! are forwarded there (kube-aggregator `pkg/apiserver` and `pkg/controllers/status`, 0.37; B-45).
 //!
 //! **Flow.** `reconciler` reads the APIServices, keeps a [`Route`] for each remote one, and writes their conditions. A task of
 //! each route probes its server, and reads what it serves (`probe`). `forward` sends requests there.
@@ -31,7 +31,7 @@ use tokio::task::JoinHandle;
 
 use backend::Backend;
 pub(crate) use publish::publish_authentication;
-pub(crate) use reconciler::start;
+pub(crate) use reconciler::{claim_stored, start};
 use target::Resolver;
 pub(crate) use target::{Service, service};
 

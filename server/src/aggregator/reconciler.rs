@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::{BoxError, Deadline, Policy, Reconciler, StartError, Woken};
+use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
 use kindom_api::{User, Value, json, meta, object};
 use kindom_http::{RemoteVersion, RemoteVersions};
 use kindom_objects::kinds::api_service;
 use kindom_objects::{PlanError, RuleContext, SERVER, StoredObject, manage_status};
 use kindom_registry_actor::RegistryHandle;
+use kindom_registry_actor::claims::Elsewhere;
 use kindom_resource_actor::{
     Freshness, Knowledge, ReadError, ResourceHandle, Target as Place, WatchCursor, WriteError, WriteOptions,
 };
@@ -38,6 +39,9 @@ const FINDINGS: usize = 64;
 const WRITES_AT_ONCE: usize = 16;
 /// The most remote APIServices that are followed; those behind are unavailable, as each has tasks and connections.
 const REMOTE_MAX: usize = 1000;
+
+/// The reason of an APIService whose group-version this server serves itself.
+const HELD: &str = "GroupVersionHeld";
 
 /// The label of APIServices that the server keeps by itself, and its value for those of registrations.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -83,6 +87,8 @@ struct Follower {
 enum FollowError {
     #[error("APIServices cannot be read: {0}")]
     Read(#[from] ReadError),
+    #[error("the registry does not answer: {0}")]
+    Ask(#[from] AskError),
     #[error("an APIService cannot be written: {0}")]
     Write(#[from] WriteError),
 }
@@ -181,7 +187,7 @@ impl Follower {
         let local = self.served_here();
         let own = self.client_certificate();
         let (mut there, mut remote) = (BTreeMap::new(), BTreeSet::new());
-        let mut due = Vec::new();
+        let (mut due, mut claims) = (Vec::new(), Elsewhere::new());
         for stored in snapshot.from_key("") {
             there.insert(stored.name().to_owned(), Arc::clone(stored));
             // Most are local, and need not be parsed.
@@ -200,11 +206,16 @@ impl Follower {
                 }
                 Err(why) => Some(("False", why.reason, why.message)),
             };
+            let is_held = verdict.as_ref().is_some_and(|(_, reason, _)| *reason == HELD);
+            if !is_held {
+                claim(&mut claims, &object, name);
+            }
             if let Some((status, reason, message)) = verdict {
                 due.push((Arc::clone(stored), object, status, reason, message));
             }
         }
         self.followed.retain(|name, _| remote.contains(name));
+        self.registry.claim_elsewhere(claims, deadline).await?;
         self.publish();
         if self.registry.is_leader() {
             for (stored, object, status, reason, message) in due {
@@ -251,17 +262,14 @@ impl Follower {
         local: &BTreeMap<(String, String), bool>,
         followed: usize,
     ) -> Result<Target, Unreachable> {
-        let target = self.aggregator.resolver.target(object)?;
-        let key = (target.group.clone(), target.version.clone());
-        if target.group.is_empty() || local.contains_key(&key) {
-            return Err(Unreachable {
-                reason: "GroupVersionHeld",
-                message: format!(
-                    "{}/{} is served by this server itself; the first to claim a group-version keeps it",
-                    target.group, target.version
-                ),
-            });
+        let (group, version) = group_version(object);
+        if group.is_empty() || local.contains_key(&(group.to_owned(), version.to_owned())) {
+            let message = format!(
+                "{group}/{version} is served by this server itself; the first to claim a group-version keeps it"
+            );
+            return Err(Unreachable { reason: HELD, message });
         }
+        let target = self.aggregator.resolver.target(object)?;
         if followed >= REMOTE_MAX {
             let message = format!("there are more than {REMOTE_MAX} APIServices of other servers");
             return Err(Unreachable { reason: "TooManyAPIServices", message });
@@ -464,6 +472,39 @@ impl Follower {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn group_version(object: &Value) -> (&str, &str) {
+    let text = |field| object.at(&["spec", field]).and_then(Value::as_str).unwrap_or_default();
+    (text("group"), text("version"))
+}
+
+/// Notes that an APIService claims its group-version.
+fn claim(claims: &mut Elsewhere, object: &Value, name: &str) {
+    let (group, version) = group_version(object);
+    claims.entry(group.to_owned()).or_default().insert(version.to_owned(), name.to_owned());
+}
+
+/// Claims the group-versions that stored APIServices have, before a registration can be judged: who came first keeps it over
+/// a restart.
+///
+/// # Errors
+/// The store.
+pub(crate) async fn claim_stored(
+    registry: &RegistryHandle,
+    services: &ResourceHandle,
+) -> Result<(), BoxError> {
+    let deadline = Deadline::after(STEP);
+    let (snapshot, _) = services.snapshot(Freshness::Latest, deadline).await?;
+    let mut claims = Elsewhere::new();
+    for stored in snapshot.from_key("") {
+        let Ok(object) = json::parse_own(stored.json()) else { continue };
+        let reason = api_service::condition(&object).and_then(|condition| condition.get("reason")?.as_str());
+        if api_service::is_remote(&object) && reason != Some(HELD) {
+            claim(&mut claims, &object, stored.name());
+        }
+    }
+    Ok(registry.claim_elsewhere(claims, deadline).await?)
 }
 
 /// A version's entry in discovery while its server is away.
