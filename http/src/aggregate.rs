@@ -18,6 +18,7 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt as _, unfold};
 use kindom_api::Value;
 use kindom_api::user::User;
+use percent_encoding::percent_decode_str;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -26,6 +27,7 @@ use crate::fallback::DelegatedAnswer;
 use crate::head::{Head, header_of};
 use crate::response::{Builder, Response};
 use crate::state::REQUEST_TIMEOUT;
+use crate::websocket;
 
 /// The most pieces of a request's body that wait for the other server.
 const CHUNKS: usize = 2;
@@ -124,8 +126,15 @@ pub(crate) async fn forward(
     audit_id: Option<&header::HeaderValue>,
     is_watch: bool,
 ) -> Forwarding {
+    if has_dots(request.path()) {
+        let why = "the path has a segment of dots alone";
+        let mut builder = Builder::new(400);
+        builder.content_type("text/plain; charset=utf-8");
+        return Forwarding { response: builder.body(why), is_upgrade: false };
+    }
     let uri = request.uri();
-    let upgrades = request.upgrades() && request.headers().contains_key(header::UPGRADE);
+    // Other protocols than a WebSocket could carry requests of the client over the proxy's own connection.
+    let upgrades = websocket::is_wanted(request);
     let has_body = upgrades || !matches!(request.method().as_str(), "GET" | "HEAD");
     let announced = header_of(request, header::CONTENT_LENGTH).parse().ok();
     let end = if !upgrades && runs_on(request) { Some(announced.unwrap_or(0)) } else { None };
@@ -154,6 +163,12 @@ pub(crate) async fn forward(
     let body = if has_end { until(deadline, answer.body) } else { answer.body };
     let response = if is_bare { builder.finish() } else { builder.streaming(body) };
     Forwarding { response, is_upgrade }
+}
+
+/// `true` for a path that a server could take for another one, of which nobody has asked whether the user may.
+fn has_dots(path: &str) -> bool {
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    decoded.split('/').any(|segment| matches!(segment, "." | ".."))
 }
 
 /// The answer of another server.
@@ -226,4 +241,32 @@ fn pumped(mut payload: Payload, end: Option<usize>, upgrades: bool) -> Pieces {
         }
     });
     unfold(from, |mut from| async move { from.recv().await.map(|piece| (piece, from)) }).boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_dots_is_found() {
+        for path in
+            ["/apis/g/v1/../../../api", "/apis/g/v1/%2e%2E/x", "/apis/g/v1/..%2fx", "/apis/g/v1/.", ".."]
+        {
+            assert!(has_dots(path), "{path}");
+        }
+        for path in ["/apis/g.io/v1/things/a..b", "/apis/g/v1/..a", "/apis/g/v1/...", "/"] {
+            assert!(!has_dots(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn documents_of_a_group_version_are_its_servers() {
+        let of = |path: &str| {
+            let segments: Vec<String> = path.split('/').map(str::to_owned).collect();
+            document_of(&segments).map(|(group, version)| format!("{group}/{version}"))
+        };
+        assert_eq!(of("apis/g/v1").as_deref(), Some("g/v1"));
+        assert_eq!(of("openapi/v3/apis/g/v1").as_deref(), Some("g/v1"));
+        assert_eq!((of("apis/g"), of("openapi/v3/api/v1"), of("openapi/v2")), (None, None, None));
+    }
 }

@@ -21,6 +21,7 @@ mod change;
 mod chaos;
 mod circles;
 mod cluster;
+mod config_maps;
 mod conversion;
 mod corpus;
 #[path = "../../../schema/tests/schema/corpus_folder.rs"]

@@ -551,7 +551,7 @@ fn a_version_of_another_server_is_refused_until_it_is_free() {
         Elsewhere::from([("g.io".to_owned(), versions)])
     };
     let mut table = ClaimTable::default();
-    let first = claimant(1, names("foos", "foo", &[], "Foo", "FooList"));
+    let first = claimant(1, names("foos", "foo", "Foo", "FooList", &[]));
     table.put("foos.g.io", first.clone());
     assert!(table.set_elsewhere(&elsewhere("v1")));
     let [(_, verdict)] = &due(&mut table)[..] else { panic!("one verdict") };

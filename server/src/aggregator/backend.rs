@@ -27,10 +27,15 @@ use crate::BoxError;
 
 /// The requests at a time over one connection of HTTP/2; servers of Kubernetes allow 100.
 const STREAMS: usize = 90;
+/// As many as streams.
+const CONNECTION_WINDOWS: u32 = 90;
 /// The most connections of HTTP/2 to one server.
 const LANES: usize = 12;
 /// The most upgraded connections to one server.
 const UPGRADES_MAX: usize = 256;
+/// The bytes of one answer that may be on their way. All answers of a connection together have room for as many each: one that
+/// its client does not read holds up no other.
+const WINDOW_BYTES: u32 = 128 << 10;
 /// The longest that a connection may take to be there.
 const CONNECT: Duration = Duration::from_secs(5);
 /// A connection that says nothing for so long is asked whether it lives, and has half that time to answer.
@@ -156,6 +161,8 @@ impl Backend {
                 .timer(TokioTimer::new())
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE)
+                .http2_initial_stream_window_size(WINDOW_BYTES)
+                .http2_initial_connection_window_size(WINDOW_BYTES * CONNECTION_WINDOWS)
                 .http2_keep_alive_interval(PING)
                 .http2_keep_alive_timeout(PING / 2)
                 .build(connector(with_http2))

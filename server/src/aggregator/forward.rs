@@ -78,7 +78,8 @@ impl Forwarding {
             Err(_) => return unreachable("no answer in time"),
         };
         match answered.response.status() {
-            StatusCode::SWITCHING_PROTOCOLS => self.upgraded(answered, client_bytes).await,
+            StatusCode::SWITCHING_PROTOCOLS if upgrades => self.upgraded(answered, client_bytes).await,
+            status if status.is_informational() => unreachable("it switched protocols unasked"),
             _ => self.answer(answered),
         }
     }
