@@ -18,7 +18,7 @@ use kindom_resource_actor::Knowledge;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
-use crate::aggregate::{document_of, elsewhere, forward};
+use crate::aggregate::{document_of, elsewhere};
 use crate::app::App;
 use crate::authn::{Attributes, Peer, Presented, authorize, refuse_impersonation};
 use crate::body::{Received, body, runs_on};
@@ -26,6 +26,7 @@ use crate::budget::{Held, Share};
 use crate::call::Call;
 use crate::cost::HEADER_BYTES;
 use crate::fallback::delegate;
+use crate::forward::forward;
 use crate::head::Head;
 use crate::in_flight::Permit;
 use crate::metrics::RequestLabels;

@@ -32,6 +32,7 @@ mod error;
 mod fallback;
 mod filter;
 mod form;
+mod forward;
 mod framing;
 #[cfg(test)]
 mod fuzz;
