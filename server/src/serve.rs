@@ -210,6 +210,8 @@ async fn serving(
             let (of_users, proxies) = (keeper.of_users(), &options.front_proxies);
             publish_authentication(&config_maps, of_users, proxies, object_bytes_max).await?;
             aggregator::start(&aggregator, &registry, &api_services, object_bytes_max)?;
+            let routed = tokio::time::timeout(START, aggregator.routed()).await;
+            routed.map_err(|_| "the APIServices that are stored could not be read in time")?;
             (Some(aggregator as Arc<dyn kindom_http::Aggregator>), Some(connections))
         }
         None => (None, None),

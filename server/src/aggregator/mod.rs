@@ -26,7 +26,7 @@ use arc_swap::ArcSwap;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kindom_http::{DelegatedAnswer, Forwarded, RemoteVersions};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use backend::Backend;
@@ -63,6 +63,8 @@ pub(crate) struct Aggregator {
     probe_every: Duration,
     /// Connections to other servers, and what waits for them.
     runtime: tokio::runtime::Handle,
+    /// `true` once the APIServices that were stored before the start have routes.
+    has_looked: watch::Sender<bool>,
     /// The name of this process in the header by which loops are found.
     own_name: String,
 }
@@ -105,9 +107,18 @@ impl Aggregator {
             passes_redirects: !flags.aggregator_reject_forwarding_redirect,
             probe_every: flags.aggregator_probe_interval,
             runtime: runtime.handle().clone(),
+            has_looked: watch::Sender::new(false),
             own_name,
         };
         Ok(Some((Arc::new(aggregator), Connections(Some(runtime)))))
+    }
+}
+
+impl Aggregator {
+    /// Waits until the APIServices that were stored before the start have routes.
+    pub(crate) async fn routed(&self) {
+        // The sender is in `self`, so it is not closed.
+        let _ = self.has_looked.subscribe().wait_for(|has_looked| *has_looked).await;
     }
 }
 

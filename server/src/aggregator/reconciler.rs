@@ -69,6 +69,8 @@ struct Followed {
     backend: Backend,
     doubted: Arc<Notify>,
     group_priority: i32,
+    /// `true` if its condition said so when it was first seen: it counts until the first probe has ended.
+    was_available: bool,
     found: Option<Found>,
     _probing: Owned<()>,
 }
@@ -217,6 +219,7 @@ impl Follower {
         self.followed.retain(|name, _| remote.contains(name));
         self.registry.claim_elsewhere(claims, deadline).await?;
         self.publish();
+        self.aggregator.has_looked.send_replace(true);
         if self.registry.is_leader() {
             for (stored, object, status, reason, message) in due {
                 self.report(&stored, object, (status, reason, &message)).await?;
@@ -316,6 +319,7 @@ impl Follower {
                 backend,
                 doubted,
                 group_priority: priority,
+                was_available: is_available(object),
                 found: None,
                 _probing: Owned(self.aggregator.runtime.spawn(probing)),
             };
@@ -359,7 +363,7 @@ impl Follower {
             let route = Route {
                 backend: followed.backend.clone(),
                 doubted: Arc::clone(&followed.doubted),
-                is_available: description.is_some(),
+                is_available: description.is_some() || followed.found.is_none() && followed.was_available,
             };
             routes.by_version.insert((group, version), Arc::new(route));
         }
@@ -477,6 +481,12 @@ impl Follower {
 fn group_version(object: &Value) -> (&str, &str) {
     let text = |field| object.at(&["spec", field]).and_then(Value::as_str).unwrap_or_default();
     (text("group"), text("version"))
+}
+
+/// `true` if an APIService's condition says that its server is available.
+fn is_available(object: &Value) -> bool {
+    let status = api_service::condition(object).and_then(|condition| condition.get("status")?.as_str());
+    status == Some("True")
 }
 
 /// Notes that an APIService claims its group-version.
