@@ -79,6 +79,8 @@ pub struct Struct {
     pub fields: &'static [Field],
     /// Its description in published schemas; empty where another table has it.
     pub text: &'static str,
+    /// `true` for a type of apimachinery's `meta/v1`, which is published under that package's name wherever it stands.
+    pub is_meta: bool,
 }
 
 /// A field of a Go struct.
@@ -98,6 +100,8 @@ pub struct Field {
     pub text: &'static str,
     /// The relation of a list's items to each other under server-side apply; `None` if none is published.
     pub items: Option<Items>,
+    /// `true` for a field that published schemas require although Go may leave it out (`+required`).
+    pub is_required: bool,
 }
 
 /// The relation of a list's items to each other under server-side apply (`x-kubernetes-list-type`).
@@ -127,7 +131,16 @@ impl Field {
     /// A field with `omitempty`.
     #[must_use]
     pub const fn new(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, omit_empty: true, patched: Patched::Replaces, number: 0, text: "", items: None }
+        Self {
+            name,
+            shape,
+            omit_empty: true,
+            patched: Patched::Replaces,
+            number: 0,
+            text: "",
+            items: None,
+            is_required: false,
+        }
     }
 
     /// A field that is always written.
@@ -146,6 +159,12 @@ impl Field {
     #[must_use]
     pub const fn declared(self, number: u32, text: &'static str) -> Self {
         Self { number, text, ..self }
+    }
+
+    /// The same field, which published schemas require although Go may leave it out.
+    #[must_use]
+    pub const fn required(self) -> Self {
+        Self { is_required: true, ..self }
     }
 
     /// The same field, with the relation of its items.
@@ -334,7 +353,13 @@ impl Struct {
     /// A struct of these fields.
     #[must_use]
     pub const fn new(go_type: &'static str, fields: &'static [Field]) -> Self {
-        Self { go_type, fields, text: "" }
+        Self { go_type, fields, text: "", is_meta: false }
+    }
+
+    /// The same struct, as one of apimachinery's `meta/v1`.
+    #[must_use]
+    pub const fn of_meta(self) -> Self {
+        Self { is_meta: true, ..self }
     }
 
     /// The same struct, with its description.

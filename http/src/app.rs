@@ -7,6 +7,7 @@ use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
 use kindom_storage::{ScrubCounts, WriteCounts};
 
+use crate::aggregate::Aggregator;
 use crate::authn::{Authenticator, Delegation};
 use crate::budget::Budget;
 use crate::fallback::Fallback;
@@ -36,6 +37,8 @@ pub struct Config {
     pub chaos: Option<ActorTable>,
     /// Answers requests for types that are not registered; without one they get 404.
     pub fallback: Option<Arc<dyn Fallback>>,
+    /// Forwards requests for group-versions of other servers; without it there are none.
+    pub aggregator: Option<Arc<dyn Aggregator>>,
     /// The snapshots at `/debug/snapshot`; without them it is 404.
     pub snapshots: Option<Snapshots>,
     /// Counts the store's writes, for `/metrics`; `None` if the engine does not count.
@@ -90,6 +93,7 @@ impl App {
         (state.chaos, state.fallback) = (config.chaos, config.fallback);
         (state.delegation, state.namespaces_are_the_hosts) =
             (config.delegation, config.namespaces_are_the_hosts);
+        state.aggregator = config.aggregator;
         Self {
             state: Arc::new(state),
             documents: Documents::default(),

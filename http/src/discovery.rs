@@ -14,7 +14,7 @@ pub(crate) use kindom_api::names::version_order;
 use kindom_api::names::{GroupVersionKind, api_version};
 
 /// A group and its served versions.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Group {
     /// Empty for the core group, which is announced under `/api` alone.
     pub(crate) name: String,
@@ -25,12 +25,14 @@ pub(crate) struct Group {
 }
 
 /// A version of a group.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Version {
     /// `v1`
     pub(crate) name: String,
     /// In the order of the documents.
     pub(crate) resources: Vec<Resource>,
+    /// Of a version that another server serves: its entry in the aggregated document.
+    pub(crate) elsewhere: Option<Value>,
 }
 
 /// A resource in a version.
@@ -204,6 +206,9 @@ pub(crate) fn aggregated(groups: &[Group]) -> Value {
             metadata.insert("name", group.name.as_str());
         }
         let version = |version: &&Version| {
+            if let Some(entry) = &version.elsewhere {
+                return entry.clone();
+            }
             let resources =
                 version.resources.iter().map(|r| aggregated_resource(&group.name, &version.name, r));
             kindom_api::object! {
@@ -293,8 +298,8 @@ mod tests {
             name: "example.com".into(),
             priority: 1000,
             versions: vec![
-                Version { name: "v1beta1".into(), resources: vec![] },
-                Version { name: "v1".into(), resources: vec![resource] },
+                Version { name: "v1beta1".into(), ..Version::default() },
+                Version { name: "v1".into(), resources: vec![resource], elsewhere: None },
             ],
         }
     }
@@ -303,7 +308,7 @@ mod tests {
         Group {
             name: String::new(),
             priority: 18_000,
-            versions: vec![Version { name: "v1".into(), resources: vec![] }],
+            versions: vec![Version { name: "v1".into(), ..Version::default() }],
         }
     }
 

@@ -19,6 +19,7 @@ use kindom_resource_actor::Knowledge;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
+use crate::aggregate::{document_of, elsewhere};
 use crate::app::App;
 use crate::authn::{
     AccessQuestion, Attributes, Peer, Presented, TokenReviewer, Unauthorized, Unreviewed, authorize,
@@ -29,6 +30,7 @@ use crate::budget::{Held, Share};
 use crate::call::Call;
 use crate::cost::HEADER_BYTES;
 use crate::fallback::delegate;
+use crate::forward::forward;
 use crate::head::Head;
 use crate::in_flight::Permit;
 use crate::metrics::RequestLabels;
@@ -51,6 +53,8 @@ struct Asked {
     head: Head,
     query: Query,
     info: Result<RequestInfo, RequestError>,
+    /// The name of the request.
+    audit_id: Option<header::HeaderValue>,
 }
 
 /// The handler of every path.
@@ -87,11 +91,11 @@ async fn respond(
     let state = &app.state;
     let query = Query::parse(head.query_string());
     let info = RequestInfo::parse(head.method().as_str(), head.path(), &query);
-    let asked = Arc::new(Asked { head, query, info });
+    let audit_id = access::audit_id(&head, &state.entropy);
+    let asked = Arc::new(Asked { head, query, info, audit_id: audit_id.clone() });
     let request = &asked.head;
     let mutating = !matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS");
     let in_flight = state.metrics.begin(mutating);
-    let audit_id = access::audit_id(request, &state.entropy);
     let span = access::span(request, asked.info.as_ref().ok(), audit_id.as_ref());
     let outcome = {
         // Pinned first: a future that is wrapped is copied, and this one is large.
@@ -135,6 +139,11 @@ fn labels(state: &State, request: &Head, info: Option<&RequestInfo>, code: u16) 
         code,
     };
     let Some(RequestInfo::Resource(info)) = info else { return nothing() };
+    let GroupVersionResource { group, version, .. } = &info.resource;
+    if elsewhere(state.aggregator.as_ref(), group, version).is_some() {
+        // Another server says which resources there are: any, perhaps.
+        return RequestLabels { group: group.clone(), version: version.clone(), ..nothing() };
+    }
     let known = code < 400
         || find(state, info)
             .is_some_and(|(_, spec)| info.subresource.is_empty() || subresource_served(&spec, info));
@@ -231,6 +240,30 @@ async fn answer(
             let decided = Box::pin(host.authorize(question(&user, attributes, info, query))).await;
             decided.map_err(|refused| Failure::refused(refused, request.uri()))?;
         }
+    }
+    let of_another = match info {
+        RequestInfo::Path(segments) => document_of(segments),
+        RequestInfo::Resource(info) => Some((info.resource.group.as_str(), info.resource.version.as_str())),
+    };
+    if let Some((group, version)) = of_another
+        && let Some(aggregator) = elsewhere(state.aggregator.as_ref(), group, version)
+    {
+        let is_watch = matches!(info, RequestInfo::Resource(info) if info.verb == Verb::Watch);
+        let answer = forward(
+            &**aggregator,
+            request,
+            (group, version),
+            user,
+            payload,
+            asked.audit_id.as_ref(),
+            is_watch,
+        );
+        let answer = answer.await;
+        let may_refuse = matches!(request.method().as_str(), "GET" | "HEAD");
+        return match answer.upgraded() {
+            Ok(upgraded) => Ok(upgraded),
+            Err(answer) => delivered(answer, permit, held, &share, may_refuse),
+        };
     }
     match info {
         RequestInfo::Path(segments) => {

@@ -14,7 +14,7 @@ use crate::audience::Audience;
 use crate::authn::{Attributes, deny};
 use crate::cost;
 use crate::discovery::{self, Group};
-use crate::groups::{PRIORITY_OF_REGISTERED, groups};
+use crate::groups::{PRIORITY_OF_REGISTERED, generation, groups, remote};
 use crate::head::{Head, header_of};
 use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
 use crate::phase::Phase;
@@ -145,7 +145,7 @@ async fn root(
     let header = header_of(request, header::ACCEPT);
     let groups = groups(app, audience).await?;
     if wants_aggregated_discovery(header) {
-        let generation = app.state.registry.routes().generation();
+        let generation = generation(app, &remote(app, audience));
         let known = app.documents.with(generation, |cache| cache.aggregated.get(&(audience, core)).cloned());
         let document = known.unwrap_or_else(|| {
             let (own, named): (Vec<Group>, Vec<Group>) =

@@ -8,6 +8,7 @@ use kindom_api::GroupVersionKind;
 use kindom_objects::TypeSpec;
 use kindom_registry_actor::GroupRoutes;
 
+use crate::aggregate::RemoteVersions;
 use crate::app::App;
 use crate::audience::Audience;
 use crate::discovery::{self, Group, Resource, Subresource, Version};
@@ -44,16 +45,48 @@ pub(crate) async fn fresh(app: &App, audience: Audience) -> Result<(), Failure> 
 pub(crate) async fn groups(app: &App, audience: Audience) -> Result<Arc<Vec<Group>>, Failure> {
     fresh(app, audience).await?;
     let routes = app.state.registry.routes();
-    let generation = routes.generation();
+    let remote = remote(app, audience);
+    let generation = generation(app, &remote);
     if let Some(groups) = app.documents.with(generation, |cache| cache.groups.get(&audience).cloned()) {
         return Ok(groups);
     }
     let table = routes.table();
-    let groups: Vec<Group> =
+    let mut groups: Vec<Group> =
         table.groups().filter_map(|(name, types)| describe(name, types, audience)).collect();
+    add_remote(&mut groups, &remote);
     let groups = Arc::new(groups);
     app.documents.with(generation, |cache| cache.groups.insert(audience, Arc::clone(&groups)));
     Ok(groups)
+}
+
+/// The group-versions of other servers that an audience is shown. A host forwards to them itself, or does not want them.
+pub(crate) fn remote(app: &App, audience: Audience) -> Arc<RemoteVersions> {
+    match &app.state.aggregator {
+        Some(aggregator) if audience == Audience::Client => aggregator.versions(),
+        _ => Arc::default(),
+    }
+}
+
+/// Numbers the state that documents depend on: that of the routes, and that of other servers' group-versions.
+pub(crate) fn generation(app: &App, remote: &RemoteVersions) -> (u64, u64) {
+    (app.state.registry.routes().generation(), remote.generation)
+}
+
+/// Adds the versions of other servers. Of a group that is here too, the higher priority counts.
+fn add_remote(groups: &mut Vec<Group>, remote: &RemoteVersions) {
+    for (name, versions) in &remote.groups {
+        let at = groups.iter().position(|group| group.name == *name).unwrap_or_else(|| {
+            groups.push(Group { name: name.clone(), priority: 0, versions: Vec::new() });
+            groups.len() - 1
+        });
+        let Some(group) = groups.get_mut(at) else { continue };
+        for (version, of) in versions {
+            group.priority = group.priority.max(of.group_priority);
+            group.versions.retain(|own| own.name != *version);
+            let elsewhere = Some(of.discovery.clone());
+            group.versions.push(Version { name: version.clone(), resources: Vec::new(), elsewhere });
+        }
+    }
 }
 
 /// A group with its served types that the audience sees; `None` if there are none.
@@ -65,7 +98,7 @@ fn describe(name: &str, types: &GroupRoutes, audience: Audience) -> Option<Group
     for spec in &specs {
         for version in spec.versions.iter().filter(|v| v.served) {
             let at = versions.iter().position(|v| v.name == version.name).unwrap_or_else(|| {
-                versions.push(Version { name: version.name.clone(), resources: Vec::new() });
+                versions.push(Version { name: version.name.clone(), ..Version::default() });
                 versions.len() - 1
             });
             if let Some(version) = versions.get_mut(at) {

@@ -16,6 +16,7 @@
 //! apiserver `pkg/endpoints` and `pkg/server` (1.37), for behaviour.
 
 pub mod access;
+mod aggregate;
 mod app;
 mod audience;
 pub mod authn;
@@ -32,6 +33,7 @@ mod error;
 mod fallback;
 mod filter;
 mod form;
+mod forward;
 mod framing;
 #[cfg(test)]
 mod fuzz;
@@ -66,6 +68,7 @@ pub mod warning;
 mod websocket;
 mod writing;
 
+pub use aggregate::{Aggregator, Forwarded, Pieces, RemoteVersion, RemoteVersions};
 pub use app::Config;
 pub use error::RequestError;
 pub use fallback::{Delegated, DelegatedAnswer, Fallback};

@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha512};
 use crate::RequestError;
 use crate::app::App;
 use crate::audience::Audience;
-use crate::groups::{fresh, groups};
+use crate::groups::{fresh, generation, groups, remote};
 use crate::head::{Head, header_of};
 use crate::negotiate::{Endpoint, JSON, accept, preferred};
 use crate::query::Query;
@@ -146,7 +146,8 @@ impl Iterator for Pieces {
 pub(crate) async fn index(app: &App, request: &Head, audience: Audience) -> Result<Response, Failure> {
     let groups = groups(app, audience).await?;
     let routes = app.state.registry.routes();
-    let generation = routes.generation();
+    let remote = remote(app, audience);
+    let generation = generation(app, &remote);
     if let Some(known) = app.documents.with(generation, |cache| cache.indexes.get(&audience).cloned()) {
         return Ok(tagged(request, &known, JSON));
     }
@@ -154,7 +155,13 @@ pub(crate) async fn index(app: &App, request: &Head, audience: Audience) -> Resu
     let mut paths = kindom_api::Map::new();
     for group in groups.iter() {
         for version in &group.versions {
-            let hash = hash(&served(table.group(&group.name), &version.name, audience));
+            let elsewhere = remote.groups.get(&group.name).and_then(|versions| versions.get(&version.name));
+            let hash = match elsewhere.map(|of| &of.openapi_hash) {
+                Some(Some(hash)) => hash.clone(),
+                // Its server describes it to nobody.
+                Some(None) => continue,
+                None => hash(&served(table.group(&group.name), &version.name, audience)),
+            };
             let path = path(&group.name, &version.name);
             let url = format!("/openapi/v3/{path}?hash={hash}");
             paths.insert(path, object! { "serverRelativeURL": url });

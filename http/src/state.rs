@@ -11,6 +11,7 @@ use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
 use tokio::sync::watch;
 
+use crate::aggregate::Aggregator;
 use crate::authn::{Authenticator, CurrentAuthenticator, Delegation};
 use crate::budget::Budget;
 use crate::fallback::Fallback;
@@ -41,6 +42,7 @@ pub(crate) struct State {
     pub(crate) body_bytes_max: usize,
     pub(crate) chaos: Option<ActorTable>,
     pub(crate) fallback: Option<Arc<dyn Fallback>>,
+    pub(crate) aggregator: Option<Arc<dyn Aggregator>>,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
@@ -81,6 +83,7 @@ impl State {
             body_bytes_max: object_bytes_max.saturating_mul(2).max(BODY_BYTES_MAX),
             chaos: None,
             fallback: None,
+            aggregator: None,
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
             metrics,

@@ -24,7 +24,7 @@ pub(crate) struct Documents {
 
 #[derive(Default)]
 pub(crate) struct Cache {
-    generation: u64,
+    generation: (u64, u64),
     pub(crate) groups: HashMap<Audience, Arc<Vec<Group>>>,
     /// The core group's, and that of the others.
     pub(crate) aggregated: HashMap<(Audience, bool), Document>,
@@ -50,7 +50,7 @@ impl Document {
 }
 
 impl Documents {
-    pub(crate) fn with<T>(&self, generation: u64, of: impl FnOnce(&mut Cache) -> T) -> T {
+    pub(crate) fn with<T>(&self, generation: (u64, u64), of: impl FnOnce(&mut Cache) -> T) -> T {
         let mut cache = self.cache.lock();
         if cache.generation != generation {
             *cache = Cache { generation, ..Cache::default() };

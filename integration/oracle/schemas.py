@@ -12,8 +12,14 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = {
-    "api__v1": ["Namespace", "NamespaceList", "NamespaceSpec", "NamespaceStatus", "NamespaceCondition"],
-    "apis__authentication.k8s.io__v1": ["SelfSubjectReview", "SelfSubjectReviewStatus", "UserInfo"],
+    "api__v1": ["Namespace", "NamespaceList", "NamespaceSpec", "NamespaceStatus", "NamespaceCondition", "ConfigMap", "ConfigMapList"],
+    "apis__apiregistration.k8s.io__v1": ["APIService", "APIServiceList", "APIServiceSpec", "APIServiceStatus", "APIServiceCondition", "ServiceReference"],
+    "apis__authentication.k8s.io__v1": ["SelfSubjectReview", "SelfSubjectReviewStatus", "TokenReview", "TokenReviewSpec", "TokenReviewStatus", "UserInfo"],
+    "apis__authorization.k8s.io__v1": [
+        "FieldSelectorAttributes", "LabelSelectorAttributes", "LocalSubjectAccessReview", "NonResourceAttributes", "ResourceAttributes",
+        "SelfSubjectAccessReview", "SelfSubjectAccessReviewSpec", "SubjectAccessReview", "SubjectAccessReviewSpec",
+        "SubjectAccessReviewStatus",
+    ],
     "apis__coordination.k8s.io__v1": ["Lease", "LeaseList", "LeaseSpec", "MicroTime"],
 }
 

@@ -22,6 +22,7 @@ use crate::metadata::keep_reset;
 use crate::names::{Names, Scope};
 use crate::object::Translated;
 use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION, Registration};
+use crate::review::{Inquiry, Verdict};
 use crate::seal::{NO_SHAPE, Sealed};
 use crate::sorted_lists::SortedLists;
 use crate::stored_registration::StoredRegistration;
@@ -354,11 +355,13 @@ impl TypeSpec {
 }
 
 /// The prefix of a built-in type's keys, as kube-apiserver has it
-/// (`pkg/kubeapiserver/default_storage_factory_builder.go`, `SpecialDefaultResourcePrefixes`, 1.37); registrations are under
-/// their group, as apiextensions-apiserver has it.
+/// (`pkg/kubeapiserver/default_storage_factory_builder.go`, `SpecialDefaultResourcePrefixes`, 1.37); registrations
+/// and APIServices are under their group, as apiextensions-apiserver and the aggregator have them.
 fn built_in_prefix(group: &str, plural: &str) -> String {
     let path = match (group, plural) {
-        (kindom_api::crd::GROUP, plural) => return TypeSpec::prefix_of(group, plural),
+        (kindom_api::crd::GROUP | "apiregistration.k8s.io", plural) => {
+            return TypeSpec::prefix_of(group, plural);
+        }
         ("", "services") => "services/specs",
         ("", "endpoints") => "services/endpoints",
         ("", "replicationcontrollers") => "controllers",
@@ -585,8 +588,17 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// The answer to an object of a type that [`answers_creates`](Self::answers_creates).
-    fn answer(&self, _cx: &RuleContext<'_>, question: &Value) -> Value {
+    /// The verdict that the [answer](Self::answer) to a question needs.
+    ///
+    /// # Errors
+    /// The question is malformed.
+    fn inquire(&self, _cx: &RuleContext<'_>, _question: &Value) -> Result<Inquiry, PlanError> {
+        Ok(Inquiry::Nothing)
+    }
+
+    /// The answer to an object of a type that [`answers_creates`](Self::answers_creates), by the verdict on what it
+    /// [inquires](Self::inquire).
+    fn answer(&self, _cx: &RuleContext<'_>, question: &Value, _verdict: Verdict) -> Value {
         question.clone()
     }
 

@@ -19,6 +19,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod registration;
 pub mod render;
+pub mod review;
 pub mod seal;
 pub mod sorted_lists;
 mod stored_registration;

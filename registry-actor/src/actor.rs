@@ -18,7 +18,9 @@ use kindom_storage::{Change, KeyRange, Revision, StoredValue, Watch};
 use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
 
 use crate::claims::{ClaimTable, Claimant, Conflict, INVALID_CA_BUNDLE, Settled};
-use crate::messages::{Due, Dues, JudgeNames, ListOutdated, ListRegistered, ListTerminating, Registered};
+use crate::messages::{
+    ClaimElsewhere, Due, Dues, JudgeNames, ListOutdated, ListRegistered, ListTerminating, Registered,
+};
 use crate::routes::RouteTable;
 use crate::shared::Shared;
 
@@ -67,6 +69,7 @@ impl RegistryActor {
             incarnation,
             shared,
         };
+        let _ = actor.claims.set_elsewhere(&actor.shared.elsewhere.read());
         let mut table = actor.shared.built_in.clone();
         while let Some(page) = pages.next(&*storage).await? {
             actor.folded = page.revision;
@@ -266,6 +269,7 @@ fn facts(registration: StoredRegistration<'_>, created: Revision) -> Option<Fact
             group,
             created,
             since: since.to_owned(),
+            versions: registration.served_versions().map(str::to_owned).collect(),
             wanted,
             accepted,
             settled: Settled { names_accepted, conflict, established, deleting, ..policy(registration) },
@@ -384,6 +388,21 @@ impl Handler<ListTerminating> for RegistryActor {
 
     fn handle(&mut self, _: ListTerminating, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.registered(|entry| entry.terminating))
+    }
+}
+
+impl Message for ClaimElsewhere {
+    type Result = ();
+}
+
+impl Handler<ClaimElsewhere> for RegistryActor {
+    type Result = ();
+
+    fn handle(&mut self, _: ClaimElsewhere, _: &mut Self::Context) {
+        let elsewhere = self.shared.elsewhere.read().clone();
+        if self.claims.set_elsewhere(&elsewhere) {
+            self.shared.changed.wake();
+        }
     }
 }
 

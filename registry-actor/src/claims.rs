@@ -46,6 +46,8 @@ pub struct Claimant {
     pub created: Revision,
     /// Since when it holds its names, as its conditions know it; as metav1.Time prints it, empty if unknown.
     pub since: String,
+    /// The versions that it serves.
+    pub versions: Vec<String>,
     /// The names that it asks for.
     pub wanted: Names,
     /// The names that it holds.
@@ -111,7 +113,11 @@ pub struct ClaimTable {
     pending: BTreeMap<String, Pending>,
     /// The group that was looked at last: they take turns.
     turn: String,
+    elsewhere: Elsewhere,
 }
+
+/// The group-versions that other servers serve, by group and version, each with the APIService that claims it.
+pub type Elsewhere = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The registrations of a group whose verdict may differ from the stored status, oldest first.
 #[derive(Debug, Default)]
@@ -172,6 +178,37 @@ impl ClaimTable {
         if let Some((id, claimant)) = self.claimants.remove_entry(name) {
             self.fold(&id, Some(&claimant), None);
         }
+    }
+
+    /// Sets the group-versions that other servers serve: registrations that are not established yet get no name with such a
+    /// version. Those whose verdict may change are judged again; returns true if there are any.
+    pub fn set_elsewhere(&mut self, elsewhere: &Elsewhere) -> bool {
+        let before = std::mem::replace(&mut self.elsewhere, elsewhere.clone());
+        let changed = |group: &str| before.get(group) != self.elsewhere.get(group);
+        let mut concerned = Vec::new();
+        for (id, claimant) in &self.claimants {
+            if changed(&claimant.group) && waits(claimant) {
+                concerned.push((claimant.group.clone(), (claimant.created, Arc::clone(id))));
+            }
+        }
+        for (group, key) in &concerned {
+            let pending = self.pending.entry(group.clone()).or_default();
+            pending.reworded.remove(key);
+            pending.dirty.insert(key.clone());
+        }
+        !concerned.is_empty()
+    }
+
+    /// The conflict of a registration that wants a version which another server serves. One that is established came first.
+    fn held_elsewhere(&self, claimant: &Claimant) -> Option<Conflict> {
+        let versions = self.elsewhere.get(&claimant.group).filter(|_| !claimant.settled.established)?;
+        let (version, holder) = claimant.versions.iter().find_map(|v| versions.get_key_value(v))?;
+        let gv = format!("{}/{version}", claimant.group);
+        let message = format!(
+            "{gv:?} is already in use by APIService {holder}, which another server serves it for. To resolve it, delete the \
+             APIService or serve another version"
+        );
+        Some(Conflict { reason: Cow::Borrowed("GroupVersionConflict"), message })
     }
 
     /// A registration, as far as its names go.
@@ -244,6 +281,9 @@ impl ClaimTable {
     #[must_use]
     pub fn judge(&self, name: &str, claimant: &Claimant) -> Verdict {
         let (wanted, held) = (&claimant.wanted, &claimant.accepted);
+        if let Some(conflict) = self.held_elsewhere(claimant) {
+            return Verdict { accepted: held.clone(), conflict: Some(conflict), claims: false };
+        }
         let mut accepted = held.clone();
         let mut clashes = Vec::new();
         let clash =

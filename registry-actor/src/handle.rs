@@ -13,8 +13,10 @@ use kindom_storage::Revision;
 use parking_lot::{Mutex, RwLock};
 
 use crate::actor::RegistryActor;
+use crate::claims::Elsewhere;
 use crate::messages::{
-    Due, Dues, JudgeNames, Judgement, ListOutdated, ListRegistered, ListTerminating, Registered,
+    ClaimElsewhere, Due, Dues, JudgeNames, Judgement, ListOutdated, ListRegistered, ListTerminating,
+    Registered,
 };
 use crate::routes::{RouteTable, Routes};
 use crate::shared::Shared;
@@ -76,6 +78,7 @@ impl RegistryHandle {
             changed: Wake::new(),
             short_names: RwLock::default(),
             built_in_short_names,
+            elsewhere: RwLock::default(),
             idle_after,
             leads: latest::Sender::new(true),
             deps: Arc::clone(&deps),
@@ -207,6 +210,19 @@ impl RegistryHandle {
     /// [`AskError`]
     pub async fn outdated(&self, deadline: Deadline) -> Result<Vec<Registered>, AskError> {
         self.actor.handle().ask_retrying(|| ListOutdated, deadline).await
+    }
+
+    /// Claims these group-versions for other servers, instead of those that were claimed before. A registration that is
+    /// established already keeps its own.
+    ///
+    /// # Errors
+    /// [`AskError`]; the claims are made all the same, once the registry is back.
+    pub async fn claim_elsewhere(&self, elsewhere: Elsewhere, deadline: Deadline) -> Result<(), AskError> {
+        if *self.shared.elsewhere.read() == elsewhere {
+            return Ok(());
+        }
+        *self.shared.elsewhere.write() = elsewhere;
+        self.actor.handle().ask_retrying(|| ClaimElsewhere, deadline).await
     }
 
     /// Every registration, served or not.

@@ -18,6 +18,9 @@ pub(crate) struct JudgeNames {
 /// From the finalizer actor: which registrations are being deleted?
 pub(crate) struct ListTerminating;
 
+/// From the aggregator: the group-versions of other servers, which are in the shared state, are others.
+pub(crate) struct ClaimElsewhere;
+
 /// From the storage version actor: which registrations may have objects in another version than the storage version?
 pub(crate) struct ListOutdated;
 

@@ -9,7 +9,7 @@ use kindom_resource_actor::{Deps, Feed, ResourceHandle};
 use kindom_storage::Revision;
 use parking_lot::{Mutex, RwLock};
 
-use crate::claims::Claimant;
+use crate::claims::{Claimant, Elsewhere};
 use crate::routes::{RouteTable, Routes};
 use crate::short_names::ShortNames;
 
@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) short_names: RwLock<ShortNames>,
     /// The short names of built-in types.
     pub(crate) built_in_short_names: ShortNames,
+    /// The group-versions that other servers serve; only the aggregator changes them.
+    pub(crate) elsewhere: RwLock<Elsewhere>,
     pub(crate) idle_after: Duration,
     /// `true` while this process does the work that one replica can do for all.
     pub(crate) leads: latest::Sender<bool>,

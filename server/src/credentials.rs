@@ -183,6 +183,11 @@ impl Keeper {
         }
     }
 
+    /// The authorities of users' certificates.
+    pub(crate) fn of_users(&self) -> &[CertificateDer<'static>] {
+        &self.authorities.of_users
+    }
+
     /// The ends of the certificates in use, kept up to date.
     pub(crate) fn ends(&self) -> Ends {
         Arc::clone(&self.ends)

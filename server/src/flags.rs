@@ -9,6 +9,7 @@ use kindom_api::meta::names::name_is_dns_label;
 use kindom_objects::kinds::registration::Feature;
 
 use crate::aggregation::ServiceReference;
+use crate::aggregator::{Service, service};
 use crate::host::HostAccess;
 use crate::logging::Format;
 use crate::snapshot::Place;
@@ -299,6 +300,8 @@ pub(crate) struct Serve {
     pub(crate) front_proxies: FrontProxyFlags,
     #[command(flatten)]
     pub(crate) host: HostFlags,
+    #[command(flatten)]
+    pub(crate) aggregator: AggregatorFlags,
     /// Bearer tokens: lines of token,user,uid,"group1,group2".
     #[arg(long)]
     pub(crate) token_auth_file: Option<PathBuf>,
@@ -425,6 +428,31 @@ pub(crate) struct HostFlags {
     /// which leads to this Service; the port is 443 by default.
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", requires = "authorization_kubeconfig")]
     pub(crate) register_api_services: Option<ServiceReference>,
+}
+
+/// This server in front of others.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct AggregatorFlags {
+    /// The certificate by which other API servers know this one, PEM: it may ask there in the name of its users. With this,
+    /// --service-resolver or --aggregator-allowed-hosts, APIServices are followed.
+    #[arg(long, requires = "proxy_client_key_file")]
+    pub(crate) proxy_client_cert_file: Option<PathBuf>,
+    /// The key of --proxy-client-cert-file, PEM.
+    #[arg(long, requires = "proxy_client_cert_file")]
+    pub(crate) proxy_client_key_file: Option<PathBuf>,
+    /// The address of a service that APIServices name; may be given more than once.
+    #[arg(long, value_name = "NAMESPACE/NAME:PORT=HOST:PORT", value_parser = service)]
+    pub(crate) service_resolver: Vec<Service>,
+    /// The hosts that an APIService's annotation kindom.dev/url may name, each HOST for any port or HOST:PORT. The proxy's
+    /// certificate is shown to them.
+    #[arg(long, value_delimiter = ',', value_name = "HOST,...", value_parser = not_blank)]
+    pub(crate) aggregator_allowed_hosts: Vec<String>,
+    /// Answers 502 where another API server redirects a request; if false, the redirect is passed on.
+    #[arg(long, default_value_t = true, action = ArgAction::Set)]
+    pub(crate) aggregator_reject_forwarding_redirect: bool,
+    /// The time between two probes of another API server.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(crate) aggregator_probe_interval: Duration,
 }
 
 /// The access to an etcd cluster, and the keys in it that are ours.

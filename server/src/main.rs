@@ -2,6 +2,7 @@
 //! its data.
 
 mod aggregation;
+mod aggregator;
 mod client;
 mod convert;
 mod credentials;

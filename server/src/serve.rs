@@ -15,11 +15,11 @@ use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processor
 use kindom_api::User;
 use kindom_finalizer_actor::storage_version;
 use kindom_http::{Config, HostMetrics, InFlightMax, Snapshots, serve};
-use kindom_objects::kinds::built_in;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_objects::kinds::registration::{
     aggregated_custom_resource_definitions, custom_resource_definitions_without, third_party_resources,
 };
+use kindom_objects::kinds::{api_service, built_in};
 use kindom_objects::{PlanError, RuleContext, SERVER};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle};
 use kindom_resource_actor::WriteError;
@@ -36,6 +36,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::BoxError;
+use crate::aggregator::{self, Aggregator, claim_stored, publish_authentication};
 use crate::credentials::{self, Keeper};
 use crate::flags::{AuthorizationMode, Serve};
 use crate::host::api_services::Registrar;
@@ -190,10 +191,21 @@ async fn serving(
     let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::clone(&crds));
     let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
     let third_party = registrations.face(third_party_resources(&crds));
-    let others = built_in().into_iter().map(|spec| ResourceHandle::new(Arc::clone(&deps), Arc::new(spec)));
+    let others: Vec<ResourceHandle> =
+        built_in().into_iter().map(|spec| ResourceHandle::new(Arc::clone(&deps), Arc::new(spec))).collect();
+    let of_plural = |plural: &str| {
+        let handle = others.iter().find(|other| other.spec().is_some_and(|spec| spec.names.plural == plural));
+        handle.cloned().ok_or_else(|| format!("no built-in kind has the plural {plural}"))
+    };
+    let (api_services, config_maps) = (of_plural(api_service::PLURAL)?, of_plural("configmaps")?);
     let aggregated = registrations.face(aggregated_custom_resource_definitions(&crds));
     let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(others);
     let registry = RegistryHandle::start(Arc::clone(&deps), &registrations, built_in)?;
+    let own_name = deps.entropy.uuid_v4();
+    let aggregator = Aggregator::new(&options.aggregator, own_name, cores())?;
+    if aggregator.is_some() {
+        claim_stored(&registry, &api_services).await?;
+    }
     let leader = if embedded { None } else { Some(LeaderHandle::start(&registry, Key::from(LEASE))?) };
     kindom_conflict_actor::start(&registry, &registrations, LEDGER)?;
     kindom_finalizer_actor::start(&registry, &registrations, &namespaces)?;
@@ -219,6 +231,18 @@ async fn serving(
         Some(mirror) => Some(start_mirror(mirror).await),
         None => None,
     };
+    let (aggregator, _connections) = match aggregator {
+        Some((aggregator, connections)) => {
+            let object_bytes_max = options.max_object_bytes;
+            let (of_users, proxies) = (keeper.of_users(), &options.front_proxies);
+            publish_authentication(&config_maps, of_users, proxies, object_bytes_max).await?;
+            aggregator::start(&aggregator, &registry, &api_services, object_bytes_max)?;
+            let routed = tokio::time::timeout(START, aggregator.routed()).await;
+            routed.map_err(|_| "the APIServices that are stored could not be read in time")?;
+            (Some(aggregator as Arc<dyn kindom_http::Aggregator>), Some(connections))
+        }
+        None => (None, None),
+    };
     let holds = Holds::default();
     // The replicas on etcd agree on who compacts; the engine does that.
     let history = embedded.then(|| {
@@ -233,8 +257,8 @@ async fn serving(
 
     let store_counters = (store_writes, store_scrubs);
     let served = registry.clone();
-    let running =
-        listen(options, (&keeper, &hosts), registry, namespaces, store_counters, snapshots, &supervisor)?;
+    let parts = Parts { registry, namespaces, aggregator, snapshots };
+    let running = listen(options, (&keeper, &hosts), parts, store_counters, &supervisor)?;
     let url = server_url(running.address);
     let kubeconfig = options.data_dir.join("admin.kubeconfig");
     keeper.write_kubeconfig(kubeconfig.clone(), url.clone())?;
@@ -347,21 +371,27 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// The parts that requests are served by.
+struct Parts {
+    registry: RegistryHandle,
+    namespaces: ResourceHandle,
+    aggregator: Option<Arc<dyn kindom_http::Aggregator>>,
+    snapshots: Snapshots,
+}
+
 fn listen(
     options: &Serve,
     (keeper, hosts): (&Keeper, &Hosts),
-    registry: RegistryHandle,
-    namespaces: ResourceHandle,
+    parts: Parts,
     (store_writes, store_scrubs): (Option<WriteCounter>, Option<ScrubCounter>),
-    snapshots: Snapshots,
     supervisor: &Supervisor,
 ) -> Result<kindom_http::Running, BoxError> {
     let tls = Arc::unwrap_or_clone(keeper.tls()?);
     let ends = keeper.ends();
     let host_metrics = HostMetrics::default();
     let config = Config {
-        registry,
-        namespaces,
+        registry: parts.registry,
+        namespaces: parts.namespaces,
         authenticator: keeper.authenticator()?,
         delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,
         namespaces_are_the_hosts: options.host.namespaces_from_host,
@@ -369,7 +399,8 @@ fn listen(
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
         fallback: None,
-        snapshots: Some(snapshots),
+        aggregator: parts.aggregator,
+        snapshots: Some(parts.snapshots),
         store_writes,
         store_scrubs,
         certificate_ends: Some(Box::new(move || ends.lock().unwrap_or_else(PoisonError::into_inner).clone())),

@@ -49,6 +49,27 @@ pub fn is_dns1123_label(text: &str) -> Vec<String> {
     wrong
 }
 
+/// A key in the data of a ConfigMap: the name of a file, at most 253 characters (`IsConfigMapKey`).
+#[must_use]
+pub fn is_config_map_key(text: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = too_long(text, 253, "characters").into_iter().collect();
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if text.is_empty() || !text.bytes().all(fits) {
+        wrong.push(regex_text(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+            "[-._a-zA-Z0-9]+",
+            &["key.name", "KEY_NAME", "key-name"],
+        ));
+    }
+    match text {
+        "." => wrong.push("must not be '.'".to_owned()),
+        ".." => wrong.push("must not be '..'".to_owned()),
+        _ if text.starts_with("..") => wrong.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    wrong
+}
+
 /// DNS labels with dots between, at most 253 characters: most names, and API groups.
 #[must_use]
 pub fn is_dns1123_subdomain(text: &str) -> Vec<String> {

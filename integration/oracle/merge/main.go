@@ -28,6 +28,9 @@ import (
 	"k8s.io/apiserver/pkg/util/openapi"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregatorconfigurations "k8s.io/kube-aggregator/pkg/client/applyconfiguration"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/scheme"
 	"k8s.io/kube-openapi/pkg/builder3"
 	"k8s.io/kube-openapi/pkg/schemaconv"
 	openapiutil "k8s.io/kube-openapi/pkg/util"
@@ -160,6 +163,7 @@ func builtIn(types map[string]reference) error {
 	converter := applyconfigurations.NewTypeConverter(scheme.Scheme)
 	for _, object := range []runtime.Object{
 		&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}},
+		&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}},
 		&coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}},
 	} {
 		typed, err := converter.ObjectToTyped(object)
@@ -170,7 +174,13 @@ func builtIn(types map[string]reference) error {
 			return err
 		}
 	}
-	return nil
+	// The aggregator's own types are its own module's.
+	service := &apiregistrationv1.APIService{TypeMeta: metav1.TypeMeta{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService"}}
+	typed, err := aggregatorconfigurations.NewTypeConverter(aggregatorscheme.Scheme).ObjectToTyped(service)
+	if err != nil {
+		return err
+	}
+	return closure(typed.Schema(), typed.TypeRef(), types)
 }
 
 // closure adds a named type and all that it refers to.

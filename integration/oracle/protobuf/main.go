@@ -18,8 +18,9 @@ import (
 	"strconv"
 	"strings"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -29,6 +30,7 @@ import (
 	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 // What is served, and what clients send beside: an apiVersion, a kind, its Go type. The table leaves out what kindom declares
@@ -62,6 +64,14 @@ var kinds = []struct {
 	{"v1", "Status", metav1.Status{}, false},
 	{"coordination.k8s.io/v1", "LeaseList", coordinationv1.LeaseList{}, true},
 	{"authentication.k8s.io/v1", "SelfSubjectReview", authenticationv1.SelfSubjectReview{}, true},
+	{"authentication.k8s.io/v1", "TokenReview", authenticationv1.TokenReview{}, true},
+	{"authorization.k8s.io/v1", "LocalSubjectAccessReview", authorizationv1.LocalSubjectAccessReview{}, true},
+	{"authorization.k8s.io/v1", "SelfSubjectAccessReview", authorizationv1.SelfSubjectAccessReview{}, true},
+	{"authorization.k8s.io/v1", "SubjectAccessReview", authorizationv1.SubjectAccessReview{}, true},
+	{"v1", "ConfigMap", corev1.ConfigMap{}, true},
+	{"v1", "ConfigMapList", corev1.ConfigMapList{}, true},
+	{"apiregistration.k8s.io/v1", "APIService", apiregistrationv1.APIService{}, true},
+	{"apiregistration.k8s.io/v1", "APIServiceList", apiregistrationv1.APIServiceList{}, true},
 }
 
 // Types that convert themselves, by what the table calls them.

@@ -75,6 +75,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         object_bytes_max: 1 << 20,
         chaos: None,
         fallback,
+        aggregator: None,
         snapshots: None,
         store_writes: None,
         store_scrubs: None,

@@ -12,6 +12,7 @@
 
 mod access_log;
 mod aggregation;
+mod aggregator;
 mod apply_built_in;
 mod apply_chaos;
 mod authority;
@@ -20,6 +21,7 @@ mod change;
 mod chaos;
 mod circles;
 mod cluster;
+mod config_maps;
 mod conversion;
 mod corpus;
 #[path = "../../../schema/tests/schema/corpus_folder.rs"]

@@ -5,18 +5,33 @@ use kindom_schema::columns::Printed;
 
 use crate::TypeSpec;
 
+mod access_review;
+pub mod api_service;
+mod config_map;
 mod custom;
 mod lease;
 pub mod namespace;
 pub mod registration;
 mod self_subject_review;
+mod token_review;
+mod user_info;
 
 pub use custom::CustomObjects;
 
 /// The built-in kinds beside registrations and namespaces.
 #[must_use]
 pub fn built_in() -> Vec<TypeSpec> {
-    vec![lease::leases(), self_subject_review::self_subject_reviews()]
+    let [local, own, of_anybody] = access_review::access_reviews();
+    vec![
+        lease::leases(),
+        self_subject_review::self_subject_reviews(),
+        config_map::config_maps(),
+        token_review::token_reviews(),
+        local,
+        own,
+        of_anybody,
+        api_service::api_services(),
+    ]
 }
 
 /// The column with which the tables of built-in kinds end.

@@ -28,6 +28,7 @@ fn claimant(created: u64, wanted: Names) -> Claimant {
         up_to_date: true,
     };
     Claimant {
+        versions: vec!["v1".to_owned()],
         group: "g.io".into(),
         created: Revision(created),
         since: String::new(),
@@ -541,4 +542,36 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_version_of_another_server_is_refused_until_it_is_free() {
+    let elsewhere = |version: &str| {
+        let versions = BTreeMap::from([(version.to_owned(), format!("{version}.g.io"))]);
+        Elsewhere::from([("g.io".to_owned(), versions)])
+    };
+    let mut table = ClaimTable::default();
+    let first = claimant(1, names("foos", "foo", "Foo", "FooList", &[]));
+    table.put("foos.g.io", first.clone());
+    assert!(table.set_elsewhere(&elsewhere("v1")));
+    let [(_, verdict)] = &due(&mut table)[..] else { panic!("one verdict") };
+    let conflict = verdict.conflict.clone().unwrap();
+    assert_eq!(conflict.reason, "GroupVersionConflict");
+    assert!(
+        conflict.message.starts_with("\"g.io/v1\" is already in use by APIService v1.g.io"),
+        "{conflict:?}"
+    );
+    assert_eq!(verdict.accepted, Names::default());
+    let refused = written(&first, verdict, 1);
+    table.put("foos.g.io", refused.clone());
+    assert!(due(&mut table).is_empty());
+    // Another version of the group is no matter.
+    assert!(table.set_elsewhere(&elsewhere("v2")));
+    let [(_, verdict)] = &due(&mut table)[..] else { panic!("one verdict") };
+    assert_eq!(verdict.conflict, None);
+    let established = written(&refused, verdict, 2);
+    table.put("foos.g.io", established);
+    // Who is established came first.
+    table.set_elsewhere(&elsewhere("v1"));
+    assert!(due(&mut table).is_empty());
 }

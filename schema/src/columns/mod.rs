@@ -57,13 +57,15 @@ enum Rest {
     Computed(fn(&Value) -> Vec<Value>),
 }
 
-/// The text that a built-in type's cell shows of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The content of a built-in type's cell.
+#[derive(Debug, Clone, Copy)]
 pub enum Printed {
     /// The text itself; without a value, an empty one.
     Text,
     /// The age of a time; `<unknown>` without one.
     Age,
+    /// A rule's result for the whole object, whatever the path.
+    Computed(fn(&Value) -> Value),
 }
 
 impl Columns {
@@ -177,6 +179,7 @@ impl Columns {
                 cells.extend(paths.iter().map(|(path, printed)| {
                     let value = evaluate::first(path, object, &mut ROW_VISITS_MAX.clone());
                     match (printed, value.and_then(Value::as_str)) {
+                        (Printed::Computed(compute), _) => compute(object),
                         (Printed::Text, text) => text.unwrap_or_default().into(),
                         (Printed::Age, None) => "<unknown>".into(),
                         (Printed::Age, Some(time)) => age(time, now_unix_seconds).into(),

@@ -22,9 +22,14 @@ pub(super) fn schemas(declaration: &Declaration) -> Map {
             let gv = GroupVersionDoc { group, version };
             schema.insert("x-kubernetes-group-version-kind", vec![gvk(&gv, declaration.kind)]);
         }
-        out.insert(format!("{prefix}{}", of.name()), schema);
+        out.insert(schema_name(&prefix, of), schema);
     }
     out
+}
+
+/// The whole name of the schema of a struct in a declaration of this prefix.
+fn schema_name(prefix: &str, of: &Struct) -> String {
+    if of.is_meta { format!("{META}.{}", of.name()) } else { format!("{prefix}{}", of.name()) }
 }
 
 /// The schema of a declared kind with the structs in it where they stand, by which its values merge.
@@ -135,22 +140,23 @@ impl Writer<'_> {
                     if !self.found.iter().any(|found| std::ptr::eq(*found, *of)) {
                         self.found.push(of);
                     }
-                    Form::V3.reference(&format!("{prefix}{}", of.name()))
+                    Form::V3.reference(&schema_name(prefix, of))
                 }
             },
         }
     }
 }
 
-/// `true` for a field that is always written, but for structs, which Go cannot leave out.
+/// `true` for a field that is always written, but for structs, which Go cannot leave out, unless they are said to be.
 fn is_required(field: &Field) -> bool {
-    !field.omit_empty && !matches!(field.shape, Shape::Struct(_) | Shape::Time | Shape::MicroTime)
+    field.is_required
+        || !field.omit_empty && !matches!(field.shape, Shape::Struct(_) | Shape::Time | Shape::MicroTime)
 }
 
 /// The zero value of a required field, which upstream publishes as its default.
 fn default(field: &Field) -> Option<Value> {
     match field.shape {
-        _ if !is_required(field) => None,
+        _ if field.omit_empty || !is_required(field) => None,
         Shape::String(_) => Some("".into()),
         Shape::Bool => Some(false.into()),
         Shape::Int32 | Shape::Int64 | Shape::Float => Some(Value::Int(0)),

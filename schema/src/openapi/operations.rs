@@ -87,10 +87,12 @@ pub(super) fn add(
     let builder = Builder { gv, doc, shared, form };
     let own = names.schema.as_str();
     let collection = if doc.namespaced {
-        // The one operation there has its parameters on the path.
-        let list = builder.operation("list", "list", "ForAllNamespaces", "", &names.list_schema);
-        let shared: Vec<&str> = LIST.iter().copied().chain(["pretty"]).collect();
-        paths.insert(format!("{root}/{}", doc.plural), builder.path([("get", list)], &shared));
+        if !doc.only_created {
+            // The one operation there has its parameters on the path.
+            let list = builder.operation("list", "list", "ForAllNamespaces", "", &names.list_schema);
+            let shared: Vec<&str> = LIST.iter().copied().chain(["pretty"]).collect();
+            paths.insert(format!("{root}/{}", doc.plural), builder.path([("get", list)], &shared));
+        }
         format!("{root}/namespaces/{{namespace}}/{}", doc.plural)
     } else {
         format!("{root}/{}", doc.plural)

@@ -1,0 +1,115 @@
+//! Group-versions that another API server serves, which this one forwards requests to (kube-aggregator `pkg/apiserver`, 0.37).
+//!
+//! **Flow.** The [`Aggregator`] knows which group-versions are another server's; `dispatch` asks it about each request, before
+//! it looks for a type of its own. A request is forwarded with its body as a stream, and answered with a stream.
+//!
+//! **Guarantees.** While there is no such group-version, the question costs one atomic load. Nothing is buffered (`forward`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use kindom_api::Value;
+use kindom_api::user::User;
+
+use crate::fallback::DelegatedAnswer;
+
+/// The pieces of a body. An error breaks it off.
+pub type Pieces = BoxStream<'static, Result<Bytes, std::io::Error>>;
+
+/// A request for a group-version of another server. Its user is authenticated and may make it.
+pub struct Forwarded {
+    /// The API group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// `GET`
+    pub method: String,
+    /// As it stands in the request: `/apis/g.io/v1/widgets?limit=5`.
+    pub path_and_query: String,
+    /// In the order of the request, credentials included.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body, or what the client sends over an upgraded connection; `None` for a request that has none.
+    pub body: Option<Pieces>,
+    /// The user who sends the request.
+    pub user: Arc<User>,
+    /// The name of the request, which the other server is to keep.
+    pub audit_id: Option<Vec<u8>>,
+    /// `true` if the client wants its connection to become another, such as a WebSocket.
+    pub upgrades: bool,
+    /// `true` for a watch, which has no limit of time.
+    pub is_watch: bool,
+}
+
+/// A group-version of another server, as discovery and OpenAPI show it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemoteVersion {
+    /// Of groups the one with the highest comes first.
+    pub group_priority: i32,
+    /// The entry of the version in aggregated discovery (`apidiscovery.k8s.io/v2` APIVersionDiscovery).
+    pub discovery: Value,
+    /// The hash of its OpenAPI v3 document; `None` if the other server has none.
+    pub openapi_hash: Option<String>,
+}
+
+/// The group-versions of other servers at one moment, by group and version.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RemoteVersions {
+    /// Raised whenever anything in it has changed.
+    pub generation: u64,
+    /// By group, then by version.
+    pub groups: BTreeMap<String, BTreeMap<String, RemoteVersion>>,
+}
+
+impl RemoteVersions {
+    fn has(&self, group: &str, version: &str) -> bool {
+        self.groups.get(group).is_some_and(|versions| versions.contains_key(version))
+    }
+}
+
+/// Forwards requests to other servers.
+pub trait Aggregator: Send + Sync {
+    /// The group-versions of other servers. Called for every request.
+    fn versions(&self) -> Arc<RemoteVersions>;
+
+    /// Forwards a request; never called for a group-version that is not another server's. The answer to an upgrade is 101 with
+    /// what the other server sends as its body.
+    fn forward(&self, request: Forwarded) -> BoxFuture<'static, DelegatedAnswer>;
+}
+
+/// The aggregator, if a group-version is another server's.
+pub(crate) fn elsewhere<'a>(
+    aggregator: Option<&'a Arc<dyn Aggregator>>,
+    group: &str,
+    version: &str,
+) -> Option<&'a Arc<dyn Aggregator>> {
+    aggregator.filter(|aggregator| aggregator.versions().has(group, version))
+}
+
+/// The group-version whose document a path without a resource names, if it is one that its own server has: discovery and
+/// OpenAPI v3.
+pub(crate) fn document_of(segments: &[String]) -> Option<(&str, &str)> {
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
+        ["apis", group, version] | ["openapi", "v3", "apis", group, version] => Some((group, version)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_of_a_group_version_are_its_servers() {
+        let of = |path: &str| {
+            let segments: Vec<String> = path.split('/').map(str::to_owned).collect();
+            document_of(&segments).map(|(group, version)| format!("{group}/{version}"))
+        };
+        assert_eq!(of("apis/g/v1").as_deref(), Some("g/v1"));
+        assert_eq!(of("openapi/v3/apis/g/v1").as_deref(), Some("g/v1"));
+        assert_eq!((of("apis/g"), of("openapi/v3/api/v1"), of("openapi/v2")), (None, None, None));
+    }
+}

@@ -1,0 +1,172 @@
+//! Requests on their way to another server: their bodies as streams, and its answers.
+//!
+//! **Guarantees.** At most [`CHUNKS`] pieces of a body wait for the other server, and an answer waits for its client. A request
+//! that is no watch and no WebSocket ends within a minute.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::dev::Payload;
+use actix_web::http::{StatusCode, header};
+use futures::stream::{StreamExt as _, unfold};
+use kindom_api::user::User;
+use percent_encoding::percent_decode_str;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use crate::aggregate::{Aggregator, Forwarded, Pieces};
+use crate::body::runs_on;
+use crate::head::{Head, header_of};
+use crate::response::{Builder, Response};
+use crate::state::REQUEST_TIMEOUT;
+use crate::websocket;
+
+/// The most pieces of a request's body that wait for the other server.
+const CHUNKS: usize = 2;
+/// The longest wait for the next piece of a request's body.
+const PIECE_WAIT: Duration = Duration::from_secs(60);
+
+/// Sends a request on; `is_watch` if its answer has no end.
+pub(crate) async fn forward(
+    to: &dyn Aggregator,
+    request: &Head,
+    (group, version): (&str, &str),
+    user: Arc<User>,
+    payload: Payload,
+    audit_id: Option<&header::HeaderValue>,
+    is_watch: bool,
+) -> Forwarding {
+    if has_dots(request.path()) {
+        let why = "the path has a segment of dots alone";
+        let mut builder = Builder::new(400);
+        builder.content_type("text/plain; charset=utf-8");
+        return Forwarding { response: builder.body(why), is_upgrade: false };
+    }
+    let uri = request.uri();
+    // Other protocols than a WebSocket could carry requests of the client over the proxy's own connection.
+    let upgrades = websocket::is_wanted(request);
+    let has_body = upgrades || !matches!(request.method().as_str(), "GET" | "HEAD");
+    let announced = header_of(request, header::CONTENT_LENGTH).parse().ok();
+    let end = if !upgrades && runs_on(request) { Some(announced.unwrap_or(0)) } else { None };
+    let headers = request.headers().iter();
+    let forwarded = Forwarded {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        method: request.method().as_str().to_owned(),
+        path_and_query: uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string),
+        headers: headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
+        body: has_body.then(|| pumped(payload, end, upgrades)),
+        user,
+        audit_id: audit_id.map(|id| id.as_bytes().to_vec()),
+        upgrades,
+        is_watch,
+    };
+    let has_end = !is_watch && !upgrades;
+    let deadline = Instant::now() + REQUEST_TIMEOUT;
+    let answer = to.forward(forwarded).await;
+    let is_upgrade = answer.status == StatusCode::SWITCHING_PROTOCOLS.as_u16();
+    let is_bare = request.method() == "HEAD" || matches!(answer.status, 204 | 304);
+    let mut builder = Builder::new(answer.status);
+    for (name, value) in answer.headers {
+        builder.append_header((name, value));
+    }
+    let body = if has_end { until(deadline, answer.body) } else { answer.body };
+    let response = if is_bare { builder.finish() } else { builder.streaming(body) };
+    Forwarding { response, is_upgrade }
+}
+
+/// `true` for a path that a server could take for another one, of which nobody has asked whether the user may.
+fn has_dots(path: &str) -> bool {
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    decoded.split('/').any(|segment| matches!(segment, "." | ".."))
+}
+
+/// The answer of another server.
+pub(crate) struct Forwarding {
+    pub(crate) response: Response,
+    is_upgrade: bool,
+}
+
+impl Forwarding {
+    /// The answer of an upgraded connection, as actix-web sends it; or the response of any other.
+    pub(crate) fn upgraded(self) -> Result<HttpResponse, Response> {
+        if !self.is_upgrade {
+            return Err(self.response);
+        }
+        let mut response = self.response.into_http();
+        response.head_mut().set_connection_type(actix_http::ConnectionType::Upgrade);
+        // An upgraded connection has no content, and so neither a type nor chunks.
+        response.head_mut().no_chunking(true);
+        response.headers_mut().remove(header::CONTENT_TYPE);
+        Ok(response)
+    }
+}
+
+/// Breaks a body off at a deadline.
+fn until(deadline: Instant, body: Pieces) -> Pieces {
+    unfold(Some(body), move |body| async move {
+        let mut body = body?;
+        match timeout_at(deadline, body.next()).await {
+            Ok(piece) => piece.map(|piece| (piece, Some(body))),
+            Err(_) => Some((Err(std::io::ErrorKind::TimedOut.into()), None)),
+        }
+    })
+    .boxed()
+}
+
+/// The payload of a connection as a stream for another thread. `end`: the bytes after which it ends, if it has no end of its
+/// own. While a connection is upgraded, its client may be silent for any time.
+fn pumped(mut payload: Payload, end: Option<usize>, upgrades: bool) -> Pieces {
+    let (to, from) = mpsc::channel(CHUNKS);
+    actix_web::rt::spawn(async move {
+        let mut left = end;
+        while left != Some(0) {
+            let wait = async {
+                match upgrades {
+                    true => Ok(payload.next().await),
+                    false => tokio::time::timeout(PIECE_WAIT, payload.next()).await,
+                }
+            };
+            let next = tokio::select! {
+                next = wait => next,
+                // Nobody reads it any more.
+                () = to.closed() => return,
+            };
+            let piece = match next {
+                Ok(Some(Ok(mut bytes))) => {
+                    if let Some(left) = &mut left {
+                        bytes.truncate(*left);
+                        *left -= bytes.len();
+                    }
+                    Ok(bytes)
+                }
+                Ok(None) => return,
+                Ok(Some(Err(error))) => Err(std::io::Error::other(error.to_string())),
+                Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
+            };
+            let is_broken = piece.is_err();
+            if to.send(piece).await.is_err() || is_broken {
+                return;
+            }
+        }
+    });
+    unfold(from, |mut from| async move { from.recv().await.map(|piece| (piece, from)) }).boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_dots_is_found() {
+        for path in
+            ["/apis/g/v1/../../../api", "/apis/g/v1/%2e%2E/x", "/apis/g/v1/..%2fx", "/apis/g/v1/.", ".."]
+        {
+            assert!(has_dots(path), "{path}");
+        }
+        for path in ["/apis/g.io/v1/things/a..b", "/apis/g/v1/..a", "/apis/g/v1/...", "/"] {
+            assert!(!has_dots(path), "{path}");
+        }
+    }
+}

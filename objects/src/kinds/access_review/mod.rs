@@ -1,0 +1,180 @@
+//! SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview, `authorization.k8s.io/v1`: the question whether
+//! a user may do something. They are answered and never stored.
+//!
+//! Sources: `pkg/registry/authorization/{subjectaccessreview,localsubjectaccessreview,selfsubjectaccessreview}/rest.go`,
+//! `pkg/registry/authorization/util/helpers.go` (1.37).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kindom_api::declaration::Declaration;
+use kindom_api::decode::Struct;
+use kindom_api::field::ErrorList;
+use kindom_api::{Map, User, Value};
+use kindom_schema::columns::Columns;
+
+use crate::declared::Declared;
+use crate::review::{Action, Inquiry, Verdict};
+use crate::{BuiltInVersion, Names, PlanError, RuleContext, Scope, Strategy, TypeSpec};
+
+mod rules;
+mod shapes;
+
+use shapes::{LOCAL_SHAPE, SELF_SHAPE, SUBJECT_SHAPE};
+
+static SUBJECT: [Declared; 1] = [declared("SubjectAccessReview", &SUBJECT_SHAPE)];
+static LOCAL: [Declared; 1] = [declared("LocalSubjectAccessReview", &LOCAL_SHAPE)];
+static SELF: [Declared; 1] = [declared("SelfSubjectAccessReview", &SELF_SHAPE)];
+
+const fn declared(kind: &'static str, shape: &'static Struct) -> Declared {
+    Declared::new(Declaration {
+        api_version: "authorization.k8s.io/v1",
+        kind,
+        go_package: "k8s.io/api/authorization/v1",
+        shape,
+    })
+}
+
+/// The user whom a review asks about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// Any user, anywhere.
+    Anybody,
+    /// Any user, in the review's namespace.
+    AnybodyHere,
+    /// The user who asks.
+    Oneself,
+}
+
+/// Reviews of access as built-in types: local ones, those of oneself, and those of anybody.
+pub(super) fn access_reviews() -> [TypeSpec; 3] {
+    let spec = |plural, kind, scope, subject| {
+        let versions =
+            vec![BuiltInVersion { name: "v1", columns: Columns::compile(&[]), deprecation_warning: None }];
+        let names = Names::of_kind(plural, kind);
+        TypeSpec::built_in("authorization.k8s.io", names, scope, versions, Arc::new(AccessReviews(subject)))
+    };
+    [
+        spec(
+            "localsubjectaccessreviews",
+            "LocalSubjectAccessReview",
+            Scope::Namespaced,
+            Subject::AnybodyHere,
+        ),
+        spec("selfsubjectaccessreviews", "SelfSubjectAccessReview", Scope::Cluster, Subject::Oneself),
+        spec("subjectaccessreviews", "SubjectAccessReview", Scope::Cluster, Subject::Anybody),
+    ]
+}
+
+/// The rules of reviews of access.
+struct AccessReviews(Subject);
+
+/// The user that a spec describes (`AuthorizationAttributesFrom`). No group is implied.
+fn user(spec: Option<&Value>) -> User {
+    let text = |field| spec.and_then(|spec| spec.get(field)?.as_str()).unwrap_or_default().to_owned();
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap_or_default().iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let extra = spec.and_then(|spec| spec.get("extra")?.as_object()).into_iter().flat_map(Map::iter);
+    User {
+        name: text("user"),
+        uid: text("uid"),
+        groups: spec.and_then(|spec| spec.get("groups")).map(texts).unwrap_or_default(),
+        extra: extra.map(|(key, values)| (key.to_owned(), texts(values))).collect::<BTreeMap<_, _>>(),
+        by_proxy: false,
+    }
+}
+
+/// The action that a spec describes.
+fn action(spec: Option<&Value>) -> Action {
+    let attributes = |of: &str| spec.and_then(|spec| spec.get(of)).filter(|found| !found.is_null());
+    let text = |attributes: &Value, field: &str| {
+        attributes.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    if let Some(on) = attributes("resourceAttributes") {
+        let text = |field| text(on, field);
+        return Action::Resource {
+            verb: text("verb"),
+            group: text("group"),
+            resource: text("resource"),
+            subresource: text("subresource"),
+            namespace: text("namespace"),
+            name: text("name"),
+        };
+    }
+    let on = attributes("nonResourceAttributes").unwrap_or(&Value::Null);
+    Action::Path { verb: text(on, "verb"), path: text(on, "path") }
+}
+
+impl Strategy for AccessReviews {
+    fn declared(&self) -> &'static [Declared] {
+        match self.0 {
+            Subject::Anybody => &SUBJECT,
+            Subject::AnybodyHere => &LOCAL,
+            Subject::Oneself => &SELF,
+        }
+    }
+
+    fn answers_creates(&self) -> bool {
+        true
+    }
+
+    fn inquire(&self, cx: &RuleContext<'_>, question: &Value) -> Result<Inquiry, PlanError> {
+        let errors = rules::validate(self.0, question);
+        if !errors.is_empty() {
+            return Err(PlanError::Invalid { name: String::new(), errors });
+        }
+        let spec = question.get("spec");
+        let user = if self.0 == Subject::Oneself { cx.user.clone() } else { user(spec) };
+        Ok(Inquiry::Access(Box::new(user), action(spec)))
+    }
+
+    fn answer(&self, _: &RuleContext<'_>, question: &Value, verdict: Verdict) -> Value {
+        let mut status = Map::new();
+        status.insert("allowed", verdict == Verdict::Access(true));
+        let mut answer = question.clone();
+        if let Some(answer) = answer.as_object_mut() {
+            answer.insert("status", Value::Object(status));
+        }
+        answer
+    }
+
+    fn prepare_for_create(&self, _: &RuleContext<'_>, _: &mut Value) {}
+
+    fn validate(&self, _: &RuleContext<'_>, _: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    fn prepare_for_update(&self, _: &RuleContext<'_>, _: &mut Value, _: &Value) {}
+
+    fn validate_update(&self, _: &RuleContext<'_>, _: &Value, _: &Value, _: &mut Vec<String>) -> ErrorList {
+        ErrorList::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::object;
+
+    use super::*;
+
+    #[test]
+    fn a_spec_describes_a_user_and_an_action() {
+        let spec = object! {
+            "user": "jane",
+            "groups": vec!["dev"],
+            "extra": object! { "scopes": vec!["a", "b"] },
+            "resourceAttributes": object! { "verb": "get", "group": "g", "resource": "widgets", "name": "a" },
+        };
+        let jane = user(Some(&spec));
+        assert_eq!((jane.name.as_str(), jane.groups.as_slice()), ("jane", &["dev".to_owned()][..]));
+        assert_eq!(jane.extra["scopes"], ["a", "b"]);
+        let text = |text: &str| text.to_owned();
+        let (verb, group, resource, name) = (text("get"), text("g"), text("widgets"), text("a"));
+        let (subresource, namespace) = (String::new(), String::new());
+        let wanted = Action::Resource { verb, group, resource, subresource, namespace, name };
+        assert_eq!(action(Some(&spec)), wanted);
+        let spec = object! { "nonResourceAttributes": object! { "verb": "get", "path": "/x" } };
+        assert_eq!(action(Some(&spec)), Action::Path { verb: text("get"), path: text("/x") });
+    }
+}

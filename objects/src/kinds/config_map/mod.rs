@@ -1,0 +1,193 @@
+//! ConfigMap, `v1`: settings by name.
+//!
+//! Sources: `pkg/registry/core/configmap/strategy.go`, `pkg/apis/core/validation` (`ValidateConfigMap`,
+//! `ValidateConfigMapUpdate`), `pkg/printers/internalversion` (1.37).
+
+use std::sync::Arc;
+
+use kindom_api::declaration::Declaration;
+use kindom_api::decode::{Field, Shape, Struct};
+use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::meta::names::{is_config_map_key, name_is_dns_subdomain};
+use kindom_api::meta::{OBJECT_META, validate_object_meta, validate_object_meta_update};
+use kindom_api::{Map, Value};
+use kindom_schema::columns::{Columns, Printed};
+
+use crate::declared::Declared;
+use crate::kinds::AGE;
+use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
+
+const STRING: Shape = Shape::String("string");
+/// The most bytes of all values together (`MaxSecretSize`).
+const DATA_BYTES_MAX: usize = 1024 * 1024;
+const IMMUTABLE: &str = "field is immutable when `immutable` is set";
+
+static CONFIG_MAP: Declared = Declared::new(Declaration {
+    api_version: "v1",
+    kind: "ConfigMap",
+    go_package: "k8s.io/api/core/v1",
+    shape: &SHAPE,
+});
+
+static SHAPE: Struct = Struct::new(
+    "v1.ConfigMap",
+    &[
+        Field::new("kind", STRING),
+        Field::new("apiVersion", STRING),
+        Field::always("metadata", Shape::Struct(&OBJECT_META)).declared(1, "Standard metadata."),
+        Field::new("immutable", Shape::Pointer(&Shape::Bool))
+            .declared(4, "If true, data and binaryData stay as they are until the object is deleted."),
+        Field::new("data", Shape::Map(&STRING)).declared(
+            2,
+            "Texts by key. A key has letters, digits, '-', '_' and '.', and is not in binaryData too.",
+        ),
+        Field::new("binaryData", Shape::Map(&Shape::Bytes)).declared(
+            3,
+            "Bytes by key. A key has letters, digits, '-', '_' and '.', and is not in data too.",
+        ),
+    ],
+)
+.described("Settings for programs, by key.");
+
+/// ConfigMaps as a built-in type.
+pub(super) fn config_maps() -> TypeSpec {
+    let description = "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or \
+                       '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data \
+                       must not overlap with the keys in the BinaryData field, this is enforced during validation process.";
+    let data = ("Data", description, ".data", Printed::Computed(count));
+    let columns = Columns::printed(&[data, AGE]);
+    let versions = vec![BuiltInVersion { name: "v1", columns, deprecation_warning: None }];
+    let names = Names { short_names: vec!["cm".into()], ..Names::of_kind("configmaps", "ConfigMap") };
+    TypeSpec::built_in("", names, Scope::Namespaced, versions, Arc::new(ConfigMaps))
+}
+
+/// The number of keys. The cell is a number, although its column is one of text.
+fn count(object: &Value) -> Value {
+    let keys = ["data", "binaryData"].map(|field| entries(object, field).count());
+    Value::Int(i64::try_from(keys.iter().sum::<usize>()).unwrap_or(i64::MAX))
+}
+
+fn entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let map = object.get(field).and_then(Value::as_object);
+    map.into_iter().flat_map(Map::iter).map(|(key, value)| (key, value.as_str().unwrap_or_default()))
+}
+
+/// The number of bytes that a text in base64 stands for.
+fn decoded_bytes(base64: &str) -> usize {
+    let padding = base64.bytes().rev().take_while(|b| *b == b'=').count();
+    (base64.len() / 4 * 3).saturating_sub(padding)
+}
+
+/// `ValidateConfigMap`
+fn validate(object: &Value) -> ErrorList {
+    let metadata = object.get("metadata").unwrap_or(&Value::Null);
+    let mut errors = validate_object_meta(metadata, true, &name_is_dns_subdomain, &Path::new("metadata"));
+    let mut bytes = 0_usize;
+    let data = Path::new("data");
+    for (key, value) in entries(object, "data") {
+        errors
+            .extend(is_config_map_key(key).into_iter().map(|text| Error::invalid(&data.key(key), key, text)));
+        if object.at(&["binaryData", key]).is_some() {
+            errors.push(Error::invalid(&data.key(key), key, "duplicate of key present in binaryData"));
+        }
+        bytes = bytes.saturating_add(value.len());
+    }
+    let binary = Path::new("binaryData");
+    for (key, value) in entries(object, "binaryData") {
+        errors.extend(
+            is_config_map_key(key).into_iter().map(|text| Error::invalid(&binary.key(key), key, text)),
+        );
+        bytes = bytes.saturating_add(decoded_bytes(value));
+    }
+    if bytes > DATA_BYTES_MAX {
+        // An empty path: the error is about the whole object.
+        errors.push(Error::too_long(&Path::new(""), DATA_BYTES_MAX));
+    }
+    errors
+}
+
+/// The rules of ConfigMaps.
+struct ConfigMaps;
+
+impl Strategy for ConfigMaps {
+    fn declared(&self) -> &'static [Declared] {
+        std::slice::from_ref(&CONFIG_MAP)
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        true
+    }
+
+    fn prepare_for_create(&self, _: &RuleContext<'_>, _: &mut Value) {}
+
+    fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
+        validate(object)
+    }
+
+    fn prepare_for_update(&self, _: &RuleContext<'_>, _: &mut Value, _: &Value) {}
+
+    fn validate_update(
+        &self,
+        _: &RuleContext<'_>,
+        object: &Value,
+        old: &Value,
+        _: &mut Vec<String>,
+    ) -> ErrorList {
+        let (null, path) = (Value::Null, Path::new("metadata"));
+        let (new_metadata, old_metadata) = (object.get("metadata"), old.get("metadata"));
+        let mut errors =
+            validate_object_meta_update(new_metadata.unwrap_or(&null), old_metadata.unwrap_or(&null), &path);
+        let is_immutable = |object: &Value| object.get("immutable") == Some(&Value::Bool(true));
+        if is_immutable(old) {
+            if !is_immutable(object) {
+                errors.push(Error::forbidden(&Path::new("immutable"), IMMUTABLE));
+            }
+            for field in ["data", "binaryData"] {
+                if object.get(field) != old.get(field) {
+                    errors.push(Error::forbidden(&Path::new(field), IMMUTABLE));
+                }
+            }
+        }
+        errors.extend(validate(object));
+        errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::object;
+
+    use super::*;
+
+    fn texts(object: &Value) -> Vec<String> {
+        validate(object).iter().map(ToString::to_string).collect()
+    }
+
+    fn config_map(data: Value, binary: Value) -> Value {
+        object! { "metadata": object! { "name": "a", "namespace": "n" }, "data": data, "binaryData": binary }
+    }
+
+    #[test]
+    fn keys_are_names_of_files() {
+        let object = config_map(object! { "..": "x", "a b": "", "k": "" }, object! { "k": "AA==" });
+        let found = texts(&object);
+        assert_eq!(
+            found,
+            [
+                "data[..]: Invalid value: \"..\": must not be '..'",
+                "data[a b]: Invalid value: \"a b\": a valid config key must consist of alphanumeric characters, '-', '_' or \
+                 '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
+                "data[k]: Invalid value: \"k\": duplicate of key present in binaryData",
+            ]
+        );
+    }
+
+    #[test]
+    fn all_values_together_have_a_mebibyte() {
+        // 4 characters in base64 are 3 bytes.
+        let binary = object! { "b": "AAAA".repeat((DATA_BYTES_MAX - 1) / 3) };
+        assert_eq!(texts(&config_map(object! { "t": "x" }, binary.clone())), Vec::<String>::new());
+        let too_long = ": Too long: may not be more than 1048576 bytes";
+        assert_eq!(texts(&config_map(object! { "t": "xxxxx" }, binary)), [too_long]);
+    }
+}

@@ -1,0 +1,132 @@
+//! TokenReview, `authentication.k8s.io/v1`: the question whose a bearer token is. It is answered and never stored.
+//!
+//! Sources: `pkg/registry/authentication/tokenreview/storage.go` (`REST.Create`), apiserver
+//! `pkg/authentication/token/union` and `authenticator.WrapAudienceAgnosticToken` (1.37).
+
+use std::sync::Arc;
+
+use kindom_api::declaration::Declaration;
+use kindom_api::decode::{Field, Items, Shape, Struct};
+use kindom_api::field::ErrorList;
+use kindom_api::meta::OBJECT_META;
+use kindom_api::{Map, Value};
+use kindom_schema::columns::Columns;
+
+use crate::declared::Declared;
+use crate::kinds::user_info::{USER_INFO, user_info};
+use crate::review::{Inquiry, Verdict};
+use crate::{BuiltInVersion, Names, PlanError, RuleContext, Scope, Strategy, TypeSpec};
+
+const STRING: Shape = Shape::String("string");
+
+static TOKEN_REVIEW: Declared = Declared::new(Declaration {
+    api_version: "authentication.k8s.io/v1",
+    kind: "TokenReview",
+    go_package: "k8s.io/api/authentication/v1",
+    shape: &SHAPE,
+});
+
+static SHAPE: Struct = Struct::new(
+    "v1.TokenReview",
+    &[
+        Field::new("kind", STRING),
+        Field::new("apiVersion", STRING),
+        Field::always("metadata", Shape::Struct(&OBJECT_META)).declared(1, "Standard metadata."),
+        Field::always("spec", Shape::Struct(&SPEC)).declared(2, "The question.").required(),
+        Field::always("status", Shape::Struct(&STATUS)).declared(3, "The answer, which the server fills in."),
+    ],
+)
+.described("The question whose a bearer token is.");
+
+static SPEC: Struct = Struct::new(
+    "v1.TokenReviewSpec",
+    &[
+        Field::new("token", STRING).declared(1, "The token.").required(),
+        Field::new("audiences", Shape::List(&STRING))
+            .declared(
+                2,
+                "The audiences, one of which the token has to be meant for; none for the server's own.",
+            )
+            .items(Items::Atomic),
+    ],
+)
+.described("A token to be judged.");
+
+static STATUS: Struct = Struct::new(
+    "v1.TokenReviewStatus",
+    &[
+        Field::new("authenticated", Shape::Bool).declared(1, "True if the token is a known user's."),
+        Field::always("user", Shape::Struct(&USER_INFO)).declared(2, "The token's user."),
+        Field::new("audiences", Shape::List(&STRING))
+            .declared(4, "Those of the asked audiences that the token is meant for.")
+            .items(Items::Atomic),
+        Field::new("error", STRING)
+            .declared(3, "The reason why the token could not be judged or is not valid."),
+    ],
+)
+.described("The verdict on a token.");
+
+/// Reviews of tokens as a built-in type.
+pub(super) fn token_reviews() -> TypeSpec {
+    let versions =
+        vec![BuiltInVersion { name: "v1", columns: Columns::compile(&[]), deprecation_warning: None }];
+    let names = Names::of_kind("tokenreviews", "TokenReview");
+    TypeSpec::built_in("authentication.k8s.io", names, Scope::Cluster, versions, Arc::new(TokenReviews))
+}
+
+/// The rules of reviews of tokens.
+struct TokenReviews;
+
+impl Strategy for TokenReviews {
+    fn declared(&self) -> &'static [Declared] {
+        std::slice::from_ref(&TOKEN_REVIEW)
+    }
+
+    fn answers_creates(&self) -> bool {
+        true
+    }
+
+    fn inquire(&self, _: &RuleContext<'_>, question: &Value) -> Result<Inquiry, PlanError> {
+        match question.at(&["spec", "token"]).and_then(Value::as_str) {
+            None | Some("") => {
+                Err(PlanError::BadRequest("token is required for TokenReview in authentication".to_owned()))
+            }
+            Some(token) => Ok(Inquiry::Token(token.to_owned())),
+        }
+    }
+
+    fn answer(&self, _: &RuleContext<'_>, question: &Value, verdict: Verdict) -> Value {
+        let asks_for_audience =
+            question.at(&["spec", "audiences"]).and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+        let mut status = Map::new();
+        let mut info = Value::Object(Map::new());
+        match verdict {
+            // The server has no audience of its own, so a token that is to be meant for one is none of its tokens.
+            Verdict::Token(Ok(Some(user))) if !asks_for_audience => {
+                status.insert("authenticated", true);
+                info = user_info(&user);
+            }
+            Verdict::Token(Ok(Some(_))) => drop(status.insert("error", "invalid bearer token")),
+            Verdict::Token(Err(why)) => drop(status.insert("error", why)),
+            Verdict::Token(Ok(None)) | Verdict::Nothing | Verdict::Access(_) => {}
+        }
+        status.insert("user", info);
+        let mut answer = question.clone();
+        if let Some(answer) = answer.as_object_mut() {
+            answer.insert("status", Value::Object(status));
+        }
+        answer
+    }
+
+    fn prepare_for_create(&self, _: &RuleContext<'_>, _: &mut Value) {}
+
+    fn validate(&self, _: &RuleContext<'_>, _: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    fn prepare_for_update(&self, _: &RuleContext<'_>, _: &mut Value, _: &Value) {}
+
+    fn validate_update(&self, _: &RuleContext<'_>, _: &Value, _: &Value, _: &mut Vec<String>) -> ErrorList {
+        ErrorList::new()
+    }
+}

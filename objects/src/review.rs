@@ -1,0 +1,54 @@
+//! What a question asks of the server's authenticator and authorizer, and what they find.
+
+use std::sync::Arc;
+
+use kindom_api::User;
+
+/// The thing that has to be found out before a question can be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inquiry {
+    /// The question itself is enough.
+    Nothing,
+    /// The user of a bearer token.
+    Token(String),
+    /// The permission of a user to act.
+    Access(Box<User>, Action),
+}
+
+/// An action that a user may want to take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// On a resource.
+    Resource {
+        /// Such as `list`.
+        verb: String,
+        /// The API group; empty for the core group.
+        group: String,
+        /// The plural.
+        resource: String,
+        /// Empty if there is none.
+        subresource: String,
+        /// Empty at cluster scope, and for all namespaces.
+        namespace: String,
+        /// Empty for a collection.
+        name: String,
+    },
+    /// On a path that is no resource's.
+    Path {
+        /// The HTTP method in lower case.
+        verb: String,
+        /// The path.
+        path: String,
+    },
+}
+
+/// The finding on an [`Inquiry`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing was asked.
+    Nothing,
+    /// The user of a token, `None` if there was none to judge; or the reason why the token is not valid.
+    Token(Result<Option<Arc<User>>, String>),
+    /// `true` if the action is allowed.
+    Access(bool),
+}

@@ -1,0 +1,206 @@
+//! The connections to one other server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::{Request, Response, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioTimer;
+use kindom_http::Pieces;
+use kube::Config;
+use kube::client::ConfigExt as _;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::target::Target;
+use crate::BoxError;
+
+/// The requests at a time over one connection of HTTP/2; servers of Kubernetes allow 100.
+const STREAMS: usize = 90;
+/// As many as streams.
+const CONNECTION_WINDOWS: u32 = 90;
+/// The most connections of HTTP/2 to one server.
+const LANES: usize = 12;
+/// The most upgraded connections to one server.
+const UPGRADES_MAX: usize = 256;
+/// The bytes of one answer that may be on their way. All answers of a connection together have room for as many each: one that
+/// its client does not read holds up no other.
+const WINDOW_BYTES: u32 = 128 << 10;
+/// The longest that a connection may take to be there.
+const CONNECT: Duration = Duration::from_secs(5);
+/// A connection that says nothing for so long is asked whether it lives, and has half that time to answer.
+const PING: Duration = Duration::from_secs(30);
+/// A connection that nobody uses for so long is closed.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// A request's body.
+pub(super) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+type Client = legacy::Client<HttpsConnector<HttpConnector>, Body>;
+
+/// A body of the pieces of a stream; an empty one without.
+pub(super) fn body(pieces: Option<Pieces>) -> Body {
+    use futures::StreamExt as _;
+    match pieces {
+        None => Empty::new().map_err(|never| match never {}).boxed_unsync(),
+        Some(pieces) => StreamBody::new(pieces.map(|piece| piece.map(Frame::data))).boxed_unsync(),
+    }
+}
+
+/// The files of this proxy's certificate, as they were read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ClientCertificate {
+    pub(super) certificate: Vec<u8>,
+    pub(super) key: Vec<u8>,
+}
+
+/// The connections to one other server, which open when they are needed.
+#[derive(Clone)]
+pub(super) struct Backend {
+    authority: Arc<str>,
+    lanes: Arc<[Lane]>,
+    upgrading: Client,
+    upgrades: Arc<Semaphore>,
+}
+
+struct Lane {
+    client: Client,
+    free: Arc<Semaphore>,
+}
+
+/// An answer, and the place that it takes while it lasts.
+pub(super) struct Answered {
+    pub(super) response: Response<Incoming>,
+    pub(super) place: OwnedSemaphorePermit,
+}
+
+/// The reason why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoAnswer {
+    /// As many requests as may be are under way.
+    #[error("too many requests to the server are under way")]
+    Busy,
+    /// The server could not be reached, or broke off.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Runs what a client spawns on the aggregator's runtime, whoever asks.
+#[derive(Clone)]
+struct Executor(Handle);
+
+impl<F> hyper::rt::Executor<F> for Executor
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.spawn(future);
+    }
+}
+
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    // What a library repeats of its cause is said once.
+    causes.map(ToString::to_string).fold(error.to_string(), |text, cause| match text.contains(&cause) {
+        true => text,
+        false => format!("{text}: {cause}"),
+    })
+}
+
+impl Backend {
+    /// Nothing is connected yet.
+    ///
+    /// # Errors
+    /// Certificates that cannot be used.
+    pub(super) fn new(target: &Target, own: &ClientCertificate, runtime: &Handle) -> Result<Self, BoxError> {
+        let mut config = Config::new(Uri::try_from(format!("https://{}", target.address))?);
+        config.accept_invalid_certs = target.skips_verification;
+        if !target.authorities.is_empty() {
+            let authorities: Vec<_> =
+                CertificateDer::pem_slice_iter(&target.authorities).collect::<Result<_, _>>()?;
+            if authorities.is_empty() {
+                return Err("spec.caBundle has no certificate".into());
+            }
+            config.root_cert = Some(authorities.iter().map(|der| der.to_vec()).collect());
+        }
+        if !own.certificate.is_empty() {
+            config.auth_info.client_certificate_data = Some(STANDARD.encode(&own.certificate));
+            config.auth_info.client_key_data = Some(STANDARD.encode(&own.key).into());
+        }
+        let tls = config.rustls_client_config()?;
+        let name = rustls::pki_types::ServerName::try_from(target.server_name.clone())?;
+        let connector = |with_http2: bool| {
+            let mut http = HttpConnector::new();
+            http.enforce_http(false);
+            http.set_nodelay(true);
+            http.set_connect_timeout(Some(CONNECT));
+            http.set_keepalive(Some(PING));
+            let fixed = hyper_rustls::FixedServerNameResolver::new(name.clone());
+            let builder = HttpsConnectorBuilder::new()
+                .with_tls_config(tls.clone())
+                .https_only()
+                .with_server_name_resolver(fixed)
+                .enable_http1();
+            if with_http2 {
+                builder.enable_http2().wrap_connector(http)
+            } else {
+                builder.wrap_connector(http)
+            }
+        };
+        let client = |with_http2| {
+            legacy::Client::builder(Executor(runtime.clone()))
+                .timer(TokioTimer::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(IDLE)
+                .http2_initial_stream_window_size(WINDOW_BYTES)
+                .http2_initial_connection_window_size(WINDOW_BYTES * CONNECTION_WINDOWS)
+                .http2_keep_alive_interval(PING)
+                .http2_keep_alive_timeout(PING / 2)
+                .build(connector(with_http2))
+        };
+        let lane = |_| Lane { client: client(true), free: Arc::new(Semaphore::new(STREAMS)) };
+        Ok(Self {
+            authority: target.address.as_str().into(),
+            lanes: (0..LANES).map(lane).collect(),
+            upgrading: client(false),
+            upgrades: Arc::new(Semaphore::new(UPGRADES_MAX)),
+        })
+    }
+
+    /// `https://host:port` and a path.
+    pub(super) fn url(&self, path_and_query: &str) -> String {
+        format!("https://{}{path_and_query}", self.authority)
+    }
+
+    /// Sends a request whose URL is of this server; `upgrades` over a connection of HTTP/1.1.
+    pub(super) fn send(
+        &self,
+        request: Request<Body>,
+        upgrades: bool,
+    ) -> BoxFuture<'static, Result<Answered, NoAnswer>> {
+        let found = if upgrades {
+            let place = Arc::clone(&self.upgrades).try_acquire_owned();
+            place.ok().map(|place| (self.upgrading.clone(), place))
+        } else {
+            self.lanes.iter().find_map(|lane| {
+                let place = Arc::clone(&lane.free).try_acquire_owned().ok()?;
+                Some((lane.client.clone(), place))
+            })
+        };
+        Box::pin(async move {
+            let (client, place) = found.ok_or(NoAnswer::Busy)?;
+            let response = client.request(request).await;
+            let response = response.map_err(|error| NoAnswer::Failed(with_causes(&error)))?;
+            Ok(Answered { response, place })
+        })
+    }
+}

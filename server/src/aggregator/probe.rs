@@ -1,0 +1,333 @@
+//! The probes of another server: whether it serves its group-version, and how that is described (kube-aggregator
+//! `pkg/controllers/status/remote/remote_available_controller.go`, `pkg/apiserver/handler_discovery.go`,
+//! `pkg/controllers/openapiv3/aggregator`, 0.37).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Request, StatusCode};
+use kindom_api::user::MASTERS;
+use kindom_api::{Map, User, Value, json, object};
+use tokio::time::timeout;
+
+use super::backend::{Backend, body};
+use super::headers::{PASSED, identify};
+use super::target::Target;
+
+/// The probes at a time; one that passes is enough.
+const ATTEMPTS: usize = 5;
+/// The longest that a probe may take.
+const LIMIT: Duration = Duration::from_secs(5);
+/// The most bytes of a document that describes a server.
+const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// What a server says of its group-version.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Description {
+    /// Its entry in aggregated discovery.
+    pub(super) discovery: Value,
+    /// The hash of its OpenAPI v3 document.
+    pub(super) openapi_hash: Option<String>,
+}
+
+/// The server that is probed.
+pub(super) struct Probed {
+    pub(super) backend: Backend,
+    pub(super) target: Target,
+    pub(super) own_name: String,
+}
+
+impl Probed {
+    fn path(&self) -> String {
+        format!("/apis/{}/{}", self.target.group, self.target.version)
+    }
+
+    fn request(
+        &self,
+        path: &str,
+        user: &str,
+        groups: &[&str],
+        accept: Option<&'static str>,
+    ) -> Result<Request<super::backend::Body>, String> {
+        let mut headers = HeaderMap::new();
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        let user = User { name: user.to_owned(), groups, ..User::default() };
+        identify(&mut headers, &user).map_err(|_| "the user cannot be sent in a header".to_owned())?;
+        if let Some(accept) = accept {
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        }
+        if let Ok(name) = HeaderValue::from_str(&self.own_name) {
+            headers.insert(PASSED, name);
+        }
+        let mut request =
+            Request::get(self.backend.url(path)).body(body(None)).map_err(|error| error.to_string())?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// Probes the server as the aggregator of Kubernetes does.
+    ///
+    /// # Errors
+    /// The text of the condition.
+    pub(super) async fn check(&self) -> Result<(), String> {
+        let mut attempts: FuturesUnordered<_> = (0..ATTEMPTS).map(|_| self.attempt()).collect();
+        let mut last = Ok(());
+        while let Some(outcome) = attempts.next().await {
+            last = outcome;
+            if last.is_ok() {
+                break;
+            }
+        }
+        last
+    }
+
+    async fn attempt(&self) -> Result<(), String> {
+        let url = self.backend.url(&self.path());
+        let failed = |why: String| format!("failing or missing response from {url}: {why}");
+        let request =
+            self.request(&self.path(), "system:kube-aggregator", &[MASTERS], None).map_err(failed)?;
+        match timeout(LIMIT, self.backend.send(request, false)).await {
+            Err(_) => Err(format!("timed out waiting for {url}")),
+            Ok(Err(error)) => Err(failed(error.to_string())),
+            Ok(Ok(answered)) => match answered.response.status() {
+                status if status.is_success() => Ok(()),
+                status => Err(failed(format!("bad status from {url}: {}", status.as_u16()))),
+            },
+        }
+    }
+
+    /// A document, with the type that its server gives it; `None` if there is none of a fit size in time.
+    async fn document(
+        &self,
+        path: &str,
+        user: &str,
+        groups: &[&str],
+        accept: Option<&'static str>,
+    ) -> Option<(String, Value)> {
+        let request = self.request(path, user, groups, accept).ok()?;
+        let read = async {
+            let answered = self.backend.send(request, false).await.ok()?;
+            let (head, body) = answered.response.into_parts();
+            if head.status != StatusCode::OK {
+                return None;
+            }
+            let body: Bytes = Limited::new(body, DOCUMENT_BYTES_MAX).collect().await.ok()?.to_bytes();
+            let media_type = header(&head.headers, &CONTENT_TYPE).to_owned();
+            Some((media_type, json::parse(&body).ok()?))
+        };
+        timeout(LIMIT, read).await.ok()?
+    }
+
+    /// Asks the server for what it serves. What cannot be read is stale, as upstream has it.
+    pub(super) async fn describe(&self) -> Description {
+        let (discovery, openapi_hash) = futures::join!(self.discovery(), self.openapi_hash());
+        let stale = || {
+            object! {
+                "version": self.target.version.as_str(),
+                "freshness": "Stale",
+                "resources": Value::Array(Vec::new().into()),
+            }
+        };
+        Description { discovery: discovery.unwrap_or_else(stale), openapi_hash }
+    }
+
+    async fn discovery(&self) -> Option<Value> {
+        let (group, version) = (self.target.group.as_str(), self.target.version.as_str());
+        let asked = self.document("/apis", "system:kube-aggregator", &[MASTERS], Some(AGGREGATED)).await;
+        if let Some((media_type, list)) = asked
+            && media_type.replace(' ', "").starts_with("application/json;g=apidiscovery.k8s.io;v=v2")
+        {
+            return version_in(&list, group, version);
+        }
+        let path = self.path();
+        let (_, list) = self.document(&path, "system:kube-aggregator", &[], Some("application/json")).await?;
+        version_of_resources(&list, group, version)
+    }
+
+    async fn openapi_hash(&self) -> Option<String> {
+        let (_, index) = self.document("/openapi/v3", "system:aggregator", &[], None).await?;
+        let key = format!("apis/{}/{}", self.target.group, self.target.version);
+        let url = index.at(&["paths", &key, "serverRelativeURL"])?.as_str()?;
+        let (path, query) = url.split_once('?')?;
+        // Only the document of this group-version: another one would be taken for it.
+        let hash = query.split('&').find_map(|pair| pair.strip_prefix("hash="))?;
+        let is_hash =
+            hash.len() <= 256 && hash.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        (path == format!("/openapi/v3/{key}") && is_hash).then(|| hash.to_owned())
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value.get(field).and_then(Value::as_array).unwrap_or_default()
+}
+
+/// The entry of a version in an APIGroupDiscoveryList. Whatever else a server says stays out.
+fn version_in(list: &Value, group: &str, version: &str) -> Option<Value> {
+    let of_group = items(list, "items")
+        .iter()
+        .find(|item| item.at(&["metadata", "name"]).and_then(Value::as_str) == Some(group))?;
+    let entry = items(of_group, "versions").iter().find(|entry| text(entry, "version") == version)?;
+    let resources = items(entry, "resources");
+    if !resources.iter().all(is_resource) {
+        return None;
+    }
+    Some(object! { "version": version, "freshness": "Current", "resources": resources.to_vec() })
+}
+
+/// `true` if clients can read a resource of aggregated discovery: one that is malformed would cost them all others.
+fn is_resource(resource: &Value) -> bool {
+    let texts = |of: &Value, field: &str| match of.get(field) {
+        None | Some(Value::Null) => true,
+        Some(Value::Array(texts)) => texts.iter().all(|text| text.as_str().is_some()),
+        Some(_) => false,
+    };
+    let kind = |of: &Value| match of.get("responseKind") {
+        None | Some(Value::Null) => true,
+        Some(kind @ Value::Object(_)) => {
+            ["group", "version", "kind"].iter().all(|field| is_text_or_absent(kind, field))
+        }
+        Some(_) => false,
+    };
+    let subresources = match resource.get("subresources") {
+        None | Some(Value::Null) => true,
+        Some(Value::Array(all)) => {
+            all.iter().all(|of| !text(of, "subresource").is_empty() && texts(of, "verbs") && kind(of))
+        }
+        Some(_) => false,
+    };
+    !text(resource, "resource").is_empty()
+        && matches!(text(resource, "scope"), "Namespaced" | "Cluster")
+        && is_text_or_absent(resource, "singularResource")
+        && ["verbs", "shortNames", "categories"].iter().all(|field| texts(resource, field))
+        && kind(resource)
+        && subresources
+}
+
+fn is_text_or_absent(of: &Value, field: &str) -> bool {
+    of.get(field).is_none_or(|value| value.is_null() || value.as_str().is_some())
+}
+
+/// The entry of a version, made of an APIResourceList (apiserver `pkg/endpoints/discovery/aggregated` `wrapper.go`,
+/// `ConvertAPIResourceList`).
+fn version_of_resources(list: &Value, group: &str, version: &str) -> Option<Value> {
+    if text(list, "kind") != "APIResourceList" || text(list, "groupVersion") != format!("{group}/{version}") {
+        return None;
+    }
+    let kind_of = |resource: &Value| {
+        let of = |field, own: &str| match text(resource, field) {
+            "" => own.to_owned(),
+            other => other.to_owned(),
+        };
+        object! {
+            "group": of("group", group),
+            "version": of("version", version),
+            "kind": text(resource, "kind"),
+        }
+    };
+    let all = items(list, "resources");
+    let mut resources = Vec::new();
+    for resource in all.iter().filter(|resource| !text(resource, "name").contains('/')) {
+        let name = text(resource, "name");
+        let mut map = Map::new();
+        map.insert("resource", name);
+        map.insert("responseKind", kind_of(resource));
+        let is_namespaced = resource.get("namespaced") == Some(&Value::Bool(true));
+        map.insert("scope", if is_namespaced { "Namespaced" } else { "Cluster" });
+        map.insert("singularResource", text(resource, "singularName"));
+        for field in ["verbs", "shortNames", "categories"] {
+            if let Some(list) = resource.get(field) {
+                map.insert(field, list.clone());
+            }
+        }
+        let below = all.iter().filter_map(|of| {
+            let (parent, subresource) = text(of, "name").split_once('/')?;
+            let verbs = of.get("verbs").cloned().unwrap_or_default();
+            (parent == name)
+                .then(|| object! { "subresource": subresource, "responseKind": kind_of(of), "verbs": verbs })
+        });
+        let below: Vec<Value> = below.collect();
+        if !below.is_empty() {
+            map.insert("subresources", below);
+        }
+        let resource = Value::Object(map);
+        if !is_resource(&resource) {
+            return None;
+        }
+        resources.push(resource);
+    }
+    Some(object! { "version": version, "freshness": "Current", "resources": resources })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Value {
+        json::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn only_the_version_that_was_asked_for_is_taken() {
+        let resource = r#"{"resource":"widgets","responseKind":{"group":"g","version":"v1","kind":"Widget"},
+            "scope":"Namespaced","singularResource":"widget","verbs":["get"]}"#;
+        let list = parse(&format!(
+            r#"{{"items":[{{"metadata":{{"name":"h"}},"versions":[{{"version":"v1","resources":[]}}]}},
+                {{"metadata":{{"name":"g"}},"versions":[{{"version":"v1","resources":[{resource}],"extra":1}}]}}]}}"#
+        ));
+        let found = version_in(&list, "g", "v1").unwrap();
+        assert_eq!(found.get("resources").and_then(Value::as_array).map(<[Value]>::len), Some(1));
+        assert_eq!(found.get("extra"), None);
+        assert_eq!(version_in(&list, "g", "v2"), None);
+    }
+
+    #[test]
+    fn what_clients_cannot_read_is_not_shown() {
+        for resource in [
+            "1",
+            r#"{"resource":"w"}"#,
+            r#"{"resource":"w","scope":"Cluster","verbs":[1]}"#,
+            r#"{"resource":"w","scope":"Cluster","verbs":"get"}"#,
+            r#"{"resource":"w","scope":"Cluster","responseKind":[]}"#,
+            r#"{"resource":"w","scope":"Cluster","subresources":[{"subresource":1}]}"#,
+            r#"{"resource":"w","scope":"Cluster","singularResource":{}}"#,
+        ] {
+            let list = parse(&format!(
+                r#"{{"items":[{{"metadata":{{"name":"g"}},"versions":[{{"version":"v1","resources":[{resource}]}}]}}]}}"#
+            ));
+            assert_eq!(version_in(&list, "g", "v1"), None, "{resource}");
+        }
+        assert_eq!(version_in(&parse("[]"), "g", "v1"), None);
+    }
+
+    #[test]
+    fn a_list_of_resources_is_an_entry_too() {
+        let list = parse(
+            r#"{"kind":"APIResourceList","groupVersion":"g/v1","resources":[
+                {"name":"widgets","singularName":"widget","namespaced":true,"kind":"Widget","verbs":["get","list"]},
+                {"name":"widgets/scale","singularName":"","namespaced":true,"group":"autoscaling","version":"v1",
+                    "kind":"Scale","verbs":["get"]}]}"#,
+        );
+        let found = version_of_resources(&list, "g", "v1").unwrap();
+        let wanted = parse(
+            r#"{"version":"v1","freshness":"Current","resources":[{"resource":"widgets","scope":"Namespaced",
+                "responseKind":{"group":"g","version":"v1","kind":"Widget"},"singularResource":"widget",
+                "verbs":["get","list"],"subresources":[{"subresource":"scale","verbs":["get"],
+                "responseKind":{"group":"autoscaling","version":"v1","kind":"Scale"}}]}]}"#,
+        );
+        assert_eq!(found, wanted);
+        assert_eq!(version_of_resources(&list, "g", "v2"), None);
+    }
+}

@@ -1,0 +1,561 @@
+//! The loop that follows APIServices: a route for each remote one, its condition, and local ones for what this server serves
+//! (kube-aggregator `pkg/controllers/autoregister`, kube-apiserver `pkg/controlplane/controller/crdregistration`, 1.37).
+//!
+//! It reads the world again whenever an APIService or a registration changes, and learns what the tasks of its routes have
+//! found. A leader writes conditions and local APIServices; every replica forwards by its own findings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
+use kindom_api::{User, Value, json, meta, object};
+use kindom_http::{RemoteVersion, RemoteVersions};
+use kindom_objects::kinds::api_service;
+use kindom_objects::{PlanError, RuleContext, SERVER, StoredObject, manage_status};
+use kindom_registry_actor::RegistryHandle;
+use kindom_registry_actor::claims::Elsewhere;
+use kindom_resource_actor::{
+    Freshness, Knowledge, ReadError, ResourceHandle, Target as Place, WatchCursor, WriteError, WriteOptions,
+};
+use kindom_storage::{Compare, Op, Txn};
+use memchr::memmem;
+use tokio::sync::{Notify, mpsc};
+
+use super::backend::{Backend, ClientCertificate};
+use super::probe::{Description, Probed};
+use super::target::{Target, Unreachable};
+use super::{Aggregator, Owned, Route, Routes};
+
+/// The longest that one step may take before the world is read again.
+const STEP: Duration = Duration::from_secs(10);
+/// The wait after a failure before the next try.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The least time between two probes of a server.
+const PROBES_APART: Duration = Duration::from_millis(200);
+/// The findings that may wait to be learned.
+const FINDINGS: usize = 64;
+/// The writes of local APIServices at a time.
+const WRITES_AT_ONCE: usize = 16;
+/// The most remote APIServices that are followed; those behind are unavailable, as each has tasks and connections.
+const REMOTE_MAX: usize = 1000;
+
+/// The reason of an APIService whose group-version this server serves itself.
+const HELD: &str = "GroupVersionHeld";
+
+/// The label of APIServices that the server keeps by itself, and its value for those of registrations.
+const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+const MANAGED_ALWAYS: &str = "true";
+const MANAGED_ON_START: &str = "onstart";
+
+/// The outcome of a probe.
+#[derive(Debug, Clone, PartialEq)]
+enum Found {
+    Available(Description),
+    Failed(String),
+}
+
+/// The finding on the server of an APIService.
+struct Finding {
+    name: String,
+    target: Target,
+    found: Found,
+}
+
+/// A remote APIService that is followed.
+struct Followed {
+    target: Target,
+    own: ClientCertificate,
+    backend: Backend,
+    doubted: Arc<Notify>,
+    group_priority: i32,
+    /// `true` if its condition said so when it was first seen: it counts until the first probe has ended.
+    was_available: bool,
+    found: Option<Found>,
+    _probing: Owned<()>,
+}
+
+/// The state of the loop, which begins anew with each incarnation.
+struct Follower {
+    aggregator: Arc<Aggregator>,
+    registry: RegistryHandle,
+    services: ResourceHandle,
+    object_bytes_max: usize,
+    followed: BTreeMap<String, Followed>,
+    findings: (mpsc::Sender<Finding>, mpsc::Receiver<Finding>),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum FollowError {
+    #[error("APIServices cannot be read: {0}")]
+    Read(#[from] ReadError),
+    #[error("the registry does not answer: {0}")]
+    Ask(#[from] AskError),
+    #[error("an APIService cannot be written: {0}")]
+    Write(#[from] WriteError),
+}
+
+/// Starts the loop, as the actor `aggregator`.
+///
+/// # Errors
+/// [`StartError`]
+pub(crate) fn start(
+    aggregator: &Arc<Aggregator>,
+    registry: &RegistryHandle,
+    services: &ResourceHandle,
+    object_bytes_max: usize,
+) -> Result<Reconciler, StartError> {
+    let deps = registry.deps();
+    let (aggregator, of, services) = (Arc::clone(aggregator), registry.clone(), services.clone());
+    deps.supervisor.reconcile(
+        "aggregator",
+        &deps.arbiters.place("aggregator"),
+        Policy::default(),
+        registry.changes(),
+        move |changes| {
+            let follower = Follower {
+                aggregator: Arc::clone(&aggregator),
+                registry: of.clone(),
+                services: services.clone(),
+                object_bytes_max,
+                followed: BTreeMap::new(),
+                findings: mpsc::channel(FINDINGS),
+            };
+            follower.run(changes)
+        },
+    )
+}
+
+impl Follower {
+    async fn run(mut self, mut changes: Woken) -> BoxError {
+        let mut cursor: Option<WatchCursor> = None;
+        loop {
+            match self.look(&mut cursor).await {
+                Ok(()) => self.wait(&mut changes, &mut cursor).await,
+                Err(error) => {
+                    tracing::warn!(%error, "APIServices could not be followed; trying again");
+                    cursor = None;
+                    self.registry.deps().clock.sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until something has changed or was found, or the probes of the certificate's files are due.
+    async fn wait(&mut self, changes: &mut Woken, cursor: &mut Option<WatchCursor>) {
+        let clock = self.registry.deps().clock.clone();
+        let service = async {
+            match cursor {
+                Some(cursor) => cursor.next(usize::MAX).await.is_err(),
+                None => std::future::pending().await,
+            }
+        };
+        let is_over = tokio::select! {
+            biased;
+            () = changes.woken() => false,
+            is_over = service => is_over,
+            finding = self.findings.1.recv() => {
+                if let Some(finding) = finding {
+                    self.learn(finding);
+                }
+                false
+            }
+            () = clock.sleep(self.aggregator.probe_every.max(PAUSE)) => false,
+        };
+        while let Ok(finding) = self.findings.1.try_recv() {
+            self.learn(finding);
+        }
+        if is_over {
+            *cursor = None;
+        }
+    }
+
+    fn learn(&mut self, Finding { name, target, found }: Finding) {
+        // A finding on a server that an APIService does not name any more is of no use.
+        if let Some(followed) = self.followed.get_mut(&name).filter(|followed| followed.target == target) {
+            followed.found = Some(found);
+        }
+    }
+
+    async fn look(&mut self, cursor: &mut Option<WatchCursor>) -> Result<(), FollowError> {
+        let deadline = Deadline::after(STEP);
+        let (snapshot, revision) = self.services.snapshot(Freshness::Latest, deadline).await?;
+        match cursor {
+            // Before the look, so that no change after it is missed.
+            None => *cursor = Some(self.services.watch(revision)?),
+            // Changes that the snapshot already shows need no wake-up.
+            Some(cursor) => drop(cursor.advance()),
+        }
+        let local = self.served_here();
+        let own = self.client_certificate();
+        let (mut there, mut remote) = (BTreeMap::new(), BTreeSet::new());
+        let (mut due, mut claims) = (Vec::new(), Elsewhere::new());
+        for stored in snapshot.from_key("") {
+            there.insert(stored.name().to_owned(), Arc::clone(stored));
+            // Most are local, and need not be parsed.
+            if memmem::find(stored.json(), b"\"service\"").is_none() {
+                continue;
+            }
+            let Ok(object) = json::parse_own(stored.json()) else { continue };
+            if !api_service::is_remote(&object) || stored.deleting() {
+                continue;
+            }
+            let name = stored.name();
+            let verdict = match self.resolve(&object, &local, remote.len()) {
+                Ok(target) => {
+                    remote.insert(name.to_owned());
+                    self.follow(name, target, &object, &own)
+                }
+                Err(why) => Some(("False", why.reason, why.message)),
+            };
+            let is_held = verdict.as_ref().is_some_and(|(_, reason, _)| *reason == HELD);
+            if !is_held {
+                claim(&mut claims, &object, name);
+            }
+            if let Some((status, reason, message)) = verdict {
+                due.push((Arc::clone(stored), object, status, reason, message));
+            }
+        }
+        self.followed.retain(|name, _| remote.contains(name));
+        self.registry.claim_elsewhere(claims, deadline).await?;
+        self.publish();
+        self.aggregator.has_looked.send_replace(true);
+        if self.registry.is_leader() {
+            for (stored, object, status, reason, message) in due {
+                self.report(&stored, object, (status, reason, &message)).await?;
+            }
+            self.keep_local(&local, &there).await?;
+        }
+        Ok(())
+    }
+
+    /// The group-versions that this server serves itself, and whether a registration brought them.
+    fn served_here(&self) -> BTreeMap<(String, String), bool> {
+        let table = self.registry.routes().table();
+        let mut served = BTreeMap::new();
+        for (group, types) in table.groups() {
+            for spec in types.values().filter_map(ResourceHandle::spec) {
+                for version in spec.versions.iter().filter(|version| version.served) {
+                    let is_registered =
+                        served.entry((group.to_owned(), version.name.clone())).or_insert(true);
+                    *is_registered &= !spec.is_typed();
+                }
+            }
+        }
+        served
+    }
+
+    /// This proxy's certificate as it is now; none if it cannot be read.
+    fn client_certificate(&self) -> ClientCertificate {
+        let Some((certificate, key)) = &self.aggregator.client_certificate else {
+            return ClientCertificate::default();
+        };
+        let read = std::fs::read(certificate)
+            .and_then(|certificate| Ok(ClientCertificate { certificate, key: std::fs::read(key)? }));
+        read.unwrap_or_else(|error| {
+            tracing::error!(%error, file = %certificate.display(), "the proxy's certificate cannot be read");
+            // Those of a route that is there already stay.
+            self.followed.values().next().map(|followed| followed.own.clone()).unwrap_or_default()
+        })
+    }
+
+    fn resolve(
+        &self,
+        object: &Value,
+        local: &BTreeMap<(String, String), bool>,
+        followed: usize,
+    ) -> Result<Target, Unreachable> {
+        let (group, version) = group_version(object);
+        if group.is_empty() || local.contains_key(&(group.to_owned(), version.to_owned())) {
+            let message = format!(
+                "{group}/{version} is served by this server itself; the first to claim a group-version keeps it"
+            );
+            return Err(Unreachable { reason: HELD, message });
+        }
+        let target = self.aggregator.resolver.target(object)?;
+        if followed >= REMOTE_MAX {
+            let message = format!("there are more than {REMOTE_MAX} APIServices of other servers");
+            return Err(Unreachable { reason: "TooManyAPIServices", message });
+        }
+        Ok(target)
+    }
+
+    /// Follows an APIService to its server; returns the condition that is due, if a probe of it has ended.
+    fn follow(
+        &mut self,
+        name: &str,
+        target: Target,
+        object: &Value,
+        own: &ClientCertificate,
+    ) -> Option<(&'static str, &'static str, String)> {
+        let priority = object.at(&["spec", "groupPriorityMinimum"]).and_then(Value::as_i64);
+        let priority = i32::try_from(priority.unwrap_or_default()).unwrap_or_default();
+        let is_known =
+            self.followed.get(name).is_some_and(|followed| followed.target == target && followed.own == *own);
+        if !is_known {
+            let backend = match Backend::new(&target, own, &self.aggregator.runtime) {
+                Ok(backend) => backend,
+                Err(error) => {
+                    self.followed.remove(name);
+                    return Some(("False", "FailedDiscoveryCheck", error.to_string()));
+                }
+            };
+            let doubted = Arc::new(Notify::new());
+            let probed = Probed {
+                backend: backend.clone(),
+                target: target.clone(),
+                own_name: self.aggregator.own_name.clone(),
+            };
+            let probing = probe(
+                name.to_owned(),
+                probed,
+                self.findings.0.clone(),
+                Arc::clone(&doubted),
+                self.aggregator.probe_every,
+            );
+            let followed = Followed {
+                target,
+                own: own.clone(),
+                backend,
+                doubted,
+                group_priority: priority,
+                was_available: is_available(object),
+                found: None,
+                _probing: Owned(self.aggregator.runtime.spawn(probing)),
+            };
+            self.followed.insert(name.to_owned(), followed);
+        }
+        let followed = self.followed.get_mut(name)?;
+        followed.group_priority = priority;
+        Some(match followed.found.as_ref()? {
+            Found::Available(_) => ("True", "Passed", "all checks passed".to_owned()),
+            Found::Failed(why) => ("False", "FailedDiscoveryCheck", why.clone()),
+        })
+    }
+
+    /// Puts the routes in force.
+    fn publish(&self) {
+        let before = self.aggregator.routes.load();
+        let mut routes = Routes::default();
+        let mut shown = RemoteVersions::default();
+        for followed in self.followed.values() {
+            let (group, version) = (followed.target.group.clone(), followed.target.version.clone());
+            let description = match &followed.found {
+                Some(Found::Available(description)) => Some(description),
+                Some(Found::Failed(_)) | None => None,
+            };
+            // A version that is away stays in discovery, as upstream shows it: stale.
+            let last = || {
+                let known = before.shown.groups.get(&group)?.get(&version)?.discovery.clone();
+                Some(stale(known))
+            };
+            let discovery = description.map(|of| of.discovery.clone()).or_else(last);
+            let remote = RemoteVersion {
+                group_priority: followed.group_priority,
+                discovery: discovery.unwrap_or_else(|| {
+                    stale(
+                        object! { "version": version.as_str(), "resources": Value::Array(Vec::new().into()) },
+                    )
+                }),
+                openapi_hash: description.and_then(|of| of.openapi_hash.clone()),
+            };
+            shown.groups.entry(group.clone()).or_default().insert(version.clone(), remote);
+            let route = Route {
+                backend: followed.backend.clone(),
+                doubted: Arc::clone(&followed.doubted),
+                is_available: description.is_some() || followed.found.is_none() && followed.was_available,
+            };
+            routes.by_version.insert((group, version), Arc::new(route));
+        }
+        let is_same = shown.groups == before.shown.groups;
+        shown.generation = before.shown.generation + u64::from(!is_same);
+        routes.shown = if is_same { Arc::clone(&before.shown) } else { Arc::new(shown) };
+        self.aggregator.routes.store(Arc::new(routes));
+    }
+
+    /// Writes a condition, unless it is there.
+    async fn report(
+        &self,
+        stored: &StoredObject,
+        mut object: Value,
+        (status, reason, message): (&str, &str, &str),
+    ) -> Result<(), FollowError> {
+        let Some(spec) = self.services.spec() else { return Ok(()) };
+        let now = meta::time::format(self.registry.deps().clock.unix_seconds());
+        let before = object.get("status").cloned();
+        if !api_service::set_condition(&mut object, status, reason, message, &now) {
+            return Ok(());
+        }
+        manage_status(&spec, before, &mut object, &now);
+        let key = spec.storage_key(stored.name());
+        let compares = vec![Compare::mod_is(&key, stored.revision())];
+        let ops = vec![Op::Put(key, spec.stored_value(object.to_vec()))];
+        // Another writer may be faster; its change wakes this loop.
+        self.services.commit(Txn { compares, ops }, Deadline::after(STEP)).await?;
+        Ok(())
+    }
+
+    /// Keeps an APIService for each group-version that this server serves; deletes those of its own that it does not any more.
+    async fn keep_local(
+        &self,
+        served: &BTreeMap<(String, String), bool>,
+        there: &BTreeMap<String, Arc<StoredObject>>,
+    ) -> Result<(), FollowError> {
+        let missing: Vec<_> = served
+            .iter()
+            .filter(|((group, version), _)| !there.contains_key(&format!("{version}.{group}")))
+            .collect();
+        for chunk in missing.chunks(WRITES_AT_ONCE) {
+            let written = chunk
+                .iter()
+                .map(|((group, version), is_registered)| self.create_local(group, version, **is_registered));
+            for outcome in futures::future::join_all(written).await {
+                outcome?;
+            }
+        }
+        let Some(spec) = self.services.spec() else { return Ok(()) };
+        for (name, stored) in there {
+            let Some((version, group)) = name.split_once('.') else { continue };
+            let is_served = served.contains_key(&(group.to_owned(), version.to_owned()));
+            if is_served || stored.deleting() || !is_managed(stored) {
+                continue;
+            }
+            let key = spec.storage_key(name);
+            let compares = vec![Compare::mod_is(&key, stored.revision())];
+            self.services.commit(Txn { compares, ops: vec![Op::Delete(key)] }, Deadline::after(STEP)).await?;
+        }
+        Ok(())
+    }
+
+    async fn create_local(&self, group: &str, version: &str, is_registered: bool) -> Result<(), FollowError> {
+        let options = WriteOptions {
+            deadline: Deadline::after(STEP),
+            dry_run: false,
+            object_bytes_max: self.object_bytes_max,
+            namespaces: None,
+            manager: SERVER.to_owned(),
+            user: Arc::new(User::api_server()),
+            knowledge: Knowledge::Latest,
+            bytes: 0,
+            fence: None,
+        };
+        let (group_priority, version_priority) = match (group, is_registered) {
+            (_, true) => (1000, 100),
+            ("", false) => (18_000, 1),
+            (_, false) => (16_700, 15),
+        };
+        let managed = if is_registered { MANAGED_ALWAYS } else { MANAGED_ON_START };
+        let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
+            let mut spec = kindom_api::Map::new();
+            if !group.is_empty() {
+                spec.insert("group", group);
+            }
+            spec.insert("version", version);
+            spec.insert("groupPriorityMinimum", Value::Int(group_priority));
+            spec.insert("versionPriority", Value::Int(version_priority));
+            let mut object = object! {
+                "apiVersion": format!("{}/v1", api_service::GROUP),
+                "kind": "APIService",
+                "metadata": object! {
+                    "name": format!("{version}.{group}"),
+                    "labels": object! { "kube-aggregator.kubernetes.io/automanaged": managed },
+                },
+                "spec": Value::Object(spec),
+            };
+            cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;
+            Ok(object)
+        };
+        let place = Place { version: "v1", subresource: None, namespace: None, name: "" };
+        match self.services.create(place, &mut wanted, &options).await {
+            Ok(_) | Err(WriteError::Plan(PlanError::AlreadyExists { .. })) => Ok(()),
+            // A name that no APIService may have stays without one.
+            Err(WriteError::Plan(PlanError::Invalid { name, errors })) => {
+                let why: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                tracing::warn!(name, why = why.join("; "), "a group-version has no APIService");
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn group_version(object: &Value) -> (&str, &str) {
+    let text = |field| object.at(&["spec", field]).and_then(Value::as_str).unwrap_or_default();
+    (text("group"), text("version"))
+}
+
+/// `true` if an APIService's condition says that its server is available.
+fn is_available(object: &Value) -> bool {
+    let status = api_service::condition(object).and_then(|condition| condition.get("status")?.as_str());
+    status == Some("True")
+}
+
+/// Notes that an APIService claims its group-version.
+fn claim(claims: &mut Elsewhere, object: &Value, name: &str) {
+    let (group, version) = group_version(object);
+    claims.entry(group.to_owned()).or_default().insert(version.to_owned(), name.to_owned());
+}
+
+/// Claims the group-versions that stored APIServices have, before a registration can be judged: who came first keeps it over
+/// a restart.
+///
+/// # Errors
+/// The store.
+pub(crate) async fn claim_stored(
+    registry: &RegistryHandle,
+    services: &ResourceHandle,
+) -> Result<(), BoxError> {
+    let deadline = Deadline::after(STEP);
+    let (snapshot, _) = services.snapshot(Freshness::Latest, deadline).await?;
+    let mut claims = Elsewhere::new();
+    for stored in snapshot.from_key("") {
+        let Ok(object) = json::parse_own(stored.json()) else { continue };
+        let reason = api_service::condition(&object).and_then(|condition| condition.get("reason")?.as_str());
+        if api_service::is_remote(&object) && reason != Some(HELD) {
+            claim(&mut claims, &object, stored.name());
+        }
+    }
+    Ok(registry.claim_elsewhere(claims, deadline).await?)
+}
+
+/// A version's entry in discovery while its server is away.
+fn stale(mut entry: Value) -> Value {
+    if let Some(entry) = entry.as_object_mut() {
+        entry.insert("freshness", "Stale");
+    }
+    entry
+}
+
+/// `true` for an APIService that the server keeps by itself.
+fn is_managed(stored: &StoredObject) -> bool {
+    let Ok(object) = json::parse_own(stored.json()) else { return false };
+    !api_service::is_remote(&object)
+        && object.at(&["metadata", "labels", MANAGED]).and_then(Value::as_str).is_some()
+}
+
+/// Probes a server again and again, and reports each finding.
+async fn probe(
+    name: String,
+    probed: Probed,
+    to: mpsc::Sender<Finding>,
+    doubted: Arc<Notify>,
+    every: Duration,
+) {
+    loop {
+        let found = match probed.check().await {
+            Ok(()) => Found::Available(probed.describe().await),
+            Err(why) => Found::Failed(why),
+        };
+        // One that is away is asked again sooner.
+        let pause = if matches!(found, Found::Failed(_)) { every / 5 } else { every };
+        let finding = Finding { name: name.clone(), target: probed.target.clone(), found };
+        if to.send(finding).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(PROBES_APART).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = doubted.notified() => {}
+        }
+    }
+}
