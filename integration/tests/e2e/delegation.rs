@@ -596,6 +596,33 @@ mod namespaces {
         assert_eq!(create(&client, "other", "d").await, 404);
     }
 
+    /// The leader falls; what ended under it does not come back, and the other one goes on.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn another_replica_goes_on() {
+        let host = StandIn::start().await;
+        for (name, uid) in [("kube-system", "system"), ("team", "1"), ("other", "2")] {
+            host.put(NAMESPACES, &namespace(name, uid));
+        }
+        let etcd = kindom_integration::Etcd::start().await.unwrap();
+        let args = ["--namespaces-from-host", "--authentication-skip-lookup"];
+        let start = || behind(&host).args(&args).etcd(&etcd.endpoints()).start();
+        let mut first = start().await.unwrap();
+        let second = start().await.unwrap();
+        let client = second.client().unwrap();
+        register(&client, &crd("example.com", "widgets", "Widget", "Namespaced")).await;
+        assert_eq!(create(&client, "team", "a").await, 201);
+        host.put(NAMESPACES, &terminating("team", "1"));
+        eventually("it ends for both", async || (create(&client, "team", "b").await == 403).then_some(()))
+            .await;
+        first.kill9().unwrap();
+        host.put(NAMESPACES, &namespace("third", "3"));
+        host.delete(NAMESPACES, "other");
+        is(&client, "third", 200).await;
+        is(&client, "other", 404).await;
+        assert_eq!(create(&client, "third", "a").await, 201);
+        assert_eq!(create(&client, "team", "b").await, 403, "as on the host");
+    }
+
     /// A wrong kubeconfig, or a host that lost its namespaces, drains nothing.
     #[tokio::test]
     async fn another_cluster_changes_nothing() {
