@@ -1,6 +1,7 @@
 //! The verbs: what answers a request to a resource.
 
 pub(crate) mod apply;
+pub(crate) mod ask;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod get;

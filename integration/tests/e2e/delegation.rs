@@ -715,3 +715,34 @@ async fn a_web_sockets_token_is_reviewed() {
         assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"));
     }
 }
+
+/// A user asks this server what it may do, and whose a token is: the host's word holds for those questions, too.
+#[tokio::test]
+async fn questions_of_users_and_permissions_are_the_hosts_to_answer() {
+    let extension = Extension::start(&[]).await;
+    let client = extension.with_token("the-robots-token");
+    decide(&extension.host, "the-robots-token", |spec| {
+        let asks = spec["resourceAttributes"]["verb"] == "create";
+        let lists = spec["resourceAttributes"]["verb"] == "list" && spec["user"] == ROBOT;
+        json!({"allowed": asks || lists})
+    });
+    let may = async |verb: &str| {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes":
+                {"verb": verb, "group": "example.com", "resource": "widgets", "namespace": "default"}},
+        });
+        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        client.post(path, &review).await.unwrap().expect_status(201).unwrap().at("/status/allowed")
+    };
+    assert_eq!((may("list").await, may("delete").await), (json!(true), json!(false)));
+    let whose = async |token: &str| {
+        let review = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token},
+        });
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        client.post(path, &review).await.unwrap().expect_status(201).unwrap().at("/status")
+    };
+    assert_eq!(whose("the-robots-token").await["user"]["username"], ROBOT);
+    assert_eq!(whose("anothers").await["error"], "invalid bearer token");
+}
