@@ -524,6 +524,68 @@ async fn hostile_servers_disturb_nobody() {
     assert!(front.kubectl(&["get", "widgets"]).await.unwrap().contains("one"));
 }
 
+/// Answers that their clients do not read wait, and hold up nobody else's over the same connection to the other server.
+#[tokio::test]
+async fn who_does_not_read_holds_nobody_up() {
+    let chain = Chain::start().await;
+    let client = chain.front.client().unwrap();
+    for n in 0..8 {
+        let large =
+            object("example.com", "Widget", &format!("large-{n}"), json!({"note": "x".repeat(400_000)}));
+        client.post(WIDGETS, &large).await.unwrap().expect_status(201).unwrap();
+    }
+    let mut unread = Vec::new();
+    for _ in 0..40 {
+        let mut stream = chain.front.dial_holding(4096).await.unwrap();
+        let request = format!("GET {WIDGETS} HTTP/1.1\r\nHost: x\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        // The head has come, so the answer is on its way.
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).await.unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200");
+        unread.push(stream);
+    }
+    let small = object("example.com", "Widget", "small", json!({}));
+    client.post(WIDGETS, &small).await.unwrap().expect_status(201).unwrap();
+    for _ in 0..5 {
+        client.get(&format!("{WIDGETS}/small")).await.unwrap().expect_status(200).unwrap();
+        client.get(&format!("{WIDGETS}/large-1")).await.unwrap().expect_status(200).unwrap();
+    }
+}
+
+/// The annotation names the server, if its host may be named.
+#[tokio::test]
+async fn an_annotation_names_an_allowed_host() {
+    let chain = Chain::start().await;
+    let port = chain.back.address().unwrap().port();
+    let front = ServerOptions::default()
+        .args(&[
+            "--aggregator-allowed-hosts",
+            &format!("127.0.0.1:{port}"),
+            "--aggregator-probe-interval",
+            "1s",
+        ])
+        .start()
+        .await
+        .unwrap();
+    let client = front.client().unwrap();
+    let annotated = |group: &str, url: String| {
+        let mut service = api_service(group, "anything", json!({"caBundle": authorities(&chain.back)}));
+        service["metadata"]["annotations"] = json!({"kindom.dev/url": url});
+        service
+    };
+    let foreign = annotated("other.example.com", "https://127.0.0.1:1".to_owned());
+    client.post(SERVICES, &foreign).await.unwrap().expect_status(201).unwrap();
+    let condition = available(&client, "v1.other.example.com", "False", "ServiceAccessError").await;
+    let message = "kindom.dev/url names 127.0.0.1:1, which --aggregator-allowed-hosts does not";
+    assert_eq!(condition["message"], message);
+    // It is reached; without a certificate of a proxy, this server is nobody there.
+    let service = annotated("example.com", format!("https://127.0.0.1:{port}"));
+    client.post(SERVICES, &service).await.unwrap().expect_status(201).unwrap();
+    let condition = available(&client, "v1.example.com", "False", "FailedDiscoveryCheck").await;
+    assert!(condition["message"].as_str().unwrap().contains("bad status from"), "{condition}");
+}
+
 /// A request that comes back is refused, and does not go round.
 #[tokio::test]
 async fn a_loop_is_refused() {
