@@ -1,6 +1,7 @@
-//! The memory that requests and answers may hold at a time: bodies that were read, answers that wait to be taken.
+//! The memory that requests and answers may hold at a time: bodies that were read and decompressed, the trees of patches and
+//! configurations, past states that were read for one list, answers that wait to be taken.
 //!
-//! Stored objects, and what a step works with, are not in it: the first belong to everybody, and the processors bound the
+//! Stored objects, and what a step makes and drops, are not in it: the first belong to everybody, and the processors bound the
 //! number of steps.
 
 use std::sync::Arc;
