@@ -15,6 +15,7 @@ use kindom_api::Value;
 use kindom_api::user::User;
 
 use crate::fallback::DelegatedAnswer;
+use crate::request_info::RequestInfo;
 
 /// The pieces of a body. An error breaks it off.
 pub type Pieces = BoxStream<'static, Result<Bytes, std::io::Error>>;
@@ -79,23 +80,29 @@ pub trait Aggregator: Send + Sync {
     fn forward(&self, request: Forwarded) -> BoxFuture<'static, DelegatedAnswer>;
 }
 
-/// The aggregator, if a group-version is another server's.
+/// The group-version of a request, if it is another server's.
 pub(crate) fn elsewhere<'a>(
-    aggregator: Option<&'a Arc<dyn Aggregator>>,
-    group: &str,
-    version: &str,
-) -> Option<&'a Arc<dyn Aggregator>> {
-    aggregator.filter(|aggregator| aggregator.versions().has(group, version))
+    aggregator: &dyn Aggregator,
+    info: &'a RequestInfo,
+) -> Option<(&'a str, &'a str)> {
+    let (group, version) = match info {
+        RequestInfo::Path(segments) => document_of(segments)?,
+        RequestInfo::Resource(info) => (info.resource.group.as_str(), info.resource.version.as_str()),
+    };
+    aggregator.versions().has(group, version).then_some((group, version))
 }
 
 /// The group-version whose document a path without a resource names, if it is one that its own server has: discovery and
 /// OpenAPI v3.
-pub(crate) fn document_of(segments: &[String]) -> Option<(&str, &str)> {
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    match segments.as_slice() {
-        ["apis", group, version] | ["openapi", "v3", "apis", group, version] => Some((group, version)),
-        _ => None,
-    }
+fn document_of(segments: &[String]) -> Option<(&str, &str)> {
+    let (group, version) = match segments {
+        [apis, group, version] if apis == "apis" => (group, version),
+        [openapi, v3, apis, group, version] if openapi == "openapi" && v3 == "v3" && apis == "apis" => {
+            (group, version)
+        }
+        _ => return None,
+    };
+    Some((group, version))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The permission to create, of requests whose verb is another: an apply, or a PUT of a kind that allows it, of an object that
 //! does not exist (apiserver `pkg/endpoints/handlers/update.go` `withAuthorization`, 1.37).
 //!
-//! Whether a request creates shows in its plan alone, which waits for nobody. So a plan that would create without a
+//! Only the plan of a request shows that it creates, and a plan waits for nobody. So a plan that would create without a
 //! permission is refused, the host is asked, and the request is planned again.
 
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -19,7 +19,7 @@ use kindom_resource_actor::Knowledge;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
-use crate::aggregate::{document_of, elsewhere};
+use crate::aggregate::elsewhere;
 use crate::app::App;
 use crate::authn::{
     AccessQuestion, Attributes, Peer, Presented, TokenReviewer, Unauthorized, Unreviewed, authorize,
@@ -138,12 +138,14 @@ fn labels(state: &State, request: &Head, info: Option<&RequestInfo>, code: u16) 
         scope: "",
         code,
     };
-    let Some(RequestInfo::Resource(info)) = info else { return nothing() };
-    let GroupVersionResource { group, version, .. } = &info.resource;
-    if elsewhere(state.aggregator.as_ref(), group, version).is_some() {
+    let Some(RequestInfo::Resource(of)) = info else { return nothing() };
+    let is_elsewhere = |aggregator| info.is_some_and(|info| elsewhere(aggregator, info).is_some());
+    if state.aggregator.as_deref().is_some_and(is_elsewhere) {
         // Another server says which resources there are: any, perhaps.
-        return RequestLabels { group: group.clone(), version: version.clone(), ..nothing() };
+        let GroupVersionResource { group, version, .. } = of.resource.clone();
+        return RequestLabels { group, version, ..nothing() };
     }
+    let info = of;
     let known = code < 400
         || find(state, info)
             .is_some_and(|(_, spec)| info.subresource.is_empty() || subresource_served(&spec, info));
@@ -241,12 +243,8 @@ async fn answer(
             decided.map_err(|refused| Failure::refused(refused, request.uri()))?;
         }
     }
-    let of_another = match info {
-        RequestInfo::Path(segments) => document_of(segments),
-        RequestInfo::Resource(info) => Some((info.resource.group.as_str(), info.resource.version.as_str())),
-    };
-    if let Some((group, version)) = of_another
-        && let Some(aggregator) = elsewhere(state.aggregator.as_ref(), group, version)
+    if let Some(aggregator) = &state.aggregator
+        && let Some((group, version)) = elsewhere(&**aggregator, info)
     {
         let is_watch = matches!(info, RequestInfo::Resource(info) if info.verb == Verb::Watch);
         let answer = forward(
@@ -258,7 +256,8 @@ async fn answer(
             asked.audit_id.as_ref(),
             is_watch,
         );
-        let answer = answer.await;
+        // Boxed, as above.
+        let answer = Box::pin(answer).await;
         let may_refuse = matches!(request.method().as_str(), "GET" | "HEAD");
         return match answer.upgraded() {
             Ok(upgraded) => Ok(upgraded),

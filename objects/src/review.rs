@@ -1,4 +1,4 @@
-//! What a question asks of the server's authenticator and authorizer, and what they find.
+//! The inquiries of questions at the server's authenticator and authorizer, and their findings.
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use kindom_storage::{Compare, Revision};
 
 use crate::ResourceHandle;
 use crate::error::WriteError;
-use kindom_objects::{PlanError, RuleContext, StoredObject, Subresource, TypeSpec};
+use kindom_objects::{PlanError, RuleContext, SERVER, StoredObject, Subresource, TypeSpec};
 
 /// The settings of every write of a request.
 #[derive(Clone)]
@@ -34,6 +34,23 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
+    /// Those of a write by the server itself, of an object of at most so many bytes, at cluster scope or in a namespace that
+    /// need not exist.
+    #[must_use]
+    pub fn by_server(deadline: Deadline, object_bytes_max: usize) -> Self {
+        Self {
+            deadline,
+            dry_run: false,
+            object_bytes_max,
+            namespaces: None,
+            user: Arc::new(User::api_server()),
+            manager: SERVER.to_owned(),
+            knowledge: Knowledge::Latest,
+            bytes: 0,
+            fence: None,
+        }
+    }
+
     /// # Errors
     /// [`WriteError::Unavailable`] once the deadline has passed.
     pub(crate) fn refuse_if_late(&self) -> Result<(), WriteError> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Supervisor};
-use kindom_api::{User, Value};
+use kindom_api::Value;
 use kindom_objects::{PlanError, RuleContext, StoredObject};
 use kindom_storage::{
     Applied, Key, KeyRange, Memory, Op, RangeRequest, RangeResult, Revision, Storage, StorageError,
@@ -20,7 +20,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use crate::event_log::ObjectEvent;
 use crate::handle::Deps;
-use crate::request::{Knowledge, WriteOptions};
+use crate::request::WriteOptions;
 
 /// Called right before a transaction is judged.
 pub type Hook = Box<dyn FnMut(&Memory, &Txn) + Send>;
@@ -225,17 +225,7 @@ pub fn soon() -> Deadline {
 /// The options of a plain write by the server itself.
 #[must_use]
 pub fn options() -> WriteOptions {
-    WriteOptions {
-        deadline: soon(),
-        dry_run: false,
-        object_bytes_max: 1 << 20,
-        namespaces: None,
-        manager: "test".into(),
-        user: Arc::new(User::api_server()),
-        knowledge: Knowledge::Latest,
-        bytes: 0,
-        fence: None,
-    }
+    WriteOptions { manager: "test".into(), ..WriteOptions::by_server(soon(), 1 << 20) }
 }
 
 /// A body as the type decodes it.

@@ -154,7 +154,7 @@ impl Keeper {
     /// Follows a host: its authorities and proxies count where no flag names others.
     ///
     /// # Errors
-    /// What the host says now cannot be used; the keeper goes on with what it has.
+    /// The host's present word cannot be used; the keeper goes on with the one before.
     pub(crate) fn follow(&mut self, host: Arc<Known>) -> Result<(), BoxError> {
         self.sources.host = Some(host);
         let authorities = self.sources.authorities(&self.pki)?;

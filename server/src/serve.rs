@@ -12,7 +12,6 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
-use kindom_api::User;
 use kindom_finalizer_actor::storage_version;
 use kindom_http::{Config, HostMetrics, InFlightMax, Snapshots, serve};
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
@@ -20,10 +19,10 @@ use kindom_objects::kinds::registration::{
     aggregated_custom_resource_definitions, custom_resource_definitions_without, third_party_resources,
 };
 use kindom_objects::kinds::{api_service, built_in};
-use kindom_objects::{PlanError, RuleContext, SERVER};
+use kindom_objects::{PlanError, RuleContext};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle};
 use kindom_resource_actor::WriteError;
-use kindom_resource_actor::{Deps, Knowledge, ResourceHandle, Target, WriteOptions};
+use kindom_resource_actor::{Deps, ResourceHandle, Target, WriteOptions};
 use kindom_storage::snapshot::Holds;
 use kindom_storage::vfs::{Disk, Vfs as _};
 use kindom_storage::{
@@ -442,17 +441,7 @@ async fn make_standard_namespaces(
             continue;
         }
         let target = Target { version: "v1", subresource: None, namespace: None, name: "" };
-        let options = WriteOptions {
-            deadline: Deadline::after(START),
-            dry_run: false,
-            object_bytes_max,
-            namespaces: None,
-            manager: SERVER.to_owned(),
-            user: Arc::new(User::api_server()),
-            knowledge: Knowledge::Latest,
-            bytes: 0,
-            fence: None,
-        };
+        let options = WriteOptions::by_server(Deadline::after(START), object_bytes_max);
         let mut wanted = |cx: &RuleContext<'_>, _: &kindom_api::Value| {
             let mut object = standard_namespace(name);
             cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;

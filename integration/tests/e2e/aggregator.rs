@@ -25,7 +25,7 @@ struct Chain {
     back: Server,
 }
 
-/// What authorities a kubeconfig trusts, as a caBundle has them.
+/// The authorities that a kubeconfig trusts, as a caBundle has them.
 fn authorities(server: &Server) -> String {
     let text = std::fs::read_to_string(server.kubeconfig()).unwrap();
     let line = text.lines().find(|line| line.contains("certificate-authority-data")).unwrap();

@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What a server says of its group-version.
+/// The description that a server gives of its group-version.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Description {
     /// Its entry in aggregated discovery.

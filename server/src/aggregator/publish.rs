@@ -1,13 +1,12 @@
 //! ConfigMap `kube-system/extension-apiserver-authentication`, by which an extension server learns whom to trust (kube-apiserver
 //! `pkg/controlplane/controller/clusterauthenticationtrust`, 1.37).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::Deadline;
-use kindom_api::{Map, User, Value, json, object};
-use kindom_objects::{PlanError, RuleContext, SERVER};
-use kindom_resource_actor::{Knowledge, ResourceHandle, Target, WriteError, WriteOptions};
+use kindom_api::{Map, Value, json, object};
+use kindom_objects::{PlanError, RuleContext};
+use kindom_resource_actor::{ResourceHandle, Target, WriteError, WriteOptions};
 use rustls::pki_types::CertificateDer;
 
 use crate::BoxError;
@@ -54,17 +53,7 @@ pub(crate) async fn publish_authentication(
     if is_there {
         return Ok(());
     }
-    let options = WriteOptions {
-        deadline: Deadline::after(STEP),
-        dry_run: false,
-        object_bytes_max,
-        namespaces: None,
-        manager: SERVER.to_owned(),
-        user: Arc::new(User::api_server()),
-        knowledge: Knowledge::Latest,
-        bytes: 0,
-        fence: None,
-    };
+    let options = WriteOptions::by_server(Deadline::after(STEP), object_bytes_max);
     let mut wanted = |cx: &RuleContext<'_>, stored: &Value| {
         let mut object = match stored {
             Value::Null => object! {

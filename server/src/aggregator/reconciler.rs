@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
-use kindom_api::{User, Value, json, meta, object};
+use kindom_api::{Value, json, meta, object};
 use kindom_http::{RemoteVersion, RemoteVersions};
 use kindom_objects::kinds::api_service;
-use kindom_objects::{PlanError, RuleContext, SERVER, StoredObject, manage_status};
+use kindom_objects::{PlanError, RuleContext, StoredObject, manage_status};
 use kindom_registry_actor::RegistryHandle;
 use kindom_registry_actor::claims::Elsewhere;
 use kindom_resource_actor::{
-    Freshness, Knowledge, ReadError, ResourceHandle, Target as Place, WatchCursor, WriteError, WriteOptions,
+    Freshness, ReadError, ResourceHandle, Target as Place, WatchCursor, WriteError, WriteOptions,
 };
 use kindom_storage::{Compare, Op, Txn};
 use memchr::memmem;
@@ -428,17 +428,7 @@ impl Follower {
     }
 
     async fn create_local(&self, group: &str, version: &str, is_registered: bool) -> Result<(), FollowError> {
-        let options = WriteOptions {
-            deadline: Deadline::after(STEP),
-            dry_run: false,
-            object_bytes_max: self.object_bytes_max,
-            namespaces: None,
-            manager: SERVER.to_owned(),
-            user: Arc::new(User::api_server()),
-            knowledge: Knowledge::Latest,
-            bytes: 0,
-            fence: None,
-        };
+        let options = WriteOptions::by_server(Deadline::after(STEP), self.object_bytes_max);
         let (group_priority, version_priority) = match (group, is_registered) {
             (_, true) => (1000, 100),
             ("", false) => (18_000, 1),

@@ -21,11 +21,11 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kindom_actor_kit::{Clock, Deadline};
-use kindom_api::{User, Value, object};
+use kindom_api::{Value, object};
 use kindom_objects::kinds::namespace::STANDARD_NAMESPACES;
-use kindom_objects::{PlanError, Preconditions, RuleContext, SERVER, StoredObject};
+use kindom_objects::{PlanError, Preconditions, RuleContext, StoredObject};
 use kindom_registry_actor::RegistryHandle;
-use kindom_resource_actor::{Freshness, Knowledge, ResourceHandle, Target, WriteError, WriteOptions};
+use kindom_resource_actor::{Freshness, ResourceHandle, Target, WriteError, WriteOptions};
 use kindom_storage::{Compare, Key, Op, RangeRequest, Revision, Storage, Txn, TxnOutcome};
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, ResourceExt as _};
@@ -309,15 +309,8 @@ impl Mirror {
 
     fn options(&self, fence: &Fence) -> WriteOptions {
         WriteOptions {
-            deadline: Deadline::after(STEP),
-            dry_run: false,
-            object_bytes_max: self.object_bytes_max,
-            namespaces: None,
-            manager: SERVER.to_owned(),
-            user: Arc::new(User::api_server()),
-            knowledge: Knowledge::Latest,
-            bytes: 0,
             fence: Some(Compare::mod_is(&Key::from(FENCE), fence.revision)),
+            ..WriteOptions::by_server(Deadline::after(STEP), self.object_bytes_max)
         }
     }
 }

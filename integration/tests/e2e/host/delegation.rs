@@ -9,7 +9,7 @@ use crate::support::{crd, eventually, object, register};
 
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-/// What docs/aggregation.md has an administrator do.
+/// Gives the extension server the roles that docs/aggregation.md names.
 const RIGHTS: [&[&str]; 4] = [
     &[
         "create",
