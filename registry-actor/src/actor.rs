@@ -399,8 +399,8 @@ impl Handler<ClaimElsewhere> for RegistryActor {
     type Result = ();
 
     fn handle(&mut self, _: ClaimElsewhere, _: &mut Self::Context) {
-        let elsewhere = self.shared.elsewhere.read().clone();
-        if self.claims.set_elsewhere(&elsewhere) {
+        let is_changed = self.claims.set_elsewhere(&self.shared.elsewhere.read());
+        if is_changed {
             self.shared.changed.wake();
         }
     }

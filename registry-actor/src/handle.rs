@@ -218,9 +218,6 @@ impl RegistryHandle {
     /// # Errors
     /// [`AskError`]; the claims are made all the same, once the registry is back.
     pub async fn claim_elsewhere(&self, elsewhere: Elsewhere, deadline: Deadline) -> Result<(), AskError> {
-        if *self.shared.elsewhere.read() == elsewhere {
-            return Ok(());
-        }
         *self.shared.elsewhere.write() = elsewhere;
         self.actor.handle().ask_retrying(|| ClaimElsewhere, deadline).await
     }

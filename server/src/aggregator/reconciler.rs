@@ -16,11 +16,11 @@ use kindom_objects::{PlanError, RuleContext, StoredObject, manage_status};
 use kindom_registry_actor::RegistryHandle;
 use kindom_registry_actor::claims::Elsewhere;
 use kindom_resource_actor::{
-    Freshness, ReadError, ResourceHandle, Target as Place, WatchCursor, WriteError, WriteOptions,
+    Freshness, ReadError, ResourceHandle, Snapshot, Target as Place, WatchCursor, WriteError, WriteOptions,
 };
 use kindom_storage::{Compare, Op, Txn};
-use memchr::memmem;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use super::backend::{Backend, ClientCertificate};
 use super::probe::{Description, Probed};
@@ -35,6 +35,11 @@ const PAUSE: Duration = Duration::from_millis(200);
 const PROBES_APART: Duration = Duration::from_millis(200);
 /// The findings that may wait to be learned.
 const FINDINGS: usize = 64;
+/// The time between two looks at all APIServices, in times of what the last one took; and at most.
+const RESTS: u32 = 9;
+const REST_MAX: Duration = Duration::from_secs(1);
+/// The APIServices that are parsed before the thread's other actors have a turn.
+const PARSED_AT_ONCE: usize = 64;
 /// The writes of local APIServices at a time.
 const WRITES_AT_ONCE: usize = 16;
 /// The most remote APIServices that are followed; those behind are unavailable, as each has tasks and connections.
@@ -75,13 +80,45 @@ struct Followed {
     _probing: Owned<()>,
 }
 
+/// An APIService as it was last read.
+struct Known {
+    stored: Arc<StoredObject>,
+    /// `None` for one of this server's own group-versions.
+    remote: Option<Remote>,
+    /// `true` if the server keeps it by itself.
+    is_managed: bool,
+}
+
+/// An APIService of another server.
+struct Remote {
+    group: String,
+    version: String,
+    group_priority: i32,
+    target: Result<Target, Unreachable>,
+    /// The condition that is stored.
+    condition: Option<Condition>,
+}
+
+/// A condition Available.
+#[derive(Debug, Clone, PartialEq)]
+struct Condition {
+    status: String,
+    reason: String,
+    message: String,
+}
+
 /// The state of the loop, which begins anew with each incarnation.
 struct Follower {
     aggregator: Arc<Aggregator>,
     registry: RegistryHandle,
     services: ResourceHandle,
     object_bytes_max: usize,
+    known: BTreeMap<String, Known>,
     followed: BTreeMap<String, Followed>,
+    /// The claims that the registry has.
+    claimed: Option<Elsewhere>,
+    /// `true` if the routes in force are not those of `followed`.
+    is_stale: bool,
     findings: (mpsc::Sender<Finding>, mpsc::Receiver<Finding>),
 }
 
@@ -118,7 +155,10 @@ pub(crate) fn start(
                 registry: of.clone(),
                 services: services.clone(),
                 object_bytes_max,
+                known: BTreeMap::new(),
                 followed: BTreeMap::new(),
+                claimed: None,
+                is_stale: true,
                 findings: mpsc::channel(FINDINGS),
             };
             follower.run(changes)
@@ -130,8 +170,14 @@ impl Follower {
     async fn run(mut self, mut changes: Woken) -> BoxError {
         let mut cursor: Option<WatchCursor> = None;
         loop {
+            let began = Instant::now();
             match self.look(&mut cursor).await {
-                Ok(()) => self.wait(&mut changes, &mut cursor).await,
+                Ok(()) => {
+                    // The thread has other actors: whoever changes many APIServices takes a small part of it.
+                    let rest = began.elapsed().saturating_mul(RESTS).min(REST_MAX);
+                    self.registry.deps().clock.sleep(rest).await;
+                    self.wait(&mut changes, &mut cursor).await;
+                }
                 Err(error) => {
                     tracing::warn!(%error, "APIServices could not be followed; trying again");
                     cursor = None;
@@ -172,8 +218,12 @@ impl Follower {
 
     fn learn(&mut self, Finding { name, target, found }: Finding) {
         // A finding on a server that an APIService does not name any more is of no use.
-        if let Some(followed) = self.followed.get_mut(&name).filter(|followed| followed.target == target) {
-            followed.found = Some(found);
+        let found = Some(found);
+        if let Some(followed) = self.followed.get_mut(&name).filter(|followed| followed.target == target)
+            && followed.found != found
+        {
+            followed.found = found;
+            self.is_stale = true;
         }
     }
 
@@ -186,47 +236,90 @@ impl Follower {
             // Changes that the snapshot already shows need no wake-up.
             Some(cursor) => drop(cursor.advance()),
         }
+        self.read(&snapshot).await;
         let local = self.served_here();
-        let own = self.client_certificate();
-        let (mut there, mut remote) = (BTreeMap::new(), BTreeSet::new());
-        let (mut due, mut claims) = (Vec::new(), Elsewhere::new());
-        for stored in snapshot.from_key("") {
-            there.insert(stored.name().to_owned(), Arc::clone(stored));
-            // Most are local, and need not be parsed.
-            if memmem::find(stored.json(), b"\"service\"").is_none() {
-                continue;
-            }
-            let Ok(object) = json::parse_own(stored.json()) else { continue };
-            if !api_service::is_remote(&object) || stored.deleting() {
-                continue;
-            }
-            let name = stored.name();
-            let verdict = match self.resolve(&object, &local, remote.len()) {
+        let own = self.client_certificate().await;
+        let known = std::mem::take(&mut self.known);
+        let (mut remote, mut due, mut claims) = (BTreeSet::new(), Vec::new(), Elsewhere::new());
+        for (name, known) in &known {
+            let Some(of) = known.remote.as_ref().filter(|_| !known.stored.deleting()) else { continue };
+            let verdict = match resolve(of, &local, remote.len()) {
                 Ok(target) => {
-                    remote.insert(name.to_owned());
-                    self.follow(name, target, &object, &own)
+                    remote.insert(name.as_str());
+                    self.follow(name, target, of, &own).await
                 }
                 Err(why) => Some(("False", why.reason, why.message)),
             };
-            let is_held = verdict.as_ref().is_some_and(|(_, reason, _)| *reason == HELD);
-            if !is_held {
-                claim(&mut claims, &object, name);
+            if !matches!(verdict, Some((_, HELD, _))) {
+                claims.entry(of.group.clone()).or_default().insert(of.version.clone(), name.clone());
             }
             if let Some((status, reason, message)) = verdict {
-                due.push((Arc::clone(stored), object, status, reason, message));
+                let condition = Condition { status: status.into(), reason: reason.into(), message };
+                if of.condition.as_ref() != Some(&condition) {
+                    due.push((Arc::clone(&known.stored), condition));
+                }
             }
         }
-        self.followed.retain(|name, _| remote.contains(name));
-        self.registry.claim_elsewhere(claims, deadline).await?;
-        self.publish();
+        let before = self.followed.len();
+        self.followed.retain(|name, _| remote.contains(name.as_str()));
+        self.is_stale |= self.followed.len() != before;
+        drop(remote);
+        self.known = known;
+        if self.claimed.as_ref() != Some(&claims) {
+            self.registry.claim_elsewhere(claims.clone(), deadline).await?;
+            self.claimed = Some(claims);
+        }
+        if std::mem::take(&mut self.is_stale) {
+            self.publish();
+        }
         self.aggregator.has_looked.send_replace(true);
         if self.registry.is_leader() {
-            for (stored, object, status, reason, message) in due {
-                self.report(&stored, object, (status, reason, &message)).await?;
+            for (stored, condition) in due {
+                self.report(&stored, &condition).await?;
             }
-            self.keep_local(&local, &there).await?;
+            self.keep_local(&local).await?;
         }
         Ok(())
+    }
+
+    /// Reads the APIServices that have changed.
+    async fn read(&mut self, snapshot: &Snapshot) {
+        let mut parsed = 0;
+        for stored in snapshot.from_key("") {
+            let known = self.known.get(stored.name());
+            if known.is_some_and(|known| known.stored.revision() == stored.revision()) {
+                continue;
+            }
+            parsed += 1;
+            if parsed % PARSED_AT_ONCE == 0 {
+                tokio::task::yield_now().await;
+            }
+            let Ok(object) = json::parse_own(stored.json()) else { continue };
+            let remote = api_service::is_remote(&object).then(|| self.remote(&object));
+            let is_managed = remote.is_none()
+                && object.at(&["metadata", "labels", MANAGED]).is_some_and(|label| label.as_str().is_some());
+            let known = Known { stored: Arc::clone(stored), remote, is_managed };
+            self.known.insert(stored.name().to_owned(), known);
+        }
+        if self.known.len() != snapshot.len() {
+            self.known.retain(|name, _| snapshot.get(name).is_some());
+        }
+    }
+
+    fn remote(&self, object: &Value) -> Remote {
+        let (group, version) = group_version(object);
+        let priority = object.at(&["spec", "groupPriorityMinimum"]).and_then(Value::as_i64);
+        let condition = api_service::condition(object).map(|condition| {
+            let text = |field| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            Condition { status: text("status"), reason: text("reason"), message: text("message") }
+        });
+        Remote {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            group_priority: i32::try_from(priority.unwrap_or_default()).unwrap_or_default(),
+            target: self.aggregator.resolver.target(object),
+            condition,
+        }
     }
 
     /// The group-versions that this server serves itself, and whether a registration brought them.
@@ -246,54 +339,45 @@ impl Follower {
     }
 
     /// This proxy's certificate as it is now; none if it cannot be read.
-    fn client_certificate(&self) -> ClientCertificate {
+    async fn client_certificate(&self) -> ClientCertificate {
         let Some((certificate, key)) = &self.aggregator.client_certificate else {
             return ClientCertificate::default();
         };
-        let read = std::fs::read(certificate)
-            .and_then(|certificate| Ok(ClientCertificate { certificate, key: std::fs::read(key)? }));
-        read.unwrap_or_else(|error| {
+        let (from, key) = (certificate.clone(), key.clone());
+        let read = self.apart(move || {
+            let certificate = std::fs::read(from)?;
+            Ok(ClientCertificate { certificate, key: std::fs::read(key)? })
+        });
+        read.await.unwrap_or_else(|error| {
             tracing::error!(%error, file = %certificate.display(), "the proxy's certificate cannot be read");
             // Those of a route that is there already stay.
             self.followed.values().next().map(|followed| followed.own.clone()).unwrap_or_default()
         })
     }
 
-    fn resolve(
+    /// Does what may take long, or waits for a disk, apart from the thread of the actors.
+    async fn apart<T: Send + 'static>(
         &self,
-        object: &Value,
-        local: &BTreeMap<(String, String), bool>,
-        followed: usize,
-    ) -> Result<Target, Unreachable> {
-        let (group, version) = group_version(object);
-        if group.is_empty() || local.contains_key(&(group.to_owned(), version.to_owned())) {
-            let message = format!(
-                "{group}/{version} is served by this server itself; the first to claim a group-version keeps it"
-            );
-            return Err(Unreachable { reason: HELD, message });
-        }
-        let target = self.aggregator.resolver.target(object)?;
-        if followed >= REMOTE_MAX {
-            let message = format!("there are more than {REMOTE_MAX} APIServices of other servers");
-            return Err(Unreachable { reason: "TooManyAPIServices", message });
-        }
-        Ok(target)
+        work: impl FnOnce() -> Result<T, BoxError> + Send + 'static,
+    ) -> Result<T, BoxError> {
+        self.aggregator.runtime.spawn_blocking(work).await?
     }
 
     /// Follows an APIService to its server; returns the condition that is due, if a probe of it has ended.
-    fn follow(
+    async fn follow(
         &mut self,
         name: &str,
         target: Target,
-        object: &Value,
+        remote: &Remote,
         own: &ClientCertificate,
     ) -> Option<(&'static str, &'static str, String)> {
-        let priority = object.at(&["spec", "groupPriorityMinimum"]).and_then(Value::as_i64);
-        let priority = i32::try_from(priority.unwrap_or_default()).unwrap_or_default();
+        let priority = remote.group_priority;
         let is_known =
             self.followed.get(name).is_some_and(|followed| followed.target == target && followed.own == *own);
         if !is_known {
-            let backend = match Backend::new(&target, own, &self.aggregator.runtime) {
+            self.is_stale = true;
+            let (to, by, runtime) = (target.clone(), own.clone(), self.aggregator.runtime.clone());
+            let backend = match self.apart(move || Backend::new(&to, &by, &runtime)).await {
                 Ok(backend) => backend,
                 Err(error) => {
                     self.followed.remove(name);
@@ -319,14 +403,14 @@ impl Follower {
                 backend,
                 doubted,
                 group_priority: priority,
-                was_available: is_available(object),
+                was_available: remote.condition.as_ref().is_some_and(|of| of.status == "True"),
                 found: None,
                 _probing: Owned(self.aggregator.runtime.spawn(probing)),
             };
             self.followed.insert(name.to_owned(), followed);
         }
         let followed = self.followed.get_mut(name)?;
-        followed.group_priority = priority;
+        self.is_stale |= std::mem::replace(&mut followed.group_priority, priority) != priority;
         Some(match followed.found.as_ref()? {
             Found::Available(_) => ("True", "Passed", "all checks passed".to_owned()),
             Found::Failed(why) => ("False", "FailedDiscoveryCheck", why.clone()),
@@ -373,16 +457,13 @@ impl Follower {
         self.aggregator.routes.store(Arc::new(routes));
     }
 
-    /// Writes a condition, unless it is there.
-    async fn report(
-        &self,
-        stored: &StoredObject,
-        mut object: Value,
-        (status, reason, message): (&str, &str, &str),
-    ) -> Result<(), FollowError> {
+    /// Writes a condition.
+    async fn report(&self, stored: &StoredObject, condition: &Condition) -> Result<(), FollowError> {
         let Some(spec) = self.services.spec() else { return Ok(()) };
+        let Ok(mut object) = json::parse_own(stored.json()) else { return Ok(()) };
         let now = meta::time::format(self.registry.deps().clock.unix_seconds());
         let before = object.get("status").cloned();
+        let Condition { status, reason, message } = condition;
         if !api_service::set_condition(&mut object, status, reason, message, &now) {
             return Ok(());
         }
@@ -396,14 +477,10 @@ impl Follower {
     }
 
     /// Keeps an APIService for each group-version that this server serves; deletes those of its own that it does not any more.
-    async fn keep_local(
-        &self,
-        served: &BTreeMap<(String, String), bool>,
-        there: &BTreeMap<String, Arc<StoredObject>>,
-    ) -> Result<(), FollowError> {
+    async fn keep_local(&self, served: &BTreeMap<(String, String), bool>) -> Result<(), FollowError> {
         let missing: Vec<_> = served
             .iter()
-            .filter(|((group, version), _)| !there.contains_key(&format!("{version}.{group}")))
+            .filter(|((group, version), _)| !self.known.contains_key(&format!("{version}.{group}")))
             .collect();
         for chunk in missing.chunks(WRITES_AT_ONCE) {
             let written = chunk
@@ -414,10 +491,9 @@ impl Follower {
             }
         }
         let Some(spec) = self.services.spec() else { return Ok(()) };
-        for (name, stored) in there {
-            let Some((version, group)) = name.split_once('.') else { continue };
-            let is_served = served.contains_key(&(group.to_owned(), version.to_owned()));
-            if is_served || stored.deleting() || !is_managed(stored) {
+        for (name, Known { stored, is_managed, .. }) in &self.known {
+            let Some((version, group)) = name.split_once('.').filter(|_| *is_managed) else { continue };
+            if stored.deleting() || served.contains_key(&(group.to_owned(), version.to_owned())) {
                 continue;
             }
             let key = spec.storage_key(name);
@@ -469,15 +545,30 @@ impl Follower {
     }
 }
 
+/// The server of an APIService, unless its group-version is this server's own.
+fn resolve(
+    remote: &Remote,
+    local: &BTreeMap<(String, String), bool>,
+    followed: usize,
+) -> Result<Target, Unreachable> {
+    let Remote { group, version, target, .. } = remote;
+    if group.is_empty() || local.contains_key(&(group.clone(), version.clone())) {
+        let message = format!(
+            "{group}/{version} is served by this server itself; the first to claim a group-version keeps it"
+        );
+        return Err(Unreachable { reason: HELD, message });
+    }
+    let target = target.clone()?;
+    if followed >= REMOTE_MAX {
+        let message = format!("there are more than {REMOTE_MAX} APIServices of other servers");
+        return Err(Unreachable { reason: "TooManyAPIServices", message });
+    }
+    Ok(target)
+}
+
 fn group_version(object: &Value) -> (&str, &str) {
     let text = |field| object.at(&["spec", field]).and_then(Value::as_str).unwrap_or_default();
     (text("group"), text("version"))
-}
-
-/// `true` if an APIService's condition says that its server is available.
-fn is_available(object: &Value) -> bool {
-    let status = api_service::condition(object).and_then(|condition| condition.get("status")?.as_str());
-    status == Some("True")
 }
 
 /// Notes that an APIService claims its group-version.
@@ -516,13 +607,6 @@ fn stale(mut entry: Value) -> Value {
     entry
 }
 
-/// `true` for an APIService that the server keeps by itself.
-fn is_managed(stored: &StoredObject) -> bool {
-    let Ok(object) = json::parse_own(stored.json()) else { return false };
-    !api_service::is_remote(&object)
-        && object.at(&["metadata", "labels", MANAGED]).and_then(Value::as_str).is_some()
-}
-
 /// Probes a server again and again, and reports each finding.
 async fn probe(
     name: String,
@@ -531,13 +615,15 @@ async fn probe(
     doubted: Arc<Notify>,
     every: Duration,
 ) {
+    let mut soon = every / 5;
     loop {
         let found = match probed.check().await {
             Ok(()) => Found::Available(probed.describe().await),
             Err(why) => Found::Failed(why),
         };
-        // One that is away is asked again sooner.
-        let pause = if matches!(found, Found::Failed(_)) { every / 5 } else { every };
+        // One that is away is asked again sooner, but not for long.
+        let pause = if matches!(found, Found::Failed(_)) { soon } else { every };
+        soon = if matches!(found, Found::Failed(_)) { (soon * 2).min(every) } else { every / 5 };
         let finding = Finding { name: name.clone(), target: probed.target.clone(), found };
         if to.send(finding).await.is_err() {
             return;
