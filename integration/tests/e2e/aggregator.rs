@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kindom_integration::{Answer, Client, Server, ServerOptions};
+use kindom_integration::{Answer, Client, Server, ServerOptions, count};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use crate::authority::{Authority, Files};
 use crate::support::{crd, eventually, object, register};
@@ -611,4 +612,39 @@ async fn a_loop_is_refused() {
     assert!(message.contains("bad status from"), "{message}");
     assert_eq!(client.get("/apis/loop.io/v1/things").await.unwrap().status, 503);
     relayed.abort();
+}
+
+/// Many APIServices of servers that are away: following them takes nothing from a type whose actor has the same thread.
+#[tokio::test]
+async fn many_api_services_hold_up_no_type() {
+    let (files, proxies) = (Files::new(), Authority::new("front-proxy-ca"));
+    // Nobody listens there any more.
+    let away = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let front = front(&files, &proxies, &[("away", away)]).await;
+    let client = front.client().unwrap();
+    register(&client, &crd("quiet.example.com", "widgets", "Widget", "Namespaced")).await;
+    let (many, writers) = (count(200, 2000), 8);
+    let mut crowd = JoinSet::new();
+    for writer in 0..writers {
+        let client = front.client().unwrap();
+        crowd.spawn(async move {
+            for n in (writer..many).step_by(writers) {
+                let service =
+                    api_service(&format!("g{n}.example.org"), "away", json!({"insecureSkipTLSVerify": true}));
+                client.post(SERVICES, &service).await.unwrap().expect_status(201).unwrap();
+            }
+        });
+    }
+    let mut answers = 0;
+    let quiet = "/apis/quiet.example.com/v1/namespaces/default/widgets";
+    while crowd.try_join_next().is_none_or(|ended| ended.map(|()| !crowd.is_empty()).unwrap()) {
+        let widget = object("quiet.example.com", "Widget", &format!("w{answers}"), json!({}));
+        client.post(quiet, &widget).await.unwrap().expect_status(201).unwrap();
+        answers += 1;
+    }
+    println!("{answers} answers beside {many} APIServices");
+    assert!(answers >= many / 10, "{answers} answers beside {many} APIServices");
+    for n in [0, many / 2 - 1] {
+        available(&client, &format!("v1.g{n}.example.org"), "False", "FailedDiscoveryCheck").await;
+    }
 }
