@@ -94,6 +94,8 @@ struct Remote {
     group: String,
     version: String,
     group_priority: i32,
+    /// The time of its creation, as text.
+    created: String,
     target: Result<Target, Unreachable>,
     /// The condition that is stored.
     condition: Option<Condition>,
@@ -241,8 +243,12 @@ impl Follower {
         let own = self.client_certificate().await;
         let known = std::mem::take(&mut self.known);
         let (mut remote, mut due, mut claims) = (BTreeSet::new(), Vec::new(), Elsewhere::new());
-        for (name, known) in &known {
-            let Some(of) = known.remote.as_ref().filter(|_| !known.stored.deleting()) else { continue };
+        let all = known.iter().filter(|(_, known)| !known.stored.deleting());
+        let mut all: Vec<_> =
+            all.filter_map(|(name, known)| Some((name, known, known.remote.as_ref()?))).collect();
+        // Where there are too many, those that came first stay.
+        all.sort_by_key(|(name, _, of)| (of.created.as_str(), name.as_str()));
+        for (name, known, of) in all {
             let verdict = match resolve(of, &local, remote.len()) {
                 Ok(target) => {
                     remote.insert(name.as_str());
@@ -317,6 +323,11 @@ impl Follower {
             group: group.to_owned(),
             version: version.to_owned(),
             group_priority: i32::try_from(priority.unwrap_or_default()).unwrap_or_default(),
+            created: object
+                .at(&["metadata", "creationTimestamp"])
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
             target: self.aggregator.resolver.target(object),
             condition,
         }
