@@ -201,7 +201,8 @@ pub fn etcd() -> Result<PathBuf, HarnessError> {
 }
 
 /// The last lines of a text file; nothing if it cannot be read.
-pub(crate) fn tail(file: &Path, count: usize) -> String {
+#[must_use]
+pub fn tail(file: &Path, count: usize) -> String {
     let text = std::fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();

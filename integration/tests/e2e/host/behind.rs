@@ -3,6 +3,7 @@
 use kindom_integration::{Caller, Client, Host, Proxy, Server, ServerOptions, tools};
 use serde_json::Value;
 
+use crate::sessions;
 use crate::support::{eventually, until};
 
 /// The namespace and the name of the Service.
@@ -101,8 +102,22 @@ impl Behind {
     }
 }
 
-/// Returns true if the host's own discovery and its index of OpenAPI have a group-version.
-async fn described(client: &Client, group: &str, version: &str) -> bool {
+impl sessions::Front for Behind {
+    fn caller(&self) -> Caller {
+        self.admin()
+    }
+
+    fn registrar(&self) -> Option<Caller> {
+        None
+    }
+
+    async fn publish(&self) {
+        Self::publish(self).await;
+    }
+}
+
+/// Returns true if the discovery of all groups and the index of OpenAPI have a group-version.
+pub(crate) async fn described(client: &Client, group: &str, version: &str) -> bool {
     let Ok(discovery) = client.request("GET", "/apis").accept(AGGREGATED).send().await else { return false };
     let groups = discovery.json()["items"].as_array().cloned().unwrap_or_default();
     let in_discovery = groups.iter().filter(|found| found["metadata"]["name"] == group).any(|found| {

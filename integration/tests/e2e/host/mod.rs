@@ -7,4 +7,4 @@ mod page;
 mod user;
 mod wrong;
 
-pub(crate) use behind::Behind;
+pub(crate) use behind::{Behind, described};
