@@ -49,6 +49,8 @@ pub struct Forwarded {
 pub struct RemoteVersion {
     /// Of groups the one with the highest comes first.
     pub group_priority: i32,
+    /// Of a group's versions the one with the highest comes first, whatever it is called.
+    pub version_priority: i32,
     /// The entry of the version in aggregated discovery (`apidiscovery.k8s.io/v2` APIVersionDiscovery).
     pub discovery: Value,
     /// The hash of its OpenAPI v3 document; `None` if the other server has none.

@@ -29,6 +29,8 @@ pub(crate) struct Group {
 pub(crate) struct Version {
     /// `v1`
     pub(crate) name: String,
+    /// Of two versions the one with the higher comes first, then the one that Kubernetes prefers by its name.
+    pub(crate) priority: i32,
     /// In the order of the documents.
     pub(crate) resources: Vec<Resource>,
     /// Of a version that another server serves: its entry in the aggregated document.
@@ -83,7 +85,7 @@ pub(crate) fn storage_version_hash(group: &str, version: &str, kind: &str) -> St
 impl Group {
     fn sorted(&self) -> Vec<&Version> {
         let mut versions: Vec<&Version> = self.versions.iter().collect();
-        versions.sort_by_cached_key(|v| version_order(&v.name));
+        versions.sort_by_cached_key(|v| (Reverse(v.priority), version_order(&v.name)));
         versions
     }
 
@@ -299,7 +301,7 @@ mod tests {
             priority: 1000,
             versions: vec![
                 Version { name: "v1beta1".into(), ..Version::default() },
-                Version { name: "v1".into(), resources: vec![resource], elsewhere: None },
+                Version { name: "v1".into(), resources: vec![resource], ..Version::default() },
             ],
         }
     }
@@ -394,5 +396,15 @@ mod tests {
             .map(|g| g.get("name").unwrap().as_str().unwrap())
             .collect();
         assert_eq!(names, ["z", "a", "b"]);
+    }
+
+    /// kube-aggregator's order (`ByVersionPriority`, kube-aggregator v0.37 pkg/apis/apiregistration/v1/helper).
+    #[test]
+    fn versions_are_ordered_by_priority_and_name() {
+        let version = |name: &str, priority| Version { name: name.into(), priority, ..Version::default() };
+        let versions = vec![version("v1", 1), version("v1alpha1", 2), version("v1beta1", 1)];
+        let group = Group { versions, ..widgets() };
+        let names: Vec<&str> = group.sorted().iter().map(|version| version.name.as_str()).collect();
+        assert_eq!(names, ["v1alpha1", "v1", "v1beta1"]);
     }
 }

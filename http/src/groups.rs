@@ -18,6 +18,9 @@ use crate::status::Failure;
 /// The priority of the groups of registered types, and of the rest, which come first as upstream's.
 pub(crate) const PRIORITY_OF_REGISTERED: i32 = 1000;
 const PRIORITY_OF_BUILT_IN: i32 = 16_700;
+/// The priorities of their versions, which upstream gives to their local APIServices.
+const VERSION_PRIORITY_OF_REGISTERED: i32 = 100;
+const VERSION_PRIORITY_OF_BUILT_IN: i32 = 15;
 
 /// The time for which a front proxy's request for a document waits for a store that does not answer. The proxy's own limit is
 /// 5 s, and then all of the server's groups are away for everybody.
@@ -84,7 +87,13 @@ fn add_remote(groups: &mut Vec<Group>, remote: &RemoteVersions) {
             group.priority = group.priority.max(of.group_priority);
             group.versions.retain(|own| own.name != *version);
             let elsewhere = Some(of.discovery.clone());
-            group.versions.push(Version { name: version.clone(), resources: Vec::new(), elsewhere });
+            let priority = of.version_priority;
+            group.versions.push(Version {
+                name: version.clone(),
+                priority,
+                resources: Vec::new(),
+                elsewhere,
+            });
         }
     }
 }
@@ -94,11 +103,19 @@ fn describe(name: &str, types: &GroupRoutes, audience: Audience) -> Option<Group
     let specs = types.values().filter_map(kindom_resource_actor::ResourceHandle::spec);
     let specs: Vec<Arc<TypeSpec>> = specs.filter(|spec| audience.sees(spec)).collect();
     let built_in = specs.iter().any(|spec| spec.is_typed());
+    let (priority, version_priority) = match built_in {
+        true => (PRIORITY_OF_BUILT_IN, VERSION_PRIORITY_OF_BUILT_IN),
+        false => (PRIORITY_OF_REGISTERED, VERSION_PRIORITY_OF_REGISTERED),
+    };
     let mut versions: Vec<Version> = Vec::new();
     for spec in &specs {
         for version in spec.versions.iter().filter(|v| v.served) {
             let at = versions.iter().position(|v| v.name == version.name).unwrap_or_else(|| {
-                versions.push(Version { name: version.name.clone(), ..Version::default() });
+                versions.push(Version {
+                    name: version.name.clone(),
+                    priority: version_priority,
+                    ..Version::default()
+                });
                 versions.len() - 1
             });
             if let Some(version) = versions.get_mut(at) {
@@ -107,7 +124,6 @@ fn describe(name: &str, types: &GroupRoutes, audience: Audience) -> Option<Group
             }
         }
     }
-    let priority = if built_in { PRIORITY_OF_BUILT_IN } else { PRIORITY_OF_REGISTERED };
     (!versions.is_empty()).then(|| Group { name: name.to_owned(), priority, versions })
 }
 

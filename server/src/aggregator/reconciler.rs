@@ -67,13 +67,20 @@ struct Finding {
     found: Found,
 }
 
+/// The order of groups and of their versions in discovery: the highest comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Priorities {
+    group: i32,
+    version: i32,
+}
+
 /// A remote APIService that is followed.
 struct Followed {
     target: Target,
     own: ClientCertificate,
     backend: Backend,
     doubted: Arc<Notify>,
-    group_priority: i32,
+    priorities: Priorities,
     /// `true` if its condition said so when it was first seen: it counts until the first probe has ended.
     was_available: bool,
     found: Option<Found>,
@@ -93,7 +100,7 @@ struct Known {
 struct Remote {
     group: String,
     version: String,
-    group_priority: i32,
+    priorities: Priorities,
     /// The time of its creation, as text.
     created: String,
     target: Result<Target, Unreachable>,
@@ -314,7 +321,10 @@ impl Follower {
 
     fn remote(&self, object: &Value) -> Remote {
         let (group, version) = group_version(object);
-        let priority = object.at(&["spec", "groupPriorityMinimum"]).and_then(Value::as_i64);
+        let priority = |field| {
+            let value = object.at(&["spec", field]).and_then(Value::as_i64);
+            i32::try_from(value.unwrap_or_default()).unwrap_or_default()
+        };
         let condition = api_service::condition(object).map(|condition| {
             let text = |field| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
             Condition { status: text("status"), reason: text("reason"), message: text("message") }
@@ -322,7 +332,10 @@ impl Follower {
         Remote {
             group: group.to_owned(),
             version: version.to_owned(),
-            group_priority: i32::try_from(priority.unwrap_or_default()).unwrap_or_default(),
+            priorities: Priorities {
+                group: priority("groupPriorityMinimum"),
+                version: priority("versionPriority"),
+            },
             created: object
                 .at(&["metadata", "creationTimestamp"])
                 .and_then(Value::as_str)
@@ -382,7 +395,7 @@ impl Follower {
         remote: &Remote,
         own: &ClientCertificate,
     ) -> Option<(&'static str, &'static str, String)> {
-        let priority = remote.group_priority;
+        let priorities = remote.priorities;
         let is_known =
             self.followed.get(name).is_some_and(|followed| followed.target == target && followed.own == *own);
         if !is_known {
@@ -413,7 +426,7 @@ impl Follower {
                 own: own.clone(),
                 backend,
                 doubted,
-                group_priority: priority,
+                priorities,
                 was_available: remote.condition.as_ref().is_some_and(|of| of.status == "True"),
                 found: None,
                 _probing: Owned(self.aggregator.runtime.spawn(probing)),
@@ -421,7 +434,7 @@ impl Follower {
             self.followed.insert(name.to_owned(), followed);
         }
         let followed = self.followed.get_mut(name)?;
-        self.is_stale |= std::mem::replace(&mut followed.group_priority, priority) != priority;
+        self.is_stale |= std::mem::replace(&mut followed.priorities, priorities) != priorities;
         Some(match followed.found.as_ref()? {
             Found::Available(_) => ("True", "Passed", "all checks passed".to_owned()),
             Found::Failed(why) => ("False", "FailedDiscoveryCheck", why.clone()),
@@ -446,7 +459,8 @@ impl Follower {
             };
             let discovery = description.map(|of| of.discovery.clone()).or_else(last);
             let remote = RemoteVersion {
-                group_priority: followed.group_priority,
+                group_priority: followed.priorities.group,
+                version_priority: followed.priorities.version,
                 discovery: discovery.unwrap_or_else(|| {
                     stale(
                         object! { "version": version.as_str(), "resources": Value::Array(Vec::new().into()) },

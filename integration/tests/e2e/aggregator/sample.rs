@@ -42,13 +42,14 @@ impl Sample {
         let process = launch(&program, &files, &etcd, &front, port);
         let sample = Self { files, etcd, front, port, process };
         let client = sample.front.client().unwrap();
-        for version in ["v1alpha1", "v1beta1"] {
+        // The older version is the one that kubectl prefers.
+        for (version, priority) in [("v1alpha1", 20), ("v1beta1", 10)] {
             let name = format!("{version}.{GROUP}");
             // It makes its certificate itself.
             let service = json!({
                 "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name},
                 "spec": {
-                    "group": GROUP, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 15,
+                    "group": GROUP, "version": version, "groupPriorityMinimum": 1000, "versionPriority": priority,
                     "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "sample"},
                 },
             });
