@@ -67,10 +67,6 @@ pub(crate) fn failed(call: &Call<'_>, error: impl Into<WriteError>) -> Failure {
     Failure::Write(Box::new(error.into()), call.resource(), call.spec.group_kind())
 }
 
-/// The most bytes of a body that is planned on a guess. The plan of a larger one takes longer than the look at the store that
-/// a good guess spares, and after a bad guess it would be made twice.
-const GUESSED_BYTES_MAX: usize = 64 * 1024;
-
 /// Writes an object. A plan that was made on a guess counts only if the store has committed it; otherwise the type is looked
 /// up and the write planned again.
 pub(crate) async fn carry_out(
@@ -84,7 +80,7 @@ pub(crate) async fn carry_out(
     let mut present = None;
     if options.knowledge == Knowledge::Guess {
         // Nothing is committed by a dry run.
-        let guessed = match options.dry_run || options.bytes > GUESSED_BYTES_MAX {
+        let guessed = match options.dry_run {
             true => Err(WriteError::Guessed),
             false => call.handle.write(target, &mut write, &options).await,
         };

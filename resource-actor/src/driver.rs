@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use kindom_actor_kit::{Deadline, dear};
+use kindom_actor_kit::{DEAR, Deadline, dear};
 use kindom_api::{Value, meta};
 use kindom_storage::{Compare, Key, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
@@ -267,7 +267,12 @@ impl ResourceHandle {
             };
             let attempt = Attempt { rules: &rules, cx: &cx, current: current.as_ref(), strip };
             let bytes = options.bytes + current.as_ref().map_or(0, |current| current.json().len());
-            dear(self.cost().estimate(bytes)).await?;
+            let estimate = self.cost().estimate(bytes);
+            // A good guess spares a look at the store, which costs less than the second plan after a bad one.
+            if options.knowledge == Knowledge::Guess && estimate >= DEAR {
+                return Err(WriteError::Guessed);
+            }
+            dear(estimate).await?;
             let mut spent = Spent::new(self.cost(), bytes);
             let desired = spent.on(|| desire(&attempt))?;
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);

@@ -68,6 +68,7 @@ mod requirements;
 mod reviews;
 mod scale;
 mod sessions;
+mod shell;
 mod shutdown;
 mod simulation;
 mod snapshots;

@@ -282,7 +282,7 @@ fn registers(command: &str) -> bool {
 
 /// Types all sessions through a server in front of kindom, and returns what differs.
 ///
-/// Where the front does not forward registrations, they go to the kindom behind it, and the session about them is left out.
+/// Registrations go to the kindom behind it if the front forwards none, and the session about them is left out.
 pub(crate) async fn through(front: &impl Front) -> String {
     let (caller, registrar) = (front.caller(), front.registrar());
     let forwarded = |text: &str| {

@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::chain::{SERVICES, available, front};
 use crate::authority::{Authority, Files};
 use crate::host::described;
+use crate::shell::{fails, prints, prints_with, run};
 use crate::support::eventually;
 
 const GROUP: &str = "wardle.example.com";
@@ -127,25 +128,6 @@ fn flunder(name: &str, reference: &str) -> String {
     .to_string()
 }
 
-/// Runs a command that succeeds, and returns its output.
-async fn prints(caller: &Caller, command: &str, stdin: &str) -> String {
-    let output = run(caller, command, stdin).await;
-    output.success().unwrap().trim_end().to_owned()
-}
-
-/// Runs a command that fails, and returns its error.
-async fn fails(caller: &Caller, command: &str, stdin: &str) -> String {
-    let output = run(caller, command, stdin).await;
-    assert!(!output.status.success(), "{command} succeeded: {}", output.stdout);
-    output.stderr.trim_end().to_owned()
-}
-
-async fn run(caller: &Caller, command: &str, stdin: &str) -> kindom_integration::Output {
-    let mut shell = tokio::process::Command::new("bash");
-    shell.args(["-c", command]).env("PATH", crate::pages::search_path());
-    caller.run(shell, stdin).await.unwrap()
-}
-
 /// B-01, B-45, B-46: kubectl keeps objects in the sample through kindom.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_reaches_the_types_of_sample_apiserver() {
@@ -153,28 +135,37 @@ async fn kubectl_reaches_the_types_of_sample_apiserver() {
     let caller = sample.front.caller();
     objects(&caller).await;
     watched(&caller).await;
-    documents(&sample, &caller).await;
+    documents(&caller).await;
     identity(&sample).await;
 
     // The condition follows the server, and nothing that was written is lost.
-    prints(&caller, "kubectl create -f -", &flunder("kept", "a")).await;
+    prints_with(&caller, "kubectl create -f -", &flunder("kept", "a")).await;
     let client = sample.front.client().unwrap();
     sample.kill9();
     available(&client, "v1alpha1.wardle.example.com", "False", "FailedDiscoveryCheck").await;
     let away = fails(&caller, "kubectl get flunders", "").await;
     assert!(away.contains("the server is currently unable to handle the request"), "{away}");
-    prints(&caller, "kubectl get namespaces", "").await;
+    prints(&caller, "kubectl get namespaces").await;
     sample.restart();
     available(&client, "v1alpha1.wardle.example.com", "True", "Passed").await;
-    assert_eq!(prints(&caller, "kubectl get flunders -o name", "").await, "flunder.wardle.example.com/kept");
+    assert_eq!(prints(&caller, "kubectl get flunders -o name").await, "flunder.wardle.example.com/kept");
 }
 
 /// Creates objects, changes them by every command of kubectl that the sample has a use for, and deletes them.
 async fn objects(caller: &Caller) {
     let one = "flunder.wardle.example.com/one";
-    assert_eq!(prints(caller, "kubectl apply -f -", &flunder("one", "a")).await, format!("{one} created"));
-    assert_eq!(prints(caller, "kubectl apply -f -", &flunder("one", "b")).await, format!("{one} configured"));
-    assert_eq!(prints(caller, "kubectl apply -f -", &flunder("one", "b")).await, format!("{one} unchanged"));
+    assert_eq!(
+        prints_with(caller, "kubectl apply -f -", &flunder("one", "a")).await,
+        format!("{one} created")
+    );
+    assert_eq!(
+        prints_with(caller, "kubectl apply -f -", &flunder("one", "b")).await,
+        format!("{one} configured")
+    );
+    assert_eq!(
+        prints_with(caller, "kubectl apply -f -", &flunder("one", "b")).await,
+        format!("{one} unchanged")
+    );
     let apply = "kubectl apply --server-side --field-manager=other -f -";
     let conflict = fails(caller, apply, &flunder("one", "c")).await;
     assert!(
@@ -182,26 +173,29 @@ async fn objects(caller: &Caller) {
         "{conflict}"
     );
     let forced = apply.replace("--server-side", "--server-side --force-conflicts");
-    assert_eq!(prints(caller, &forced, &flunder("one", "c")).await, format!("{one} serverside-applied"));
+    assert_eq!(prints_with(caller, &forced, &flunder("one", "c")).await, format!("{one} serverside-applied"));
     let patch = r#"kubectl patch flunder one --type=merge -p '{"spec":{"reference":"d"}}'"#;
-    assert_eq!(prints(caller, patch, "").await, format!("{one} patched"));
+    assert_eq!(prints(caller, patch).await, format!("{one} patched"));
     let edit = "KUBE_EDITOR='sed -i s/reference:.d/reference:\\ e/' kubectl edit flunder one";
-    assert_eq!(prints(caller, edit, "").await, format!("{one} edited"));
+    assert_eq!(prints(caller, edit).await, format!("{one} edited"));
     let get = "kubectl get flunder one -o jsonpath={.spec.reference}";
-    assert_eq!(prints(caller, get, "").await, "e");
+    assert_eq!(prints(caller, get).await, "e");
     assert_eq!(
-        prints(caller, "kubectl wait flunder/one --for=jsonpath='{.spec.reference}'=e", "").await,
+        prints(caller, "kubectl wait flunder/one --for=jsonpath='{.spec.reference}'=e").await,
         format!("{one} condition met")
     );
-    assert_eq!(prints(caller, "kubectl label flunder one a=b", "").await, format!("{one} labeled"));
-    let table = prints(caller, "kubectl get flunders -l a=b", "").await;
+    assert_eq!(prints(caller, "kubectl label flunder one a=b").await, format!("{one} labeled"));
+    let table = prints(caller, "kubectl get flunders -l a=b").await;
     assert!(table.starts_with("NAME   CREATED AT\none "), "{table}");
     // The other version has the reference in a field of its own.
     let other = "kubectl get flunders.v1beta1.wardle.example.com one -o jsonpath={.spec.flunderReference}";
-    assert_eq!(prints(caller, other, "").await, "e");
+    assert_eq!(prints(caller, other).await, "e");
     // The sample's admission and its rules, the namespaces of kindom.
     let fischer = r#"{"apiVersion":"wardle.example.com/v1alpha1","kind":"Fischer","metadata":{"name":"f"},"disallowedFlunders":["bad"]}"#;
-    assert_eq!(prints(caller, "kubectl create -f -", fischer).await, "fischer.wardle.example.com/f created");
+    assert_eq!(
+        prints_with(caller, "kubectl create -f -", fischer).await,
+        "fischer.wardle.example.com/f created"
+    );
     let refused = eventually("the sample knows the fischer", async || {
         let output = run(caller, "kubectl create -f - --dry-run=server", &flunder("bad", "a")).await;
         (!output.status.success()).then_some(output.stderr)
@@ -220,13 +214,13 @@ async fn objects(caller: &Caller) {
     assert!(nowhere.ends_with("namespaces \"nowhere\" not found"), "{nowhere}");
     let scaled = fails(caller, "kubectl scale flunder one --replicas=2", "").await;
     assert!(scaled.ends_with("the server could not find the requested resource"), "{scaled}");
-    prints(caller, "kubectl delete fischer f", "").await;
+    prints(caller, "kubectl delete fischer f").await;
     assert!(
-        prints(caller, "kubectl delete flunder one", "")
+        prints(caller, "kubectl delete flunder one")
             .await
             .starts_with("flunder.wardle.example.com \"one\" deleted")
     );
-    assert_eq!(prints(caller, "kubectl get flunders -o name", "").await, "");
+    assert_eq!(prints(caller, "kubectl get flunders -o name").await, "");
 }
 
 /// `kubectl get --watch` prints each event as it comes.
@@ -241,22 +235,21 @@ async fn watched(caller: &Caller) {
         let line = tokio::time::timeout(std::time::Duration::from_secs(60), events.next_line());
         assert_eq!(line.await.expect("an event").unwrap().as_deref(), Some(expected));
     };
-    prints(caller, "kubectl create -f -", &flunder("two", "a")).await;
+    prints_with(caller, "kubectl create -f -", &flunder("two", "a")).await;
     saw("ADDED a").await;
-    prints(caller, r#"kubectl patch flunder two --type=merge -p '{"spec":{"reference":"b"}}'"#, "").await;
+    prints(caller, r#"kubectl patch flunder two --type=merge -p '{"spec":{"reference":"b"}}'"#).await;
     saw("MODIFIED b").await;
-    prints(caller, "kubectl delete flunder two", "").await;
+    prints(caller, "kubectl delete flunder two").await;
     saw("DELETED b").await;
 }
 
-/// Discovery and both versions of OpenAPI describe the sample's types beside kindom's own.
-async fn documents(sample: &Sample, caller: &Caller) {
-    let found = prints(caller, "kubectl api-resources --api-group wardle.example.com -o name", "").await;
+/// Discovery and OpenAPI v3 describe the sample's types beside kindom's own.
+async fn documents(caller: &Caller) {
+    let found = prints(caller, "kubectl api-resources --api-group wardle.example.com -o name").await;
     assert_eq!(found, "fischers.wardle.example.com\nflunders.wardle.example.com");
-    let explained = prints(caller, "kubectl explain flunder.spec.reference", "").await;
+    let explained = prints(caller, "kubectl explain flunder.spec.reference").await;
     assert!(explained.contains("A name of another flunder or fischer"), "{explained}");
-    assert!(prints(caller, "kubectl explain lease.spec", "").await.contains("holderIdentity"));
-    let _ = sample;
+    assert!(prints(caller, "kubectl explain lease.spec").await.contains("holderIdentity"));
 }
 
 /// The sample knows who asks, by the front's word; and asks the front what that user may do.

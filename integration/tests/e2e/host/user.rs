@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::Behind;
+use crate::shell::{fails, prints, prints_with};
 
 /// The rights of jane: she registers types, and keeps widgets in one namespace. She deletes no registration.
 const RIGHTS: &str = r#"
@@ -86,29 +87,6 @@ fn widget(colour: &str) -> String {
         "spec": {"colour": colour},
     })
     .to_string()
-}
-
-/// Runs a command that succeeds, and returns its output.
-async fn prints(caller: &Caller, command: &str) -> String {
-    prints_with(caller, command, "").await
-}
-
-async fn prints_with(caller: &Caller, command: &str, stdin: &str) -> String {
-    let printed = run(caller, command, stdin).await.success().unwrap();
-    printed.trim_end().to_owned()
-}
-
-/// Runs a command that fails, and returns its error.
-async fn fails(caller: &Caller, command: &str, stdin: &str) -> String {
-    let output = run(caller, command, stdin).await;
-    assert!(!output.status.success(), "{command} succeeded: {}", output.stdout);
-    output.stderr.trim_end().to_owned()
-}
-
-async fn run(caller: &Caller, command: &str, stdin: &str) -> kindom_integration::Output {
-    let mut shell = tokio::process::Command::new("bash");
-    shell.args(["-c", command]).env("PATH", crate::pages::search_path());
-    caller.run(shell, stdin).await.unwrap()
 }
 
 /// B-02, B-45, B-46: the host's users, rights and documents are the host's; the types are kindom's.
