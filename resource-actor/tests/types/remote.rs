@@ -161,6 +161,25 @@ fn a_guess_that_is_not_committed_says_nothing() {
     });
 }
 
+/// A second plan would cost more than the look at the store that a good guess spares.
+#[test]
+fn what_is_dear_is_not_planned_on_a_guess() {
+    run(|world| async move {
+        let widgets = world.widgets();
+        create(&widgets, widget("a", 1)).await.unwrap();
+        let before = world.history().await;
+        let mut asked = 0;
+        let mut wanted = |_: &kindom_objects::RuleContext<'_>, old: &kindom_api::Value| {
+            asked += 1;
+            Ok(old.clone())
+        };
+        let options = WriteOptions { bytes: 20_000, ..guess() };
+        let outcome = widgets.update(at("a"), true, &mut wanted, &options).await;
+        assert!(is_guessed(&outcome));
+        assert_eq!((asked, world.history().await), (0, before));
+    });
+}
+
 /// Another replica was faster, by the object or by the registration; of which nobody waits to hear.
 #[test]
 fn a_guess_that_was_overtaken_is_not_committed() {
