@@ -44,13 +44,29 @@ pub struct Forwarded {
     pub is_watch: bool,
 }
 
+/// The place of a group-version in discovery, as an APIService has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Priorities {
+    /// `spec.groupPriorityMinimum`: of groups the one with the highest comes first.
+    pub group: i32,
+    /// `spec.versionPriority`: of a group's versions the one with the highest comes first, whatever it is called.
+    pub version: i32,
+}
+
+impl Priorities {
+    /// Those of the core group.
+    pub const CORE: Self = Self { group: 18_000, version: 1 };
+    /// Those of the other groups of built-in types, which come before the registered ones'.
+    pub const BUILT_IN: Self = Self { group: 16_700, version: 15 };
+    /// Those of the groups of registered types.
+    pub const REGISTERED: Self = Self { group: 1000, version: 100 };
+}
+
 /// A group-version of another server, as discovery and OpenAPI show it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemoteVersion {
-    /// Of groups the one with the highest comes first.
-    pub group_priority: i32,
-    /// Of a group's versions the one with the highest comes first, whatever it is called.
-    pub version_priority: i32,
+    /// Its place in discovery.
+    pub priorities: Priorities,
     /// The entry of the version in aggregated discovery (`apidiscovery.k8s.io/v2` APIVersionDiscovery).
     pub discovery: Value,
     /// The hash of its OpenAPI v3 document; `None` if the other server has none.

@@ -9,12 +9,13 @@ use kindom_api::user::{MASTERS, User};
 use kindom_api::{Value, object};
 use tokio::time::timeout_at;
 
+use crate::aggregate::Priorities;
 use crate::app::App;
 use crate::audience::Audience;
 use crate::authn::{Attributes, deny};
 use crate::cost;
 use crate::discovery::{self, Group};
-use crate::groups::{PRIORITY_OF_REGISTERED, generation, groups, remote};
+use crate::groups::{generation, groups, remote};
 use crate::head::{Head, header_of};
 use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
 use crate::phase::Phase;
@@ -64,7 +65,7 @@ pub(crate) async fn serve(
         ["apis", group] | ["apis", group, _] if !reads => groups(app, audience)
             .await?
             .iter()
-            .any(|g| g.name == *group && g.priority == PRIORITY_OF_REGISTERED),
+            .any(|g| g.name == *group && g.priority == Priorities::REGISTERED.group),
         _ => false,
     };
     if !reads && !any_method {

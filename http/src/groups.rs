@@ -8,19 +8,12 @@ use kindom_api::GroupVersionKind;
 use kindom_objects::TypeSpec;
 use kindom_registry_actor::GroupRoutes;
 
-use crate::aggregate::RemoteVersions;
+use crate::aggregate::{Priorities, RemoteVersions};
 use crate::app::App;
 use crate::audience::Audience;
 use crate::discovery::{self, Group, Resource, Subresource, Version};
 use crate::state::REQUEST_TIMEOUT;
 use crate::status::Failure;
-
-/// The priority of the groups of registered types, and of the rest, which come first as upstream's.
-pub(crate) const PRIORITY_OF_REGISTERED: i32 = 1000;
-const PRIORITY_OF_BUILT_IN: i32 = 16_700;
-/// The priorities of their versions, which upstream gives to their local APIServices.
-const VERSION_PRIORITY_OF_REGISTERED: i32 = 100;
-const VERSION_PRIORITY_OF_BUILT_IN: i32 = 15;
 
 /// The time for which a front proxy's request for a document waits for a store that does not answer. The proxy's own limit is
 /// 5 s, and then all of the server's groups are away for everybody.
@@ -84,10 +77,10 @@ fn add_remote(groups: &mut Vec<Group>, remote: &RemoteVersions) {
         });
         let Some(group) = groups.get_mut(at) else { continue };
         for (version, of) in versions {
-            group.priority = group.priority.max(of.group_priority);
+            group.priority = group.priority.max(of.priorities.group);
             group.versions.retain(|own| own.name != *version);
             let elsewhere = Some(of.discovery.clone());
-            let priority = of.version_priority;
+            let priority = of.priorities.version;
             group.versions.push(Version {
                 name: version.clone(),
                 priority,
@@ -103,17 +96,14 @@ fn describe(name: &str, types: &GroupRoutes, audience: Audience) -> Option<Group
     let specs = types.values().filter_map(kindom_resource_actor::ResourceHandle::spec);
     let specs: Vec<Arc<TypeSpec>> = specs.filter(|spec| audience.sees(spec)).collect();
     let built_in = specs.iter().any(|spec| spec.is_typed());
-    let (priority, version_priority) = match built_in {
-        true => (PRIORITY_OF_BUILT_IN, VERSION_PRIORITY_OF_BUILT_IN),
-        false => (PRIORITY_OF_REGISTERED, VERSION_PRIORITY_OF_REGISTERED),
-    };
+    let priorities = if built_in { Priorities::BUILT_IN } else { Priorities::REGISTERED };
     let mut versions: Vec<Version> = Vec::new();
     for spec in &specs {
         for version in spec.versions.iter().filter(|v| v.served) {
             let at = versions.iter().position(|v| v.name == version.name).unwrap_or_else(|| {
                 versions.push(Version {
                     name: version.name.clone(),
-                    priority: version_priority,
+                    priority: priorities.version,
                     ..Version::default()
                 });
                 versions.len() - 1
@@ -124,7 +114,7 @@ fn describe(name: &str, types: &GroupRoutes, audience: Audience) -> Option<Group
             }
         }
     }
-    (!versions.is_empty()).then(|| Group { name: name.to_owned(), priority, versions })
+    (!versions.is_empty()).then(|| Group { name: name.to_owned(), priority: priorities.group, versions })
 }
 
 fn resource(spec: &TypeSpec, version: &str) -> Resource {

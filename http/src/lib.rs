@@ -68,7 +68,7 @@ pub mod warning;
 mod websocket;
 mod writing;
 
-pub use aggregate::{Aggregator, Forwarded, Pieces, RemoteVersion, RemoteVersions};
+pub use aggregate::{Aggregator, Forwarded, Pieces, Priorities, RemoteVersion, RemoteVersions};
 pub use app::Config;
 pub use error::RequestError;
 pub use fallback::{Delegated, DelegatedAnswer, Fallback};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kindom_actor_kit::{AskError, BoxError, Deadline, Policy, Reconciler, StartError, Woken};
 use kindom_api::{Value, json, meta, object};
-use kindom_http::{RemoteVersion, RemoteVersions};
+use kindom_http::{Priorities, RemoteVersion, RemoteVersions};
 use kindom_objects::kinds::api_service;
 use kindom_objects::{PlanError, RuleContext, StoredObject, manage_status};
 use kindom_registry_actor::RegistryHandle;
@@ -65,13 +65,6 @@ struct Finding {
     name: String,
     target: Target,
     found: Found,
-}
-
-/// The order of groups and of their versions in discovery: the highest comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Priorities {
-    group: i32,
-    version: i32,
 }
 
 /// A remote APIService that is followed.
@@ -459,8 +452,7 @@ impl Follower {
             };
             let discovery = description.map(|of| of.discovery.clone()).or_else(last);
             let remote = RemoteVersion {
-                group_priority: followed.priorities.group,
-                version_priority: followed.priorities.version,
+                priorities: followed.priorities,
                 discovery: discovery.unwrap_or_else(|| {
                     stale(
                         object! { "version": version.as_str(), "resources": Value::Array(Vec::new().into()) },
@@ -530,10 +522,10 @@ impl Follower {
 
     async fn create_local(&self, group: &str, version: &str, is_registered: bool) -> Result<(), FollowError> {
         let options = WriteOptions::by_server(Deadline::after(STEP), self.object_bytes_max);
-        let (group_priority, version_priority) = match (group, is_registered) {
-            (_, true) => (1000, 100),
-            ("", false) => (18_000, 1),
-            (_, false) => (16_700, 15),
+        let priorities = match (group, is_registered) {
+            (_, true) => Priorities::REGISTERED,
+            ("", false) => Priorities::CORE,
+            (_, false) => Priorities::BUILT_IN,
         };
         let managed = if is_registered { MANAGED_ALWAYS } else { MANAGED_ON_START };
         let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
@@ -542,8 +534,8 @@ impl Follower {
                 spec.insert("group", group);
             }
             spec.insert("version", version);
-            spec.insert("groupPriorityMinimum", Value::Int(group_priority));
-            spec.insert("versionPriority", Value::Int(version_priority));
+            spec.insert("groupPriorityMinimum", Value::Int(priorities.group.into()));
+            spec.insert("versionPriority", Value::Int(priorities.version.into()));
             let mut object = object! {
                 "apiVersion": format!("{}/v1", api_service::GROUP),
                 "kind": "APIService",
