@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kindom_api::Value;
 use kindom_api::user::User;
+use kindom_schema::openapi::RemoteDoc;
 
 use crate::fallback::DelegatedAnswer;
 use crate::request_info::RequestInfo;
@@ -71,6 +72,8 @@ pub struct RemoteVersion {
     pub discovery: Value,
     /// The hash of its OpenAPI v3 document; `None` if the other server has none.
     pub openapi_hash: Option<String>,
+    /// Its part of the other server's OpenAPI v2 document, if there is one that can be merged.
+    pub openapi_v2: Option<Arc<RemoteDoc>>,
 }
 
 /// The group-versions of other servers at one moment, by group and version.

@@ -5,7 +5,7 @@
 //! document being made. Any other client gets it type by type, and of thousands of types only one schema is in memory at a
 //! time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use kindom_objects::{Declared, Subresource, TypeSpec};
 use kindom_registry_actor::GroupRoutes;
 use kindom_resource_actor::ResourceHandle;
 use kindom_schema::openapi::{
-    Document, Format, GroupVersionDoc, TypeDoc, preserves_unknown_fields, selectable_fields,
+    Document, Format, GroupVersionDoc, RemoteDoc, TypeDoc, preserves_unknown_fields, selectable_fields,
     structural_schema,
 };
 use sha2::{Digest as _, Sha512};
@@ -96,18 +96,33 @@ impl Described {
     }
 }
 
-/// The pieces of a document: what begins it, each type's paths, each type's schemas, what ends it.
+/// A part of a document.
+enum Part {
+    Type(Described),
+    Remote(Arc<RemoteDoc>),
+}
+
+/// The pieces of a document: what begins it, the paths of each part, the schemas of each part, what ends it.
 struct Pieces {
     document: Option<Document>,
     start: Option<Vec<u8>>,
-    paths: VecDeque<Described>,
-    schemas: VecDeque<Described>,
+    paths: VecDeque<Part>,
+    schemas: VecDeque<Part>,
 }
 
 impl Pieces {
-    fn new(format: Format, title: &str, version: &str, types: Vec<Described>) -> Self {
+    /// `remote`: the parts of other servers, in a v2 document.
+    fn new(
+        format: Format,
+        title: &str,
+        version: &str,
+        types: Vec<Described>,
+        remote: Vec<Arc<RemoteDoc>>,
+    ) -> Self {
         let (document, start) = Document::start(format, title, version);
-        let paths = types.into();
+        let document = if remote.is_empty() { document } else { document.merging() };
+        let parts = types.into_iter().map(Part::Type).chain(remote.into_iter().map(Part::Remote));
+        let paths = parts.collect();
         Self { document: Some(document), start: Some(start), paths, schemas: VecDeque::new() }
     }
 }
@@ -121,15 +136,20 @@ impl Iterator for Pieces {
         }
         let document = self.document.as_mut()?;
         let mut piece = Vec::new();
-        if let Some(described) = self.paths.pop_front() {
-            for (gv, doc) in described.docs(&Value::Null) {
-                piece.extend(document.paths(&gv, &doc));
+        if let Some(part) = self.paths.pop_front() {
+            match &part {
+                Part::Type(described) => {
+                    described.docs(&Value::Null).for_each(|(gv, doc)| piece.extend(document.paths(&gv, &doc)))
+                }
+                Part::Remote(doc) => piece = document.remote_paths(doc),
             }
-            self.schemas.push_back(described);
+            self.schemas.push_back(part);
             return Some(piece);
         }
-        let Some(described) = self.schemas.pop_front() else {
-            return self.document.take().map(Document::end);
+        let described = match self.schemas.pop_front() {
+            None => return self.document.take().map(Document::end),
+            Some(Part::Remote(doc)) => return Some(document.remote_schemas(&doc)),
+            Some(Part::Type(described)) => described,
         };
         // A registration that does not decode was never stored by kindom; without it any object is described.
         let registration = described.spec.registration.as_ref();
@@ -160,7 +180,7 @@ pub(crate) async fn index(app: &App, request: &Head, audience: Audience) -> Resu
                 Some(Some(hash)) => hash.clone(),
                 // Its server describes it to nobody.
                 Some(None) => continue,
-                None => hash(&served(table.group(&group.name), &version.name, audience)),
+                None => hash(&served(table.group(&group.name), &version.name, audience), &[]),
             };
             let path = path(&group.name, &version.name);
             let url = format!("/openapi/v3/{path}?hash={hash}");
@@ -186,9 +206,10 @@ fn served(types: Option<&GroupRoutes>, version: &str, audience: Audience) -> Vec
     types.map(|spec| Described { spec, versions: vec![version.to_owned()] }).collect()
 }
 
-fn hash(types: &[Described]) -> String {
+fn hash(types: &[Described], remote: &[Arc<RemoteDoc>]) -> String {
     let mut hasher = Sha512::new();
     types.iter().for_each(|described| described.hash_into(&mut hasher));
+    remote.iter().for_each(|doc| hasher.update(doc.hash()));
     hasher.finalize().iter().map(|b| format!("{b:02X}")).collect()
 }
 
@@ -211,7 +232,7 @@ pub(crate) async fn v3(
     if types.is_empty() {
         return Err(RequestError::NotFound.into());
     }
-    let hash = hash(&types);
+    let hash = hash(&types, &[]);
     let wanted = query.get("hash");
     if wanted.is_some_and(|wanted| wanted != hash) {
         // kube-openapi `handler3`: the client is sent to the document of now, with the headers of that document.
@@ -231,7 +252,7 @@ pub(crate) async fn v3(
         let in_a_year = i64::from(365 * 24 * 3600) + app.state.now_seconds();
         builder.insert_header((header::EXPIRES, http_date(in_a_year)));
     }
-    let pieces = Pieces::new(Format::V3, "Kubernetes CRD Swagger", "v0.1.0", types);
+    let pieces = Pieces::new(Format::V3, "Kubernetes CRD Swagger", "v0.1.0", types, Vec::new());
     send_pieces(request, builder, Box::new(pieces.map(Ok)), turns)
 }
 
@@ -240,7 +261,8 @@ fn http_date(unix_seconds: i64) -> String {
     header::HttpDate::from(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }
 
-/// `/openapi/v2`: everything that is served, as JSON or protobuf. kubectl asks for protobuf alone.
+/// `/openapi/v2`: everything that is served, here or through this server by others, as JSON or protobuf. kubectl asks for
+/// protobuf alone.
 pub(crate) async fn v2(
     app: &App,
     request: &Head,
@@ -264,10 +286,13 @@ pub(crate) async fn v2(
     });
     let types: Vec<Described> = specs.into_iter().map(Described::whole).collect();
     let content_type = if format == Format::V2Json { JSON } else { V2_PROTOBUF };
-    let (is_known, mut builder) = start_tagged(request, &hash(&types), content_type);
+    let remote = remote(app, audience);
+    let remote = remote.groups.values().flat_map(BTreeMap::values);
+    let remote: Vec<Arc<RemoteDoc>> = remote.filter_map(|version| version.openapi_v2.clone()).collect();
+    let (is_known, mut builder) = start_tagged(request, &hash(&types, &remote), content_type);
     if is_known {
         return Ok(builder.finish());
     }
-    let pieces = Pieces::new(format, "kindom", env!("CARGO_PKG_VERSION"), types);
+    let pieces = Pieces::new(format, "kindom", env!("CARGO_PKG_VERSION"), types, remote);
     send_pieces(request, builder, Box::new(pieces.map(Ok)), turns)
 }

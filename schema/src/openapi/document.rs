@@ -13,13 +13,14 @@
 //! assert!(bytes.starts_with(br#"{"openapi":"3.0.0","info":{"title":"kindom","version":"1.0"},"paths":{"#));
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use kindom_api::{Map, Value, object};
 
+use super::remote::{Placed, Taken, refer};
 use super::{
-    Form, GroupVersionDoc, MICRO_TIME, Names, SCALE, TypeDoc, built_in, declared, operations, protobuf,
-    published, shared,
+    Form, GroupVersionDoc, MICRO_TIME, Names, RemoteDoc, SCALE, TypeDoc, built_in, declared, operations,
+    protobuf, published, shared,
 };
 
 /// The format of a document.
@@ -51,6 +52,8 @@ pub struct Document {
     /// `true` if the open section has an entry.
     has_entries: bool,
     has_scale: bool,
+    /// Set if parts of other servers are merged.
+    merging: Option<Merging>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +61,17 @@ enum Section {
     Paths,
     Schemas,
     Parameters,
+}
+
+/// The names in a document, which parts of other servers must not take.
+#[derive(Debug, Default)]
+struct Merging {
+    schemas: Taken,
+    parameters: Taken,
+    /// The names of the parts so far.
+    parts: VecDeque<(Placed, Placed)>,
+    /// The parameters that the parts add.
+    added: Map,
 }
 
 impl Document {
@@ -82,16 +96,31 @@ impl Document {
             section: Section::Paths,
             has_entries: false,
             has_scale: false,
+            merging: None,
         };
         (document, out)
+    }
+
+    /// A v2 document that parts of other servers are merged into. Call it before the first path.
+    #[must_use]
+    pub fn merging(self) -> Self {
+        Self { merging: Some(Merging::default()), ..self }
     }
 
     /// The paths of a type.
     #[must_use]
     pub fn paths(&mut self, gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Vec<u8> {
         let mut paths = Map::new();
-        operations::add(gv, doc, &Names::of(gv, doc), &self.shared, self.format.form(), &mut paths);
+        let names = Names::of(gv, doc);
+        operations::add(gv, doc, &names, &self.shared, self.format.form(), &mut paths);
         self.has_scale |= doc.scale;
+        if let Some(Merging { schemas, .. }) = &mut self.merging {
+            for (name, schema) in own_schemas(gv, doc, &names).iter() {
+                schemas.keep_value(name, &built_in::to_v2(schema));
+            }
+            schemas.keep(&names.schema);
+            schemas.keep(&names.list_schema);
+        }
         let mut out = Vec::new();
         for (path, item) in paths.iter() {
             self.entry(Section::Paths, path, item, &mut out);
@@ -108,11 +137,7 @@ impl Document {
         let (names, form) = (Names::of(gv, doc), self.format.form());
         let list = published::list(gv, doc, &names, form);
         if doc.built_in {
-            let schemas = match doc.declaration {
-                Some(declaration) => declared::schemas(declaration),
-                None => built_in::schemas(gv, doc.kind, &names.prefix),
-            };
-            for (name, schema) in schemas.iter() {
+            for (name, schema) in own_schemas(gv, doc, &names).iter() {
                 if refers_to(schema, MICRO_TIME) {
                     self.shared_schema(MICRO_TIME, &mut out);
                 }
@@ -132,13 +157,66 @@ impl Document {
         out
     }
 
+    /// The paths of another server, after those of all types. The document has to be [`merging`](Self::merging).
+    #[must_use]
+    pub fn remote_paths(&mut self, doc: &RemoteDoc) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut part = doc.part();
+        let Some(merging) = &mut self.merging else { return out };
+        if merging.parts.is_empty() {
+            for (name, schema) in
+                self.shared.get("schemas").and_then(Value::as_object).into_iter().flat_map(Map::iter)
+            {
+                merging.schemas.keep_value(name, &built_in::to_v2(schema));
+            }
+            for (name, parameter) in operations::shared_parameters(&self.shared).iter() {
+                merging.parameters.keep_value(name, parameter);
+            }
+        }
+        let placed = (merging.schemas.place(&part.schemas), merging.parameters.place(&part.parameters));
+        for (_, item) in part.paths.iter_mut() {
+            refer(item, &placed.0, &placed.1);
+        }
+        merging.parts.push_back(placed);
+        for (path, item) in part.paths.iter() {
+            self.entry(Section::Paths, path, item, &mut out);
+        }
+        out
+    }
+
+    /// The schemas of another server, after those of all types, in the order of the calls of [`remote_paths`](Self::remote_paths).
+    #[must_use]
+    pub fn remote_schemas(&mut self, doc: &RemoteDoc) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.shared_schemas(&mut out);
+        let placed = self.merging.as_mut().and_then(|merging| merging.parts.pop_front());
+        let Some((schemas, parameters)) = placed else { return out };
+        let part = doc.part();
+        for (own, mut schema) in part.schemas {
+            if let Some(name) = schemas.name(&own) {
+                refer(&mut schema, &schemas, &parameters);
+                self.entry(Section::Schemas, name, &schema, &mut out);
+            }
+        }
+        let added = part.parameters.into_iter().filter_map(|(own, mut parameter)| {
+            let name = parameters.name(&own)?.to_owned();
+            refer(&mut parameter, &schemas, &parameters);
+            Some((name, parameter))
+        });
+        if let Some(merging) = &mut self.merging {
+            added.for_each(|(name, parameter)| drop(merging.added.insert(name, parameter)));
+        }
+        out
+    }
+
     /// The last bytes.
     #[must_use]
     pub fn end(mut self) -> Vec<u8> {
         let mut out = Vec::new();
         self.shared_schemas(&mut out);
         if self.format != Format::V3 {
-            for (name, parameter) in operations::shared_parameters(&self.shared).iter() {
+            let added = self.merging.take().unwrap_or_default().added;
+            for (name, parameter) in operations::shared_parameters(&self.shared).iter().chain(added.iter()) {
                 self.entry(Section::Parameters, name, parameter, &mut out);
             }
         }
@@ -156,8 +234,9 @@ impl Document {
             return;
         }
         let schemas = self.shared.get("schemas").and_then(Value::as_object).cloned().unwrap_or_default();
-        let has_scale = self.has_scale;
-        let needed = |name: &str| name != MICRO_TIME && (has_scale || !name.starts_with(SCALE));
+        // Another server's part may refer to any of them.
+        let (all, has_scale) = (self.merging.is_some(), self.has_scale);
+        let needed = |name: &str| all || name != MICRO_TIME && (has_scale || !name.starts_with(SCALE));
         for (name, schema) in schemas.iter().filter(|(name, _)| needed(name)) {
             self.own_schema(name, self.in_form(schema.clone()), out);
         }
@@ -205,6 +284,15 @@ impl Document {
         Value::from(name).write_to(out);
         out.push(b':');
         value.write_to(out);
+    }
+}
+
+/// The schemas of a built-in type, as v3 has them; none for a registered one.
+fn own_schemas(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>, names: &Names) -> Map {
+    match doc.declaration {
+        _ if !doc.built_in => Map::new(),
+        Some(declaration) => declared::schemas(declaration),
+        None => built_in::schemas(gv, doc.kind, &names.prefix),
     }
 }
 

@@ -10,9 +10,11 @@
 mod built_in;
 mod declared;
 mod document;
+mod messages;
 mod operations;
 mod protobuf;
 mod published;
+mod remote;
 
 use kindom_api::declaration::Declaration;
 use kindom_api::faces::{Face, REGISTERED_THROUGH};
@@ -22,6 +24,7 @@ use kindom_api::{Value, object};
 pub(crate) use built_in::{BuiltInType, models};
 pub(crate) use declared::whole;
 pub use document::{Document, Format};
+pub use remote::RemoteDoc;
 
 use crate::crd::is_published;
 

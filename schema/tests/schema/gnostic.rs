@@ -114,6 +114,7 @@ fn schema(message: &[u8]) -> Value {
             2 => ("format", text(&raw).into()),
             3 => ("title", text(&raw).into()),
             4 => ("description", text(&raw).into()),
+            5 => ("default", any(bytes(&raw))),
             6 => ("multipleOf", number(&raw)),
             7 => ("maximum", number(&raw)),
             8 => ("exclusiveMaximum", flag(&raw)),
@@ -142,12 +143,18 @@ fn schema(message: &[u8]) -> Value {
             },
             22 => ("type", text(&only(bytes(&raw)).1).into()),
             23 => ("items", schema(bytes(&only(bytes(&raw)).1))),
+            24 => {
+                push(&mut map, "allOf", schema(bytes(&raw)));
+                continue;
+            }
             25 => {
                 for (_, property) in entries(bytes(&raw)) {
                     put(&mut map, "properties", named(&property, schema));
                 }
                 continue;
             }
+            26 => ("discriminator", text(&raw).into()),
+            27 => ("readOnly", flag(&raw)),
             29 => {
                 for (field, raw) in entries(bytes(&raw)) {
                     let name = if field == 1 { "description" } else { "url" };
@@ -183,7 +190,13 @@ fn parameter(message: &[u8]) -> Value {
             (0, 4) | (3 | 4, 1) => ("required", flag(&raw)),
             (0, 5) => ("schema", schema(bytes(&raw))),
             (3, 6) | (4, 5) => ("type", text(&raw).into()),
+            (3, 7) | (4, 6) => ("format", text(&raw).into()),
             (3, 20) | (4, 19) => ("uniqueItems", flag(&raw)),
+            (0, 6) | (3, 23) | (4, 22) => {
+                let (name, value) = named(&raw, any);
+                map.insert(name, value);
+                continue;
+            }
             other => panic!("{other:?} of a parameter"),
         };
         map.insert(name, value);
@@ -205,6 +218,10 @@ fn response(message: &[u8]) -> Value {
         match field {
             1 => map.insert("description", text(&raw)),
             2 => map.insert("schema", schema(bytes(&only(bytes(&raw)).1))),
+            5 => {
+                let (name, value) = named(&raw, any);
+                map.insert(name, value)
+            }
             field => panic!("field {field} of a response"),
         };
     }
@@ -216,6 +233,7 @@ fn operation(message: &[u8]) -> Value {
     for (field, raw) in entries(message) {
         match field {
             1 => push(&mut map, "tags", text(&raw).into()),
+            2 => drop(map.insert("summary", text(&raw))),
             3 => drop(map.insert("description", text(&raw))),
             5 => drop(map.insert("operationId", text(&raw))),
             6 => push(&mut map, "produces", text(&raw).into()),
@@ -227,6 +245,7 @@ fn operation(message: &[u8]) -> Value {
                 }
             }
             10 => push(&mut map, "schemes", text(&raw).into()),
+            11 => drop(map.insert("deprecated", flag(&raw))),
             13 => {
                 let (name, value) = named(&raw, any);
                 map.insert(name, value);
@@ -245,7 +264,14 @@ fn path_item(message: &[u8]) -> Value {
             3 => "put",
             4 => "post",
             5 => "delete",
+            6 => "options",
+            7 => "head",
             8 => "patch",
+            10 => {
+                let (name, value) = named(&raw, any);
+                map.insert(name, value);
+                continue;
+            }
             9 => {
                 push(&mut map, "parameters", parameters_item(&raw));
                 continue;

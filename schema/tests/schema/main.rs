@@ -17,3 +17,4 @@ mod merge;
 mod openapi;
 mod properties;
 mod recorded;
+mod remote;

@@ -2,16 +2,19 @@
 //! `pkg/controllers/status/remote/remote_available_controller.go`, `pkg/apiserver/handler_discovery.go`,
 //! `pkg/controllers/openapiv3/aggregator`, 0.37).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use http_body_util::{BodyExt as _, Limited};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH};
+use hyper::http::response::Parts;
 use hyper::{HeaderMap, Request, StatusCode};
 use kindom_api::user::MASTERS;
 use kindom_api::{Map, User, Value, json, object};
+use kindom_schema::openapi::RemoteDoc;
 use tokio::time::timeout;
 
 use super::backend::{Backend, body};
@@ -24,6 +27,7 @@ const ATTEMPTS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(5);
 /// The most bytes of a document that describes a server.
 const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+const JSON: &str = "application/json";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The description that a server gives of its group-version.
@@ -33,6 +37,15 @@ pub(super) struct Description {
     pub(super) discovery: Value,
     /// The hash of its OpenAPI v3 document.
     pub(super) openapi_hash: Option<String>,
+    /// Its part of the server's OpenAPI v2 document.
+    pub(super) openapi_v2: Option<Arc<RemoteDoc>>,
+}
+
+/// The OpenAPI v2 document that a server had last, which is not sent again while it is the same.
+#[derive(Debug, Default)]
+pub(super) struct LastDocument {
+    etag: Option<HeaderValue>,
+    part: Option<Arc<RemoteDoc>>,
 }
 
 /// The server that is probed.
@@ -110,22 +123,29 @@ impl Probed {
         accept: Option<&'static str>,
     ) -> Option<(String, Value)> {
         let request = self.request(path, user, groups, accept).ok()?;
+        let (head, body) = self.read(request).await?;
+        if head.status != StatusCode::OK {
+            return None;
+        }
+        let media_type = header(&head.headers, &CONTENT_TYPE).to_owned();
+        Some((media_type, json::parse(&body).ok()?))
+    }
+
+    /// An answer whose body has a fit size, if it comes in time.
+    async fn read(&self, request: Request<super::backend::Body>) -> Option<(Parts, Bytes)> {
         let read = async {
             let answered = self.backend.send(request, false).await.ok()?;
             let (head, body) = answered.response.into_parts();
-            if head.status != StatusCode::OK {
-                return None;
-            }
-            let body: Bytes = Limited::new(body, DOCUMENT_BYTES_MAX).collect().await.ok()?.to_bytes();
-            let media_type = header(&head.headers, &CONTENT_TYPE).to_owned();
-            Some((media_type, json::parse(&body).ok()?))
+            let body = Limited::new(body, DOCUMENT_BYTES_MAX).collect().await.ok()?.to_bytes();
+            Some((head, body))
         };
         timeout(LIMIT, read).await.ok()?
     }
 
     /// Asks the server for what it serves. What cannot be read is stale, as upstream has it.
-    pub(super) async fn describe(&self) -> Description {
-        let (discovery, openapi_hash) = futures::join!(self.discovery(), self.openapi_hash());
+    pub(super) async fn describe(&self, last: &mut LastDocument) -> Description {
+        let (discovery, openapi_hash, openapi_v2) =
+            futures::join!(self.discovery(), self.openapi_hash(), self.openapi_v2(last));
         let stale = || {
             object! {
                 "version": self.target.version.as_str(),
@@ -133,7 +153,7 @@ impl Probed {
                 "resources": Value::Array(Vec::new().into()),
             }
         };
-        Description { discovery: discovery.unwrap_or_else(stale), openapi_hash }
+        Description { discovery: discovery.unwrap_or_else(stale), openapi_hash, openapi_v2 }
     }
 
     async fn discovery(&self) -> Option<Value> {
@@ -145,8 +165,30 @@ impl Probed {
             return version_in(&list, group, version);
         }
         let path = self.path();
-        let (_, list) = self.document(&path, "system:kube-aggregator", &[], Some("application/json")).await?;
+        let (_, list) = self.document(&path, "system:kube-aggregator", &[], Some(JSON)).await?;
         version_of_resources(&list, group, version)
+    }
+
+    /// The part of the server's OpenAPI v2 document; that of the last one if there is none in time.
+    async fn openapi_v2(&self, last: &mut LastDocument) -> Option<Arc<RemoteDoc>> {
+        let mut request = self.request("/openapi/v2", "system:aggregator", &[], Some(JSON)).ok()?;
+        if let Some(etag) = &last.etag {
+            request.headers_mut().insert(IF_NONE_MATCH, etag.clone());
+        }
+        if let Some((mut head, body)) = self.read(request).await
+            && head.status != StatusCode::NOT_MODIFIED
+        {
+            *last = LastDocument::default();
+            if head.status == StatusCode::OK {
+                let (group, version) = (self.target.group.clone(), self.target.version.clone());
+                // It may have megabytes, and this thread forwards requests.
+                let cut = tokio::task::spawn_blocking(move || {
+                    RemoteDoc::cut(&json::parse(&body).ok()?, &group, &version).map(Arc::new)
+                });
+                *last = LastDocument { etag: head.headers.remove(ETAG), part: cut.await.ok().flatten() };
+            }
+        }
+        last.part.clone()
     }
 
     async fn openapi_hash(&self) -> Option<String> {

@@ -23,7 +23,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::backend::{Backend, ClientCertificate};
-use super::probe::{Description, Probed};
+use super::probe::{Description, LastDocument, Probed};
 use super::target::{Target, Unreachable};
 use super::{Aggregator, Owned, Route, Routes};
 
@@ -459,6 +459,7 @@ impl Follower {
                     )
                 }),
                 openapi_hash: description.and_then(|of| of.openapi_hash.clone()),
+                openapi_v2: description.and_then(|of| of.openapi_v2.clone()),
             };
             shown.groups.entry(group.clone()).or_default().insert(version.clone(), remote);
             let route = Route {
@@ -633,9 +634,10 @@ async fn probe(
     every: Duration,
 ) {
     let mut soon = every / 5;
+    let mut last = LastDocument::default();
     loop {
         let found = match probed.check().await {
-            Ok(()) => Found::Available(probed.describe().await),
+            Ok(()) => Found::Available(probed.describe(&mut last).await),
             Err(why) => Found::Failed(why),
         };
         // One that is away is asked again sooner, but not for long.

@@ -45,6 +45,11 @@ async fn kubectl_reaches_a_type_of_another_server() {
     assert!(log.lines().filter(seen).all(|line| line.contains("kubernetes-admin")), "{log}");
     let explained = front.kubectl(&["explain", "widgets.spec.colour"]).await.unwrap();
     assert!(explained.contains("FIELD: colour <string>"), "{explained}");
+    // Both servers' types are in the one document of version 2, which kubectl reads as a whole.
+    let explain =
+        async |path| front.kubectl(&["explain", path, "--output=plaintext-openapiv2"]).await.unwrap();
+    assert!(explain("widgets.spec.colour").await.contains("FIELD:    colour <string>"));
+    assert!(explain("leases.spec").await.contains("holderIdentity"));
     assert!(front.kubectl(&["explain", "leases.spec"]).await.unwrap().contains("holderIdentity"));
     front.kubectl(&["patch", "widget", "one", "--type=merge", "-p", r#"{"spec":{"size":7}}"#]).await.unwrap();
     front.kubectl(&["delete", "widget", "one", "two"]).await.unwrap();
@@ -348,7 +353,15 @@ fn http(status: &str, headers: &str, body: &str) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_servers_disturb_nobody() {
     // It passes its probes, and answers everything else with this.
-    let rules: [(&str, Rule); 7] = [
+    let rules: [(&str, Rule); 8] = [
+        ("describing", |line| {
+            let document = r##"{"swagger":"2.0","paths":{"/apis/describing.io/v1/things":{"get":{"responses":{
+                "200":{"schema":{"$ref":"#/definitions/Thing"}}}},"post":5}},"definitions":{"Thing":{"type":"object",
+                "properties":{"a":{"$ref":"#/nowhere"},"b":{"$ref":"#/definitions/None"},"c":{"type":"array"},
+                "d":{"type":["string","null"]},"e":7,"f":{"type":"strange"}}}}}"##;
+            let is_document = line.contains("/openapi/v2");
+            (http("200 OK", "", if is_document { document } else { "{}" }), false)
+        }),
         ("garbage", |_| (http("200 OK", "", "\u{1}{[not json"), false)),
         ("silent", |_| (Vec::new(), true)),
         ("redirecting", |line| match line.contains("things") {
@@ -387,7 +400,7 @@ async fn hostile_servers_disturb_nobody() {
         let service = api_service(&format!("{name}.io"), name, json!({"insecureSkipTLSVerify": true}));
         client.post(SERVICES, &service).await.unwrap().expect_status(201).unwrap();
     }
-    for name in ["garbage", "redirecting", "headers", "cutting"] {
+    for name in ["describing", "garbage", "redirecting", "headers", "cutting"] {
         available(&client, &format!("v1.{name}.io"), "True", "Passed").await;
     }
     for (name, text) in
@@ -422,6 +435,11 @@ async fn hostile_servers_disturb_nobody() {
     let index = client.get("/openapi/v3").await.unwrap().json();
     let is_theirs = |key: &String| servers.iter().any(|(name, _)| key.contains(&format!("{name}.io")));
     assert!(!index["paths"].as_object().unwrap().keys().any(is_theirs), "{index}");
+    // One part that kubectl could not read would cost it the whole document.
+    let document = client.get("/openapi/v2").await.unwrap().json();
+    assert!(document["definitions"]["Thing"]["properties"]["f"].is_object(), "{}", document["definitions"]);
+    let explained = front.kubectl(&["explain", "leases.spec", "--output=plaintext-openapiv2"]).await.unwrap();
+    assert!(explained.contains("holderIdentity"), "{explained}");
     // And everything else is served.
     register(&client, &scaled()).await;
     client.post(WIDGETS, &object("example.com", "Widget", "one", json!({}))).await.unwrap();
