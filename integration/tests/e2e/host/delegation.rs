@@ -1,5 +1,7 @@
 //! kindom asks a real host who users are, what they may do, and which namespaces there are.
 
+use std::net::SocketAddr;
+
 use kindom_integration::{Client, Host, Proxy, ServerOptions};
 use serde_json::{Value, json};
 
@@ -7,7 +9,7 @@ use super::Behind;
 use super::behind::API_SERVICES;
 use crate::support::{crd, eventually, object, register};
 
-const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+pub(super) const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
 /// Gives the extension server the roles that docs/aggregation.md names.
 const RIGHTS: [&[&str]; 4] = [
@@ -52,26 +54,36 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reads-widgets}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}]
 ";
 
-fn widget(name: &str) -> Value {
+pub(super) fn widget(name: &str) -> Value {
     object("example.com", "Widget", name, json!({}))
 }
 
 async fn behind() -> Option<Behind> {
     let host = Host::start().await.unwrap()?;
+    let address = host.address();
+    Some(behind_at(host, address, &[]).await)
+}
+
+/// kindom behind a host that it asks at an address.
+pub(super) async fn behind_at(host: Host, address: SocketAddr, args: &[&str]) -> Behind {
     let admin = host.admin_caller().unwrap();
     for rights in RIGHTS {
         admin.kubectl(rights).await.unwrap();
     }
     admin.kubectl_with(&["apply", "-f", "-"], JANE).await.unwrap().success().unwrap();
-    let kubeconfig = host.caller("kindom", None).unwrap().kubeconfig().to_string_lossy().into_owned();
+    let kubeconfig = host.caller("kindom", None).unwrap().kubeconfig().to_owned();
+    let text = std::fs::read_to_string(&kubeconfig).unwrap();
+    std::fs::write(&kubeconfig, text.replace(&host.address().to_string(), &address.to_string())).unwrap();
+    let kubeconfig = kubeconfig.to_string_lossy().into_owned();
     let options = ServerOptions::default()
         .args(&["--authentication-kubeconfig", &kubeconfig, "--authorization-kubeconfig", &kubeconfig])
         .args(&["--authorization-webhook-cache-unauthorized-ttl=0s", "--namespaces-from-host"])
-        .args(&["--tls-san", "kindom.kindom-system.svc"]);
+        .args(&["--tls-san", "kindom.kindom-system.svc"])
+        .args(args);
     let behind = Behind::of(host, options).await;
     register(&behind.server.client().unwrap(), &crd("example.com", "widgets", "Widget", "Namespaced")).await;
     behind.publish().await;
-    Some(behind)
+    behind
 }
 
 /// Both refuse in the same words.

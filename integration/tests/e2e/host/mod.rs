@@ -4,6 +4,7 @@ mod behind;
 mod delegation;
 mod full;
 mod page;
+mod partition;
 mod user;
 mod wrong;
 
