@@ -529,7 +529,12 @@ impl State {
         let mut out = Vec::with_capacity(map.len());
         for (key, value) in map.iter() {
             self.step(key);
-            out.push((key.into(), self.any(of, value)?));
+            let value = match (of, value) {
+                // Go's nil bytes come back from the store as empty ones.
+                (Shape::Bytes, Value::Null) => Value::from(""),
+                _ => self.any(of, value)?,
+            };
+            out.push((key.into(), value));
             self.path.truncate(length);
         }
         Ok(Value::Object(Map::from_entries(out)))

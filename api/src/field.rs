@@ -69,6 +69,8 @@ impl fmt::Display for Path<'_> {
         }
         match self.step {
             Step::Root => f.write_str("<nil>"),
+            // As upstream prints a field without a name.
+            Step::Field("") => f.write_str("[]"),
             Step::Field(field) if parent.is_some() => write!(f, ".{field}"),
             Step::Field(field) => f.write_str(field),
             Step::Index(index) => write!(f, "[{index}]"),

@@ -485,6 +485,10 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     let named = !info.name.is_empty() && info.verb == Verb::Create;
     let unheld = info.verb == Verb::DeleteCollection && !call.spec.strategy.allows_delete_collection();
     let asks = call.spec.strategy.answers_creates() && info.verb != Verb::Create;
+    if asks && !info.name.is_empty() {
+        // Upstream has no such path at all.
+        return Err(RequestError::NoSuchResource.into());
+    }
     if asks || unheld || call.spec.is_typed() && (unnamed || named || info.verb == Verb::Unknown) {
         return Err(RequestError::MethodNotAllowed.into());
     }

@@ -61,6 +61,7 @@ mod status;
 pub mod table;
 mod tagged;
 mod turns;
+mod untyped;
 mod verbs;
 mod version;
 mod wait_for;

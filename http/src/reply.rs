@@ -18,6 +18,7 @@ use crate::response::Response;
 use crate::select::Listed;
 use crate::status::{Failure, unreadable_object};
 use crate::table::{self, Column, IncludeObject, ListMeta};
+use crate::untyped;
 
 /// Adds the deprecation warning of the request's version to a reply.
 pub(crate) fn deprecation(call: &Call<'_>, mut reply: Reply) -> Result<Reply, Failure> {
@@ -145,8 +146,7 @@ pub(crate) async fn list_reply(
     let (form, list) = match accepted.shape {
         Shape::Whole => {
             let typed = spec.is_typed();
-            let own = format!(r#"{{"apiVersion":"{api_version}","kind":"{}","#, spec.names.kind);
-            let form = ItemForm::Whole { own_type: typed.then_some(own) };
+            let form = ItemForm::Whole { without_type: typed.then(|| api_version.clone()) };
             (form, table::list(&api_version, &spec.names.list_kind, &listed.meta, typed))
         }
         Shape::Table(meta) => {
@@ -193,8 +193,8 @@ pub(crate) async fn list_reply(
 /// The form of a list's items.
 enum ItemForm {
     Whole {
-        /// The start of an item of a typed list that is left out, as Go does: its type.
-        own_type: Option<String>,
+        /// The apiVersion of the items of a typed list, which are written without their types, as Go does.
+        without_type: Option<String>,
     },
     Metadata(MetaVersion),
     Table(Box<Tables>),
@@ -220,13 +220,11 @@ impl ListPieces {
         let spec = &*self.spec;
         let Some(version) = spec.version(&self.version) else { return Err(ReadError::Gone) };
         match &self.form {
-            ItemForm::Whole { own_type } => {
+            ItemForm::Whole { without_type } => {
                 let start = out.len();
                 render::write_served(spec, version, object, out)?;
-                if let Some(own) = own_type
-                    && out.get(start..).is_some_and(|item| item.starts_with(own.as_bytes()))
-                {
-                    out.drain(start + 1..start + own.len());
+                if let Some(api_version) = without_type {
+                    untyped::strip(out, start, api_version, &spec.names.kind);
                 }
             }
             ItemForm::Metadata(meta) => {

@@ -3,23 +3,26 @@
 use kindom_actor_kit::dear;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::{ANONYMOUS, User};
-use kindom_api::{Value, meta};
-use kindom_codec::{FieldValidation, Format};
+use kindom_api::{GroupKind, Value, meta};
+use kindom_codec::Format;
+use kindom_objects::managed::{FieldManager, Managing};
 use kindom_objects::review::{Action, Inquiry, Verdict};
 use kindom_objects::{RuleContext, Unreadable};
 use kindom_resource_actor::WriteError;
 
 use crate::RequestError;
 use crate::authn::{AccessQuestion, Attributes, Presented, authorize};
+use crate::body::Plain;
 use crate::call::Call;
 use crate::cost;
 use crate::decoding::object_of_body;
 use crate::negotiate::Accepted;
+use crate::query::WriteOptions;
 use crate::respond::Reply;
 use crate::response::Response;
 use crate::state::State;
 use crate::status::Failure;
-use crate::writing::failed;
+use crate::writing::{failed, options};
 
 /// Finds out what a question needs to be answered, of this server's own users or of those whom a host knows.
 async fn verdict(state: &State, inquiry: Inquiry) -> Verdict {
@@ -63,10 +66,14 @@ async fn may(state: &State, user: &User, attributes: &Attributes<'_>) -> bool {
         .is_ok()
 }
 
-/// Puts a question into the namespace of its request (`EnsureObjectNamespaceMatchesRequestNamespace`).
-fn place(question: &mut Value, namespace: &str) -> Result<(), RequestError> {
+/// Puts a question into the namespace of its request, or into none (`EnsureObjectNamespaceMatchesRequestNamespace`).
+fn place(question: &mut Value, namespace: Option<&str>) -> Result<(), RequestError> {
     let metadata = question.get_mut("metadata").and_then(Value::as_object_mut);
     let Some(metadata) = metadata else { return Ok(()) };
+    let Some(namespace) = namespace else {
+        metadata.remove("namespace");
+        return Ok(());
+    };
     match metadata.get("namespace").and_then(Value::as_str) {
         None | Some("") => drop(metadata.insert("namespace", namespace)),
         Some(own) if own == namespace => {}
@@ -83,11 +90,11 @@ fn place(question: &mut Value, namespace: &str) -> Result<(), RequestError> {
 pub(crate) async fn ask(
     call: &Call<'_>,
     accepted: Accepted,
-    validation: FieldValidation,
-    bytes: &[u8],
+    query: &WriteOptions,
+    body: &Plain,
     format: Format,
 ) -> Result<Response, Failure> {
-    dear(cost::parse(bytes.len())).await?;
+    dear(cost::parse(body.len())).await?;
     let version = call.version()?;
     let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(Unreadable::Undecodable(e)))?;
     let now = meta::time::format(call.state.now_seconds());
@@ -100,16 +107,20 @@ pub(crate) async fn ask(
         now: &now,
     };
     let mut warnings = Vec::new();
-    let read = object_of_body(&cx, &version.name, bytes, format, validation, &mut warnings);
+    let read = object_of_body(&cx, &version.name, body, format, query.field_validation, &mut warnings);
     let mut question = match read {
         Ok((question, None)) => question,
         Ok((_, Some(error))) | Err(error) => return Err(failed(call, error)),
     };
-    if let Some(namespace) = call.namespace() {
-        place(&mut question, namespace).map_err(Failure::Request)?;
-    }
+    place(&mut question, call.namespace()).map_err(Failure::Request)?;
+    let manager = options(call, query, body).manager;
+    FieldManager::new(&cx).manage(Managing::Update(&manager), None, &mut question);
     let strategy = &call.spec.strategy;
-    let inquiry = strategy.inquire(&cx, &question).map_err(|error| failed(call, WriteError::Plan(error)))?;
+    let inquiry = strategy.inquire(&cx, &question).map_err(|error| {
+        // The registries of reviews name the group alone: `apierrors.NewInvalid(authorizationapi.Kind(""), …)`.
+        let kind = GroupKind { group: call.spec.group.clone(), kind: String::new() };
+        Failure::Write(Box::new(WriteError::Plan(error)), call.resource(), kind)
+    })?;
     let answer = strategy.answer(&cx, &question, verdict(call.state, inquiry).await);
     let answer = Reply::tree(201, answer).declared(call.declared());
     Ok(answer.with_warnings(warnings).write(call.request, accepted))

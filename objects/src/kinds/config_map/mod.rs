@@ -187,7 +187,7 @@ mod tests {
         // 4 characters in base64 are 3 bytes.
         let binary = object! { "b": "AAAA".repeat((DATA_BYTES_MAX - 1) / 3) };
         assert_eq!(texts(&config_map(object! { "t": "x" }, binary.clone())), Vec::<String>::new());
-        let too_long = ": Too long: may not be more than 1048576 bytes";
+        let too_long = "[]: Too long: may not be more than 1048576 bytes";
         assert_eq!(texts(&config_map(object! { "t": "xxxxx" }, binary)), [too_long]);
     }
 }

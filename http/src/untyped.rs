@@ -1,0 +1,90 @@
+//! Items of typed lists, which Go writes without their types: the list's says what they are.
+
+/// Takes `apiVersion` and `kind` out of an object: compact JSON with sorted members, from `start` to the end. What is no such
+/// object stays as it is.
+pub(crate) fn strip(out: &mut Vec<u8>, start: usize, api_version: &str, kind: &str) {
+    let (first, second) = (format!(r#"{{"apiVersion":"{api_version}","#), format!(r#""kind":"{kind}","#));
+    let Some(object) = out.get(start..).filter(|object| object.starts_with(first.as_bytes())) else { return };
+    let mut at = first.len();
+    // Nearly always at once: few types have members before `kind`.
+    while object.get(at..).is_some_and(|rest| !rest.starts_with(second.as_bytes())) {
+        match after_member(object, at) {
+            Some(next) => at = next,
+            None => return,
+        }
+    }
+    out.drain(start + at..start + at + second.len());
+    out.drain(start + 1..start + first.len());
+}
+
+/// The place behind a member and its comma; none if no other member follows.
+fn after_member(object: &[u8], from: usize) -> Option<usize> {
+    let (mut depth, mut at) = (0_usize, from);
+    loop {
+        match object.get(at)? {
+            b'"' => at = end_of_text(object, at)?,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            b',' if depth == 0 => return Some(at + 1),
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// The place of the quote that ends a text.
+fn end_of_text(object: &[u8], from: usize) -> Option<usize> {
+    let mut at = from + 1;
+    loop {
+        match object.get(at)? {
+            b'"' => return Some(at),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strip;
+
+    fn stripped(object: &str) -> String {
+        let mut out = Vec::from(&b"["[..]);
+        out.extend(object.as_bytes());
+        strip(&mut out, 1, "v1", "ConfigMap");
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_type_is_taken_out_wherever_it_stands() {
+        for (object, left) in [
+            (r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}"#, r#"{"metadata":{}}"#),
+            (
+                r#"{"apiVersion":"v1","data":{"a":"\",\"kind\":\"ConfigMap\",","kind":"ConfigMap","z":""},"kind":"ConfigMap","metadata":{}}"#,
+                r#"{"data":{"a":"\",\"kind\":\"ConfigMap\",","kind":"ConfigMap","z":""},"metadata":{}}"#,
+            ),
+            (
+                r#"{"apiVersion":"v1","binaryData":{},"data":[1,{"b":[]},"\\"],"kind":"ConfigMap","metadata":{}}"#,
+                r#"{"binaryData":{},"data":[1,{"b":[]},"\\"],"metadata":{}}"#,
+            ),
+        ] {
+            assert_eq!(stripped(object), format!("[{left}"));
+        }
+    }
+
+    #[test]
+    fn another_object_stays_as_it_is() {
+        for object in [
+            "{}",
+            "",
+            r#"{"apiVersion":"v1","#,
+            r#"{"apiVersion":"v1","a":"b"#,
+            r#"{"apiVersion":"v1","a":"b\"#,
+            r#"{"apiVersion":"v1","a":]}"#,
+            r#"{"apiVersion":"v1","kind":"Secret","metadata":{}}"#,
+            r#"{"apiVersion":"v2","kind":"ConfigMap","metadata":{}}"#,
+        ] {
+            assert_eq!(stripped(object), format!("[{object}"));
+        }
+    }
+}
