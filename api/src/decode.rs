@@ -81,6 +81,8 @@ pub struct Struct {
     pub text: &'static str,
     /// `true` for a type of apimachinery's `meta/v1`, which is published under that package's name wherever it stands.
     pub is_meta: bool,
+    /// `true` if one owner has all of it under server-side apply (`+structType=atomic`).
+    pub is_atomic: bool,
 }
 
 /// A field of a Go struct.
@@ -88,6 +90,8 @@ pub struct Struct {
 pub struct Field {
     /// Its JSON name.
     pub name: &'static str,
+    /// Its name in Go where it is not that in JSON with a capital; empty otherwise.
+    pub in_go: &'static str,
     /// Its type.
     pub shape: Shape,
     /// `true` if it is left out of the output while it is empty (`omitempty`).
@@ -100,8 +104,10 @@ pub struct Field {
     pub text: &'static str,
     /// The relation of a list's items to each other under server-side apply; `None` if none is published.
     pub items: Option<Items>,
-    /// `true` for a field that published schemas require although Go may leave it out (`+required`).
-    pub is_required: bool,
+    /// Says whether published schemas require the field (`+required`, `+optional`); `None` if that follows from the rest.
+    pub required: Option<bool>,
+    /// The default that is published, as JSON, where it is not the zero value of a field that is always written (`+default`).
+    pub preset: &'static str,
 }
 
 /// The relation of a list's items to each other under server-side apply (`x-kubernetes-list-type`).
@@ -113,6 +119,8 @@ pub enum Items {
     Set,
     /// Each item has its own owners, and is identified by these fields.
     Keys(&'static [&'static str]),
+    /// A map or a struct, rather than a list, that has one owner (`x-kubernetes-map-type`).
+    AtomicMap,
 }
 
 /// The way in which a strategic merge patch changes a field that is a list (the tags `patchStrategy` and `patchMergeKey`).
@@ -133,13 +141,15 @@ impl Field {
     pub const fn new(name: &'static str, shape: Shape) -> Self {
         Self {
             name,
+            in_go: "",
             shape,
             omit_empty: true,
             patched: Patched::Replaces,
             number: 0,
             text: "",
             items: None,
-            is_required: false,
+            required: None,
+            preset: "",
         }
     }
 
@@ -164,7 +174,7 @@ impl Field {
     /// The same field, which published schemas require although Go may leave it out.
     #[must_use]
     pub const fn required(self) -> Self {
-        Self { is_required: true, ..self }
+        Self { required: Some(true), ..self }
     }
 
     /// The same field, with the relation of its items.
@@ -173,10 +183,17 @@ impl Field {
         Self { items: Some(items), ..self }
     }
 
+    /// `true` for the apiVersion or the kind of an object, which are no part of its message in protobuf.
+    #[must_use]
+    pub fn is_type_meta(&self) -> bool {
+        self.number == 0 && matches!(self.name, "apiVersion" | "kind")
+    }
+
     /// Its name in Go: that in JSON, with a capital; embedded metadata goes by its type's name.
     #[must_use]
     pub fn go_name(&self) -> String {
         match self.shape {
+            _ if !self.in_go.is_empty() => self.in_go.to_owned(),
             Shape::Struct(of) if self.name == "metadata" => of.name().to_owned(),
             _ => {
                 let mut rest = self.name.chars();
@@ -353,7 +370,7 @@ impl Struct {
     /// A struct of these fields.
     #[must_use]
     pub const fn new(go_type: &'static str, fields: &'static [Field]) -> Self {
-        Self { go_type, fields, text: "", is_meta: false }
+        Self { go_type, fields, text: "", is_meta: false, is_atomic: false }
     }
 
     /// The same struct, as one of apimachinery's `meta/v1`.
@@ -529,12 +546,7 @@ impl State {
         let mut out = Vec::with_capacity(map.len());
         for (key, value) in map.iter() {
             self.step(key);
-            let value = match (of, value) {
-                // Go's nil bytes come back from the store as empty ones.
-                (Shape::Bytes, Value::Null) => Value::from(""),
-                _ => self.any(of, value)?,
-            };
-            out.push((key.into(), value));
+            out.push((key.into(), self.any(of, value)?));
             self.path.truncate(length);
         }
         Ok(Value::Object(Map::from_entries(out)))

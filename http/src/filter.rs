@@ -35,7 +35,7 @@ impl Filter {
             }
             match selectable(call, field)? {
                 Some(found) => declared.push(found),
-                None if !call.spec.is_typed() => {
+                None if !call.spec.is_typed() || !call.spec.strategy.selectable().is_empty() => {
                     return Err(
                         RequestError::BadRequest(format!("field label not supported: {field}")).into()
                     );

@@ -3,51 +3,83 @@
 use std::sync::OnceLock;
 
 use kindom_api::declaration::Declaration;
+use kindom_api::decode::Struct;
 use kindom_api::{Value, json};
 use kindom_codec::protobuf::{self, Message, Messages};
 use kindom_schema::merge::{self, MergeType};
 
-use crate::Translated;
+use crate::{Translated, catalogue};
 
 /// A declared kind. Its protobuf and the merging of its values are derived when they are first needed.
 #[derive(Debug)]
 pub struct Declared {
-    declaration: Declaration,
+    source: Source,
     messages: OnceLock<Option<Messages>>,
     merging: OnceLock<merge::Declared>,
+}
+
+/// The place of a declaration.
+#[derive(Debug)]
+enum Source {
+    /// With its kind.
+    Kind(Declaration),
+    /// In the table of built-in kinds, by apiVersion and kind; read when it is first needed.
+    Catalogue(&'static str, &'static str, OnceLock<Declaration>),
 }
 
 impl Declared {
     /// A kind, by its declaration.
     #[must_use]
     pub const fn new(declaration: Declaration) -> Self {
-        Self { declaration, messages: OnceLock::new(), merging: OnceLock::new() }
+        Self::of(Source::Kind(declaration))
+    }
+
+    /// A kind of the table of built-in kinds: `"v1", "Secret"`. One that is not there has no fields.
+    #[must_use]
+    pub const fn catalogued(api_version: &'static str, kind: &'static str) -> Self {
+        Self::of(Source::Catalogue(api_version, kind, OnceLock::new()))
+    }
+
+    const fn of(source: Source) -> Self {
+        Self { source, messages: OnceLock::new(), merging: OnceLock::new() }
     }
 
     /// The declaration.
     #[must_use]
     pub fn declaration(&self) -> &Declaration {
-        &self.declaration
+        match &self.source {
+            Source::Kind(declaration) => declaration,
+            Source::Catalogue(api_version, kind, found) => found.get_or_init(|| {
+                static NOTHING: Struct = Struct::new("", &[]);
+                let none = Declaration { api_version, kind, go_package: "", shape: &NOTHING };
+                catalogue::declaration(api_version, kind).unwrap_or(none)
+            }),
+        }
     }
 
     /// The version that it declares: `v1`.
     #[must_use]
     pub fn version(&self) -> &'static str {
-        self.declaration.api_version.rsplit('/').next().unwrap_or_default()
+        let api_version = match &self.source {
+            Source::Kind(declaration) => declaration.api_version,
+            Source::Catalogue(api_version, ..) => api_version,
+        };
+        api_version.rsplit('/').next().unwrap_or_default()
     }
 
     /// Its protobuf; `None` if it declares no numbers.
     #[must_use]
     pub fn messages(&self) -> Option<&Messages> {
-        self.messages.get_or_init(|| Messages::of(&self.declaration)).as_ref()
+        self.messages.get_or_init(|| Messages::of(self.declaration())).as_ref()
     }
 
     /// The protobuf of a tree that is an object of the kind, or a list of them, by its own apiVersion and kind.
     #[must_use]
     pub fn message_of(&self, tree: &Value) -> Option<&Message> {
         let text = |field| tree.get(field).and_then(Value::as_str).unwrap_or_default();
-        let is_ours = text("apiVersion") == self.declaration.api_version;
-        match text("kind").strip_prefix(self.declaration.kind).filter(|_| is_ours)? {
+        let declaration = self.declaration();
+        let is_ours = text("apiVersion") == declaration.api_version;
+        match text("kind").strip_prefix(declaration.kind).filter(|_| is_ours)? {
             "" => self.messages().map(Messages::object),
             "List" => self.messages().map(Messages::list),
             _ => None,
@@ -57,7 +89,7 @@ impl Declared {
     /// The merge type of its objects.
     #[must_use]
     pub fn merge_type(&self) -> MergeType<'_> {
-        self.merging.get_or_init(|| merge::Declared::of(&self.declaration)).merge_type()
+        self.merging.get_or_init(|| merge::Declared::of(self.declaration())).merge_type()
     }
 
     /// The JSON of an object that another API server stored, in protobuf or JSON; `fill_defaults` gets the decoded tree.
@@ -80,14 +112,15 @@ impl Declared {
         if tree.as_object().is_none() {
             return Err("it is no JSON object".to_owned());
         }
-        if (text("apiVersion"), text("kind")) != (self.declaration.api_version, self.declaration.kind) {
+        let declaration = self.declaration();
+        if (text("apiVersion"), text("kind")) != (declaration.api_version, declaration.kind) {
             return Err(format!(
                 "no kind {:?} is registered for version {:?}",
                 text("kind"),
                 text("apiVersion")
             ));
         }
-        let mut decoded = self.declaration.shape.decode(&tree).map_err(|e| e.to_string())?;
+        let mut decoded = declaration.shape.decode(&tree).map_err(|e| e.to_string())?;
         unknown.extend(decoded.unknown_fields);
         fill_defaults(&mut decoded.value);
         Ok(Translated { json: decoded.value.to_vec(), other_form, unknown })

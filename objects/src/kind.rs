@@ -27,7 +27,7 @@ use crate::seal::{NO_SHAPE, Sealed};
 use crate::sorted_lists::SortedLists;
 use crate::stored_registration::StoredRegistration;
 use crate::subresource::Subresource;
-use crate::version::{CompiledVersion, VersionSpec, compile, deprecation, epoch_and_shape};
+use crate::version::{CompiledVersion, SelectableField, VersionSpec, compile, deprecation, epoch_and_shape};
 
 /// The conversion of objects of one version to another.
 #[derive(Clone)]
@@ -93,7 +93,7 @@ impl TypeSpec {
             compiled: ArcSwapOption::from_pointee(CompiledVersion {
                 schema: None,
                 columns,
-                selectable: Vec::new(),
+                selectable: strategy.selectable().iter().map(|path| SelectableField::new(path)).collect(),
             }),
         };
         Self {
@@ -466,6 +466,12 @@ pub trait Strategy: Send + Sync {
     /// Fills in the defaults of an object that a declaration has decoded.
     fn fill_defaults(&self, _object: &mut Value) {}
 
+    /// The JSON paths of the fields beside its name and namespace that lists and watches select by, as upstream's
+    /// `AddFieldLabelConversionsFor…` has them: `.type`.
+    fn selectable(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// `true` if a PUT without resourceVersion overwrites whatever is there.
     fn allows_unconditional_update(&self) -> bool {
         false
@@ -600,6 +606,11 @@ pub trait Strategy: Send + Sync {
     /// [inquires](Self::inquire).
     fn answer(&self, _cx: &RuleContext<'_>, question: &Value, _verdict: Verdict) -> Value {
         question.clone()
+    }
+
+    /// `true` if a DELETE that removes an object answers with it, and not with a Status (`ReturnDeletedObject`).
+    fn returns_deleted(&self) -> bool {
+        false
     }
 
     /// `true` if a DELETE of a whole collection is served.

@@ -5,6 +5,7 @@
 //! apiserver `pkg/registry/rest`, `pkg/registry/generic/registry/store.go`; apiextensions `pkg/registry/customresource`,
 //! `pkg/apiserver/customresource_handler.go` (1.37), for behaviour.
 
+mod catalogue;
 mod declared;
 pub mod error;
 #[cfg(test)]

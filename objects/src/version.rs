@@ -60,7 +60,7 @@ pub struct SelectableField {
 }
 
 impl SelectableField {
-    fn new(json_path: &str) -> Self {
+    pub(crate) fn new(json_path: &str) -> Self {
         let name = json_path.strip_prefix('.').unwrap_or(json_path);
         Self { name: name.to_owned(), path: name.split('.').map(str::to_owned).collect() }
     }

@@ -190,7 +190,15 @@ impl Effect {
                 written(planned, committed.unwrap_or(before), Outcome::Updated { dry_run }, rules)
             }
             Self::Finish(planned, before) => written(planned, before, Outcome::Deleted { dry_run }, rules),
-            Self::Remove(current) => as_stored(&current, Outcome::Deleted { dry_run }, rules),
+            Self::Remove(current) => {
+                // An answer that shows the object shows it as of its deletion.
+                let shown = committed.filter(|_| rules.spec.strategy.returns_deleted());
+                let current = match shown {
+                    Some(at) => Arc::new(current.at_revision(at)),
+                    None => current,
+                };
+                as_stored(&current, Outcome::Deleted { dry_run }, rules)
+            }
         }
     }
 }

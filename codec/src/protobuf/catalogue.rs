@@ -24,7 +24,6 @@ pub(super) static KINDS: &[(&str, &str, &Message)] = &[
     ("v1", "APIGroupList", &META_V1_API_GROUP_LIST),
     ("v1", "APIResourceList", &META_V1_API_RESOURCE_LIST),
     ("v1", "LimitRange", &CORE_V1_LIMIT_RANGE),
-    ("v1", "Secret", &CORE_V1_SECRET),
     ("v1", "Service", &CORE_V1_SERVICE),
     ("v1", "Status", &META_V1_STATUS),
 ];
@@ -426,14 +425,6 @@ pub(super) static CORE_V1_PORT_STATUS: Message = Message("PortStatus", &[
     Field(1, "Port", "port", Int32, One, Keep),
     Field(2, "Protocol", "protocol", Text, One, Keep),
     Field(3, "Error", "error", Text, Pointer, Omit),
-]);
-
-pub(super) static CORE_V1_SECRET: Message = Message("Secret", &[
-    Field(1, "ObjectMeta", "metadata", Of(&META_V1_OBJECT_META), One, Keep),
-    Field(2, "Data", "data", Bytes, Map, Omit),
-    Field(3, "Type", "type", Text, One, Omit),
-    Field(4, "StringData", "stringData", Text, Map, Omit),
-    Field(5, "Immutable", "immutable", Bool, Pointer, Omit),
 ]);
 
 pub(super) static CORE_V1_SERVICE: Message = Message("Service", &[

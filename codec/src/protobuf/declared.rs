@@ -45,7 +45,7 @@ fn message(of: &'static Struct) -> Option<&'static Message> {
     if std::ptr::eq(of, &OBJECT_META) {
         return Some(&META_V1_OBJECT_META);
     }
-    let on_the_wire = of.fields.iter().filter(|field| !matches!(field.name, "apiVersion" | "kind"));
+    let on_the_wire = of.fields.iter().filter(|field| !field.is_type_meta());
     let field = |field: &'static kindom_api::decode::Field| {
         let (many, kind) = match &field.shape {
             Shape::Pointer(to) => (Many::Pointer, kind(to)?),

@@ -72,7 +72,7 @@ pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Respons
         false => Write::Delete(&preconditions),
     };
     let deleted = carry_out(call, &name, deletion(call, query.dry_run), write).await?;
-    if !deleted.outcome.is_deleted() {
+    if !deleted.outcome.is_deleted() || call.spec.strategy.returns_deleted() {
         return respond(call, accepted, 200, &deleted, Vec::new()).await;
     }
     let resource = call.resource();

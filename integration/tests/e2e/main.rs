@@ -67,6 +67,7 @@ mod replay;
 mod requirements;
 mod reviews;
 mod scale;
+mod secrets;
 mod sessions;
 mod shell;
 mod shutdown;

@@ -1,6 +1,7 @@
 //! The kinds that there are: registered ones, registrations themselves, namespaces, and the other built-in kinds.
 
 use kindom_api::crd::ColumnDefinition;
+use kindom_api::{Map, Value};
 use kindom_schema::columns::Printed;
 
 use crate::TypeSpec;
@@ -12,7 +13,9 @@ mod custom;
 mod lease;
 pub mod namespace;
 pub mod registration;
+mod secret;
 mod self_subject_review;
+mod service_account;
 mod token_review;
 mod user_info;
 
@@ -26,12 +29,24 @@ pub fn built_in() -> Vec<TypeSpec> {
         lease::leases(),
         self_subject_review::self_subject_reviews(),
         config_map::config_maps(),
+        secret::secrets(),
+        service_account::service_accounts(),
         token_review::token_reviews(),
         local,
         own,
         of_anybody,
         api_service::api_services(),
     ]
+}
+
+/// Makes the nil values of a map of bytes empty ones, as which they come back from Kubernetes' store.
+fn fill_bytes(object: &mut Value, field: &str) {
+    let map = object.get_mut(field).and_then(Value::as_object_mut);
+    for (_, value) in map.into_iter().flat_map(Map::iter_mut) {
+        if value.is_null() {
+            *value = "".into();
+        }
+    }
 }
 
 /// The column with which the tables of built-in kinds end.

@@ -190,6 +190,8 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("namespaces", "/registry/namespaces/"),
         ("leases", "/registry/leases/"),
         ("configmaps", "/registry/configmaps/"),
+        ("secrets", "/registry/secrets/"),
+        ("serviceaccounts", "/registry/serviceaccounts/"),
         // As the aggregator has it.
         ("apiservices", "/registry/apiregistration.k8s.io/apiservices/"),
     ];

@@ -4,7 +4,7 @@ use kindom_api::declaration::Declaration;
 use kindom_api::decode::{Field, Items, Patched, Shape, Struct};
 use kindom_api::meta::OBJECT_META;
 use kindom_api::names::split_api_version;
-use kindom_api::{Map, Value, object};
+use kindom_api::{Map, Value, json, object};
 
 use super::{Form, GroupVersionDoc, META, gvk, published};
 
@@ -60,7 +60,7 @@ fn shared(name: &str) -> Value {
 
 impl Writer<'_> {
     fn of_struct(&mut self, of: &'static Struct) -> Map {
-        let fields = of.fields.iter().filter(|field| !matches!(field.name, "apiVersion" | "kind"));
+        let fields = of.fields.iter().filter(|field| !field.is_type_meta());
         let properties: Map = fields.map(|field| (field.name, self.of_field(field))).collect();
         let mut out = Map::new();
         out.insert("description", of.text);
@@ -71,6 +71,9 @@ impl Writer<'_> {
             out.insert("required", required);
         }
         out.insert("properties", properties);
+        if of.is_atomic {
+            out.insert("x-kubernetes-map-type", "atomic");
+        }
         out
     }
 
@@ -106,6 +109,7 @@ impl Writer<'_> {
                 out.insert("x-kubernetes-list-map-keys", keys);
                 out.insert("x-kubernetes-list-type", "map");
             }
+            Some(Items::AtomicMap) => drop(out.insert("x-kubernetes-map-type", "atomic")),
             None => {}
         }
         match field.patched {
@@ -149,14 +153,15 @@ impl Writer<'_> {
 
 /// `true` for a field that is always written, but for structs, which Go cannot leave out, unless they are said to be.
 fn is_required(field: &Field) -> bool {
-    field.is_required
-        || !field.omit_empty && !matches!(field.shape, Shape::Struct(_) | Shape::Time | Shape::MicroTime)
+    let is_value = matches!(field.shape, Shape::Struct(_) | Shape::Time | Shape::MicroTime);
+    field.required.unwrap_or(!field.omit_empty && !is_value)
 }
 
 /// The zero value of a required field, which upstream publishes as its default.
 fn default(field: &Field) -> Option<Value> {
     match field.shape {
-        _ if field.omit_empty || !is_required(field) => None,
+        _ if !field.preset.is_empty() => json::parse(field.preset.as_bytes()).ok(),
+        _ if field.omit_empty => None,
         Shape::String(_) => Some("".into()),
         Shape::Bool => Some(false.into()),
         Shape::Int32 | Shape::Int64 | Shape::Float => Some(Value::Int(0)),

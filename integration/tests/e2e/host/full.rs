@@ -12,6 +12,7 @@ use super::Behind;
 use super::behind::AGGREGATED;
 use crate::chaos::{actors, kill};
 use crate::load::{self, Type, Watcher, Writer};
+use crate::secrets;
 use crate::sessions;
 use crate::support::{crd, eventually, object, register};
 
@@ -82,33 +83,9 @@ async fn helm_manages_objects_through_the_host() {
     if !full() {
         return;
     }
-    let Some(program) = tools::built("helm").unwrap() else { return };
     let Some(behind) = Behind::unknown(ServerOptions::default()).await else { return };
     with_widgets(&behind).await;
-    let admin = behind.admin();
-    let chart = behind.host.scratch().join("chart");
-    std::fs::create_dir_all(chart.join("templates")).unwrap();
-    std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: shop\nversion: 1.0.0\n").unwrap();
-    std::fs::write(chart.join("values.yaml"), "size: 1\n").unwrap();
-    let template = "apiVersion: shop.example.com/v1\nkind: Widget\nmetadata: {name: {{ .Release.Name }}}\nspec: {size: {{ .Values.size }}}\n";
-    std::fs::write(chart.join("templates/widget.yaml"), template).unwrap();
-    let helm = async |args: &[&str]| {
-        let mut command = tokio::process::Command::new(&program);
-        command.args(args);
-        admin.run(command, "").await.unwrap().success().unwrap()
-    };
-    let size =
-        async || admin.kubectl(&["get", "widget", "mine", "-o", "jsonpath={.spec.size}"]).await.unwrap();
-    helm(&["install", "mine", "chart", "--wait"]).await;
-    assert_eq!(size().await, "1");
-    helm(&["upgrade", "mine", "chart", "--set", "size=7", "--wait"]).await;
-    assert_eq!(size().await, "7");
-    helm(&["rollback", "mine", "1", "--wait"]).await;
-    assert_eq!(size().await, "1");
-    let status = helm(&["status", "mine"]).await;
-    assert!(status.contains("REVISION: 3"), "{status}");
-    helm(&["uninstall", "mine", "--wait"]).await;
-    assert_eq!(admin.kubectl(&["get", "widgets", "-o", "name"]).await.unwrap(), "");
+    let _ = secrets::helm(&behind.admin(), behind.host.scratch()).await;
 }
 
 /// The host reads discovery and OpenAPI again by itself, at most once a minute.

@@ -14,7 +14,7 @@ use kindom_api::{Map, Value};
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
-use crate::kinds::AGE;
+use crate::kinds::{AGE, fill_bytes};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 const STRING: Shape = Shape::String("string");
@@ -116,6 +116,10 @@ impl Strategy for ConfigMaps {
 
     fn allows_unconditional_update(&self) -> bool {
         true
+    }
+
+    fn canonicalize(&self, _: &RuleContext<'_>, object: &mut Value) {
+        fill_bytes(object, "binaryData");
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, _: &mut Value) {}

@@ -62,6 +62,14 @@ impl Strategy for Namespaces {
         false
     }
 
+    fn returns_deleted(&self) -> bool {
+        true
+    }
+
+    fn selectable(&self) -> &'static [&'static str] {
+        &[".status.phase"]
+    }
+
     fn fill_defaults(&self, object: &mut Value) {
         let mut namespace = typed(object);
         rules::default_namespace(&mut namespace);

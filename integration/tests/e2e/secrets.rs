@@ -1,0 +1,134 @@
+//! Secret and ServiceAccount, `v1`, as kube-apiserver serves them (`objects/src/kinds/secret`, `service_account`), and Helm, which
+//! keeps its releases in secrets.
+
+use kindom_integration::{Caller, Server, full, tools};
+use serde_json::json;
+
+use crate::shell::{fails, prints};
+use crate::support::{crd, namespace, register, until_gone};
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+
+#[tokio::test]
+async fn kubectl_creates_secrets_and_accounts() {
+    let server = Server::start().await.unwrap();
+    let caller = &server.caller();
+    prints(caller, "kubectl create secret generic one --from-literal=a=1 --from-literal=b=2").await;
+    prints(caller, "kubectl create secret generic mine --type=example.com/mine --from-literal=a=1").await;
+    let registry = "--docker-server=registry.example.com --docker-username=u --docker-password=p";
+    prints(caller, &format!("kubectl create secret docker-registry pull {registry}")).await;
+    prints(caller, "kubectl create serviceaccount robot").await;
+    let rows = |table: String| -> Vec<Vec<String>> {
+        let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        table.lines().map(cells).collect()
+    };
+    let table = rows(prints(caller, "kubectl get secrets").await);
+    assert_eq!(table[0], ["NAME", "TYPE", "DATA", "AGE"]);
+    assert_eq!(table.iter().find(|row| row[0] == "one").unwrap()[1..3], ["Opaque", "2"]);
+    let pull = table.iter().find(|row| row[0] == "pull").unwrap();
+    assert_eq!(pull[1..3], ["kubernetes.io/dockerconfigjson", "1"]);
+    let mine = prints(caller, "kubectl get secrets --field-selector type=example.com/mine -o name").await;
+    assert_eq!(mine, "secret/mine");
+    assert_eq!(rows(prints(caller, "kubectl get sa robot").await)[0], ["NAME", "AGE"]);
+    // Text goes in, and never comes out.
+    let patched = "kubectl patch secret one -p '{\"stringData\":{\"a\":\"x\"},\"data\":{\"b\":null}}'";
+    prints(caller, patched).await;
+    assert_eq!(
+        prints(caller, "kubectl get secret one -o jsonpath='{.data}{.stringData}'").await,
+        r#"{"a":"eA=="}"#
+    );
+    let described = prints(caller, "kubectl describe secret one").await;
+    assert!(described.contains("a:  1 bytes"), "{described}");
+    let message = fails(caller, "kubectl patch secret one -p '{\"type\":\"another\"}'", "").await;
+    assert!(message.contains("type: Invalid value: \"another\": field is immutable"), "{message}");
+    // The documentation is Kubernetes'.
+    let explained = prints(caller, "kubectl explain secret.stringData").await;
+    assert!(explained.contains("write-only input field"), "{explained}");
+    prints(caller, "kubectl patch sa robot -p '{\"secrets\":[{\"name\":\"one\"}]}'").await;
+    prints(caller, "kubectl patch sa robot -p '{\"secrets\":[{\"name\":\"mine\"}]}'").await;
+    let names = prints(caller, "kubectl get sa robot -o jsonpath='{.secrets[*].name}'").await;
+    let mut names: Vec<&str> = names.split(' ').collect();
+    names.sort_unstable();
+    assert_eq!(names, ["mine", "one"]);
+    let phase = prints(caller, "kubectl get ns --field-selector status.phase=Active -o name").await;
+    assert!(phase.contains("namespace/default"), "{phase}");
+}
+
+#[tokio::test]
+async fn a_secret_is_stored_as_it_was_sent() {
+    let mut server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    namespace(&client, "team").await;
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}, "data": {"a": "AAEC/w=="}});
+    let path = SECRETS.replace("default", "team");
+    client.post(&path, &secret).await.unwrap().expect_status(201).unwrap();
+    let read = |client: kindom_integration::Client| {
+        let path = format!("{path}/one");
+        async move {
+            let answer =
+                client.request("GET", &path).accept("application/vnd.kubernetes.protobuf").send().await;
+            answer.unwrap().expect_status(200).unwrap().body
+        }
+    };
+    let before = read(client).await;
+    assert!(before.starts_with(b"k8s\0") && before.windows(4).any(|bytes| bytes == [0, 1, 2, 0xff]));
+    server.restart().await.unwrap();
+    let client = server.client().unwrap();
+    assert_eq!(read(client.clone()).await, before);
+    client.delete("/api/v1/namespaces/team").await.unwrap().expect_status(200).unwrap();
+    until_gone(&client, "/api/v1/namespaces", "team").await;
+    assert_eq!(client.get(&format!("{path}/one")).await.unwrap().status, 404);
+}
+
+/// Installs, upgrades, rolls back and removes a chart with a widget of `shop.example.com`; none where no Helm can be built.
+pub(crate) async fn helm(caller: &Caller, scratch: &std::path::Path) -> Option<()> {
+    let program = tools::built("helm").unwrap()?;
+    let chart = scratch.join("chart");
+    std::fs::create_dir_all(chart.join("templates")).unwrap();
+    std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: shop\nversion: 1.0.0\n").unwrap();
+    std::fs::write(chart.join("values.yaml"), "size: 1\n").unwrap();
+    let template = "apiVersion: shop.example.com/v1\nkind: Widget\nmetadata: {name: {{ .Release.Name }}}\nspec: {size: {{ .Values.size }}}\n";
+    std::fs::write(chart.join("templates/widget.yaml"), template).unwrap();
+    let settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {size: \"{{ .Values.size }}\"}\n---\n\
+                    apiVersion: v1\nkind: Secret\nmetadata: {name: hidden}\nstringData: {size: \"{{ .Values.size }}\"}\n---\n\
+                    apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: robot}\n";
+    std::fs::write(chart.join("templates/settings.yaml"), settings).unwrap();
+    let helm = async |args: &[&str]| {
+        let mut command = tokio::process::Command::new(&program);
+        command.args(args);
+        caller.run(command, "").await.unwrap().success().unwrap()
+    };
+    let size = async || {
+        let widget = caller.kubectl(&["get", "widget", "mine", "-o", "jsonpath={.spec.size}"]).await.unwrap();
+        let settings =
+            caller.kubectl(&["get", "configmap", "settings", "-o", "jsonpath={.data.size}"]).await.unwrap();
+        assert_eq!(widget, settings);
+        widget
+    };
+    helm(&["install", "mine", "chart", "--wait"]).await;
+    assert_eq!(size().await, "1");
+    helm(&["upgrade", "mine", "chart", "--set", "size=7", "--wait"]).await;
+    assert_eq!(size().await, "7");
+    helm(&["rollback", "mine", "1", "--wait"]).await;
+    assert_eq!(size().await, "1");
+    let status = helm(&["status", "mine"]).await;
+    assert!(status.contains("REVISION: 3"), "{status}");
+    helm(&["uninstall", "mine", "--wait"]).await;
+    assert_eq!(caller.kubectl(&["get", "widgets", "-o", "name"]).await.unwrap(), "");
+    let left =
+        caller.kubectl(&["get", "secret", "hidden", "--ignore-not-found", "-o", "name"]).await.unwrap();
+    assert_eq!(left, "");
+    Some(())
+}
+
+/// Helm needs nothing but kindom.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn helm_manages_a_release() {
+    if !full() {
+        return;
+    }
+    let server = Server::start().await.unwrap();
+    register(&server.client().unwrap(), &crd("shop.example.com", "widgets", "Widget", "Namespaced")).await;
+    let _ = helm(&server.caller(), server.scratch()).await;
+}
