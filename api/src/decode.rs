@@ -507,7 +507,7 @@ impl State {
                     Some(at) => {
                         self.save(DecodeError::other(format!("illegal base64 data at input byte {at}")))
                     }
-                    None => return Ok(value.clone()),
+                    None => return Ok(canonical_base64(text).map_or_else(|| value.clone(), Value::String)),
                 }
                 Ok(Value::Null)
             }
@@ -620,6 +620,22 @@ fn base64_error(text: &str) -> Option<usize> {
     }
 }
 
+/// Base64 that Go reads, as Go writes it: without line ends, and with no bit behind the last byte. `None` if it is so already.
+fn canonical_base64(text: &str) -> Option<String> {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bytes: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
+    let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
+    let unused = [0, 0b11, 0b1111].get(padding).copied().unwrap_or_default();
+    let last = bytes.len().checked_sub(padding + 1);
+    if let Some(last) = last.and_then(|at| bytes.get_mut(at))
+        && let Some(bits) = ALPHABET.iter().position(|b| b == last)
+        && let Some(kept) = ALPHABET.get(bits & !unused)
+    {
+        *last = *kept;
+    }
+    (bytes != text.as_bytes()).then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The error of a value whose Go type wants something else, for types that decode themselves.
 #[must_use]
 pub fn type_error(value: &Value, go_type: &str) -> DecodeError {
@@ -634,9 +650,26 @@ pub fn unknown_field(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::base64_error;
+    use super::{base64_error, canonical_base64};
     use crate::crd::decode_crd;
     use crate::json::parse;
+
+    #[test]
+    fn base64_is_as_go_writes_it() {
+        for (text, canonical) in [
+            ("", None),
+            ("QUJD", None),
+            ("QQ==", None),
+            ("QR==", Some("QQ==")),
+            ("Qf==", Some("QQ==")),
+            ("QUL=", Some("QUI=")),
+            ("QUI=\n", Some("QUI=")),
+            ("QU\r\nJD", Some("QUJD")),
+            ("\n", Some("")),
+        ] {
+            assert_eq!(canonical_base64(text).as_deref(), canonical, "{text:?}");
+        }
+    }
 
     #[test]
     fn base64_is_checked() {

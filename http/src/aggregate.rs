@@ -6,6 +6,7 @@
 //! **Guarantees.** While there is no such group-version, the question costs one atomic load. Nothing is buffered (`forward`).
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -31,8 +32,10 @@ pub struct Forwarded {
     pub method: String,
     /// As it stands in the request: `/apis/g.io/v1/widgets?limit=5`.
     pub path_and_query: String,
-    /// In the order of the request, credentials included.
+    /// In the order of the request, credentials included, but for the headers in which a front proxy says who a user is.
     pub headers: Vec<(String, Vec<u8>)>,
+    /// The address of the client.
+    pub address: Option<IpAddr>,
     /// The body, or what the client sends over an upgraded connection; `None` for a request that has none.
     pub body: Option<Pieces>,
     /// The user who sends the request.
@@ -41,8 +44,6 @@ pub struct Forwarded {
     pub audit_id: Option<Vec<u8>>,
     /// `true` if the client wants its connection to become another, such as a WebSocket.
     pub upgrades: bool,
-    /// `true` for a watch, which has no limit of time.
-    pub is_watch: bool,
 }
 
 /// The place of a group-version in discovery, as an APIService has it.

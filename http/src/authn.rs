@@ -130,6 +130,12 @@ impl Authenticator {
         Ok(self)
     }
 
+    /// `true` for a header in which a front proxy that is trusted says something of a user; its name is in lower case.
+    #[must_use]
+    pub fn is_of_a_proxy(&self, header: &str) -> bool {
+        self.proxies.as_ref().is_some_and(|proxies| proxies.reads(header))
+    }
+
     /// Verifies the certificates that a client sent, its own first. To be called once a connection:
     /// it costs a signature check for each link of the chain.
     #[must_use]

@@ -1,5 +1,6 @@
 //! A request's way: read the path, find out who asks and whether they may, find the type, answer.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::budget::{Held, Share};
 use crate::call::Call;
 use crate::cost::HEADER_BYTES;
 use crate::fallback::delegate;
-use crate::forward::forward;
+use crate::forward::{self, forward};
 use crate::head::Head;
 use crate::in_flight::Permit;
 use crate::metrics::RequestLabels;
@@ -220,7 +221,7 @@ async fn answer(
     if request.headers().len() > HEADERS_FEW {
         held.grow(request.headers().len() * HEADER_BYTES)?;
     }
-    let method;
+    let (method, path);
     let attributes = match info {
         RequestInfo::Resource(info) => Attributes::Resource {
             verb: info.verb.as_str(),
@@ -230,9 +231,10 @@ async fn answer(
             namespace: &info.namespace,
             name: &info.name,
         },
-        RequestInfo::Path(_) => {
+        RequestInfo::Path(segments) => {
             method = request.method().as_str().to_ascii_lowercase();
-            Attributes::Path { verb: &method, path: request.path() }
+            path = path_of(request.path(), segments);
+            Attributes::Path { verb: &method, path: &path }
         }
     };
     match &state.delegation.authorization {
@@ -246,15 +248,17 @@ async fn answer(
     if let Some(aggregator) = &state.aggregator
         && let Some((group, version)) = elsewhere(&**aggregator, info)
     {
-        let is_watch = matches!(info, RequestInfo::Resource(info) if info.verb == Verb::Watch);
+        let address = peer.and_then(Peer::address).map(|address| address.ip());
+        let client = forward::Client { user, address, audit_id: asked.audit_id.as_ref() };
+        let authenticator = &state.authenticator;
         let answer = forward(
             &**aggregator,
             request,
             (group, version),
-            user,
+            client,
             payload,
-            asked.audit_id.as_ref(),
-            is_watch,
+            |header| authenticator.is_of_a_proxy(header),
+            forward::has_no_end(info),
         );
         // Boxed, as above.
         let answer = Box::pin(answer).await;
@@ -476,6 +480,15 @@ fn is_to_be_looked_up_again(call: &Call<'_>, why: &Failure) -> bool {
 fn with_deprecation<T>(call: &Call<'_>, answer: Result<T, Failure>) -> Result<T, Failure> {
     // Successful answers already carry the warning.
     answer.map_err(|why| deprecated(why, &call.spec, call.info))
+}
+
+/// The path that is served: what is asked about is what is done, however the request writes it.
+fn path_of<'a>(raw: &'a str, segments: &[String]) -> Cow<'a, str> {
+    if !raw.contains('%') && !raw.contains("//") {
+        return Cow::Borrowed(raw);
+    }
+    let end = if raw.ends_with('/') && !segments.is_empty() { "/" } else { "" };
+    Cow::Owned(format!("/{}{end}", segments.join("/")))
 }
 
 /// Refuses what the type does not do, before the body is read.

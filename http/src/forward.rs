@@ -1,8 +1,9 @@
 //! Requests on their way to another server: their bodies as streams, and its answers.
 //!
 //! **Guarantees.** At most [`CHUNKS`] pieces of a body wait for the other server, and an answer waits for its client. A request
-//! that is no watch and no WebSocket ends within a minute.
+//! that is no watch, no WebSocket and none of upstream's long-running ones ends within a minute.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use actix_web::dev::Payload;
 use actix_web::http::{StatusCode, header};
 use futures::stream::{StreamExt as _, unfold};
 use kindom_api::user::User;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::aggregate::{Aggregator, Forwarded, Pieces};
 use crate::body::runs_on;
 use crate::head::{Head, header_of};
+use crate::request_info::{RequestInfo, Verb};
 use crate::response::{Builder, Response};
 use crate::state::REQUEST_TIMEOUT;
 use crate::websocket;
@@ -27,15 +29,31 @@ const CHUNKS: usize = 2;
 /// The longest wait for the next piece of a request's body.
 const PIECE_WAIT: Duration = Duration::from_secs(60);
 
-/// Sends a request on; `is_watch` if its answer has no end.
+/// The subresources whose answers are streams (`BasicLongRunningRequestCheck` in kube-apiserver's options, 1.37).
+const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+/// Returns true if the answer to a request may have no end.
+pub(crate) fn has_no_end(info: &RequestInfo) -> bool {
+    matches!(info, RequestInfo::Resource(info)
+        if info.verb == Verb::Watch || STREAMS.contains(&info.subresource.as_str()))
+}
+
+/// The client of a request that is sent on.
+pub(crate) struct Client<'a> {
+    pub(crate) user: Arc<User>,
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) audit_id: Option<&'a header::HeaderValue>,
+}
+
+/// Sends a request on; `has_no_end` if its answer may have none. `is_of_a_proxy`: tells the headers that stay here.
 pub(crate) async fn forward(
     to: &dyn Aggregator,
     request: &Head,
     (group, version): (&str, &str),
-    user: Arc<User>,
+    client: Client<'_>,
     payload: Payload,
-    audit_id: Option<&header::HeaderValue>,
-    is_watch: bool,
+    is_of_a_proxy: impl Fn(&str) -> bool,
+    has_no_end: bool,
 ) -> Forwarding {
     if has_dots(request.path()) {
         let why = "the path has a segment of dots alone";
@@ -49,20 +67,23 @@ pub(crate) async fn forward(
     let has_body = upgrades || !matches!(request.method().as_str(), "GET" | "HEAD");
     let announced = header_of(request, header::CONTENT_LENGTH).parse().ok();
     let end = if !upgrades && runs_on(request) { Some(announced.unwrap_or(0)) } else { None };
-    let headers = request.headers().iter();
+    let headers = request.headers().iter().filter(|(name, _)| !is_of_a_proxy(name.as_str()));
     let forwarded = Forwarded {
         group: group.to_owned(),
         version: version.to_owned(),
         method: request.method().as_str().to_owned(),
-        path_and_query: uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string),
+        path_and_query: match uri.query() {
+            Some(query) => format!("{}?{query}", escaped(uri.path())),
+            None => escaped(uri.path()),
+        },
         headers: headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
         body: has_body.then(|| pumped(payload, end, upgrades)),
-        user,
-        audit_id: audit_id.map(|id| id.as_bytes().to_vec()),
+        user: client.user,
+        address: client.address,
+        audit_id: client.audit_id.map(|id| id.as_bytes().to_vec()),
         upgrades,
-        is_watch,
     };
-    let has_end = !is_watch && !upgrades;
+    let has_end = !has_no_end && !upgrades;
     let deadline = Instant::now() + REQUEST_TIMEOUT;
     let answer = to.forward(forwarded).await;
     let is_upgrade = answer.status == StatusCode::SWITCHING_PROTOCOLS.as_u16();
@@ -74,6 +95,30 @@ pub(crate) async fn forward(
     let body = if has_end { until(deadline, answer.body) } else { answer.body };
     let response = if is_bare { builder.finish() } else { builder.streaming(body) };
     Forwarding { response, is_upgrade }
+}
+
+/// The characters of a path that Go escapes (`net/url`, `encodePath`).
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'@');
+
+/// A path as Go writes the one that it has read: of two ways to write a path, the one that the user was authorized for.
+fn escaped(path: &str) -> String {
+    match percent_decode_str(path).decode_utf8() {
+        Ok(decoded) => utf8_percent_encode(&decoded, ESCAPED).to_string(),
+        Err(_) => path.to_owned(),
+    }
 }
 
 /// `true` for a path that a server could take for another one, of which nobody has asked whether the user may.
@@ -146,7 +191,13 @@ fn pumped(mut payload: Payload, end: Option<usize>, upgrades: bool) -> Pieces {
                 Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
             };
             let is_broken = piece.is_err();
-            if to.send(piece).await.is_err() || is_broken {
+            let sent = async {
+                match upgrades {
+                    true => Ok(to.send(piece).await),
+                    false => tokio::time::timeout(PIECE_WAIT, to.send(piece)).await,
+                }
+            };
+            if !matches!(sent.await, Ok(Ok(()))) || is_broken {
                 return;
             }
         }
@@ -157,6 +208,18 @@ fn pumped(mut payload: Payload, end: Option<usize>, upgrades: bool) -> Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_written_as_it_was_read() {
+        for (path, wanted) in [
+            ("/apis/g/v1/things/a", "/apis/g/v1/things/a"),
+            ("/apis/g/v1/namespaces/a%2Fthings%2Fb", "/apis/g/v1/namespaces/a/things/b"),
+            ("/apis/g/v1/things/a%3Fb%25%20%c3%a9", "/apis/g/v1/things/a%3Fb%25%20%C3%A9"),
+            ("/apis/g/v1/things/system:a@b;c=d", "/apis/g/v1/things/system:a@b;c=d"),
+        ] {
+            assert_eq!(escaped(path), wanted);
+        }
+    }
 
     #[test]
     fn a_path_of_dots_is_found() {

@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kindom_actor_kit::Clock;
 use kindom_http::Credentials;
 use kindom_http::authn::{Authenticator, FrontProxies, TlsError, Tokens, server_config};
@@ -97,6 +99,7 @@ pub(crate) struct Keeper {
     authorities: Authorities,
     tokens: Tokens,
     kubeconfig: Option<Kubeconfig>,
+    told: Option<(String, watch::Sender<Option<String>>)>,
     ends: Ends,
     /// The last complaints, so that each is logged once and not every minute.
     complaints: BTreeSet<String>,
@@ -143,6 +146,7 @@ impl Keeper {
             authorities,
             tokens,
             kubeconfig: None,
+            told: None,
             ends: Ends::default(),
             complaints: BTreeSet::new(),
             warned: None,
@@ -208,9 +212,15 @@ impl Keeper {
         Ok(())
     }
 
-    /// The authorities that vouch for the certificate that is served, PEM; `None` if its file has none.
-    pub(crate) fn authorities_pem(&self, url: &str) -> Option<String> {
-        self.trust(url).authorities_pem
+    /// Tells of the authorities that vouch for the certificate that is served at `url`, PEM in base 64, whenever they change.
+    pub(crate) fn tell_authorities(&mut self, url: String) -> watch::Receiver<Option<String>> {
+        let (to, from) = watch::channel(self.bundle(&url));
+        self.told = Some((url, to));
+        from
+    }
+
+    fn bundle(&self, url: &str) -> Option<String> {
+        self.trust(url).authorities_pem.map(|pem| STANDARD.encode(pem))
     }
 
     fn trust(&self, url: &str) -> Trust {
@@ -228,6 +238,10 @@ impl Keeper {
             tracing::info!("SIGHUP: no credentials have changed");
         } else if !changed.is_empty() {
             tracing::info!("credentials: {}", changed.join(", "));
+        }
+        if let Some((url, to)) = &self.told {
+            let bundle = self.bundle(url);
+            to.send_if_modified(|told| std::mem::replace(told, bundle) != *told);
         }
         self.note_ends(now);
     }

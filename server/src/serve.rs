@@ -7,8 +7,6 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
@@ -234,7 +232,8 @@ async fn serving(
         Some((aggregator, connections)) => {
             let object_bytes_max = options.max_object_bytes;
             let (of_users, proxies) = (keeper.of_users(), &options.front_proxies);
-            publish_authentication(&config_maps, of_users, proxies, object_bytes_max).await?;
+            let now = deps.clock.unix_seconds();
+            publish_authentication(&config_maps, of_users, proxies, object_bytes_max, now).await?;
             aggregator::start(&aggregator, &registry, &api_services, object_bytes_max)?;
             let routed = tokio::time::timeout(START, aggregator.routed()).await;
             routed.map_err(|_| "the APIServices that are stored could not be read in time")?;
@@ -264,7 +263,7 @@ async fn serving(
     let kubeconfig = kubeconfig.canonicalize()?;
     let host = hosts.authorization.clone().zip(options.host.register_api_services.clone());
     let registering = host.map(|(host, service)| {
-        let bundle = keeper.authorities_pem(&url).map(|pem| STANDARD.encode(pem));
+        let bundle = keeper.tell_authorities(url.clone());
         let (registry, clock) = (served, deps.clock.clone());
         tokio::spawn(Registrar { host, registry, registrations, clock, service, bundle }.keep())
     });

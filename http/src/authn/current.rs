@@ -35,14 +35,22 @@ pub struct Peer {
     ends: Option<i64>,
     /// The server's own address, as this client reached it.
     reached: Option<SocketAddr>,
+    /// The client's address.
+    address: Option<SocketAddr>,
     held: Arc<AtomicU64>,
 }
 
 impl Peer {
-    /// The same client, which reached the server at this address of it.
+    /// The same client, which reached the server at an address of it, from one of its own.
     #[must_use]
-    pub fn reaching(self, reached: Option<SocketAddr>) -> Self {
-        Self { reached, ..self }
+    pub fn reaching(self, reached: Option<SocketAddr>, from: Option<SocketAddr>) -> Self {
+        Self { reached, address: from, ..self }
+    }
+
+    /// The client's address.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     /// The end of the client's certificate, in seconds since the Unix epoch; also if the certificate is invalid.
@@ -93,8 +101,15 @@ impl CurrentAuthenticator {
             judged: RefCell::new((now.number, verdict)),
             ends,
             reached: None,
+            address: None,
             held: Arc::default(),
         }
+    }
+
+    /// As [`Authenticator::is_of_a_proxy`].
+    #[must_use]
+    pub fn is_of_a_proxy(&self, header: &str) -> bool {
+        self.now.load().authenticator.is_of_a_proxy(header)
     }
 
     /// As [`Authenticator::authenticate`]; `peer` is `None` if there is no connection.

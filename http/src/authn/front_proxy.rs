@@ -55,6 +55,13 @@ impl Verifier {
         Ok(Self { certificates: tls::verifier(&proxies.authorities)?, proxies })
     }
 
+    /// `true` for a header in which a proxy says something of a user; its name is in lower case.
+    pub(super) fn reads(&self, header: &str) -> bool {
+        let FrontProxies { username_headers, uid_headers, group_headers, extra_prefixes, .. } = &self.proxies;
+        [username_headers, uid_headers, group_headers].into_iter().flatten().any(|name| name == header)
+            || extra_prefixes.iter().any(|prefix| header.starts_with(prefix.as_str()))
+    }
+
     /// Judges the certificates that a peer sent, its own first.
     pub(super) fn judge(&self, certificates: &[CertificateDer<'_>], now: UnixTime) -> Proxy {
         let certificate = match verified(&*self.certificates, certificates, now) {

@@ -369,5 +369,6 @@ async fn handshake(shared: &Shared, io: TcpStream, guest: &Guest) -> Option<Tls>
 fn peer(state: &State, io: &TlsStream<TcpStream>) -> Rc<Peer> {
     let certificates = io.get_ref().1.peer_certificates().unwrap_or_default();
     let certificates = certificates.iter().cloned().map(CertificateDer::into_owned).collect();
-    Rc::new(state.authenticator.peer(certificates).reaching(io.get_ref().0.local_addr().ok()))
+    let (here, there) = (io.get_ref().0.local_addr().ok(), io.get_ref().0.peer_addr().ok());
+    Rc::new(state.authenticator.peer(certificates).reaching(here, there))
 }

@@ -72,6 +72,12 @@ impl RemoteDoc {
         &self.hash
     }
 
+    /// The bytes that it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
     pub(super) fn part(&self) -> Part {
         // It is what `cut` has written.
         let mut value = json::parse_own(&self.text).unwrap_or_default();

@@ -17,8 +17,8 @@ use hyper_util::rt::TokioTimer;
 use kindom_http::Pieces;
 use kube::Config;
 use kube::client::ConfigExt as _;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -63,13 +63,38 @@ pub(super) struct ClientCertificate {
     pub(super) key: Vec<u8>,
 }
 
-/// The connections to one other server, which open when they are needed.
+impl ClientCertificate {
+    /// # Errors
+    /// They are no certificate and key, or do not fit each other.
+    pub(super) fn check(&self) -> Result<(), BoxError> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(&self.certificate).collect::<Result<_, _>>()?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key)?;
+        let provider = rustls::crypto::ring::default_provider();
+        rustls::sign::CertifiedKey::from_der(chain, key, &provider)?;
+        Ok(())
+    }
+}
+
+/// The connections to the server of one APIService, which open when they are needed.
 #[derive(Clone)]
 pub(super) struct Backend {
     authority: Arc<str>,
     lanes: Arc<[Lane]>,
     upgrading: Client,
     upgrades: Arc<Semaphore>,
+    /// However much is asked over the others, the server can be probed.
+    probing: Client,
+}
+
+/// The connections that a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// One of HTTP/2.
+    Shared,
+    /// One of HTTP/1.1, which becomes another.
+    Upgrade,
+    /// That of probes.
+    Probe,
 }
 
 struct Lane {
@@ -77,10 +102,13 @@ struct Lane {
     free: Arc<Semaphore>,
 }
 
-/// An answer, and the place that it takes while it lasts.
+/// The place of a request among those under way; `None` for a probe.
+pub(super) type Place = Option<Arc<OwnedSemaphorePermit>>;
+
+/// An answer, and the place that it and its request's body take while they last.
 pub(super) struct Answered {
     pub(super) response: Response<Incoming>,
-    pub(super) place: OwnedSemaphorePermit,
+    pub(super) place: Place,
 }
 
 /// The reason why there is no answer.
@@ -92,6 +120,15 @@ pub(super) enum NoAnswer {
     /// The server could not be reached, or broke off.
     #[error("{0}")]
     Failed(String),
+    /// The client's body broke off, or was none.
+    #[error("the body of the request cannot be read: {0}")]
+    Body(String),
+}
+
+/// Returns true if the body of a request is at fault.
+fn is_of_body(error: &(dyn std::error::Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |cause| cause.source());
+    causes.filter_map(|cause| cause.downcast_ref::<hyper::Error>()).any(hyper::Error::is_user)
 }
 
 /// Runs what a client spawns on the aggregator's runtime, whoever asks.
@@ -177,6 +214,7 @@ impl Backend {
             lanes: (0..LANES).map(lane).collect(),
             upgrading: client(false),
             upgrades: Arc::new(Semaphore::new(UPGRADES_MAX)),
+            probing: client(true),
         })
     }
 
@@ -185,25 +223,38 @@ impl Backend {
         format!("https://{}{path_and_query}", self.authority)
     }
 
-    /// Sends a request whose URL is of this server; `upgrades` over a connection of HTTP/1.1.
+    /// Sends a request whose URL is of this server.
     pub(super) fn send(
         &self,
         request: Request<Body>,
-        upgrades: bool,
+        way: Way,
     ) -> BoxFuture<'static, Result<Answered, NoAnswer>> {
-        let found = if upgrades {
-            let place = Arc::clone(&self.upgrades).try_acquire_owned();
-            place.ok().map(|place| (self.upgrading.clone(), place))
-        } else {
-            self.lanes.iter().find_map(|lane| {
+        let found: Option<(Client, Place)> = match way {
+            Way::Probe => Some((self.probing.clone(), None)),
+            Way::Upgrade => {
+                let place = Arc::clone(&self.upgrades).try_acquire_owned();
+                place.ok().map(|place| (self.upgrading.clone(), Some(Arc::new(place))))
+            }
+            Way::Shared => self.lanes.iter().find_map(|lane| {
                 let place = Arc::clone(&lane.free).try_acquire_owned().ok()?;
-                Some((lane.client.clone(), place))
-            })
+                Some((lane.client.clone(), Some(Arc::new(place))))
+            }),
         };
         Box::pin(async move {
             let (client, place) = found.ok_or(NoAnswer::Busy)?;
-            let response = client.request(request).await;
-            let response = response.map_err(|error| NoAnswer::Failed(with_causes(&error)))?;
+            // A server may answer and leave the body unread for as long as the connection lasts.
+            let sent = place.clone();
+            let request = request.map(|body| {
+                body.map_frame(move |frame| {
+                    let _held = &sent;
+                    frame
+                })
+                .boxed_unsync()
+            });
+            let response = client.request(request).await.map_err(|error| match is_of_body(&error) {
+                true => NoAnswer::Body(with_causes(&error)),
+                false => NoAnswer::Failed(with_causes(&error)),
+            })?;
             Ok(Answered { response, place })
         })
     }

@@ -16,8 +16,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::backend::{Answered, Backend, Body, NoAnswer, body};
-use super::headers::{Refused, drop_hop, forwarded};
+use super::backend::{Answered, Backend, Body, NoAnswer, Way, body};
+use super::headers::{Client, Refused, drop_hop, forwarded};
 use super::{Owned, Route};
 
 /// The longest wait for the head of an answer.
@@ -51,24 +51,31 @@ fn unreachable(why: &str) -> DelegatedAnswer {
 impl Forwarding {
     /// Forwards a request. Whoever drops the future or the answer's body ends the request.
     pub(super) async fn forward(self, route: Option<Arc<Route>>, request: Forwarded) -> DelegatedAnswer {
-        let Some(route) = route.filter(|route| route.is_available) else {
+        let route = route.filter(|route| route.is_available);
+        let Some((route, backend)) = route.as_ref().and_then(|route| Some((route, route.backend.as_ref()?)))
+        else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "service unavailable");
         };
         let Forwarded { path_and_query, upgrades, .. } = &request;
         let upgrades = *upgrades;
         // `/apis/group/version` without a resource.
-        let is_discovery = path_and_query.trim_matches('/').split('/').count() == 3;
+        let path = path_and_query.split('?').next().unwrap_or_default();
+        let is_discovery = path.trim_matches('/').split('/').count() == 3;
         let limit = if is_discovery { DISCOVERY_LIMIT } else { ANSWER_LIMIT };
-        let (request, client_bytes) = match self.request(&route.backend, request) {
+        let (request, client_bytes) = match self.request(backend, request) {
             Ok(request) => request,
             Err(refusal) => return refusal,
         };
         // On the runtime of the connections: a thread that talks to clients has other work too.
-        let mut sent = Owned(self.runtime.spawn(route.backend.send(request, upgrades)));
+        let way = if upgrades { Way::Upgrade } else { Way::Shared };
+        let mut sent = Owned(self.runtime.spawn(backend.send(request, way)));
         let answered = match timeout(limit, &mut sent.0).await {
             Ok(Ok(Ok(answered))) => answered,
             Ok(Ok(Err(NoAnswer::Busy))) => {
                 return plain(StatusCode::TOO_MANY_REQUESTS, &NoAnswer::Busy.to_string());
+            }
+            Ok(Ok(Err(error @ NoAnswer::Body(_)))) => {
+                return plain(StatusCode::BAD_REQUEST, &error.to_string());
             }
             Ok(Ok(Err(NoAnswer::Failed(why)))) => {
                 route.doubted.notify_one();
@@ -90,11 +97,21 @@ impl Forwarding {
         backend: &Backend,
         request: Forwarded,
     ) -> Result<(Request<Body>, Option<Pieces>), DelegatedAnswer> {
-        let Forwarded { method, path_and_query, headers, body: pieces, user, audit_id, upgrades, .. } =
-            request;
+        let Forwarded {
+            method,
+            path_and_query,
+            headers,
+            body: pieces,
+            user,
+            address,
+            audit_id,
+            upgrades,
+            ..
+        } = request;
         let given = headers.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
         let (pieces, client_bytes) = if upgrades { (None, pieces) } else { (pieces, None) };
-        let sent = forwarded(given, &user, audit_id.as_deref(), &self.own_name, pieces.is_some(), upgrades);
+        let client = Client { user: &user, address, audit_id: audit_id.as_deref() };
+        let sent = forwarded(given, &client, &self.own_name, pieces.is_some(), upgrades);
         let sent = sent.map_err(|why| match why {
             Refused::Loop => {
                 plain(StatusCode::LOOP_DETECTED, "the request has passed through this server before")

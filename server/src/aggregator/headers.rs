@@ -1,6 +1,8 @@
 //! The headers of a forwarded request and of its answer (client-go `transport/round_trippers.go` `SetAuthProxyHeaders`,
 //! Go's `net/http/httputil` for those of a hop).
 
+use std::net::IpAddr;
+
 use hyper::HeaderMap;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, InvalidHeaderValue,
@@ -18,6 +20,7 @@ const USER: HeaderName = HeaderName::from_static("x-remote-user");
 const UID: HeaderName = HeaderName::from_static("x-remote-uid");
 const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA: &str = "x-remote-extra-";
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
@@ -87,11 +90,17 @@ pub(super) fn drop_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// The client of a forwarded request.
+pub(super) struct Client<'a> {
+    pub(super) user: &'a User,
+    pub(super) address: Option<IpAddr>,
+    pub(super) audit_id: Option<&'a [u8]>,
+}
+
 /// The headers of a request, as the other server gets them. One that HTTP does not allow is left out.
 pub(super) fn forwarded<'a>(
     given: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-    user: &User,
-    audit_id: Option<&[u8]>,
+    client: &Client<'_>,
     own_name: &str,
     has_body: bool,
     upgrades: bool,
@@ -115,12 +124,24 @@ pub(super) fn forwarded<'a>(
         headers.insert(UPGRADE, upgrade);
         drop_token(&mut headers);
     }
-    if let Some(id) = audit_id.and_then(|id| HeaderValue::from_bytes(id).ok()) {
+    if let Some(address) = client.address {
+        come_from(&mut headers, address);
+    }
+    if let Some(id) = client.audit_id.and_then(|id| HeaderValue::from_bytes(id).ok()) {
         headers.insert(AUDIT_ID, id);
     }
     pass(&mut headers, own_name)?;
-    identify(&mut headers, user)?;
+    identify(&mut headers, client.user)?;
     Ok(headers)
+}
+
+/// Adds the client's address to those that the request has come from (`net/http/httputil`, `ReverseProxy`).
+fn come_from(headers: &mut HeaderMap, address: IpAddr) {
+    let before = headers.get_all(FORWARDED_FOR).into_iter().filter_map(|value| value.to_str().ok());
+    let all: Vec<String> = before.map(str::to_owned).chain([address.to_string()]).collect();
+    if let Ok(value) = HeaderValue::from_str(&all.join(", ")) {
+        headers.insert(FORWARDED_FOR, value);
+    }
 }
 
 /// Drops a token that a WebSocket's client sends as a subprotocol.
@@ -197,7 +218,8 @@ mod tests {
 
     fn sent(given: &[(&str, &str)], upgrades: bool) -> Result<Vec<String>, Refused> {
         let given = given.iter().map(|(name, value)| (*name, value.as_bytes()));
-        let headers = forwarded(given, &jane(), Some(b"id-1"), "me", false, upgrades)?;
+        let client = Client { user: &jane(), address: Some([10, 0, 0, 7].into()), audit_id: Some(b"id-1") };
+        let headers = forwarded(given, &client, "me", false, upgrades)?;
         let line =
             |(name, value): (&HeaderName, &HeaderValue)| format!("{name}: {}", value.to_str().unwrap());
         let mut lines: Vec<String> = headers.iter().map(line).collect();
@@ -205,8 +227,9 @@ mod tests {
         Ok(lines)
     }
 
-    const OURS: [&str; 7] = [
+    const OURS: [&str; 8] = [
         "audit-id: id-1",
+        "x-forwarded-for: 10.0.0.7",
         "x-kindom-passed: me",
         "x-remote-extra-acme.com%2fproject: p",
         "x-remote-group: dev",

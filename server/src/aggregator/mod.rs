@@ -40,7 +40,8 @@ use crate::flags::AggregatorFlags;
 
 /// A group-version's way to its server.
 struct Route {
-    backend: Backend,
+    /// `None` if it is not known where the server is.
+    backend: Option<Backend>,
     /// Wakes the task that probes the server.
     doubted: Arc<Notify>,
     /// `true` if the last probe passed.
@@ -61,6 +62,7 @@ pub(crate) struct Aggregator {
     client_certificate: Option<(PathBuf, PathBuf)>,
     passes_redirects: bool,
     probe_every: Duration,
+    probe_bounds: probe::Bounds,
     /// Connections to other servers, and what waits for them.
     runtime: tokio::runtime::Handle,
     /// `true` once the APIServices that were stored before the start have routes.
@@ -106,6 +108,7 @@ impl Aggregator {
             client_certificate: flags.proxy_client_cert_file.clone().zip(flags.proxy_client_key_file.clone()),
             passes_redirects: !flags.aggregator_reject_forwarding_redirect,
             probe_every: flags.aggregator_probe_interval,
+            probe_bounds: probe::Bounds::default(),
             runtime: runtime.handle().clone(),
             has_looked: watch::Sender::new(false),
             own_name,

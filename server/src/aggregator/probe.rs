@@ -15,9 +15,10 @@ use hyper::{HeaderMap, Request, StatusCode};
 use kindom_api::user::MASTERS;
 use kindom_api::{Map, User, Value, json, object};
 use kindom_schema::openapi::RemoteDoc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::backend::{Backend, body};
+use super::backend::{Backend, Way, body};
 use super::headers::{PASSED, identify};
 use super::target::Target;
 
@@ -25,8 +26,15 @@ use super::target::Target;
 const ATTEMPTS: usize = 5;
 /// The longest that a probe may take.
 const LIMIT: Duration = Duration::from_secs(5);
-/// The most bytes of a document that describes a server.
-const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+/// The most bytes of discovery and of the index of OpenAPI v3, and of an OpenAPI v2 document.
+const DOCUMENT_BYTES_MAX: usize = 4 << 20;
+const OPENAPI_V2_BYTES_MAX: usize = 8 << 20;
+/// The most bytes of the entry of a version in discovery, which every client gets.
+const ENTRY_BYTES_MAX: usize = 256 << 10;
+/// The servers whose documents are read at a time: a tree takes many times the bytes of its text.
+const DESCRIBED_AT_ONCE: usize = 2;
+/// The KiB of all parts of OpenAPI v2 documents together.
+const OPENAPI_V2_KIB: usize = 64 << 10;
 const JSON: &str = "application/json";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -46,6 +54,23 @@ pub(super) struct Description {
 pub(super) struct LastDocument {
     etag: Option<HeaderValue>,
     part: Option<Arc<RemoteDoc>>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// The bounds that the probes of all servers have together.
+#[derive(Debug, Clone)]
+pub(super) struct Bounds {
+    describing: Arc<Semaphore>,
+    openapi_v2_kib: Arc<Semaphore>,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            describing: Arc::new(Semaphore::new(DESCRIBED_AT_ONCE)),
+            openapi_v2_kib: Arc::new(Semaphore::new(OPENAPI_V2_KIB)),
+        }
+    }
 }
 
 /// The server that is probed.
@@ -53,6 +78,7 @@ pub(super) struct Probed {
     pub(super) backend: Backend,
     pub(super) target: Target,
     pub(super) own_name: String,
+    pub(super) bounds: Bounds,
 }
 
 impl Probed {
@@ -104,7 +130,7 @@ impl Probed {
         let failed = |why: String| format!("failing or missing response from {url}: {why}");
         let request =
             self.request(&self.path(), "system:kube-aggregator", &[MASTERS], None).map_err(failed)?;
-        match timeout(LIMIT, self.backend.send(request, false)).await {
+        match timeout(LIMIT, self.backend.send(request, Way::Probe)).await {
             Err(_) => Err(format!("timed out waiting for {url}")),
             Ok(Err(error)) => Err(failed(error.to_string())),
             Ok(Ok(answered)) => match answered.response.status() {
@@ -123,20 +149,22 @@ impl Probed {
         accept: Option<&'static str>,
     ) -> Option<(String, Value)> {
         let request = self.request(path, user, groups, accept).ok()?;
-        let (head, body) = self.read(request).await?;
+        let (head, body) = self.read(request, DOCUMENT_BYTES_MAX).await?;
         if head.status != StatusCode::OK {
             return None;
         }
         let media_type = header(&head.headers, &CONTENT_TYPE).to_owned();
-        Some((media_type, json::parse(&body).ok()?))
+        // It may have megabytes, and this thread forwards requests.
+        let parsed = tokio::task::spawn_blocking(move || json::parse(&body).ok());
+        Some((media_type, parsed.await.ok()??))
     }
 
     /// An answer whose body has a fit size, if it comes in time.
-    async fn read(&self, request: Request<super::backend::Body>) -> Option<(Parts, Bytes)> {
+    async fn read(&self, request: Request<super::backend::Body>, most: usize) -> Option<(Parts, Bytes)> {
         let read = async {
-            let answered = self.backend.send(request, false).await.ok()?;
+            let answered = self.backend.send(request, Way::Probe).await.ok()?;
             let (head, body) = answered.response.into_parts();
-            let body = Limited::new(body, DOCUMENT_BYTES_MAX).collect().await.ok()?.to_bytes();
+            let body = Limited::new(body, most).collect().await.ok()?.to_bytes();
             Some((head, body))
         };
         timeout(LIMIT, read).await.ok()?
@@ -144,8 +172,10 @@ impl Probed {
 
     /// Asks the server for what it serves. What cannot be read is stale, as upstream has it.
     pub(super) async fn describe(&self, last: &mut LastDocument) -> Description {
-        let (discovery, openapi_hash, openapi_v2) =
-            futures::join!(self.discovery(), self.openapi_hash(), self.openapi_v2(last));
+        // The semaphore is never closed.
+        let _turn = self.bounds.describing.acquire().await;
+        let discovery = self.discovery().await.filter(|entry| entry.to_vec().len() <= ENTRY_BYTES_MAX);
+        let (openapi_hash, openapi_v2) = (self.openapi_hash().await, self.openapi_v2(last).await);
         let stale = || {
             object! {
                 "version": self.target.version.as_str(),
@@ -175,17 +205,23 @@ impl Probed {
         if let Some(etag) = &last.etag {
             request.headers_mut().insert(IF_NONE_MATCH, etag.clone());
         }
-        if let Some((mut head, body)) = self.read(request).await
+        if let Some((mut head, body)) = self.read(request, OPENAPI_V2_BYTES_MAX).await
             && head.status != StatusCode::NOT_MODIFIED
         {
             *last = LastDocument::default();
             if head.status == StatusCode::OK {
                 let (group, version) = (self.target.group.clone(), self.target.version.clone());
-                // It may have megabytes, and this thread forwards requests.
                 let cut = tokio::task::spawn_blocking(move || {
                     RemoteDoc::cut(&json::parse(&body).ok()?, &group, &version).map(Arc::new)
                 });
-                *last = LastDocument { etag: head.headers.remove(ETAG), part: cut.await.ok().flatten() };
+                let part = cut.await.ok().flatten();
+                let kib = |part: &Arc<RemoteDoc>| u32::try_from(part.bytes() >> 10).unwrap_or(u32::MAX) + 1;
+                let room = part.as_ref().map(|part| {
+                    Arc::clone(&self.bounds.openapi_v2_kib).try_acquire_many_owned(kib(part)).ok()
+                });
+                let room = room.flatten();
+                let part = part.filter(|_| room.is_some());
+                *last = LastDocument { etag: head.headers.remove(ETAG), part, _room: room };
             }
         }
         last.part.clone()
@@ -226,7 +262,40 @@ fn version_in(list: &Value, group: &str, version: &str) -> Option<Value> {
     if !resources.iter().all(is_resource) {
         return None;
     }
-    Some(object! { "version": version, "freshness": "Current", "resources": resources.to_vec() })
+    let resources: Vec<Value> = resources.iter().map(known).collect();
+    Some(object! { "version": version, "freshness": "Current", "resources": resources })
+}
+
+/// A resource of aggregated discovery with the fields that there are (`apidiscovery.k8s.io/v2`, `APIResourceDiscovery`).
+fn known(resource: &Value) -> Value {
+    let only = |of: &Value, fields: &[&str]| -> Map {
+        fields.iter().filter_map(|field| Some((*field, of.get(field)?.clone()))).collect()
+    };
+    let kind = |of: &Value| Value::Object(only(of, &["group", "version", "kind"]));
+    let with_kind = |of: &Value, fields: &[&str]| {
+        let mut map = only(of, fields);
+        if let Some(of) = of.get("responseKind") {
+            map.insert("responseKind", kind(of));
+        }
+        map
+    };
+    let fields = ["resource", "scope", "singularResource", "verbs", "shortNames", "categories"];
+    let mut map = with_kind(resource, &fields);
+    let below: Vec<Value> = items(resource, "subresources")
+        .iter()
+        .map(|of| {
+            let mut map = with_kind(of, &["subresource", "verbs"]);
+            let accepted: Vec<Value> = items(of, "acceptedTypes").iter().map(kind).collect();
+            if !accepted.is_empty() {
+                map.insert("acceptedTypes", accepted);
+            }
+            Value::Object(map)
+        })
+        .collect();
+    if !below.is_empty() {
+        map.insert("subresources", below);
+    }
+    Value::Object(map)
 }
 
 /// `true` if clients can read a resource of aggregated discovery: one that is malformed would cost them all others.
@@ -324,7 +393,8 @@ mod tests {
     #[test]
     fn only_the_version_that_was_asked_for_is_taken() {
         let resource = r#"{"resource":"widgets","responseKind":{"group":"g","version":"v1","kind":"Widget"},
-            "scope":"Namespaced","singularResource":"widget","verbs":["get"]}"#;
+            "scope":"Namespaced","singularResource":"widget","verbs":["get"],"large":[0,0,0],
+            "subresources":[{"subresource":"status","verbs":["get"],"acceptedTypes":[{"kind":"K","more":1}],"other":{}}]}"#;
         let list = parse(&format!(
             r#"{{"items":[{{"metadata":{{"name":"h"}},"versions":[{{"version":"v1","resources":[]}}]}},
                 {{"metadata":{{"name":"g"}},"versions":[{{"version":"v1","resources":[{resource}],"extra":1}}]}}]}}"#
@@ -332,6 +402,9 @@ mod tests {
         let found = version_in(&list, "g", "v1").unwrap();
         assert_eq!(found.get("resources").and_then(Value::as_array).map(<[Value]>::len), Some(1));
         assert_eq!(found.get("extra"), None);
+        let shown = found.get("resources").unwrap().to_string();
+        assert!(!shown.contains("large") && !shown.contains("other") && !shown.contains("more"), "{shown}");
+        assert!(shown.contains(r#""acceptedTypes":[{"kind":"K"}]"#), "{shown}");
         assert_eq!(version_in(&list, "g", "v2"), None);
     }
 

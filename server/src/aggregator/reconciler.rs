@@ -87,6 +87,8 @@ struct Known {
     remote: Option<Remote>,
     /// `true` if the server keeps it by itself.
     is_managed: bool,
+    /// The condition that is stored.
+    condition: Option<Condition>,
 }
 
 /// An APIService of another server.
@@ -97,8 +99,6 @@ struct Remote {
     /// The time of its creation, as text.
     created: String,
     target: Result<Target, Unreachable>,
-    /// The condition that is stored.
-    condition: Option<Condition>,
 }
 
 /// A condition Available.
@@ -117,6 +117,8 @@ struct Follower {
     object_bytes_max: usize,
     known: BTreeMap<String, Known>,
     followed: BTreeMap<String, Followed>,
+    /// Group-versions of other servers that are not known to be anywhere: they are unavailable.
+    lost: BTreeMap<(String, String), Priorities>,
     /// The claims that the registry has.
     claimed: Option<Elsewhere>,
     /// `true` if the routes in force are not those of `followed`.
@@ -159,6 +161,7 @@ pub(crate) fn start(
                 object_bytes_max,
                 known: BTreeMap::new(),
                 followed: BTreeMap::new(),
+                lost: BTreeMap::new(),
                 claimed: None,
                 is_stale: true,
                 findings: mpsc::channel(FINDINGS),
@@ -243,6 +246,17 @@ impl Follower {
         let own = self.client_certificate().await;
         let known = std::mem::take(&mut self.known);
         let (mut remote, mut due, mut claims) = (BTreeSet::new(), Vec::new(), Elsewhere::new());
+        let mut lost = BTreeMap::new();
+        for local in known.values().filter(|known| known.remote.is_none() && !known.stored.deleting()) {
+            // One that was another server's has that one's condition.
+            if local.condition.as_ref().is_some_and(|condition| condition.reason != "Local") {
+                let message = "Local APIServices are always available".to_owned();
+                due.push((
+                    Arc::clone(&local.stored),
+                    Condition { status: "True".into(), reason: "Local".into(), message },
+                ));
+            }
+        }
         let all = known.iter().filter(|(_, known)| !known.stored.deleting());
         let mut all: Vec<_> =
             all.filter_map(|(name, known)| Some((name, known, known.remote.as_ref()?))).collect();
@@ -252,23 +266,28 @@ impl Follower {
             let verdict = match resolve(of, &local, remote.len()) {
                 Ok(target) => {
                     remote.insert(name.as_str());
-                    self.follow(name, target, of, &own).await
+                    let was_available = known.condition.as_ref().is_some_and(|of| of.status == "True");
+                    self.follow(name, target, of, &own, was_available).await
                 }
                 Err(why) => Some(("False", why.reason, why.message)),
             };
             if !matches!(verdict, Some((_, HELD, _))) {
+                if !self.followed.contains_key(name) || !remote.contains(name.as_str()) {
+                    lost.insert((of.group.clone(), of.version.clone()), of.priorities);
+                }
                 claims.entry(of.group.clone()).or_default().insert(of.version.clone(), name.clone());
             }
             if let Some((status, reason, message)) = verdict {
                 let condition = Condition { status: status.into(), reason: reason.into(), message };
-                if of.condition.as_ref() != Some(&condition) {
+                if known.condition.as_ref() != Some(&condition) {
                     due.push((Arc::clone(&known.stored), condition));
                 }
             }
         }
         let before = self.followed.len();
         self.followed.retain(|name, _| remote.contains(name.as_str()));
-        self.is_stale |= self.followed.len() != before;
+        self.is_stale |= self.followed.len() != before || self.lost != lost;
+        self.lost = lost;
         drop(remote);
         self.known = known;
         if self.claimed.as_ref() != Some(&claims) {
@@ -304,7 +323,12 @@ impl Follower {
             let remote = api_service::is_remote(&object).then(|| self.remote(&object));
             let is_managed = remote.is_none()
                 && object.at(&["metadata", "labels", MANAGED]).is_some_and(|label| label.as_str().is_some());
-            let known = Known { stored: Arc::clone(stored), remote, is_managed };
+            let condition = api_service::condition(&object).map(|condition| {
+                let text =
+                    |field| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+                Condition { status: text("status"), reason: text("reason"), message: text("message") }
+            });
+            let known = Known { stored: Arc::clone(stored), remote, is_managed, condition };
             self.known.insert(stored.name().to_owned(), known);
         }
         if self.known.len() != snapshot.len() {
@@ -318,10 +342,6 @@ impl Follower {
             let value = object.at(&["spec", field]).and_then(Value::as_i64);
             i32::try_from(value.unwrap_or_default()).unwrap_or_default()
         };
-        let condition = api_service::condition(object).map(|condition| {
-            let text = |field| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-            Condition { status: text("status"), reason: text("reason"), message: text("message") }
-        });
         Remote {
             group: group.to_owned(),
             version: version.to_owned(),
@@ -335,7 +355,6 @@ impl Follower {
                 .unwrap_or_default()
                 .to_owned(),
             target: self.aggregator.resolver.target(object),
-            condition,
         }
     }
 
@@ -363,10 +382,13 @@ impl Follower {
         let (from, key) = (certificate.clone(), key.clone());
         let read = self.apart(move || {
             let certificate = std::fs::read(from)?;
-            Ok(ClientCertificate { certificate, key: std::fs::read(key)? })
+            let pair = ClientCertificate { certificate, key: std::fs::read(key)? };
+            // One file may have been replaced, and the other not yet.
+            pair.check()?;
+            Ok(pair)
         });
         read.await.unwrap_or_else(|error| {
-            tracing::error!(%error, file = %certificate.display(), "the proxy's certificate cannot be read");
+            tracing::error!(%error, file = %certificate.display(), "the proxy's certificate cannot be used");
             // Those of a route that is there already stay.
             self.followed.values().next().map(|followed| followed.own.clone()).unwrap_or_default()
         })
@@ -387,6 +409,7 @@ impl Follower {
         target: Target,
         remote: &Remote,
         own: &ClientCertificate,
+        was_available: bool,
     ) -> Option<(&'static str, &'static str, String)> {
         let priorities = remote.priorities;
         let is_known =
@@ -406,6 +429,7 @@ impl Follower {
                 backend: backend.clone(),
                 target: target.clone(),
                 own_name: self.aggregator.own_name.clone(),
+                bounds: self.aggregator.probe_bounds.clone(),
             };
             let probing = probe(
                 name.to_owned(),
@@ -420,7 +444,7 @@ impl Follower {
                 backend,
                 doubted,
                 priorities,
-                was_available: remote.condition.as_ref().is_some_and(|of| of.status == "True"),
+                was_available,
                 found: None,
                 _probing: Owned(self.aggregator.runtime.spawn(probing)),
             };
@@ -439,31 +463,35 @@ impl Follower {
         let before = self.aggregator.routes.load();
         let mut routes = Routes::default();
         let mut shown = RemoteVersions::default();
+        // A version that is away stays in discovery, as upstream shows it: stale.
+        let last = |group: &str, version: &str| {
+            let known = before.shown.groups.get(group).and_then(|versions| versions.get(version));
+            let none = || object! { "version": version, "resources": Value::Array(Vec::new().into()) };
+            stale(known.map_or_else(none, |known| known.discovery.clone()))
+        };
+        for ((group, version), priorities) in &self.lost {
+            let (discovery, priorities) = (last(group, version), *priorities);
+            let remote = RemoteVersion { priorities, discovery, openapi_hash: None, openapi_v2: None };
+            shown.groups.entry(group.clone()).or_default().insert(version.clone(), remote);
+            let route = Route { backend: None, doubted: Arc::default(), is_available: false };
+            routes.by_version.insert((group.clone(), version.clone()), Arc::new(route));
+        }
         for followed in self.followed.values() {
             let (group, version) = (followed.target.group.clone(), followed.target.version.clone());
             let description = match &followed.found {
                 Some(Found::Available(description)) => Some(description),
                 Some(Found::Failed(_)) | None => None,
             };
-            // A version that is away stays in discovery, as upstream shows it: stale.
-            let last = || {
-                let known = before.shown.groups.get(&group)?.get(&version)?.discovery.clone();
-                Some(stale(known))
-            };
-            let discovery = description.map(|of| of.discovery.clone()).or_else(last);
+            let discovery = description.map(|of| of.discovery.clone());
             let remote = RemoteVersion {
                 priorities: followed.priorities,
-                discovery: discovery.unwrap_or_else(|| {
-                    stale(
-                        object! { "version": version.as_str(), "resources": Value::Array(Vec::new().into()) },
-                    )
-                }),
+                discovery: discovery.unwrap_or_else(|| last(&group, &version)),
                 openapi_hash: description.and_then(|of| of.openapi_hash.clone()),
                 openapi_v2: description.and_then(|of| of.openapi_v2.clone()),
             };
             shown.groups.entry(group.clone()).or_default().insert(version.clone(), remote);
             let route = Route {
-                backend: followed.backend.clone(),
+                backend: Some(followed.backend.clone()),
                 doubted: Arc::clone(&followed.doubted),
                 is_available: description.is_some() || followed.found.is_none() && followed.was_available,
             };

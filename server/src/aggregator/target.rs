@@ -52,7 +52,7 @@ pub(super) struct Resolver {
     allowed_hosts: Vec<String>,
 }
 
-/// The server of an APIService. Two that are equal are reached over the same connections.
+/// The server of an APIService, which is reached over connections of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) group: String,
@@ -91,7 +91,12 @@ impl Resolver {
         } else {
             self.of_url(url)?
         };
-        let authorities = STANDARD.decode(text(object, &["spec", "caBundle"])).unwrap_or_default();
+        // Without them the machine's authorities would count.
+        let authorities = STANDARD.decode(text(object, &["spec", "caBundle"]));
+        let authorities = authorities.map_err(|error| Unreachable {
+            reason: "FailedDiscoveryCheck",
+            message: format!("spec.caBundle is no base64: {error}"),
+        })?;
         Ok(Target {
             group: text(object, &["spec", "group"]).to_owned(),
             version: text(object, &["spec", "version"]).to_owned(),
@@ -205,6 +210,17 @@ mod tests {
         ] {
             check(url, 443, Err(form));
         }
+    }
+
+    #[test]
+    fn a_bundle_that_cannot_be_read_is_not_left_out() {
+        let mut object = api_service("https://api.example.com", 443);
+        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert("caBundle", "QU\nJD");
+        }
+        let resolver = Resolver::new(&[], &["api.example.com".to_owned()]);
+        let why = resolver.target(&object).unwrap_err();
+        assert!(why.message.starts_with("spec.caBundle is no base64"), "{}", why.message);
     }
 
     #[test]

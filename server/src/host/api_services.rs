@@ -21,6 +21,7 @@ use kindom_api::{Value, json, object};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::{Freshness, ResourceHandle};
 use kube::client::Body;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::{Host, asking};
@@ -48,7 +49,7 @@ pub(crate) struct Registrar {
     pub(crate) clock: Clock,
     pub(crate) service: ServiceReference,
     /// The authorities of this server's certificate, PEM in base 64; `None` if the host trusts them anyway.
-    pub(crate) bundle: Option<String>,
+    pub(crate) bundle: watch::Receiver<Option<String>>,
 }
 
 /// The APIServices on the host.
@@ -71,6 +72,8 @@ impl Registrar {
             self.registry.leading().await;
             // Listens before it looks, so that no change is missed.
             let mut changes = self.registry.changes();
+            let mut bundle = self.bundle.clone();
+            bundle.mark_unchanged();
             let mut found = Complaints::new();
             if let Err(error) = self.look(&mut found).await {
                 found.insert(error.to_string());
@@ -82,6 +85,8 @@ impl Registrar {
             complaints = found;
             tokio::select! {
                 () = changes.woken() => {}
+                // One that is gone says nothing more.
+                Ok(()) = bundle.changed() => {}
                 () = self.clock.sleep(again) => {}
             }
         }
@@ -129,8 +134,9 @@ impl Registrar {
     }
 
     fn api_service(&self, group: &str, version: &str, behind: i64) -> Value {
-        let mut object =
-            aggregation::api_service(group, version, behind, self.bundle.as_deref(), &self.service);
+        // An apply takes nothing away that was made with the object, so that no authority is an empty one.
+        let bundle = self.bundle.borrow().clone().unwrap_or_default();
+        let mut object = aggregation::api_service(group, version, behind, Some(&bundle), &self.service);
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("labels", object! { "kindom.dev/registered-for": self.owner() });
         }
@@ -221,9 +227,10 @@ impl Registrar {
 /// Returns true if an APIService on the host has everything that is wanted of it.
 fn is_as(there: &Value, wanted: &Value) -> bool {
     match (there, wanted) {
-        (Value::Object(there), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, value)| there.get(key).is_some_and(|there| is_as(there, value)))
-        }
+        (Value::Object(there), Value::Object(wanted)) => wanted.iter().all(|(key, value)| {
+            let is_empty = value.as_str() == Some("");
+            there.get(key).map_or(is_empty, |there| is_as(there, value))
+        }),
         (there, wanted) => there == wanted,
     }
 }
@@ -239,6 +246,11 @@ mod tests {
         let same =
             r#"{"metadata":{"name":"a","uid":"1"},"spec":{"group":"g","versionPriority":100},"status":{}}"#;
         assert!(is_as(&there(same), &wanted));
+        let none = there(r#"{"spec":{"caBundle":""}}"#);
+        assert!(
+            is_as(&there(r#"{"spec":{}}"#), &none)
+                && !is_as(&there(r#"{"spec":{"caBundle":"AA=="}}"#), &none)
+        );
         for other in [
             r#"{"metadata":{"name":"a"},"spec":{"group":"g","versionPriority":99}}"#,
             r#"{"metadata":{"name":"a"},"spec":{"group":"g"}}"#,

@@ -44,6 +44,15 @@ pub(super) fn api_service(group: &str, name: &str, changes: Value) -> Value {
 
 /// A server that follows APIServices, with services of these names and addresses.
 pub(super) async fn front(files: &Files, proxies: &Authority, services: &[(&str, u16)]) -> Server {
+    front_with(files, proxies, services, &[]).await
+}
+
+pub(super) async fn front_with(
+    files: &Files,
+    proxies: &Authority,
+    services: &[(&str, u16)],
+    more: &[&str],
+) -> Server {
     let (certificate, key) = proxies.issue("front-proxy-client", ExtendedKeyUsagePurpose::ClientAuth);
     files.write("proxy.crt", &certificate);
     files.write("proxy.key", &key);
@@ -65,7 +74,7 @@ pub(super) async fn front(files: &Files, proxies: &Authority, services: &[(&str,
         args.extend(["--service-resolver".to_owned(), format!("default/{name}:443=127.0.0.1:{port}")]);
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    ServerOptions::default().args(&args).start().await.unwrap()
+    ServerOptions::default().args(&args).args(more).start().await.unwrap()
 }
 
 /// Waits for a condition Available of this status and reason.

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::chain::{Chain, SERVICES, api_service, authorities, available, front, scaled};
+use super::chain::{Chain, SERVICES, api_service, authorities, available, front, front_with, scaled};
 use crate::authority::{Authority, Files};
 use crate::support::{crd, eventually, object, register};
 
@@ -181,6 +181,34 @@ async fn nobody_asks_in_anothers_name_through_the_front() {
     assert_eq!(impersonated.status, 403);
 }
 
+/// Whatever the headers are called in which a front proxy says who a user is, a client's own go nowhere: the extension servers
+/// are told to believe them.
+#[tokio::test]
+async fn a_client_writes_no_header_of_a_front_proxy() {
+    let echo = Scripted::start(|head| (http("200 OK", "Content-Type: text/plain\r\n", head), false)).await;
+    let (files, proxies) = (Files::new(), Authority::new("front-proxy-ca"));
+    let names = [
+        "--requestheader-username-headers=X-Remote-User,X-Proxy-User",
+        "--requestheader-uid-headers=X-Proxy-Uid",
+        "--requestheader-group-headers=X-Remote-Group,X-Proxy-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-,X-Proxy-Extra-",
+    ];
+    let front = front_with(&files, &proxies, &[("echo", echo.port)], &names).await;
+    let client = front.client().unwrap();
+    let service = api_service("echo.io", "echo", json!({"insecureSkipTLSVerify": true}));
+    client.post(SERVICES, &service).await.unwrap().expect_status(201).unwrap();
+    available(&client, "v1.echo.io", "True", "Passed").await;
+    let mut request = client.request("GET", "/apis/echo.io/v1/things");
+    for name in ["X-Proxy-User", "X-Proxy-Uid", "x-proxy-group", "X-Remote-Group", "X-Proxy-Extra-Scopes"] {
+        request = request.header(name, "system:masters:forged");
+    }
+    let sent = request.header("X-Forwarded-For", "10.9.8.7").header("X-Mine", "stays").send().await.unwrap();
+    let sent = sent.expect_status(200).unwrap().text().to_lowercase();
+    assert!(!sent.contains("forged") && sent.contains("x-mine: stays"), "{sent}");
+    assert!(sent.contains("x-remote-user: kubernetes-admin"), "{sent}");
+    assert!(sent.contains("x-forwarded-for: 10.9.8.7, 127.0.0.1"), "{sent}");
+}
+
 /// The server itself serves what it is asked for already: an APIService cannot take it away.
 #[tokio::test]
 async fn a_group_version_that_is_served_here_stays_here() {
@@ -209,6 +237,20 @@ async fn a_group_version_that_is_served_here_stays_here() {
     client.post(SERVICES, &unknown).await.unwrap().expect_status(201).unwrap();
     let condition = available(&client, "v1.other.example.com", "False", "ServiceNotFound").await;
     assert_eq!(condition["message"], "service/nowhere in \"default\" is not present");
+    // It is away, and not gone: controllers would take a 404 for the end of the type.
+    let away = client.get("/apis/other.example.com/v1/things").await.unwrap();
+    assert_eq!((away.status, away.text().as_str()), (503, "service unavailable\n"));
+    let shown = client.request("GET", "/apis").accept(AGGREGATED).send().await.unwrap();
+    assert!(groups(&shown).contains(&"other.example.com".to_owned()), "{:?}", groups(&shown));
+    // Of another server no more, it is this one's.
+    let own = json!({"spec": {"service": null}});
+    client
+        .merge_patch(&format!("{SERVICES}/v1.other.example.com"), &own)
+        .await
+        .unwrap()
+        .expect_status(200)
+        .unwrap();
+    available(&client, "v1.other.example.com", "True", "Local").await;
     client.delete(&format!("{SERVICES}/v1.apps")).await.unwrap().expect_status(200).unwrap();
     // A type that goes takes its local APIService with it.
     client.delete(&format!("{SERVICES}/{name}")).await.unwrap().expect_status(200).unwrap();
@@ -294,7 +336,7 @@ impl Drop for Scripted {
     }
 }
 
-/// The bytes of an answer, and whether the server then waits instead of closing.
+/// The bytes of an answer to the head of a request, and whether the server then waits instead of closing.
 type Rule = fn(&str) -> (Vec<u8>, bool);
 
 impl Scripted {
@@ -323,8 +365,7 @@ impl Scripted {
                             return;
                         }
                     }
-                    let text = String::from_utf8_lossy(&head).into_owned();
-                    let (answer, waits) = rule(text.lines().next().unwrap_or_default());
+                    let (answer, waits) = rule(&String::from_utf8_lossy(&head));
                     let _ = stream.write_all(&answer).await;
                     let _ = stream.flush().await;
                     if waits {

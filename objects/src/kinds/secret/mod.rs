@@ -61,10 +61,7 @@ fn data(object: &Value) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn value(object: &Value, key: &str) -> Option<Vec<u8>> {
-    let base64 = object.at(&["data", key])?.as_str()?;
-    // Line breaks are no part of it, to Go.
-    let base64: String = base64.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    BASE64.decode(base64).ok()
+    BASE64.decode(object.at(&["data", key])?.as_str()?).ok()
 }
 
 fn kind(object: &Value) -> &str {
