@@ -32,6 +32,10 @@ pub enum Action {
         namespace: String,
         /// Empty for a collection.
         name: String,
+        /// The version of the resource; may be empty.
+        version: String,
+        /// The field selector and the label selector, as queries have them; may be empty.
+        selectors: [String; 2],
     },
     /// On a path that is no resource's.
     Path {
@@ -49,6 +53,19 @@ pub enum Verdict {
     Nothing,
     /// The user of a token, `None` if there was none to judge; or the reason why the token is not valid.
     Token(Result<Option<Arc<User>>, String>),
-    /// `true` if the action is allowed.
-    Access(bool),
+    /// The permission to act.
+    Access(Access),
+}
+
+/// The permission of a user to act.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// `true` if the user may.
+    pub allowed: bool,
+    /// `true` if something forbids it, rather than nothing allows it.
+    pub denied: bool,
+    /// The reason; may be empty.
+    pub reason: String,
+    /// The reason why it could not be found out; empty if it was.
+    pub error: String,
 }

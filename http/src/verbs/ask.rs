@@ -6,12 +6,12 @@ use kindom_api::user::{ANONYMOUS, User};
 use kindom_api::{GroupKind, Value, meta};
 use kindom_codec::Format;
 use kindom_objects::managed::{FieldManager, Managing};
-use kindom_objects::review::{Action, Inquiry, Verdict};
+use kindom_objects::review::{Access, Action, Inquiry, Verdict};
 use kindom_objects::{RuleContext, Unreadable};
 use kindom_resource_actor::WriteError;
 
 use crate::RequestError;
-use crate::authn::{AccessQuestion, Attributes, Presented, authorize};
+use crate::authn::{AccessQuestion, Attributes, Decision, Presented, authorize};
 use crate::body::Plain;
 use crate::call::Call;
 use crate::cost;
@@ -44,26 +44,37 @@ async fn verdict(state: &State, inquiry: Inquiry) -> Verdict {
                 };
             Verdict::Token(found)
         }
-        Inquiry::Access(user, action) => Verdict::Access(may(state, &user, &attributes(&action)).await),
+        Inquiry::Access(user, action) => Verdict::Access(may(state, &user, &action).await),
     }
 }
 
 fn attributes(action: &Action) -> Attributes<'_> {
     match action {
         Action::Path { verb, path } => Attributes::Path { verb, path },
-        Action::Resource { verb, group, resource, subresource, namespace, name } => {
+        Action::Resource { verb, group, resource, subresource, namespace, name, .. } => {
             Attributes::Resource { verb, group, resource, subresource, namespace, name }
         }
     }
 }
 
-/// Returns true if a user may do something; a host that does not say permits nothing.
-async fn may(state: &State, user: &User, attributes: &Attributes<'_>) -> bool {
-    let Some(host) = &state.delegation.authorization else { return authorize(user, attributes).is_ok() };
-    let (fields, labels) = (FieldSelector::default(), LabelSelector::default());
-    host.authorize(AccessQuestion { user, attributes: *attributes, version: "", fields, labels })
-        .await
-        .is_ok()
+/// The permission of a user to act; a host that does not say permits nothing.
+async fn may(state: &State, user: &User, action: &Action) -> Access {
+    let attributes = attributes(action);
+    let Some(host) = &state.delegation.authorization else {
+        return Access { allowed: authorize(user, &attributes).is_ok(), ..Access::default() };
+    };
+    let (version, [fields, labels]) = match action {
+        Action::Resource { version, selectors, .. } => (version.as_str(), selectors.clone()),
+        Action::Path { .. } => ("", [String::new(), String::new()]),
+    };
+    let fields = FieldSelector::parse(&fields).unwrap_or_default();
+    let labels = LabelSelector::parse(&labels).unwrap_or_default();
+    match host.decide(AccessQuestion { user, attributes, version, fields, labels }).await {
+        Ok(Decision::Allowed) => Access { allowed: true, ..Access::default() },
+        Ok(Decision::Denied(why)) => Access { denied: true, reason: why.to_string(), ..Access::default() },
+        Ok(Decision::NoOpinion(why)) => Access { reason: why.to_string(), ..Access::default() },
+        Err(error) => Access { error: error.to_string(), ..Access::default() },
+    }
 }
 
 /// Puts a question into the namespace of its request, or into none (`EnsureObjectNamespaceMatchesRequestNamespace`).

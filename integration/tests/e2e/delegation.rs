@@ -724,18 +724,30 @@ async fn questions_of_users_and_permissions_are_the_hosts_to_answer() {
     decide(&extension.host, "the-robots-token", |spec| {
         let asks = spec["resourceAttributes"]["verb"] == "create";
         let lists = spec["resourceAttributes"]["verb"] == "list" && spec["user"] == ROBOT;
-        json!({"allowed": asks || lists})
+        match spec["resourceAttributes"]["verb"].as_str() {
+            Some("delete") => json!({"allowed": false, "denied": true, "reason": "it is frozen"}),
+            Some("patch") => json!({"allowed": false, "reason": "nothing allows it"}),
+            _ => json!({"allowed": asks || lists}),
+        }
     });
     let may = async |verb: &str| {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes":
-                {"verb": verb, "group": "example.com", "resource": "widgets", "namespace": "default"}},
+                {"verb": verb, "group": "example.com", "version": "v1", "resource": "widgets",
+                "namespace": "default", "labelSelector": {"rawSelector": "a=b"}}},
         });
         let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-        client.post(path, &review).await.unwrap().expect_status(201).unwrap().at("/status/allowed")
+        client.post(path, &review).await.unwrap().expect_status(201).unwrap().at("/status")
     };
-    assert_eq!((may("list").await, may("delete").await), (json!(true), json!(false)));
+    assert_eq!(may("list").await, json!({"allowed": true}));
+    let asked = host_asked_last(&extension);
+    assert_eq!(asked["version"], "v1");
+    assert_eq!(asked["labelSelector"]["requirements"][0]["key"], "a", "{asked}");
+    // What the host says of it is passed on.
+    let frozen = json!({"allowed": false, "denied": true, "reason": "it is frozen"});
+    assert_eq!(may("delete").await, frozen);
+    assert_eq!(may("patch").await, json!({"allowed": false, "reason": "nothing allows it"}));
     let whose = async |token: &str| {
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token},

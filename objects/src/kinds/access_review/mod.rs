@@ -14,7 +14,7 @@ use kindom_api::{Map, User, Value};
 use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
-use crate::review::{Action, Inquiry, Verdict};
+use crate::review::{Access, Action, Inquiry, Verdict};
 use crate::{BuiltInVersion, Names, PlanError, RuleContext, Scope, Strategy, TypeSpec};
 
 mod rules;
@@ -85,6 +85,32 @@ fn user(spec: Option<&Value>) -> User {
     }
 }
 
+/// A selector as a query has it. Requirements that no query can express are left out: what is asked about is then more.
+fn selector(of: Option<&Value>) -> String {
+    let Some(of) = of else { return String::new() };
+    let text = |of: &Value, field| of.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let raw = text(of, "rawSelector");
+    if !raw.is_empty() {
+        return raw;
+    }
+    let requirements = of.get("requirements").and_then(Value::as_array).unwrap_or_default();
+    let terms = requirements.iter().filter_map(|of| {
+        let values = of.get("values").and_then(Value::as_array).unwrap_or_default();
+        let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+        let key = text(of, "key");
+        Some(match (text(of, "operator").as_str(), values.as_slice()) {
+            ("In", [value]) => format!("{key}={value}"),
+            ("NotIn", [value]) => format!("{key}!={value}"),
+            ("In", values) => format!("{key} in ({})", values.join(",")),
+            ("NotIn", values) => format!("{key} notin ({})", values.join(",")),
+            ("Exists", _) => key,
+            ("DoesNotExist", _) => format!("!{key}"),
+            _ => return None,
+        })
+    });
+    terms.collect::<Vec<_>>().join(",")
+}
+
 /// The action that a spec describes.
 fn action(spec: Option<&Value>) -> Action {
     let attributes = |of: &str| spec.and_then(|spec| spec.get(of)).filter(|found| !found.is_null());
@@ -100,6 +126,8 @@ fn action(spec: Option<&Value>) -> Action {
             subresource: text("subresource"),
             namespace: text("namespace"),
             name: text("name"),
+            version: text("version"),
+            selectors: [selector(on.get("fieldSelector")), selector(on.get("labelSelector"))],
         };
     }
     let on = attributes("nonResourceAttributes").unwrap_or(&Value::Null);
@@ -130,8 +158,19 @@ impl Strategy for AccessReviews {
     }
 
     fn answer(&self, _: &RuleContext<'_>, question: &Value, verdict: Verdict) -> Value {
+        let Verdict::Access(Access { allowed, denied, reason, error }) = verdict else {
+            return question.clone();
+        };
         let mut status = Map::new();
-        status.insert("allowed", verdict == Verdict::Access(true));
+        status.insert("allowed", allowed);
+        if denied {
+            status.insert("denied", true);
+        }
+        for (field, text) in [("reason", reason), ("evaluationError", error)] {
+            if !text.is_empty() {
+                status.insert(field, text);
+            }
+        }
         let mut answer = question.clone();
         if let Some(answer) = answer.as_object_mut() {
             answer.insert("status", Value::Object(status));
@@ -159,6 +198,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_selector_is_as_in_a_query() {
+        let requirement = |operator, values: Vec<&'static str>| {
+            object! { "key": "a", "operator": operator, "values": values }
+        };
+        let requirements = vec![
+            requirement("In", vec!["b"]),
+            requirement("NotIn", vec!["b", "c"]),
+            requirement("Exists", vec![]),
+            requirement("DoesNotExist", vec![]),
+            requirement("Else", vec![]),
+        ];
+        let of = object! { "requirements": requirements };
+        assert_eq!(selector(Some(&of)), "a=b,a notin (b,c),a,!a");
+        assert_eq!(selector(Some(&object! { "rawSelector": "a=b,c" })), "a=b,c");
+        assert_eq!(selector(None), "");
+    }
+
+    #[test]
     fn a_spec_describes_a_user_and_an_action() {
         let spec = object! {
             "user": "jane",
@@ -172,7 +229,9 @@ mod tests {
         let text = |text: &str| text.to_owned();
         let (verb, group, resource, name) = (text("get"), text("g"), text("widgets"), text("a"));
         let (subresource, namespace) = (String::new(), String::new());
-        let wanted = Action::Resource { verb, group, resource, subresource, namespace, name };
+        let (version, selectors) = (String::new(), [String::new(), String::new()]);
+        let wanted =
+            Action::Resource { verb, group, resource, subresource, namespace, name, version, selectors };
         assert_eq!(action(Some(&spec)), wanted);
         let spec = object! { "nonResourceAttributes": object! { "verb": "get", "path": "/x" } };
         assert_eq!(action(Some(&spec)), Action::Path { verb: text("get"), path: text("/x") });
