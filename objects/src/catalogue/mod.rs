@@ -225,6 +225,9 @@ mod tests {
         for spec in built_in().into_iter().chain([namespace::namespaces()]) {
             let declared = spec.versions[0].declared.unwrap().declaration();
             let table = declaration(declared.api_version, declared.kind).unwrap();
+            if std::ptr::eq(table.shape, declared.shape) {
+                continue;
+            }
             assert_eq!(
                 (table.go_package, table.shape.go_type),
                 (declared.go_package, declared.shape.go_type)
@@ -235,7 +238,7 @@ mod tests {
             assert_eq!(by_hand, of_table, "{}", declared.kind);
             compared += 1;
         }
-        assert!(compared >= 8);
+        assert_eq!(compared, 2, "Lease and Namespace");
     }
 
     #[test]

@@ -7,8 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kindom_api::declaration::Declaration;
-use kindom_api::decode::Struct;
 use kindom_api::field::ErrorList;
 use kindom_api::{Map, User, Value};
 use kindom_schema::columns::Columns;
@@ -18,22 +16,12 @@ use crate::review::{Access, Action, Inquiry, Verdict};
 use crate::{BuiltInVersion, Names, PlanError, RuleContext, Scope, Strategy, TypeSpec};
 
 mod rules;
-mod shapes;
 
-use shapes::{LOCAL_SHAPE, SELF_SHAPE, SUBJECT_SHAPE};
+const API_VERSION: &str = "authorization.k8s.io/v1";
 
-static SUBJECT: [Declared; 1] = [declared("SubjectAccessReview", &SUBJECT_SHAPE)];
-static LOCAL: [Declared; 1] = [declared("LocalSubjectAccessReview", &LOCAL_SHAPE)];
-static SELF: [Declared; 1] = [declared("SelfSubjectAccessReview", &SELF_SHAPE)];
-
-const fn declared(kind: &'static str, shape: &'static Struct) -> Declared {
-    Declared::new(Declaration {
-        api_version: "authorization.k8s.io/v1",
-        kind,
-        go_package: "k8s.io/api/authorization/v1",
-        shape,
-    })
-}
+static SUBJECT: Declared = Declared::catalogued(API_VERSION, "SubjectAccessReview");
+static LOCAL: Declared = Declared::catalogued(API_VERSION, "LocalSubjectAccessReview");
+static SELF: Declared = Declared::catalogued(API_VERSION, "SelfSubjectAccessReview");
 
 /// The user whom a review asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,11 +124,11 @@ fn action(spec: Option<&Value>) -> Action {
 
 impl Strategy for AccessReviews {
     fn declared(&self) -> &'static [Declared] {
-        match self.0 {
+        std::slice::from_ref(match self.0 {
             Subject::Anybody => &SUBJECT,
             Subject::AnybodyHere => &LOCAL,
             Subject::Oneself => &SELF,
-        }
+        })
     }
 
     fn answers_creates(&self) -> bool {

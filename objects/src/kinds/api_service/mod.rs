@@ -14,9 +14,8 @@ use crate::kinds::AGE;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 mod rules;
-mod shape;
 
-use shape::API_SERVICE;
+static API_SERVICE: Declared = Declared::catalogued("apiregistration.k8s.io/v1", "APIService");
 
 /// The API group.
 pub const GROUP: &str = "apiregistration.k8s.io";

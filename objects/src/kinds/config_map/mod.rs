@@ -5,11 +5,9 @@
 
 use std::sync::Arc;
 
-use kindom_api::declaration::Declaration;
-use kindom_api::decode::{Field, Shape, Struct};
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_config_map_key, name_is_dns_subdomain};
-use kindom_api::meta::{OBJECT_META, validate_object_meta, validate_object_meta_update};
+use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
 use kindom_api::{Map, Value};
 use kindom_schema::columns::{Columns, Printed};
 
@@ -17,37 +15,11 @@ use crate::declared::Declared;
 use crate::kinds::{AGE, fill_bytes};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
-const STRING: Shape = Shape::String("string");
 /// The most bytes of all values together (`MaxSecretSize`).
 const DATA_BYTES_MAX: usize = 1024 * 1024;
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 
-static CONFIG_MAP: Declared = Declared::new(Declaration {
-    api_version: "v1",
-    kind: "ConfigMap",
-    go_package: "k8s.io/api/core/v1",
-    shape: &SHAPE,
-});
-
-static SHAPE: Struct = Struct::new(
-    "v1.ConfigMap",
-    &[
-        Field::new("kind", STRING),
-        Field::new("apiVersion", STRING),
-        Field::always("metadata", Shape::Struct(&OBJECT_META)).declared(1, "Standard metadata."),
-        Field::new("immutable", Shape::Pointer(&Shape::Bool))
-            .declared(4, "If true, data and binaryData stay as they are until the object is deleted."),
-        Field::new("data", Shape::Map(&STRING)).declared(
-            2,
-            "Texts by key. A key has letters, digits, '-', '_' and '.', and is not in binaryData too.",
-        ),
-        Field::new("binaryData", Shape::Map(&Shape::Bytes)).declared(
-            3,
-            "Bytes by key. A key has letters, digits, '-', '_' and '.', and is not in data too.",
-        ),
-    ],
-)
-.described("Settings for programs, by key.");
+static CONFIG_MAP: Declared = Declared::catalogued("v1", "ConfigMap");
 
 /// ConfigMaps as a built-in type.
 pub(super) fn config_maps() -> TypeSpec {

@@ -4,43 +4,16 @@
 
 use std::sync::Arc;
 
-use kindom_api::declaration::Declaration;
-use kindom_api::decode::{Field, Shape, Struct};
 use kindom_api::field::ErrorList;
-use kindom_api::meta::OBJECT_META;
 use kindom_api::{Value, object};
 use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
-use crate::kinds::user_info::{USER_INFO, user_info};
+use crate::kinds::user_info::user_info;
 use crate::review::Verdict;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
-const STRING: Shape = Shape::String("string");
-
-static SELF_SUBJECT_REVIEW: Declared = Declared::new(Declaration {
-    api_version: "authentication.k8s.io/v1",
-    kind: "SelfSubjectReview",
-    go_package: "k8s.io/api/authentication/v1",
-    shape: &SHAPE,
-});
-
-static SHAPE: Struct = Struct::new(
-    "v1.SelfSubjectReview",
-    &[
-        Field::new("kind", STRING),
-        Field::new("apiVersion", STRING),
-        Field::always("metadata", Shape::Struct(&OBJECT_META)).declared(1, "Standard metadata."),
-        Field::always("status", Shape::Struct(&STATUS)).declared(2, "The answer, which the server fills in."),
-    ],
-)
-.described("The user as whom the server knows the client that creates one.");
-
-static STATUS: Struct = Struct::new(
-    "v1.SelfSubjectReviewStatus",
-    &[Field::always("userInfo", Shape::Struct(&USER_INFO)).declared(1, "The user's attributes.")],
-)
-.described("The answer to a review.");
+static SELF_SUBJECT_REVIEW: Declared = Declared::catalogued("authentication.k8s.io/v1", "SelfSubjectReview");
 
 /// Reviews as a built-in type.
 pub(super) fn self_subject_reviews() -> TypeSpec {

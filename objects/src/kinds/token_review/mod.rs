@@ -5,66 +5,16 @@
 
 use std::sync::Arc;
 
-use kindom_api::declaration::Declaration;
-use kindom_api::decode::{Field, Items, Shape, Struct};
 use kindom_api::field::ErrorList;
-use kindom_api::meta::OBJECT_META;
 use kindom_api::{Map, Value};
 use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
-use crate::kinds::user_info::{USER_INFO, user_info};
+use crate::kinds::user_info::user_info;
 use crate::review::{Inquiry, Verdict};
 use crate::{BuiltInVersion, Names, PlanError, RuleContext, Scope, Strategy, TypeSpec};
 
-const STRING: Shape = Shape::String("string");
-
-static TOKEN_REVIEW: Declared = Declared::new(Declaration {
-    api_version: "authentication.k8s.io/v1",
-    kind: "TokenReview",
-    go_package: "k8s.io/api/authentication/v1",
-    shape: &SHAPE,
-});
-
-static SHAPE: Struct = Struct::new(
-    "v1.TokenReview",
-    &[
-        Field::new("kind", STRING),
-        Field::new("apiVersion", STRING),
-        Field::always("metadata", Shape::Struct(&OBJECT_META)).declared(1, "Standard metadata."),
-        Field::always("spec", Shape::Struct(&SPEC)).declared(2, "The question.").required(),
-        Field::always("status", Shape::Struct(&STATUS)).declared(3, "The answer, which the server fills in."),
-    ],
-)
-.described("The question whose a bearer token is.");
-
-static SPEC: Struct = Struct::new(
-    "v1.TokenReviewSpec",
-    &[
-        Field::new("token", STRING).declared(1, "The token.").required(),
-        Field::new("audiences", Shape::List(&STRING))
-            .declared(
-                2,
-                "The audiences, one of which the token has to be meant for; none for the server's own.",
-            )
-            .items(Items::Atomic),
-    ],
-)
-.described("A token to be judged.");
-
-static STATUS: Struct = Struct::new(
-    "v1.TokenReviewStatus",
-    &[
-        Field::new("authenticated", Shape::Bool).declared(1, "True if the token is a known user's."),
-        Field::always("user", Shape::Struct(&USER_INFO)).declared(2, "The token's user."),
-        Field::new("audiences", Shape::List(&STRING))
-            .declared(4, "Those of the asked audiences that the token is meant for.")
-            .items(Items::Atomic),
-        Field::new("error", STRING)
-            .declared(3, "The reason why the token could not be judged or is not valid."),
-    ],
-)
-.described("The verdict on a token.");
+static TOKEN_REVIEW: Declared = Declared::catalogued("authentication.k8s.io/v1", "TokenReview");
 
 /// Reviews of tokens as a built-in type.
 pub(super) fn token_reviews() -> TypeSpec {
