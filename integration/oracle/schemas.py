@@ -21,6 +21,10 @@ DOCUMENTS = {
         "SelfSubjectAccessReview", "SelfSubjectAccessReviewSpec", "SubjectAccessReview", "SubjectAccessReviewSpec",
         "SubjectAccessReviewStatus",
     ],
+    "apis__rbac.authorization.k8s.io__v1": [
+        "AggregationRule", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBindingList", "ClusterRoleList", "PolicyRule", "Role",
+        "RoleBinding", "RoleBindingList", "RoleList", "RoleRef", "Subject",
+    ],
     "apis__coordination.k8s.io__v1": ["Lease", "LeaseList", "LeaseSpec", "MicroTime"],
 }
 

@@ -23,6 +23,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -73,6 +74,14 @@ var kinds = []struct {
 	{"authorization.k8s.io/v1", "SubjectAccessReview", authorizationv1.SubjectAccessReview{}, true},
 	{"v1", "ConfigMap", corev1.ConfigMap{}, true},
 	{"v1", "ConfigMapList", corev1.ConfigMapList{}, true},
+	{"rbac.authorization.k8s.io/v1", "ClusterRole", rbacv1.ClusterRole{}, true},
+	{"rbac.authorization.k8s.io/v1", "ClusterRoleBinding", rbacv1.ClusterRoleBinding{}, true},
+	{"rbac.authorization.k8s.io/v1", "ClusterRoleBindingList", rbacv1.ClusterRoleBindingList{}, true},
+	{"rbac.authorization.k8s.io/v1", "ClusterRoleList", rbacv1.ClusterRoleList{}, true},
+	{"rbac.authorization.k8s.io/v1", "Role", rbacv1.Role{}, true},
+	{"rbac.authorization.k8s.io/v1", "RoleBinding", rbacv1.RoleBinding{}, true},
+	{"rbac.authorization.k8s.io/v1", "RoleBindingList", rbacv1.RoleBindingList{}, true},
+	{"rbac.authorization.k8s.io/v1", "RoleList", rbacv1.RoleList{}, true},
 	{"apiregistration.k8s.io/v1", "APIService", apiregistrationv1.APIService{}, true},
 	{"apiregistration.k8s.io/v1", "APIServiceList", apiregistrationv1.APIServiceList{}, true},
 }

@@ -62,6 +62,7 @@ mod operations;
 mod pages;
 mod protobuf;
 mod python_client;
+mod rbac;
 mod registration;
 mod replay;
 mod requirements;

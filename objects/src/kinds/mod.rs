@@ -12,6 +12,7 @@ mod config_map;
 mod custom;
 mod lease;
 pub mod namespace;
+mod rbac;
 pub mod registration;
 mod secret;
 mod self_subject_review;
@@ -25,7 +26,7 @@ pub use custom::CustomObjects;
 #[must_use]
 pub fn built_in() -> Vec<TypeSpec> {
     let [local, own, of_anybody] = access_review::access_reviews();
-    vec![
+    let mut types = vec![
         lease::leases(),
         self_subject_review::self_subject_reviews(),
         config_map::config_maps(),
@@ -36,7 +37,9 @@ pub fn built_in() -> Vec<TypeSpec> {
         own,
         of_anybody,
         api_service::api_services(),
-    ]
+    ];
+    types.extend(rbac::rbac());
+    types
 }
 
 /// Makes the nil values of a map of bytes empty ones, as which they come back from Kubernetes' store.

@@ -190,6 +190,10 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("namespaces", "/registry/namespaces/"),
         ("leases", "/registry/leases/"),
         ("configmaps", "/registry/configmaps/"),
+        ("clusterroles", "/registry/clusterroles/"),
+        ("clusterrolebindings", "/registry/clusterrolebindings/"),
+        ("roles", "/registry/roles/"),
+        ("rolebindings", "/registry/rolebindings/"),
         ("secrets", "/registry/secrets/"),
         ("serviceaccounts", "/registry/serviceaccounts/"),
         // As the aggregator has it.

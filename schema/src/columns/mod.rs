@@ -64,8 +64,12 @@ pub enum Printed {
     Text,
     /// The age of a time; `<unknown>` without one.
     Age,
+    /// The time itself, in a column of type `date`.
+    Date,
     /// A rule's result for the whole object, whatever the path.
     Computed(fn(&Value) -> Value),
+    /// The same, for wide tables alone.
+    Wide(fn(&Value) -> Value),
 }
 
 impl Columns {
@@ -82,10 +86,10 @@ impl Columns {
             paths.push((path, *printed));
             definitions.push(TableColumn {
                 name: (*name).to_owned(),
-                kind: "string".to_owned(),
+                kind: if matches!(printed, Printed::Date) { "date" } else { "string" }.to_owned(),
                 format: String::new(),
                 description: if description.is_empty() { AGE_DESCRIPTION } else { description }.to_owned(),
-                priority: 0,
+                priority: i32::from(matches!(printed, Printed::Wide(_))),
             });
         }
         Self { definitions, rest: Rest::Printed(paths) }
@@ -179,8 +183,8 @@ impl Columns {
                 cells.extend(paths.iter().map(|(path, printed)| {
                     let value = evaluate::first(path, object, &mut ROW_VISITS_MAX.clone());
                     match (printed, value.and_then(Value::as_str)) {
-                        (Printed::Computed(compute), _) => compute(object),
-                        (Printed::Text, text) => text.unwrap_or_default().into(),
+                        (Printed::Computed(compute) | Printed::Wide(compute), _) => compute(object),
+                        (Printed::Text | Printed::Date, text) => text.unwrap_or_default().into(),
                         (Printed::Age, None) => "<unknown>".into(),
                         (Printed::Age, Some(time)) => age(time, now_unix_seconds).into(),
                     }
