@@ -145,7 +145,7 @@ mod tests {
         let before: String = [&old, &theirs].iter().map(|der| certificate_pem(der)).collect();
         let now = 1_800_000_000;
         let wanted: String = [&theirs, &ours].iter().map(|der| certificate_pem(der)).collect();
-        assert_eq!(certificates(&before, &[ours.clone()], now), wanted);
+        assert_eq!(certificates(&before, std::slice::from_ref(&ours), now), wanted);
         assert_eq!(certificates(&wanted, &[ours, theirs], now), wanted);
     }
 }
