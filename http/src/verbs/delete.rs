@@ -72,7 +72,9 @@ pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Respons
         false => Write::Delete(&preconditions),
     };
     let deleted = carry_out(call, &name, deletion(call, query.dry_run), write).await?;
-    if !deleted.outcome.is_deleted() || call.spec.strategy.returns_deleted() {
+    // What cannot be read cannot be shown.
+    let shows = call.spec.strategy.returns_deleted() && !query.ignore_store_read_error;
+    if !deleted.outcome.is_deleted() || shows {
         return respond(call, accepted, 200, &deleted, Vec::new()).await;
     }
     let resource = call.resource();
