@@ -30,7 +30,8 @@ pub struct Forwarded {
     pub version: String,
     /// `GET`
     pub method: String,
-    /// As it stands in the request: `/apis/g.io/v1/widgets?limit=5`.
+    /// The path as Go writes the one that the user is authorized for, and the query as it stands in the request:
+    /// `/apis/g.io/v1/widgets?limit=5`.
     pub path_and_query: String,
     /// In the order of the request, credentials included, but for the headers in which a front proxy says who a user is.
     pub headers: Vec<(String, Vec<u8>)>,

@@ -93,6 +93,7 @@ pub(crate) async fn forward(
         builder.append_header((name, value));
     }
     let body = if has_end { until(deadline, answer.body) } else { answer.body };
+    let body = flushed(body);
     let response = if is_bare { builder.finish() } else { builder.streaming(body) };
     Forwarding { response, is_upgrade }
 }
@@ -156,6 +157,17 @@ fn until(deadline: Instant, body: Pieces) -> Pieces {
             Ok(piece) => piece.map(|piece| (piece, Some(body))),
             Err(_) => Some((Err(std::io::ErrorKind::TimedOut.into()), None)),
         }
+    })
+    .boxed()
+}
+
+/// Lets what came before an error reach the client: a connection that learns of both in one turn is closed without it.
+fn flushed(body: Pieces) -> Pieces {
+    body.then(|piece| async {
+        if piece.is_err() {
+            tokio::task::yield_now().await;
+        }
+        piece
     })
     .boxed()
 }

@@ -24,6 +24,7 @@ use sha2::{Digest as _, Sha512};
 use crate::RequestError;
 use crate::app::App;
 use crate::audience::Audience;
+use crate::cost;
 use crate::groups::{fresh, generation, groups, remote};
 use crate::head::{Head, header_of};
 use crate::negotiate::{Endpoint, JSON, accept, preferred};
@@ -293,6 +294,9 @@ pub(crate) async fn v2(
     if is_known {
         return Ok(builder.finish());
     }
+    // Another server's part is one piece, however large it is.
+    let largest = remote.iter().map(|doc| doc.bytes()).max().unwrap_or_default();
+    let turns = PieceTurns { each: turns.each.max(cost::parse(largest)), ..turns };
     let pieces = Pieces::new(format, "kindom", env!("CARGO_PKG_VERSION"), types, remote);
     send_pieces(request, builder, Box::new(pieces.map(Ok)), turns)
 }

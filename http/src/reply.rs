@@ -18,7 +18,7 @@ use crate::response::Response;
 use crate::select::Listed;
 use crate::status::{Failure, unreadable_object};
 use crate::table::{self, Column, IncludeObject, ListMeta};
-use crate::untyped;
+use crate::untyped::Untyped;
 
 /// Adds the deprecation warning of the request's version to a reply.
 pub(crate) fn deprecation(call: &Call<'_>, mut reply: Reply) -> Result<Reply, Failure> {
@@ -146,7 +146,7 @@ pub(crate) async fn list_reply(
     let (form, list) = match accepted.shape {
         Shape::Whole => {
             let typed = spec.is_typed();
-            let form = ItemForm::Whole { without_type: typed.then(|| api_version.clone()) };
+            let form = ItemForm::Whole(typed.then(|| Untyped::new(&api_version, &spec.names.kind)));
             (form, table::list(&api_version, &spec.names.list_kind, &listed.meta, typed))
         }
         Shape::Table(meta) => {
@@ -192,10 +192,8 @@ pub(crate) async fn list_reply(
 
 /// The form of a list's items.
 enum ItemForm {
-    Whole {
-        /// The apiVersion of the items of a typed list, which are written without their types, as Go does.
-        without_type: Option<String>,
-    },
+    /// Without their types, if the list is typed.
+    Whole(Option<Untyped>),
     Metadata(MetaVersion),
     Table(Box<Tables>),
 }
@@ -220,11 +218,11 @@ impl ListPieces {
         let spec = &*self.spec;
         let Some(version) = spec.version(&self.version) else { return Err(ReadError::Gone) };
         match &self.form {
-            ItemForm::Whole { without_type } => {
+            ItemForm::Whole(untyped) => {
                 let start = out.len();
                 render::write_served(spec, version, object, out)?;
-                if let Some(api_version) = without_type {
-                    untyped::strip(out, start, api_version, &spec.names.kind);
+                if let Some(untyped) = untyped {
+                    untyped.strip(out, start);
                 }
             }
             ItemForm::Metadata(meta) => {

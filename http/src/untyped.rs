@@ -1,20 +1,36 @@
 //! Items of typed lists, which Go writes without their types: the list's says what they are.
 
-/// Takes `apiVersion` and `kind` out of an object: compact JSON with sorted members, from `start` to the end. What is no such
-/// object stays as it is.
-pub(crate) fn strip(out: &mut Vec<u8>, start: usize, api_version: &str, kind: &str) {
-    let (first, second) = (format!(r#"{{"apiVersion":"{api_version}","#), format!(r#""kind":"{kind}","#));
-    let Some(object) = out.get(start..).filter(|object| object.starts_with(first.as_bytes())) else { return };
-    let mut at = first.len();
-    // Nearly always at once: few types have members before `kind`.
-    while object.get(at..).is_some_and(|rest| !rest.starts_with(second.as_bytes())) {
-        match after_member(object, at) {
-            Some(next) => at = next,
-            None => return,
-        }
+/// Takes the type out of objects: compact JSON with sorted members.
+pub(crate) struct Untyped {
+    /// `{"apiVersion":"v1",`
+    first: String,
+    /// `"kind":"ConfigMap",`
+    second: String,
+}
+
+impl Untyped {
+    pub(crate) fn new(api_version: &str, kind: &str) -> Self {
+        Self { first: format!(r#"{{"apiVersion":"{api_version}","#), second: format!(r#""kind":"{kind}","#) }
     }
-    out.drain(start + at..start + at + second.len());
-    out.drain(start + 1..start + first.len());
+
+    /// Takes the type out of the object from `start` to the end. One of another type stays as it is.
+    pub(crate) fn strip(&self, out: &mut Vec<u8>, start: usize) {
+        let (first, second) = (self.first.as_bytes(), self.second.as_bytes());
+        let Some(object) = out.get(start..).filter(|object| object.starts_with(first)) else { return };
+        let mut at = first.len();
+        // Nearly always at once: few types have members before `kind`.
+        while object.get(at..).is_some_and(|rest| !rest.starts_with(second)) {
+            match after_member(object, at) {
+                Some(next) => at = next,
+                None => return,
+            }
+        }
+        // What stands between the two goes to the front, and all that is behind moves once.
+        let between = first.len()..at;
+        let end = at + second.len();
+        out.copy_within(start + between.start..start + between.end, start + 1);
+        out.drain(start + 1 + between.len()..start + end);
+    }
 }
 
 /// The place behind a member and its comma; none if no other member follows.
@@ -46,12 +62,12 @@ fn end_of_text(object: &[u8], from: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::strip;
+    use super::Untyped;
 
     fn stripped(object: &str) -> String {
         let mut out = Vec::from(&b"["[..]);
         out.extend(object.as_bytes());
-        strip(&mut out, 1, "v1", "ConfigMap");
+        Untyped::new("v1", "ConfigMap").strip(&mut out, 1);
         String::from_utf8(out).unwrap()
     }
 

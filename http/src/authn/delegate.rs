@@ -128,9 +128,7 @@ impl DelegatedAuthorization {
         }
         Err(Refused::Denied(denial))
     }
-}
 
-impl DelegatedAuthorization {
     /// The decision, as for [`authorize`](Self::authorize).
     ///
     /// # Errors

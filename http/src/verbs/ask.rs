@@ -105,7 +105,8 @@ pub(crate) async fn ask(
     body: &Plain,
     format: Format,
 ) -> Result<Response, Failure> {
-    dear(cost::parse(body.len())).await?;
+    // It is parsed, and walked again for its managers.
+    dear(cost::parse(2 * body.len())).await?;
     let version = call.version()?;
     let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(Unreadable::Undecodable(e)))?;
     let now = meta::time::format(call.state.now_seconds());

@@ -7,10 +7,10 @@ pub(super) struct Message {
     pub(super) extensions: u32,
 }
 
-/// The JSON name, the number, and what it holds.
+/// The JSON name, the number, and the content.
 pub(super) struct Field(pub(super) &'static str, pub(super) u32, pub(super) Kind);
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,

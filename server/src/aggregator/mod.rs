@@ -26,7 +26,7 @@ use arc_swap::ArcSwap;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kindom_http::{DelegatedAnswer, Forwarded, RemoteVersions};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use backend::Backend;
@@ -62,7 +62,8 @@ pub(crate) struct Aggregator {
     client_certificate: Option<(PathBuf, PathBuf)>,
     passes_redirects: bool,
     probe_every: Duration,
-    probe_bounds: probe::Bounds,
+    /// The documents that are parsed at a time.
+    parsing: Arc<Semaphore>,
     /// Connections to other servers, and what waits for them.
     runtime: tokio::runtime::Handle,
     /// `true` once the APIServices that were stored before the start have routes.
@@ -108,7 +109,7 @@ impl Aggregator {
             client_certificate: flags.proxy_client_cert_file.clone().zip(flags.proxy_client_key_file.clone()),
             passes_redirects: !flags.aggregator_reject_forwarding_redirect,
             probe_every: flags.aggregator_probe_interval,
-            probe_bounds: probe::Bounds::default(),
+            parsing: probe::Bounds::parsing(),
             runtime: runtime.handle().clone(),
             has_looked: watch::Sender::new(false),
             own_name,

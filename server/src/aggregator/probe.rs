@@ -31,10 +31,12 @@ const DOCUMENT_BYTES_MAX: usize = 4 << 20;
 const OPENAPI_V2_BYTES_MAX: usize = 8 << 20;
 /// The most bytes of the entry of a version in discovery, which every client gets.
 const ENTRY_BYTES_MAX: usize = 256 << 10;
-/// The servers whose documents are read at a time: a tree takes many times the bytes of its text.
+/// The group-versions of one server that are described at a time, each with three documents.
 const DESCRIBED_AT_ONCE: usize = 2;
-/// The KiB of all parts of OpenAPI v2 documents together.
-const OPENAPI_V2_KIB: usize = 64 << 10;
+/// The documents that are parsed at a time: a tree takes many times the bytes of its text.
+const PARSED_AT_ONCE: usize = 2;
+/// The KiB of all parts of one server's OpenAPI v2 documents together.
+const OPENAPI_V2_KIB: usize = 32 << 10;
 const JSON: &str = "application/json";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -57,19 +59,38 @@ pub(super) struct LastDocument {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// The bounds that the probes of all servers have together.
+/// The bounds of descriptions: those that all group-versions of a server share, so that a slow one holds up no other; and that of
+/// parsing, which waits for nobody.
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
     describing: Arc<Semaphore>,
     openapi_v2_kib: Arc<Semaphore>,
+    parsing: Arc<Semaphore>,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
+impl Bounds {
+    /// Those of one server; `parsing` is everybody's.
+    pub(super) fn of_server(parsing: &Arc<Semaphore>) -> Self {
         Self {
             describing: Arc::new(Semaphore::new(DESCRIBED_AT_ONCE)),
             openapi_v2_kib: Arc::new(Semaphore::new(OPENAPI_V2_KIB)),
+            parsing: Arc::clone(parsing),
         }
+    }
+
+    pub(super) fn parsing() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(PARSED_AT_ONCE))
+    }
+
+    /// Works on a document apart from the threads that forward requests, in its turn.
+    async fn parse<T: Send + 'static>(
+        &self,
+        body: Bytes,
+        read: impl FnOnce(Value) -> Option<T> + Send + 'static,
+    ) -> Option<T> {
+        // The semaphore is never closed.
+        let _turn = self.parsing.acquire().await;
+        tokio::task::spawn_blocking(move || read(json::parse(&body).ok()?)).await.ok()?
     }
 }
 
@@ -154,9 +175,7 @@ impl Probed {
             return None;
         }
         let media_type = header(&head.headers, &CONTENT_TYPE).to_owned();
-        // It may have megabytes, and this thread forwards requests.
-        let parsed = tokio::task::spawn_blocking(move || json::parse(&body).ok());
-        Some((media_type, parsed.await.ok()??))
+        Some((media_type, self.bounds.parse(body, Some).await?))
     }
 
     /// An answer whose body has a fit size, if it comes in time.
@@ -174,8 +193,9 @@ impl Probed {
     pub(super) async fn describe(&self, last: &mut LastDocument) -> Description {
         // The semaphore is never closed.
         let _turn = self.bounds.describing.acquire().await;
-        let discovery = self.discovery().await.filter(|entry| entry.to_vec().len() <= ENTRY_BYTES_MAX);
-        let (openapi_hash, openapi_v2) = (self.openapi_hash().await, self.openapi_v2(last).await);
+        let (discovery, openapi_hash, openapi_v2) =
+            futures::join!(self.discovery(), self.openapi_hash(), self.openapi_v2(last));
+        let discovery = discovery.filter(|entry| entry.to_vec().len() <= ENTRY_BYTES_MAX);
         let stale = || {
             object! {
                 "version": self.target.version.as_str(),
@@ -211,10 +231,8 @@ impl Probed {
             *last = LastDocument::default();
             if head.status == StatusCode::OK {
                 let (group, version) = (self.target.group.clone(), self.target.version.clone());
-                let cut = tokio::task::spawn_blocking(move || {
-                    RemoteDoc::cut(&json::parse(&body).ok()?, &group, &version).map(Arc::new)
-                });
-                let part = cut.await.ok().flatten();
+                let cut = move |document| RemoteDoc::cut(&document, &group, &version).map(Arc::new);
+                let part = self.bounds.parse(body, cut).await;
                 let kib = |part: &Arc<RemoteDoc>| u32::try_from(part.bytes() >> 10).unwrap_or(u32::MAX) + 1;
                 let room = part.as_ref().map(|part| {
                     Arc::clone(&self.bounds.openapi_v2_kib).try_acquire_many_owned(kib(part)).ok()
@@ -406,6 +424,18 @@ mod tests {
         assert!(!shown.contains("large") && !shown.contains("other") && !shown.contains("more"), "{shown}");
         assert!(shown.contains(r#""acceptedTypes":[{"kind":"K"}]"#), "{shown}");
         assert_eq!(version_in(&list, "g", "v2"), None);
+    }
+
+    /// A server whose documents never come holds its turns, and no other's.
+    #[tokio::test]
+    async fn a_server_that_is_never_described_holds_up_no_other() {
+        let parsing = Bounds::parsing();
+        let (silent, other) = (Bounds::of_server(&parsing), Bounds::of_server(&parsing));
+        let held: Vec<_> = (0..DESCRIBED_AT_ONCE).map(|_| silent.describing.try_acquire().unwrap()).collect();
+        assert!(silent.describing.try_acquire().is_err() && other.describing.try_acquire().is_ok());
+        assert!(other.parse(Bytes::from_static(b"{}"), Some).await.is_some());
+        assert!(other.parse(Bytes::from_static(b"{"), Some).await.is_none());
+        drop(held);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::backend::{Backend, ClientCertificate};
-use super::probe::{Description, LastDocument, Probed};
+use super::probe::{Bounds, Description, LastDocument, Probed};
 use super::target::{Target, Unreachable};
 use super::{Aggregator, Owned, Route, Routes};
 
@@ -72,6 +72,7 @@ struct Followed {
     target: Target,
     own: ClientCertificate,
     backend: Backend,
+    bounds: Bounds,
     doubted: Arc<Notify>,
     priorities: Priorities,
     /// `true` if its condition said so when it was first seen: it counts until the first probe has ended.
@@ -107,6 +108,18 @@ struct Condition {
     status: String,
     reason: String,
     message: String,
+}
+
+impl Condition {
+    fn read(stored: &Value) -> Self {
+        let text = |field| stored.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self { status: text("status"), reason: text("reason"), message: text("message") }
+    }
+
+    /// That of an APIService of this server's own group-versions.
+    fn local() -> Self {
+        Self { status: "True".into(), reason: "Local".into(), message: api_service::ALWAYS_AVAILABLE.into() }
+    }
 }
 
 /// The state of the loop, which begins anew with each incarnation.
@@ -250,11 +263,7 @@ impl Follower {
         for local in known.values().filter(|known| known.remote.is_none() && !known.stored.deleting()) {
             // One that was another server's has that one's condition.
             if local.condition.as_ref().is_some_and(|condition| condition.reason != "Local") {
-                let message = "Local APIServices are always available".to_owned();
-                due.push((
-                    Arc::clone(&local.stored),
-                    Condition { status: "True".into(), reason: "Local".into(), message },
-                ));
+                due.push((Arc::clone(&local.stored), Condition::local()));
             }
         }
         let all = known.iter().filter(|(_, known)| !known.stored.deleting());
@@ -272,7 +281,9 @@ impl Follower {
                 Err(why) => Some(("False", why.reason, why.message)),
             };
             if !matches!(verdict, Some((_, HELD, _))) {
-                if !self.followed.contains_key(name) || !remote.contains(name.as_str()) {
+                let is_followed = self.followed.contains_key(name) && remote.contains(name.as_str());
+                // Every client is told of each.
+                if !is_followed && remote.len() + lost.len() < REMOTE_MAX {
                     lost.insert((of.group.clone(), of.version.clone()), of.priorities);
                 }
                 claims.entry(of.group.clone()).or_default().insert(of.version.clone(), name.clone());
@@ -323,11 +334,7 @@ impl Follower {
             let remote = api_service::is_remote(&object).then(|| self.remote(&object));
             let is_managed = remote.is_none()
                 && object.at(&["metadata", "labels", MANAGED]).is_some_and(|label| label.as_str().is_some());
-            let condition = api_service::condition(&object).map(|condition| {
-                let text =
-                    |field| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-                Condition { status: text("status"), reason: text("reason"), message: text("message") }
-            });
+            let condition = api_service::condition(&object).map(Condition::read);
             let known = Known { stored: Arc::clone(stored), remote, is_managed, condition };
             self.known.insert(stored.name().to_owned(), known);
         }
@@ -425,11 +432,12 @@ impl Follower {
                 }
             };
             let doubted = Arc::new(Notify::new());
+            let bounds = self.bounds(&target.address);
             let probed = Probed {
                 backend: backend.clone(),
                 target: target.clone(),
                 own_name: self.aggregator.own_name.clone(),
-                bounds: self.aggregator.probe_bounds.clone(),
+                bounds: bounds.clone(),
             };
             let probing = probe(
                 name.to_owned(),
@@ -442,6 +450,7 @@ impl Follower {
                 target,
                 own: own.clone(),
                 backend,
+                bounds,
                 doubted,
                 priorities,
                 was_available,
@@ -456,6 +465,12 @@ impl Follower {
             Found::Available(_) => ("True", "Passed", "all checks passed".to_owned()),
             Found::Failed(why) => ("False", "FailedDiscoveryCheck", why.clone()),
         })
+    }
+
+    /// The bounds that the probes of a server share.
+    fn bounds(&self, address: &str) -> Bounds {
+        let of_server = self.followed.values().find(|followed| followed.target.address == address);
+        of_server.map_or_else(|| Bounds::of_server(&self.aggregator.parsing), |of| of.bounds.clone())
     }
 
     /// Puts the routes in force.

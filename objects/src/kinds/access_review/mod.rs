@@ -73,7 +73,8 @@ fn user(spec: Option<&Value>) -> User {
     }
 }
 
-/// A selector as a query has it. Requirements that no query can express are left out: what is asked about is then more.
+/// A selector as a query has it. Requirements that no query can express, and those whose words a query would read otherwise, are
+/// left out: what is asked about is then more.
 fn selector(of: Option<&Value>) -> String {
     let Some(of) = of else { return String::new() };
     let text = |of: &Value, field| of.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -86,6 +87,11 @@ fn selector(of: Option<&Value>) -> String {
         let values = of.get("values").and_then(Value::as_array).unwrap_or_default();
         let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
         let key = text(of, "key");
+        let is_plain =
+            |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:[]".contains(&b));
+        if !is_plain(&key) || !values.iter().all(|value| is_plain(value)) {
+            return None;
+        }
         Some(match (text(of, "operator").as_str(), values.as_slice()) {
             ("In", [value]) => format!("{key}={value}"),
             ("NotIn", [value]) => format!("{key}!={value}"),
@@ -166,13 +172,9 @@ impl Strategy for AccessReviews {
         answer
     }
 
-    fn prepare_for_create(&self, _: &RuleContext<'_>, _: &mut Value) {}
-
     fn validate(&self, _: &RuleContext<'_>, _: &Value) -> ErrorList {
         ErrorList::new()
     }
-
-    fn prepare_for_update(&self, _: &RuleContext<'_>, _: &mut Value, _: &Value) {}
 
     fn validate_update(&self, _: &RuleContext<'_>, _: &Value, _: &Value, _: &mut Vec<String>) -> ErrorList {
         ErrorList::new()
@@ -196,6 +198,8 @@ mod tests {
             requirement("Exists", vec![]),
             requirement("DoesNotExist", vec![]),
             requirement("Else", vec![]),
+            requirement("In", vec!["b),c in (d"]),
+            requirement("In", vec!["b,c=d"]),
         ];
         let of = object! { "requirements": requirements };
         assert_eq!(selector(Some(&of)), "a=b,a notin (b,c),a,!a");

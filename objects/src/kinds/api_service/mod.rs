@@ -23,6 +23,8 @@ pub const GROUP: &str = "apiregistration.k8s.io";
 pub const PLURAL: &str = "apiservices";
 /// The type of the only condition.
 pub const AVAILABLE: &str = "Available";
+/// The message of that condition of a group-version that this server serves itself.
+pub const ALWAYS_AVAILABLE: &str = "Local APIServices are always available";
 /// The port of a service, unless its reference names one.
 const PORT: i64 = 443;
 
@@ -112,7 +114,7 @@ pub fn set_condition(object: &mut Value, status: &str, reason: &str, message: &s
 
 /// Marks an APIService as one of this server, which is always available (`NewLocalAvailableAPIServiceCondition`).
 pub fn set_local(object: &mut Value, now: &str) -> bool {
-    set_condition(object, "True", "Local", "Local APIServices are always available", now)
+    set_condition(object, "True", "Local", ALWAYS_AVAILABLE, now)
 }
 
 /// The rules of APIServices.

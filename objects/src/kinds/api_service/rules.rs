@@ -3,9 +3,10 @@
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path, go_quote};
 use kindom_api::meta::names::{is_dns1035_label, is_dns1123_subdomain, is_path_segment};
-use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
+use kindom_api::meta::validate_object_meta;
 
 use super::{is_remote, text};
+use crate::kinds::metadata_update;
 
 /// `ValidateAPIService`
 pub(super) fn validate(object: &Value) -> ErrorList {
@@ -73,10 +74,7 @@ pub(super) fn validate(object: &Value) -> ErrorList {
 
 /// `ValidateAPIServiceUpdate` and `ValidateAPIServiceStatusUpdate`
 pub(super) fn validate_update(object: &Value, old: &Value, of_status: bool) -> ErrorList {
-    let (null, path) = (Value::Null, Path::new("metadata"));
-    let (new_metadata, old_metadata) = (object.get("metadata"), old.get("metadata"));
-    let mut errors =
-        validate_object_meta_update(new_metadata.unwrap_or(&null), old_metadata.unwrap_or(&null), &path);
+    let mut errors = metadata_update(object, old);
     if !of_status {
         errors.extend(validate(object));
         return errors;
