@@ -551,13 +551,13 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Sets the server's fields on create, and drops those that a client may not set.
-    fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value);
+    fn prepare_for_create(&self, _cx: &RuleContext<'_>, _object: &mut Value) {}
 
     /// The errors in a new object, its metadata included.
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList;
 
     /// Sets the server's fields on update, and keeps those that a client may not change.
-    fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value);
+    fn prepare_for_update(&self, _cx: &RuleContext<'_>, _object: &mut Value, _old: &Value) {}
 
     /// The errors in the change, generic rules on metadata excluded. Errors that are let through go to `warnings`, for the
     /// client.

@@ -81,9 +81,9 @@ async fn a_secret_is_stored_as_it_was_sent() {
     assert_eq!(client.get(&format!("{path}/one")).await.unwrap().status, 404);
 }
 
-/// Installs, upgrades, rolls back and removes a chart with a widget of `shop.example.com`; none where no Helm can be built.
-pub(crate) async fn helm(caller: &Caller, scratch: &std::path::Path) -> Option<()> {
-    let program = tools::built("helm").unwrap()?;
+/// Installs, upgrades, rolls back and removes a chart with a widget of `shop.example.com`; skips where no Helm can be built.
+pub(crate) async fn helm(caller: &Caller, scratch: &std::path::Path) {
+    let Some(program) = tools::built("helm").unwrap() else { return };
     let chart = scratch.join("chart");
     std::fs::create_dir_all(chart.join("templates")).unwrap();
     std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: shop\nversion: 1.0.0\n").unwrap();
@@ -119,7 +119,6 @@ pub(crate) async fn helm(caller: &Caller, scratch: &std::path::Path) -> Option<(
     let left =
         caller.kubectl(&["get", "secret", "hidden", "--ignore-not-found", "-o", "name"]).await.unwrap();
     assert_eq!(left, "");
-    Some(())
 }
 
 /// Helm needs nothing but kindom.
@@ -130,5 +129,5 @@ async fn helm_manages_a_release() {
     }
     let server = Server::start().await.unwrap();
     register(&server.client().unwrap(), &crd("shop.example.com", "widgets", "Widget", "Namespaced")).await;
-    let _ = helm(&server.caller(), server.scratch()).await;
+    helm(&server.caller(), server.scratch()).await;
 }

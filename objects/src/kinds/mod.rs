@@ -1,7 +1,9 @@
 //! The kinds that there are: registered ones, registrations themselves, namespaces, and the other built-in kinds.
 
+use kindom_api::Value;
 use kindom_api::crd::ColumnDefinition;
-use kindom_api::{Map, Value};
+use kindom_api::field::{ErrorList, Path};
+use kindom_api::meta::validate_object_meta_update;
 use kindom_schema::columns::Printed;
 
 use crate::TypeSpec;
@@ -10,6 +12,7 @@ mod access_review;
 pub mod api_service;
 mod config_map;
 mod custom;
+mod keyed;
 mod lease;
 pub mod namespace;
 mod rbac;
@@ -42,14 +45,11 @@ pub fn built_in() -> Vec<TypeSpec> {
     types
 }
 
-/// Makes the nil values of a map of bytes empty ones, as which they come back from Kubernetes' store.
-fn fill_bytes(object: &mut Value, field: &str) {
-    let map = object.get_mut(field).and_then(Value::as_object_mut);
-    for (_, value) in map.into_iter().flat_map(Map::iter_mut) {
-        if value.is_null() {
-            *value = "".into();
-        }
-    }
+/// The errors in the change of an object's metadata (`ValidateObjectMetaUpdate`).
+fn metadata_update(object: &Value, old: &Value) -> ErrorList {
+    let null = Value::Null;
+    let [new, old] = [object, old].map(|object| object.get("metadata").unwrap_or(&null));
+    validate_object_meta_update(new, old, &Path::new("metadata"))
 }
 
 /// The column with which the tables of built-in kinds end.

@@ -5,19 +5,18 @@
 
 use std::sync::Arc;
 
+use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
-use kindom_api::meta::names::{is_config_map_key, name_is_dns_subdomain};
-use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
-use kindom_api::{Map, Value};
+use kindom_api::meta::names::name_is_dns_subdomain;
+use kindom_api::meta::validate_object_meta;
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
-use crate::kinds::{AGE, fill_bytes};
+use crate::kinds::keyed::{
+    DATA_BYTES_MAX, decoded_bytes, entries, fill_bytes, validate_immutable, validate_key,
+};
+use crate::kinds::{AGE, metadata_update};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
-
-/// The most bytes of all values together (`MaxSecretSize`).
-const DATA_BYTES_MAX: usize = 1024 * 1024;
-const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 
 static CONFIG_MAP: Declared = Declared::catalogued("v1", "ConfigMap");
 
@@ -39,17 +38,6 @@ fn count(object: &Value) -> Value {
     Value::Int(i64::try_from(keys.iter().sum::<usize>()).unwrap_or(i64::MAX))
 }
 
-fn entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let map = object.get(field).and_then(Value::as_object);
-    map.into_iter().flat_map(Map::iter).map(|(key, value)| (key, value.as_str().unwrap_or_default()))
-}
-
-/// The number of bytes that a text in base64 stands for.
-fn decoded_bytes(base64: &str) -> usize {
-    let padding = base64.bytes().rev().take_while(|b| *b == b'=').count();
-    (base64.len() / 4 * 3).saturating_sub(padding)
-}
-
 /// `ValidateConfigMap`
 fn validate(object: &Value) -> ErrorList {
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
@@ -57,8 +45,7 @@ fn validate(object: &Value) -> ErrorList {
     let mut bytes = 0_usize;
     let data = Path::new("data");
     for (key, value) in entries(object, "data") {
-        errors
-            .extend(is_config_map_key(key).into_iter().map(|text| Error::invalid(&data.key(key), key, text)));
+        errors.extend(validate_key(key, &data));
         if object.at(&["binaryData", key]).is_some() {
             errors.push(Error::invalid(&data.key(key), key, "duplicate of key present in binaryData"));
         }
@@ -66,9 +53,7 @@ fn validate(object: &Value) -> ErrorList {
     }
     let binary = Path::new("binaryData");
     for (key, value) in entries(object, "binaryData") {
-        errors.extend(
-            is_config_map_key(key).into_iter().map(|text| Error::invalid(&binary.key(key), key, text)),
-        );
+        errors.extend(validate_key(key, &binary));
         bytes = bytes.saturating_add(decoded_bytes(value));
     }
     if bytes > DATA_BYTES_MAX {
@@ -94,13 +79,9 @@ impl Strategy for ConfigMaps {
         fill_bytes(object, "binaryData");
     }
 
-    fn prepare_for_create(&self, _: &RuleContext<'_>, _: &mut Value) {}
-
     fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
         validate(object)
     }
-
-    fn prepare_for_update(&self, _: &RuleContext<'_>, _: &mut Value, _: &Value) {}
 
     fn validate_update(
         &self,
@@ -109,21 +90,8 @@ impl Strategy for ConfigMaps {
         old: &Value,
         _: &mut Vec<String>,
     ) -> ErrorList {
-        let (null, path) = (Value::Null, Path::new("metadata"));
-        let (new_metadata, old_metadata) = (object.get("metadata"), old.get("metadata"));
-        let mut errors =
-            validate_object_meta_update(new_metadata.unwrap_or(&null), old_metadata.unwrap_or(&null), &path);
-        let is_immutable = |object: &Value| object.get("immutable") == Some(&Value::Bool(true));
-        if is_immutable(old) {
-            if !is_immutable(object) {
-                errors.push(Error::forbidden(&Path::new("immutable"), IMMUTABLE));
-            }
-            for field in ["data", "binaryData"] {
-                if object.get(field) != old.get(field) {
-                    errors.push(Error::forbidden(&Path::new(field), IMMUTABLE));
-                }
-            }
-        }
+        let mut errors = metadata_update(object, old);
+        validate_immutable(object, old, &["data", "binaryData"], &mut errors);
         errors.extend(validate(object));
         errors
     }

@@ -10,11 +10,11 @@ use kindom_api::declaration::Declaration;
 use kindom_api::decode::{Field, Shape, Struct};
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_qualified_name, name_is_dns_subdomain};
-use kindom_api::meta::{OBJECT_META, validate_object_meta, validate_object_meta_update};
+use kindom_api::meta::{OBJECT_META, validate_object_meta};
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
-use crate::kinds::AGE;
+use crate::kinds::{AGE, metadata_update};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 const STRING: Shape = Shape::String("string");
@@ -157,11 +157,8 @@ impl Strategy for Leases {
         old: &Value,
         _: &mut Vec<String>,
     ) -> ErrorList {
-        let (null, path) = (Value::Null, Path::new("metadata"));
-        let (new_metadata, old_metadata) = (object.get("metadata"), old.get("metadata"));
         // Upstream's validator looks at the metadata too, after the generic rules did.
-        let mut errors =
-            validate_object_meta_update(new_metadata.unwrap_or(&null), old_metadata.unwrap_or(&null), &path);
+        let mut errors = metadata_update(object, old);
         errors.extend(validate_spec(object));
         errors
     }

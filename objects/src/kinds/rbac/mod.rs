@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_api::field::ErrorList;
-use kindom_api::meta::validate_object_meta_update;
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
-use crate::kinds::AGE;
+use crate::kinds::{AGE, metadata_update};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 mod rules;
@@ -127,13 +126,9 @@ impl Strategy for Rbac {
         }
     }
 
-    fn prepare_for_create(&self, _: &RuleContext<'_>, _: &mut Value) {}
-
     fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
         rules::validate(object, self.scope == Scope::Namespaced, self.is_binding)
     }
-
-    fn prepare_for_update(&self, _: &RuleContext<'_>, _: &mut Value, _: &Value) {}
 
     fn validate_update(
         &self,
@@ -143,13 +138,7 @@ impl Strategy for Rbac {
         _: &mut Vec<String>,
     ) -> ErrorList {
         let mut errors = rules::validate(object, self.scope == Scope::Namespaced, self.is_binding);
-        let (null, path) = (Value::Null, kindom_api::field::Path::new("metadata"));
-        let (new_metadata, old_metadata) = (object.get("metadata"), old.get("metadata"));
-        errors.extend(validate_object_meta_update(
-            new_metadata.unwrap_or(&null),
-            old_metadata.unwrap_or(&null),
-            &path,
-        ));
+        errors.extend(metadata_update(object, old));
         if self.is_binding {
             errors.extend(rules::validate_reference_update(object, old));
         }

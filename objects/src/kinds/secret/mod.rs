@@ -8,19 +8,19 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kindom_api::field::{Error, ErrorList, Path};
-use kindom_api::meta::names::{is_config_map_key, name_is_dns_subdomain};
-use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
+use kindom_api::meta::names::name_is_dns_subdomain;
+use kindom_api::meta::validate_object_meta;
 use kindom_api::{Map, Value, json};
 use kindom_codec::go_json::go_syntax_error;
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
-use crate::kinds::{AGE, fill_bytes};
+use crate::kinds::keyed::{
+    DATA_BYTES_MAX, decoded_bytes, entries, fill_bytes, validate_immutable, validate_key,
+};
+use crate::kinds::{AGE, metadata_update};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
-/// The most bytes of all values together (`MaxSecretSize`).
-const DATA_BYTES_MAX: usize = 1024 * 1024;
-const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
 
 static SECRET: Declared = Declared::catalogued("v1", "Secret");
@@ -51,13 +51,7 @@ pub(super) fn secrets() -> TypeSpec {
 
 /// The number of keys. The cell is a number, although its column is one of text.
 fn count(object: &Value) -> Value {
-    Value::Int(i64::try_from(data(object).count()).unwrap_or(i64::MAX))
-}
-
-/// The keys of a secret, and their values in base64.
-fn data(object: &Value) -> impl Iterator<Item = (&str, &str)> {
-    let map = object.get("data").and_then(Value::as_object);
-    map.into_iter().flat_map(Map::iter).map(|(key, value)| (key, value.as_str().unwrap_or_default()))
+    Value::Int(i64::try_from(entries(object, "data").count()).unwrap_or(i64::MAX))
 }
 
 fn value(object: &Value, key: &str) -> Option<Vec<u8>> {
@@ -75,10 +69,9 @@ fn validate(object: &Value) -> ErrorList {
     let mut errors = validate_object_meta(metadata, true, &name_is_dns_subdomain, &path);
     let at = Path::new("data");
     let mut bytes = 0_usize;
-    for (key, value) in data(object) {
-        errors.extend(is_config_map_key(key).into_iter().map(|text| Error::invalid(&at.key(key), key, text)));
-        let padding = value.bytes().rev().take_while(|b| *b == b'=').count();
-        bytes = bytes.saturating_add((value.len() / 4 * 3).saturating_sub(padding));
+    for (key, value) in entries(object, "data") {
+        errors.extend(validate_key(key, &at));
+        bytes = bytes.saturating_add(decoded_bytes(value));
     }
     if bytes > DATA_BYTES_MAX {
         errors.push(Error::too_long(&at, DATA_BYTES_MAX));
@@ -169,8 +162,6 @@ impl Strategy for Secrets {
         fill_bytes(object, "data");
     }
 
-    fn prepare_for_create(&self, _: &RuleContext<'_>, _: &mut Value) {}
-
     fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
         validate(object)
     }
@@ -188,8 +179,6 @@ impl Strategy for Secrets {
         missing.map(warning).into_iter().collect()
     }
 
-    fn prepare_for_update(&self, _: &RuleContext<'_>, _: &mut Value, _: &Value) {}
-
     fn validate_update(
         &self,
         _: &RuleContext<'_>,
@@ -197,22 +186,11 @@ impl Strategy for Secrets {
         old: &Value,
         _: &mut Vec<String>,
     ) -> ErrorList {
-        let (null, path) = (Value::Null, Path::new("metadata"));
-        let (new_metadata, old_metadata) = (object.get("metadata"), old.get("metadata"));
-        let mut errors =
-            validate_object_meta_update(new_metadata.unwrap_or(&null), old_metadata.unwrap_or(&null), &path);
+        let mut errors = metadata_update(object, old);
         if kind(object) != kind(old) {
             errors.push(Error::invalid(&Path::new("type"), kind(object), "field is immutable"));
         }
-        let is_immutable = |object: &Value| object.get("immutable") == Some(&Value::Bool(true));
-        if is_immutable(old) {
-            if !is_immutable(object) {
-                errors.push(Error::forbidden(&Path::new("immutable"), IMMUTABLE));
-            }
-            if object.get("data") != old.get("data") {
-                errors.push(Error::forbidden(&Path::new("data"), IMMUTABLE));
-            }
-        }
+        validate_immutable(object, old, &["data"], &mut errors);
         errors.extend(validate(object));
         errors
     }

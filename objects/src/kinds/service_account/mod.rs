@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use kindom_api::field::{ErrorList, Path};
 use kindom_api::meta::names::name_is_dns_subdomain;
-use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
+use kindom_api::meta::validate_object_meta;
 use kindom_api::{Value, object};
 use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
-use crate::kinds::AGE;
+use crate::kinds::{AGE, metadata_update};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 const ENFORCES: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -77,10 +77,7 @@ impl Strategy for ServiceAccounts {
         old: &Value,
         _: &mut Vec<String>,
     ) -> ErrorList {
-        let (null, path) = (Value::Null, Path::new("metadata"));
-        let (new_metadata, old_metadata) = (object.get("metadata"), old.get("metadata"));
-        let mut errors =
-            validate_object_meta_update(new_metadata.unwrap_or(&null), old_metadata.unwrap_or(&null), &path);
+        let mut errors = metadata_update(object, old);
         errors.extend(validate(object));
         errors
     }

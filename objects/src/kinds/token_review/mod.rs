@@ -68,13 +68,9 @@ impl Strategy for TokenReviews {
         answer
     }
 
-    fn prepare_for_create(&self, _: &RuleContext<'_>, _: &mut Value) {}
-
     fn validate(&self, _: &RuleContext<'_>, _: &Value) -> ErrorList {
         ErrorList::new()
     }
-
-    fn prepare_for_update(&self, _: &RuleContext<'_>, _: &mut Value, _: &Value) {}
 
     fn validate_update(&self, _: &RuleContext<'_>, _: &Value, _: &Value, _: &mut Vec<String>) -> ErrorList {
         ErrorList::new()
