@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use crate::{HarnessError, tools};
+
+/// A safety net: no program of a test takes a fraction of it.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs programs that find a server, and nothing of the settings of the person who runs the tests.
 #[derive(Debug, Clone)]
@@ -65,7 +69,10 @@ impl Caller {
                 let _ = pipe.write_all(stdin.as_bytes()).await;
             }
         };
-        let ((), out) = tokio::join!(fed, child.wait_with_output());
+        let ended = async { tokio::join!(fed, child.wait_with_output()).1 };
+        let limit = PROGRAM_LIMIT;
+        let out = tokio::time::timeout(limit, ended).await;
+        let out = out.map_err(|_| HarnessError::Hung { what: what.clone(), limit })?;
         let out = out.map_err(HarnessError::io(what.clone()))?;
         Ok(Output {
             what,

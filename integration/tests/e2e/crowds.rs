@@ -4,7 +4,9 @@ use kindom_integration::{Server, ServerOptions, count};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::frames::{CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, RST_STREAM};
+use crate::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, RST_STREAM, SETTINGS,
+};
 use crate::support::{crd, eventually, object, register};
 
 const GROUP: &str = "crowds.example.com";
@@ -117,9 +119,15 @@ async fn many_headers_of_few_bytes_are_held_for_few_requests() {
     let server = start(&[]).await;
     // Without the bounds, the full count takes 170 MiB; those of `http2`'s own tests are exact.
     let (connections, streams) = (4, u32::try_from(count(6, 40)).unwrap());
-    let mut attackers = tokio::task::JoinSet::new();
+    let mut begun = Vec::new();
     for _ in 0..connections {
         let mut frames = Frames::begin(server.dial_http2().await.unwrap()).await;
+        // The server gives a connection little time to begin, and is busy once the others attack.
+        frames.until(SETTINGS).await;
+        begun.push(frames);
+    }
+    let mut attackers = tokio::task::JoinSet::new();
+    for mut frames in begun {
         attackers.spawn(async move {
             // `x: y` enters the table that both sides keep; from then on a byte names it.
             let mut block = vec![0x82, 0x87, 0x01, 1, b'h', 0x04, 6];
