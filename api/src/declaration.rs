@@ -34,8 +34,19 @@ impl Declaration {
     /// ```
     #[must_use]
     pub fn schema_prefix(&self) -> String {
-        let (host, path) = self.go_package.split_once('/').unwrap_or((self.go_package, ""));
-        let host: Vec<&str> = host.rsplit('.').collect();
-        format!("{}.{}.", host.join("."), path.replace('/', "."))
+        prefix(self.go_package)
     }
+
+    /// The name of the published schema of a struct in it.
+    #[must_use]
+    pub fn schema_name(&self, of: &Struct) -> String {
+        let package = if of.go_package.is_empty() { self.go_package } else { of.go_package };
+        format!("{}{}", prefix(package), of.name())
+    }
+}
+
+fn prefix(go_package: &str) -> String {
+    let (host, path) = go_package.split_once('/').unwrap_or((go_package, ""));
+    let host: Vec<&str> = host.rsplit('.').collect();
+    format!("{}.{}.", host.join("."), path.replace('/', "."))
 }

@@ -29,6 +29,7 @@ pub use unstructured::Converted;
 use crate::field::go_quote;
 use crate::json::Key;
 use crate::meta::time;
+use crate::quantity::Quantity;
 use crate::{Map, Value};
 
 /// Unknown fields beyond this many are dropped without being named, as upstream bounds its strict errors.
@@ -53,6 +54,10 @@ pub enum Shape {
     Time,
     /// A `metav1.MicroTime`: RFC 3339 with six digits of a second, or null.
     MicroTime,
+    /// A `resource.Quantity`: a string or a number, written as its canonical text.
+    Quantity,
+    /// An `intstr.IntOrString`.
+    IntOrString,
     /// Any JSON, kept as it is.
     Json,
     /// A slice.
@@ -79,14 +84,14 @@ pub struct Struct {
     pub fields: &'static [Field],
     /// Its description in published schemas; empty where another table has it.
     pub text: &'static str,
-    /// `true` for a type of apimachinery's `meta/v1`, which is published under that package's name wherever it stands.
-    pub is_meta: bool,
+    /// The package of its Go type, under whose name it is published; empty for that of the kind that it is a part of.
+    pub go_package: &'static str,
     /// `true` if one owner has all of it under server-side apply (`+structType=atomic`).
     pub is_atomic: bool,
 }
 
-/// A field of a Go struct.
-#[derive(Debug)]
+/// A field of a Go struct, or of a struct embedded in it, whose fields stand in its place in JSON.
+#[derive(Debug, Clone, Copy)]
 pub struct Field {
     /// Its JSON name.
     pub name: &'static str,
@@ -108,6 +113,17 @@ pub struct Field {
     pub required: Option<bool>,
     /// The default that is published, as JSON, where it is not the zero value of a field that is always written (`+default`).
     pub preset: &'static str,
+    /// The embedded structs that it stands in, the outermost first.
+    pub embedded: &'static [Embedded],
+}
+
+/// A struct that is embedded in another, which is a message of its own in protobuf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Embedded {
+    /// Its number in the message around it.
+    pub number: u32,
+    /// The name of its Go type.
+    pub name: &'static str,
 }
 
 /// The relation of a list's items to each other under server-side apply (`x-kubernetes-list-type`).
@@ -150,6 +166,7 @@ impl Field {
             items: None,
             required: None,
             preset: "",
+            embedded: &[],
         }
     }
 
@@ -282,6 +299,8 @@ impl Shape {
             Self::Bytes => "[]uint8".to_owned(),
             Self::Time => "v1.Time".to_owned(),
             Self::MicroTime => "v1.MicroTime".to_owned(),
+            Self::Quantity => "resource.Quantity".to_owned(),
+            Self::IntOrString => "intstr.IntOrString".to_owned(),
             Self::Json | Self::Custom(..) => "v1.JSON".to_owned(),
             Self::Named(name, _) => (*name).to_owned(),
             Self::List(item) => format!("[]{}", item.go_type()),
@@ -302,9 +321,25 @@ impl Shape {
             Self::Float => "float64",
             Self::Bytes | Self::List(_) => "slice",
             Self::Map(_) => "map",
-            Self::Time | Self::MicroTime | Self::Json | Self::Struct(_) | Self::Custom(..) => "struct",
+            Self::Time
+            | Self::MicroTime
+            | Self::Quantity
+            | Self::IntOrString
+            | Self::Json
+            | Self::Struct(_)
+            | Self::Custom(..) => "struct",
             Self::Pointer(_) => "ptr",
             Self::Named(_, of) => of.go_kind(),
+        }
+    }
+
+    /// `true` for a Go struct that is no pointer, which `omitempty` does not leave out.
+    #[must_use]
+    pub fn is_go_struct(&self) -> bool {
+        match self {
+            Self::Struct(_) | Self::Time | Self::MicroTime | Self::Quantity | Self::IntOrString => true,
+            Self::Named(_, of) => of.is_go_struct(),
+            _ => false,
         }
     }
 
@@ -313,7 +348,8 @@ impl Shape {
         match self {
             Self::String(_) => Value::String(String::new()),
             Self::Bool => Value::Bool(false),
-            Self::Int32 | Self::Int64 | Self::Float => Value::Int(0),
+            Self::Int32 | Self::Int64 | Self::Float | Self::IntOrString => Value::Int(0),
+            Self::Quantity => Value::from("0"),
             Self::Struct(of) => {
                 let fields = of.fields.iter().filter(|f| !f.omit_empty);
                 fields.map(|f| (f.name, f.shape.zero())).collect::<Map>().into()
@@ -338,8 +374,12 @@ impl Shape {
             (Self::Json, _) => true,
             (Self::String(_), Value::String(_))
             | (Self::Bool, Value::Bool(_))
-            | (Self::Int64, Value::Int(_)) => true,
-            (Self::Int32, Value::Int(n)) => i32::try_from(*n).is_ok(),
+            | (Self::Int64, Value::Int(_))
+            | (Self::IntOrString, Value::String(_)) => true,
+            (Self::Int32 | Self::IntOrString, Value::Int(n)) => i32::try_from(*n).is_ok(),
+            (Self::Quantity, Value::String(text)) => {
+                Quantity::parse(text).is_ok_and(|quantity| quantity.to_string() == *text)
+            }
             (Self::Time, Value::String(text)) => {
                 time::parse(text).is_ok_and(|time| time != time::ZERO && time::format(time) == *text)
             }
@@ -354,7 +394,8 @@ impl Shape {
     fn omits(&self, value: &Value) -> bool {
         match (self, value) {
             // A struct is never empty to Go; a pointer only if it is nil, which was seen before.
-            (Self::Struct(_) | Self::Pointer(_) | Self::Custom(..) | Self::Json, _) => false,
+            (Self::Struct(_) | Self::Pointer(_) | Self::Custom(..) | Self::Json, _)
+            | (Self::Quantity | Self::IntOrString, _) => false,
             (Self::Named(_, of), value) => of.omits(value),
             (_, Value::Null | Value::Bool(false) | Value::Int(0)) => true,
             (_, Value::Float(x)) => *x == 0.0,
@@ -370,13 +411,7 @@ impl Struct {
     /// A struct of these fields.
     #[must_use]
     pub const fn new(go_type: &'static str, fields: &'static [Field]) -> Self {
-        Self { go_type, fields, text: "", is_meta: false, is_atomic: false }
-    }
-
-    /// The same struct, as one of apimachinery's `meta/v1`.
-    #[must_use]
-    pub const fn of_meta(self) -> Self {
-        Self { is_meta: true, ..self }
+        Self { go_type, fields, text: "", go_package: "", is_atomic: false }
     }
 
     /// The same struct, with its description.
@@ -492,11 +527,7 @@ impl State {
             (Shape::Int32, Value::Int(n)) if i32::try_from(*n).is_ok() => Ok(value.clone()),
             (Shape::Int64, Value::Int(_)) => Ok(value.clone()),
             (Shape::Int32 | Shape::Int64, Value::Int(_) | Value::Float(_)) => {
-                let mut error = DecodeError::mismatch(value, shape.go_type());
-                if let Reason::Type { value: text, .. } = &mut error.0 {
-                    *text = format!("number {value}");
-                }
-                self.save(error);
+                self.save(out_of_range(value, &shape.go_type()));
                 Ok(Value::Null)
             }
             (Shape::Float, Value::Int(_) | Value::Float(_)) => {
@@ -523,6 +554,14 @@ impl State {
             },
             // These decode themselves, through a plain string.
             (Shape::Time | Shape::MicroTime, value) => Err(DecodeError::mismatch(value, "string")),
+            (Shape::Quantity, value) => {
+                let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
+                let quantity = Quantity::parse(&text).map_err(DecodeError::other)?;
+                Ok(Value::String(quantity.to_string()))
+            }
+            (Shape::IntOrString, Value::String(_)) => Ok(value.clone()),
+            (Shape::IntOrString, Value::Int(n)) if i32::try_from(*n).is_ok() => Ok(value.clone()),
+            (Shape::IntOrString, value) => Err(out_of_range(value, "int32")),
             (shape, value) => {
                 self.save(DecodeError::mismatch(value, shape.go_type()));
                 Ok(shape.zero())
@@ -589,6 +628,15 @@ impl State {
         }
         self.path.push_str(key);
     }
+}
+
+/// The error of a value that is no integer of a type, which names a number that is none.
+fn out_of_range(value: &Value, go_type: &str) -> DecodeError {
+    let mut error = DecodeError::mismatch(value, go_type);
+    if let (Reason::Type { value: text, .. }, Value::Int(_) | Value::Float(_)) = (&mut error.0, value) {
+        *text = format!("number {value}");
+    }
+    error
 }
 
 /// The offset of the first byte that is no standard base64 with padding; `None` if all of it is (Go's `base64.StdEncoding`,

@@ -81,7 +81,7 @@ impl Walk {
             Shape::Pointer(of) | Shape::Named(_, of) => self.convert(of, value),
             Shape::Json => Ok(value.clone()),
             // These decode themselves, and so go through JSON after all.
-            Shape::Custom(..) | Shape::Time | Shape::MicroTime => {
+            Shape::Custom(..) | Shape::Time | Shape::MicroTime | Shape::Quantity | Shape::IntOrString => {
                 State::default().any(shape, value)?;
                 Ok(value.clone())
             }

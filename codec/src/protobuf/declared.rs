@@ -1,7 +1,7 @@
 //! The messages of a kind that is declared ([`Declaration`]), in place of a line in the catalogue.
 
 use kindom_api::declaration::Declaration;
-use kindom_api::decode::{Shape, Struct};
+use kindom_api::decode::{Embedded, Field as Declared, Shape, Struct};
 use kindom_api::meta::OBJECT_META;
 
 use super::catalogue::{META_V1_LIST_META, META_V1_OBJECT_META};
@@ -45,21 +45,36 @@ fn message(of: &'static Struct) -> Option<&'static Message> {
     if std::ptr::eq(of, &OBJECT_META) {
         return Some(&META_V1_OBJECT_META);
     }
-    let on_the_wire = of.fields.iter().filter(|field| !field.is_type_meta());
-    let field = |field: &'static kindom_api::decode::Field| {
-        let (many, kind) = match &field.shape {
-            Shape::Pointer(to) => (Many::Pointer, kind(to)?),
-            Shape::List(item) => (Many::Several, kind(item)?),
-            Shape::Map(value) => (Many::Map, kind(value)?),
-            one => (Many::One, kind(one)?),
-        };
-        let presence = if field.omit_empty { Presence::Omit } else { Presence::Keep };
-        let numbered = field.number > 0;
-        numbered.then(|| Field(field.number, field.go_name().leak(), field.name, kind, many, presence))
-    };
-    let mut fields = on_the_wire.map(field).collect::<Option<Vec<_>>>()?;
+    let on_the_wire: Vec<_> = of.fields.iter().filter(|field| !field.is_type_meta()).collect();
+    message_of(of.name(), &on_the_wire, 0)
+}
+
+/// The message of fields that stand in so many embedded structs, or in more.
+fn message_of(name: &'static str, of: &[&'static Declared], depth: usize) -> Option<&'static Message> {
+    let mut fields = Vec::new();
+    for together in of.chunk_by(|a, b| a.embedded.get(depth) == b.embedded.get(depth)) {
+        match together.first()?.embedded.get(depth) {
+            Some(Embedded { number, name }) => {
+                let message = message_of(name, together, depth + 1)?;
+                fields.push(Field(*number, name, "", Kind::Of(message), Many::One, Presence::Keep));
+            }
+            None => fields.extend(together.iter().map(|one| field(one)).collect::<Option<Vec<_>>>()?),
+        }
+    }
     fields.sort_by_key(|field| field.0);
-    Some(Box::leak(Box::new(Message(of.name(), fields.leak()))))
+    Some(Box::leak(Box::new(Message(name, fields.leak()))))
+}
+
+fn field(of: &'static Declared) -> Option<Field> {
+    let (many, kind) = match &of.shape {
+        Shape::Pointer(to) => (Many::Pointer, kind(to)?),
+        Shape::List(item) => (Many::Several, kind(item)?),
+        Shape::Map(value) | Shape::Named(_, Shape::Map(value)) => (Many::Map, kind(value)?),
+        one => (Many::One, kind(one)?),
+    };
+    let presence = if of.omit_empty { Presence::Omit } else { Presence::Keep };
+    let numbered = of.number > 0;
+    numbered.then(|| Field(of.number, of.go_name().leak(), of.name, kind, many, presence))
 }
 
 fn kind(of: &'static Shape) -> Option<Kind> {
@@ -72,6 +87,8 @@ fn kind(of: &'static Shape) -> Option<Kind> {
         Shape::Bytes => Kind::Bytes,
         Shape::Time => Kind::Time,
         Shape::MicroTime => Kind::MicroTime,
+        Shape::Quantity => Kind::Quantity,
+        Shape::IntOrString => Kind::IntOrString,
         Shape::Json => Kind::Json,
         Shape::Struct(of) => Kind::Of(message(of)?),
         // A list where one value stands: Go has a named slice, which is a message of its own.

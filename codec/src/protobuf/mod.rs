@@ -51,7 +51,8 @@ impl fmt::Debug for Message {
     }
 }
 
-/// A field: its number, its name in Go and in JSON, its type, the number of its values, and the rule for empty ones.
+/// A field: its number, its name in Go and in JSON, its type, the number of its values, and the rule for empty ones. One without
+/// a name in JSON is a message whose fields stand in its place there.
 #[derive(Debug)]
 struct Field(u32, &'static str, &'static str, Kind, Many, Presence);
 

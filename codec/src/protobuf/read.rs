@@ -112,7 +112,8 @@ struct Unlisted {
 impl Unlisted {
     fn note(&mut self, number: u32) {
         if self.found.len() < UNLISTED_MAX {
-            let path: Vec<String> = self.path.iter().map(|name| format!("{name}.")).collect();
+            let named = self.path.iter().filter(|name| !name.is_empty());
+            let path: Vec<String> = named.map(|name| format!("{name}.")).collect();
             self.found.push(format!("{}{number}", path.concat()));
         }
     }
@@ -175,8 +176,10 @@ fn message_of(
             // JSON leaves out a pointer to a value that is null in JSON.
             _ => !value.is_null() || *presence == Presence::Keep,
         };
-        if kept {
-            entries.push((Key::new_static(name), value));
+        match value {
+            Value::Object(map) if name.is_empty() => entries.extend(map),
+            value if kept => entries.push((Key::new_static(name), value)),
+            _ => {}
         }
     }
     Ok(Map::from_entries(entries))

@@ -42,7 +42,8 @@ pub fn watch_event(kind: &str, object: &[u8]) -> Vec<u8> {
 /// Writes the fields of a message, the last one first. Trees are no deeper than their parsers let them be.
 fn write(object: &Value, message: &Message, out: &mut Backwards) {
     for Field(number, _, name, kind, many, _) in message.1.iter().rev() {
-        let value = object.get(name).filter(|value| !value.is_null());
+        let value = if name.is_empty() { Some(object) } else { object.get(name) };
+        let value = value.filter(|value| !value.is_null());
         match (many, value) {
             (Many::One, value) => match (kind, value) {
                 // The slices among these are nil in Go.

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kindom_api::declaration::Declaration;
-use kindom_api::decode::{Field, Items, Patched, Shape, Struct};
+use kindom_api::decode::{Embedded, Field, Items, Patched, Shape, Struct};
 use kindom_api::meta::OBJECT_META;
 
 const TABLE: &str = include_str!("kubernetes.tsv");
@@ -95,13 +95,43 @@ impl Table {
         let mut fields: Vec<Field> =
             if self.kinds.iter().any(|[.., of]| *of == name) { fields.into() } else { Vec::new() };
         for line in lines {
-            fields.push(self.field(line)?);
+            self.add(line, &mut fields)?;
         }
         let (package, of) = name.rsplit_once('.')?;
         let go_type = format!("{}.{of}", package.rsplit('/').next()?).leak();
-        let made_now =
-            Struct { text, is_meta: package == "meta/v1", is_atomic, ..Struct::new(go_type, fields.leak()) };
+        let go_package = self.go_package(package);
+        let made_now = Struct { text, go_package, is_atomic, ..Struct::new(go_type, fields.leak()) };
         Some(made().entry(name).or_insert_with(|| Box::leak(Box::new(made_now))))
+    }
+
+    /// The whole name of a package that the table names by its end.
+    fn go_package(&self, end: &str) -> &'static str {
+        let of_kind = self
+            .kinds
+            .iter()
+            .find(|[_, _, package, _]| package.strip_suffix(end).is_some_and(|host| host.ends_with('/')));
+        match of_kind {
+            Some([_, _, package, _]) => package,
+            None if end == "meta/v1" => "k8s.io/apimachinery/pkg/apis/meta/v1",
+            None => format!("k8s.io/api/{end}").leak(),
+        }
+    }
+
+    /// Adds the field of a line, or those of the struct that it embeds.
+    fn add(&self, line: &'static str, fields: &mut Vec<Field>) -> Option<()> {
+        if !line.starts_with("\t\t") {
+            fields.push(self.field(line)?);
+            return Some(());
+        }
+        let mut columns = line.split('\t').skip(3);
+        let number = columns.next()?.parse().ok()?;
+        let of = self.structure(columns.nth(1)?.strip_prefix('@')?)?;
+        let outer = Embedded { number, name: of.name() };
+        for field in of.fields {
+            let embedded = [&[outer], field.embedded].concat().leak();
+            fields.push(Field { embedded, ..*field });
+        }
+        Some(())
     }
 
     fn field(&self, line: &'static str) -> Option<Field> {
@@ -111,8 +141,7 @@ impl Table {
         let has = |flag| flags.contains(flag);
         let shape = self.shape(shape)?;
         // Go leaves no struct out, whatever its tag says.
-        let is_value = matches!(shape, Shape::Struct(_) | Shape::Time | Shape::MicroTime);
-        let omit_empty = has('o') && !is_value || has('z');
+        let omit_empty = has('o') && !shape.is_go_struct() || has('z');
         let list =
             |keys: &'static str| -> &'static [&'static str] { keys.split(',').collect::<Vec<_>>().leak() };
         let mut field = Field {
@@ -167,6 +196,8 @@ impl Table {
             "bytes" => Shape::Bytes,
             "time" => Shape::Time,
             "microtime" => Shape::MicroTime,
+            "quantity" => Shape::Quantity,
+            "intorstring" => Shape::IntOrString,
             "json" => Shape::Json,
             _ => return None,
         })
@@ -244,8 +275,7 @@ mod tests {
     #[test]
     fn what_is_not_in_the_table_is_not_found() {
         assert!(declaration("v1", "Nothing").is_none() && declaration("v2", "Secret").is_none());
-        // Of a type that this module does not know yet.
-        assert!(declaration("v1", "LimitRange").is_none());
+        assert!(kinds().all(|(api_version, kind)| declaration(api_version, kind).is_some()));
     }
 
     #[test]

@@ -6,14 +6,13 @@ use kindom_api::meta::OBJECT_META;
 use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value, json, object};
 
-use super::{Form, GroupVersionDoc, META, gvk, published};
+use super::{Form, GroupVersionDoc, INT_OR_STRING, META, MICRO_TIME, QUANTITY, gvk, published};
 
 /// The schemas of a declared kind and of the structs in it, by their whole names.
 pub(super) fn schemas(declaration: &Declaration) -> Map {
-    let prefix = declaration.schema_prefix();
     let (group, version) = split_api_version(declaration.api_version).unwrap_or_default();
     let mut out = Map::new();
-    let mut writer = Writer { nested: Nested::Named(&prefix), found: vec![declaration.shape], done: 0 };
+    let mut writer = Writer { nested: Nested::Named(declaration), found: vec![declaration.shape], done: 0 };
     while let Some(of) = writer.found.get(writer.done).copied() {
         writer.done += 1;
         let mut schema = writer.of_struct(of);
@@ -22,14 +21,9 @@ pub(super) fn schemas(declaration: &Declaration) -> Map {
             let gv = GroupVersionDoc { group, version };
             schema.insert("x-kubernetes-group-version-kind", vec![gvk(&gv, declaration.kind)]);
         }
-        out.insert(schema_name(&prefix, of), schema);
+        out.insert(declaration.schema_name(of), schema);
     }
     out
-}
-
-/// The whole name of the schema of a struct in a declaration of this prefix.
-fn schema_name(prefix: &str, of: &Struct) -> String {
-    if of.is_meta { format!("{META}.{}", of.name()) } else { format!("{prefix}{}", of.name()) }
 }
 
 /// The schema of a declared kind with the structs in it where they stand, by which its values merge.
@@ -42,8 +36,8 @@ pub(crate) fn whole(declaration: &Declaration) -> Value {
 enum Nested<'a> {
     /// Where the struct stands.
     Inline,
-    /// Under a name of this prefix.
-    Named(&'a str),
+    /// Under its name in a declaration.
+    Named(&'a Declaration),
 }
 
 struct Writer<'a> {
@@ -132,7 +126,9 @@ impl Writer<'_> {
             Shape::Float => object! { "type": "number", "format": "double" },
             Shape::Bytes => object! { "type": "string", "format": "byte" },
             Shape::Time => shared("Time"),
-            Shape::MicroTime => shared("MicroTime"),
+            Shape::MicroTime => Form::V3.reference(MICRO_TIME),
+            Shape::Quantity => Form::V3.reference(QUANTITY),
+            Shape::IntOrString => Form::V3.reference(INT_OR_STRING),
             Shape::Json | Shape::Custom(..) => object! { "type": "object" },
             Shape::List(item) => object! { "type": "array", "items": self.of_shape(item) },
             Shape::Map(value) => object! { "type": "object", "additionalProperties": self.of_shape(value) },
@@ -140,11 +136,11 @@ impl Writer<'_> {
             Shape::Struct(of) if std::ptr::eq(*of, &OBJECT_META) => shared("ObjectMeta"),
             Shape::Struct(of) => match self.nested {
                 Nested::Inline => self.of_struct(of).into(),
-                Nested::Named(prefix) => {
+                Nested::Named(declaration) => {
                     if !self.found.iter().any(|found| std::ptr::eq(*found, *of)) {
                         self.found.push(of);
                     }
-                    Form::V3.reference(&schema_name(prefix, of))
+                    Form::V3.reference(&declaration.schema_name(of))
                 }
             },
         }
@@ -153,8 +149,7 @@ impl Writer<'_> {
 
 /// `true` for a field that is always written, but for structs, which Go cannot leave out, unless they are said to be.
 fn is_required(field: &Field) -> bool {
-    let is_value = matches!(field.shape, Shape::Struct(_) | Shape::Time | Shape::MicroTime);
-    field.required.unwrap_or(!field.omit_empty && !is_value)
+    field.required.unwrap_or(!field.omit_empty && !field.shape.is_go_struct())
 }
 
 /// The zero value of a required field, which upstream publishes as its default.

@@ -19,8 +19,8 @@ use kindom_api::{Map, Value, object};
 
 use super::remote::{Placed, Taken, refer};
 use super::{
-    Form, GroupVersionDoc, MICRO_TIME, Names, RemoteDoc, SCALE, TypeDoc, built_in, declared, operations,
-    protobuf, published, shared,
+    Form, GroupVersionDoc, Names, RARE, RemoteDoc, SCALE, TypeDoc, built_in, declared, operations, protobuf,
+    published, shared,
 };
 
 /// The format of a document.
@@ -138,8 +138,8 @@ impl Document {
         let list = published::list(gv, doc, &names, form);
         if doc.built_in {
             for (name, schema) in own_schemas(gv, doc, &names).iter() {
-                if refers_to(schema, MICRO_TIME) {
-                    self.shared_schema(MICRO_TIME, &mut out);
+                for rare in RARE.into_iter().filter(|rare| refers_to(schema, rare)) {
+                    self.shared_schema(rare, &mut out);
                 }
                 self.own_schema(name, self.in_form(schema.clone()), &mut out);
             }
@@ -236,7 +236,7 @@ impl Document {
         let schemas = self.shared.get("schemas").and_then(Value::as_object).cloned().unwrap_or_default();
         // Another server's part may refer to any of them.
         let (all, has_scale) = (self.merging.is_some(), self.has_scale);
-        let needed = |name: &str| all || name != MICRO_TIME && (has_scale || !name.starts_with(SCALE));
+        let needed = |name: &str| all || !RARE.contains(&name) && (has_scale || !name.starts_with(SCALE));
         for (name, schema) in schemas.iter().filter(|(name, _)| needed(name)) {
             self.own_schema(name, self.in_form(schema.clone()), out);
         }

@@ -30,8 +30,11 @@ use crate::crd::is_published;
 
 const SHARED: &str = include_str!("shared.json");
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
-/// A shared schema that few types refer to.
 const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+/// Shared schemas that few types refer to.
+const RARE: [&str; 3] = [MICRO_TIME, QUANTITY, INT_OR_STRING];
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// A group-version in a document.

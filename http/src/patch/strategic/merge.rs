@@ -94,6 +94,8 @@ impl Lookup {
             Shape::Json => (&[][..], "JSON"),
             Shape::Time => (&[][..], "Time"),
             Shape::MicroTime => (&[][..], "MicroTime"),
+            Shape::Quantity => (&[][..], "Quantity"),
+            Shape::IntOrString => (&[][..], "IntOrString"),
             other => {
                 let kind = other.go_kind();
                 let why = "merging an object in json but data type is not struct, instead is";

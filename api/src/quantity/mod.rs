@@ -1,18 +1,20 @@
-//! Amounts as `k8s.io/apimachinery/pkg/api/resource` reads, adds and compares them (`quantity.go`, `amount.go`, 1.37).
+//! Amounts of resources, `1.5Gi`, as `k8s.io/apimachinery/pkg/api/resource` reads, writes, adds and compares them (`quantity.go`,
+//! `amount.go`, 1.37).
+
+mod decimal;
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::atomic::{self, AtomicBool};
 
+use decimal::{DIGITS_MAX, Decimal, ten_to};
 use num_bigint::BigUint;
-
-use super::decimal::{DIGITS_MAX, Decimal, ten_to};
 
 /// An amount, as a 64-bit number at a scale while it fits, else as a decimal.
 ///
 /// Expressions can see the difference: only the former is `isInteger()`, so `1.5Gi` is not.
 #[derive(Debug)]
-pub(super) struct Amount {
+pub struct Quantity {
     number: Number,
     notation: Notation,
     /// A comparison with a decimal turns upstream's value into one, and so for good (`Quantity.AsDec`).
@@ -38,7 +40,7 @@ enum Notation {
 }
 
 /// The reasons why a text is no amount.
-pub(super) const FORMAT_WRONG: &str =
+const FORMAT_WRONG: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const NUMERIC: &str = "unable to parse numeric part of quantity";
 const SUFFIX: &str = "unable to parse quantity's suffix";
@@ -116,18 +118,22 @@ fn suffix(text: &str) -> Option<(u32, i32, Notation)> {
     })
 }
 
-impl Amount {
+impl Quantity {
     fn new(number: Number, notation: Notation) -> Self {
         Self { number, notation, compared: AtomicBool::new(false) }
     }
 
     /// An int, as `add(int)` takes it.
-    pub(super) fn of_int(value: i64) -> Self {
+    #[must_use]
+    pub fn of_int(value: i64) -> Self {
         Self::new(Number::Int { value, scale: 0 }, Notation::DecimalExponent)
     }
 
-    /// `resource.ParseQuantity`, but here numbers of more than [`DIGITS_MAX`] digits are errors.
-    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+    /// `resource.ParseQuantity`, but here numbers of more than 2,000 digits are errors.
+    ///
+    /// # Errors
+    /// Upstream's text.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() {
             return Err(FORMAT_WRONG);
         }
@@ -205,13 +211,15 @@ impl Amount {
     }
 
     /// `Quantity.AsInt64`
-    pub(super) fn as_i64(&self) -> Option<i64> {
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
         let (value, scale) = self.as_int()?;
         scaled(value, scale)
     }
 
     /// `Quantity.AsApproximateFloat64`
-    pub(super) fn as_f64(&self) -> f64 {
+    #[must_use]
+    pub fn as_f64(&self) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "an approximation is asked for")]
         let (base, exponent) = match self.as_int() {
             Some((value, scale)) => (value as f64, scale),
@@ -223,7 +231,9 @@ impl Amount {
         if exponent == 0 { base } else { base * power_of_ten(exponent) }
     }
 
-    pub(super) fn sign(&self) -> i64 {
+    /// -1, 0 or 1.
+    #[must_use]
+    pub fn sign(&self) -> i64 {
         match &self.number {
             Number::Int { value, .. } => value.signum(),
             Number::Decimal(decimal) => decimal.sign(),
@@ -231,7 +241,8 @@ impl Amount {
     }
 
     /// `Quantity.Cmp`, on a receiver that others see too.
-    pub(super) fn compare(&self, other: &Self) -> Ordering {
+    #[must_use]
+    pub fn compare(&self, other: &Self) -> Ordering {
         if self.as_int().is_none() || other.as_int().is_none() {
             self.compared.store(true, atomic::Ordering::Relaxed);
         }
@@ -239,7 +250,8 @@ impl Amount {
     }
 
     /// `Quantity.Equal`, on a copy.
-    pub(super) fn equals(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn equals(&self, other: &Self) -> bool {
         self.order(other) == Ordering::Equal
     }
 
@@ -253,7 +265,8 @@ impl Amount {
     }
 
     /// `Quantity.Add`; none if the sum has more than [`DIGITS_MAX`] digits.
-    pub(super) fn add(&self, other: &Self) -> Option<Self> {
+    #[must_use]
+    pub fn add(&self, other: &Self) -> Option<Self> {
         let notation = if self.sign() == 0 { other.notation } else { self.notation };
         if let (Some(a), Some(b)) = (self.as_int(), other.as_int())
             && let Some((value, scale)) = sum(a, b)
@@ -265,7 +278,8 @@ impl Amount {
     }
 
     /// `Quantity.Sub`; none if the difference has more than [`DIGITS_MAX`] digits.
-    pub(super) fn sub(&self, other: &Self) -> Option<Self> {
+    #[must_use]
+    pub fn sub(&self, other: &Self) -> Option<Self> {
         let notation = if self.sign() == 0 { other.notation } else { self.notation };
         if let (Some(a), Some((value, scale))) = (self.as_int(), other.as_int())
             && let Some((value, scale)) = sum(a, (value.wrapping_neg(), scale))
@@ -313,7 +327,7 @@ fn power_of_ten(n: i32) -> f64 {
 }
 
 /// Of its canonical text, as `Quantity.String` has it; that of a parsed text may be the text itself upstream.
-impl fmt::Display for Amount {
+impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.sign() == 0 {
             return f.write_str("0");
@@ -359,7 +373,7 @@ impl fmt::Display for Amount {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Amount, Ordering};
+    use super::{Ordering, Quantity};
 
     /// With nine digits after the point.
     fn nanos() -> impl Strategy<Value = i128> {
@@ -375,8 +389,8 @@ mod tests {
         format!("{}{whole}.{part:09}", if nanos < 0 { "-" } else { "" })
     }
 
-    fn amount(nanos: i128) -> Amount {
-        Amount::parse(&written(nanos)).unwrap()
+    fn amount(nanos: i128) -> Quantity {
+        Quantity::parse(&written(nanos)).unwrap()
     }
 
     proptest! {
@@ -388,25 +402,25 @@ mod tests {
             prop_assert!(x.add(&y).unwrap().equals(&amount(a + b)));
             prop_assert!(x.sub(&y).unwrap().equals(&amount(a - b)));
             // Its text is read as the same.
-            prop_assert!(Amount::parse(&x.to_string()).unwrap().equals(&x));
+            prop_assert!(Quantity::parse(&x.to_string()).unwrap().equals(&x));
         }
 
         #[test]
         fn any_text_is_an_amount_or_none(text in "[+-]?[0-9.]{0,30}([eE][+-]?[0-9]{0,12}|[numkKMGTPEi]{0,3})") {
-            if let Ok(amount) = Amount::parse(&text) {
+            if let Ok(amount) = Quantity::parse(&text) {
                 prop_assert!(amount.equals(&amount));
-                let other = Amount::of_int(7);
+                let other = Quantity::of_int(7);
                 if let (Some(more), Some(less)) = (amount.add(&other), amount.sub(&other)) {
                     prop_assert_eq!(more.compare(&less), std::cmp::Ordering::Greater);
                 }
-                prop_assert_eq!(amount.sign(), amount.compare(&Amount::of_int(0)) as i64);
+                prop_assert_eq!(amount.sign(), amount.compare(&Quantity::of_int(0)) as i64);
             }
         }
     }
 
     #[test]
     fn far_exponents_take_no_memory() {
-        let amount = |text: &str| Amount::parse(text).unwrap();
+        let amount = |text: &str| Quantity::parse(text).unwrap();
         assert!(amount("1e1999").add(&amount("1")).is_some());
         assert!(amount("1e2000").add(&amount("1")).is_none());
         assert!(amount("1e2147483000").sub(&amount("1n")).is_none());
@@ -418,15 +432,15 @@ mod tests {
 
     #[test]
     fn which_form_it_has_shows_as_upstream() {
-        let int = |text: &str| Amount::parse(text).unwrap().as_i64();
+        let int = |text: &str| Quantity::parse(text).unwrap().as_i64();
         assert_eq!(int("50k"), Some(50_000));
         assert_eq!(int("1Ki"), Some(1024));
         // Whole, but kept with a scale or as a decimal.
         assert_eq!((int("1.0"), int("1000m"), int("1.5Ki"), int("1e19")), (None, None, None, None));
-        let one = Amount::parse("1").unwrap();
-        assert!(!one.equals(&Amount::parse("1.5Ki").unwrap()));
+        let one = Quantity::parse("1").unwrap();
+        assert!(!one.equals(&Quantity::parse("1.5Ki").unwrap()));
         assert_eq!(one.as_i64(), Some(1));
-        one.compare(&Amount::parse("1.5Ki").unwrap());
+        assert_eq!(one.compare(&Quantity::parse("1.5Ki").unwrap()), Ordering::Less);
         assert_eq!(one.as_i64(), None);
     }
 
@@ -448,10 +462,10 @@ mod tests {
             ("12345678901234567890", "12345678901234567890"),
             ("9Ei", "9223372036854775807"),
         ] {
-            assert_eq!(Amount::parse(text).unwrap().to_string(), want, "{text}");
+            assert_eq!(Quantity::parse(text).unwrap().to_string(), want, "{text}");
         }
         for wrong in ["", "1 ", "Three", "1.2.3", "1kk", "1Kii", "1e", "1e1.5", "0x1"] {
-            assert!(Amount::parse(wrong).is_err(), "{wrong}");
+            assert!(Quantity::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,13 +1,10 @@
 //! Quantities: `quantity('1.5Gi')` (`apiserver/pkg/cel/library/quantity.go`, 1.37).
 
-mod amount;
-mod decimal;
-
 use std::any::Any;
 use std::cmp::Ordering;
 use std::fmt;
 
-use amount::Amount;
+use kindom_api::quantity::Quantity as Amount;
 
 use super::arguments::{int, made, opaque, text};
 use super::cost::traverse;
