@@ -1,11 +1,11 @@
 //! Empties types and namespaces that are being deleted, and brings the objects of a type to its storage version
-//! (`storage_version`).
+//! (`storage_version`). Deletes events some time after their last write (`expiry`).
 //!
 //! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, and the removal
 //! of both; and takes versions out of `status.storedVersions`.
 //!
-//! **Messages:** none; its two loops are woken by the registry, by namespaces, and by the objects that they drain or
-//! rewrite.
+//! **Messages:** none; its loops are woken by the registry, by namespaces, and by the objects that they drain,
+//! rewrite or delete.
 //!
 //! # Invariants
 //! - A reconciler: it takes no input, so it loses nothing when it falls.
@@ -20,6 +20,8 @@
 mod attempt;
 mod drain;
 mod error;
+pub mod expiry;
+pub mod garbage;
 mod namespace;
 mod progress;
 mod reconciler;

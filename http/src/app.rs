@@ -29,6 +29,8 @@ pub struct Config {
     pub delegation: Delegation,
     /// Namespaces are made and removed by a host alone: clients cannot change them.
     pub namespaces_are_the_hosts: bool,
+    /// Somebody collects what has lost its owners, so that a delete may say what becomes of dependents.
+    pub collects_garbage: bool,
     /// Counts the reviews; `None` without a host.
     pub host_metrics: Option<HostMetrics>,
     /// The largest object, encoded, in bytes.
@@ -93,6 +95,7 @@ impl App {
         (state.chaos, state.fallback) = (config.chaos, config.fallback);
         (state.delegation, state.namespaces_are_the_hosts) =
             (config.delegation, config.namespaces_are_the_hosts);
+        state.collects_garbage = config.collects_garbage;
         state.aggregator = config.aggregator;
         Self {
             state: Arc::new(state),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kindom_api::json;
 use kindom_api::selector::{FieldSelector, LabelSelector};
-use kindom_objects::version::SelectableField;
+use kindom_objects::version::{CompiledVersion, SelectableField};
 use kindom_objects::{StoredObject, TypeSpec, Unreadable};
 
 use crate::RequestError;
@@ -26,16 +26,19 @@ impl Filter {
     /// [`RequestError::BadRequest`] for a field that cannot be selected by.
     pub(crate) fn new(call: &Call<'_>, options: &ListOptions) -> Result<Self, Failure> {
         let mut declared: Vec<SelectableField> = Vec::new();
-        for requirement in options.field_selector.requirements() {
+        let requirements = options.field_selector.requirements();
+        let compiled = if requirements.is_empty() { None } else { Some(compiled(call)?) };
+        let selectable = compiled.as_ref().map(|compiled| compiled.selectable.as_slice()).unwrap_or_default();
+        for requirement in requirements {
             let field = requirement.field.as_str();
             if matches!(field, "metadata.name" | "metadata.namespace")
                 || declared.iter().any(|f| f.name == field)
             {
                 continue;
             }
-            match selectable(call, field)? {
-                Some(found) => declared.push(found),
-                None if !call.spec.is_typed() || !call.spec.strategy.selectable().is_empty() => {
+            match selectable.iter().find(|known| known.name == field) {
+                Some(found) => declared.push(found.clone()),
+                None if !call.spec.is_typed() || !selectable.is_empty() => {
                     return Err(
                         RequestError::BadRequest(format!("field label not supported: {field}")).into()
                     );
@@ -118,9 +121,8 @@ impl Filter {
     }
 }
 
-/// The field of this name that the version declares.
-fn selectable(call: &Call<'_>, name: &str) -> Result<Option<SelectableField>, Failure> {
-    let version = call.version()?;
-    let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(Unreadable::Undecodable(e)))?;
-    Ok(compiled.selectable.iter().find(|field| field.name == name).cloned())
+/// The version, ready to be used.
+fn compiled(call: &Call<'_>) -> Result<Arc<CompiledVersion>, Failure> {
+    let compiled = call.spec.compiled(call.version()?);
+    compiled.map_err(|e| call.read_failure(Unreadable::Undecodable(e)))
 }

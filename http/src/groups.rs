@@ -137,7 +137,7 @@ fn resource(spec: &TypeSpec, version: &str) -> Resource {
         // apiextensions-apiserver has none for the type of registrations, and what is not stored has none.
         storage_version_hash: match spec.is_typed() && declared.is_none() || spec.strategy.answers_creates() {
             true => String::new(),
-            false => discovery::storage_version_hash(&spec.group, storage, &spec.names.kind),
+            false => discovery::storage_version_hash(&spec.group_kind().group, storage, &spec.names.kind),
         },
         subresources: subresources.collect(),
         built_in: spec.is_typed(),

@@ -7,8 +7,8 @@ use kindom_codec::{SCHEME, cannot_be_handled};
 use crate::RequestError;
 
 /// Checks that an object's group and version are what its URL says, and for a built-in type also its kind; that of a
-/// registered type is its validation's to check ([`wrong_type`]). `known_versions` are those in which the scheme has a built-in
-/// kind beside the expected one; none for a registered type.
+/// registered type is its validation's to check ([`wrong_type`]). `known_versions` are the apiVersions in which the scheme has a
+/// built-in kind beside the expected one; none for a registered type.
 ///
 /// # Errors
 /// [`RequestError::BadRequest`]
@@ -19,7 +19,7 @@ pub(crate) fn check_type(
 ) -> Result<(), RequestError> {
     let same_version = found.group == expected.group && found.version == expected.version;
     let is_known = |versions: &[&str]| {
-        let known = found.group == expected.group && versions.contains(&&*found.version);
+        let known = versions.contains(&&*found.api_version());
         (same_version || known) && found.kind == expected.kind
     };
     if known_versions.is_some_and(|versions| !is_known(versions)) {

@@ -2,7 +2,7 @@
 
 /// Takes the type out of objects: compact JSON with sorted members.
 pub(crate) struct Untyped {
-    /// `{"apiVersion":"v1",`
+    /// `"apiVersion":"v1",`
     first: String,
     /// `"kind":"ConfigMap",`
     second: String,
@@ -10,27 +10,29 @@ pub(crate) struct Untyped {
 
 impl Untyped {
     pub(crate) fn new(api_version: &str, kind: &str) -> Self {
-        Self { first: format!(r#"{{"apiVersion":"{api_version}","#), second: format!(r#""kind":"{kind}","#) }
+        Self { first: format!(r#""apiVersion":"{api_version}","#), second: format!(r#""kind":"{kind}","#) }
     }
 
     /// Takes the type out of the object from `start` to the end. One of another type stays as it is.
     pub(crate) fn strip(&self, out: &mut Vec<u8>, start: usize) {
-        let (first, second) = (self.first.as_bytes(), self.second.as_bytes());
-        let Some(object) = out.get(start..).filter(|object| object.starts_with(first)) else { return };
-        let mut at = first.len();
-        // Nearly always at once: few types have members before `kind`.
-        while object.get(at..).is_some_and(|rest| !rest.starts_with(second)) {
-            match after_member(object, at) {
-                Some(next) => at = next,
-                None => return,
-            }
-        }
-        // What stands between the two goes to the front, and all that is behind moves once.
-        let between = first.len()..at;
-        let end = at + second.len();
-        out.copy_within(start + between.start..start + between.end, start + 1);
-        out.drain(start + 1 + between.len()..start + end);
+        let Some(object) = out.get(start..).filter(|object| object.first() == Some(&b'{')) else { return };
+        let Some(first) = member(object, 1, self.first.as_bytes()) else { return };
+        let between = first + self.first.len();
+        let Some(second) = member(object, between, self.second.as_bytes()) else { return };
+        let rest = second + self.second.len();
+        // What stands between the two moves to the front, and all that is behind moves once.
+        out.copy_within(start + between..start + second, start + first);
+        out.drain(start + first + (second - between)..start + rest);
     }
+}
+
+/// The place of a member, from another member's place on. Nearly always at once: few types have members before these.
+fn member(object: &[u8], from: usize, member: &[u8]) -> Option<usize> {
+    let mut at = from;
+    while !object.get(at..)?.starts_with(member) {
+        at = after_member(object, at)?;
+    }
+    Some(at)
 }
 
 /// The place behind a member and its comma; none if no other member follows.
@@ -78,6 +80,11 @@ mod tests {
             (
                 r#"{"apiVersion":"v1","data":{"a":"\",\"kind\":\"ConfigMap\",","kind":"ConfigMap","z":""},"kind":"ConfigMap","metadata":{}}"#,
                 r#"{"data":{"a":"\",\"kind\":\"ConfigMap\",","kind":"ConfigMap","z":""},"metadata":{}}"#,
+            ),
+            (r#"{"action":"[","apiVersion":"v1","kind":"ConfigMap","z":1}"#, r#"{"action":"[","z":1}"#),
+            (
+                r#"{"action":"a","apiVersion":"v1","b":"{","kind":"ConfigMap","z":1}"#,
+                r#"{"action":"a","b":"{","z":1}"#,
             ),
             (
                 r#"{"apiVersion":"v1","binaryData":{},"data":[1,{"b":[]},"\\"],"kind":"ConfigMap","metadata":{}}"#,

@@ -13,7 +13,8 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = {
     "api__v1": ["Namespace", "NamespaceList", "NamespaceSpec", "NamespaceStatus", "NamespaceCondition", "ConfigMap", "ConfigMapList",
-        "Secret", "SecretList", "ServiceAccount", "ServiceAccountList", "ObjectReference", "LocalObjectReference"],
+        "Secret", "SecretList", "ServiceAccount", "ServiceAccountList", "ObjectReference", "LocalObjectReference", "Event", "EventList",
+        "EventSeries", "EventSource"],
     "apis__apiregistration.k8s.io__v1": ["APIService", "APIServiceList", "APIServiceSpec", "APIServiceStatus", "APIServiceCondition", "ServiceReference"],
     "apis__authentication.k8s.io__v1": ["SelfSubjectReview", "SelfSubjectReviewStatus", "TokenReview", "TokenReviewSpec", "TokenReviewStatus", "UserInfo"],
     "apis__authorization.k8s.io__v1": [
@@ -25,6 +26,7 @@ DOCUMENTS = {
         "AggregationRule", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBindingList", "ClusterRoleList", "PolicyRule", "Role",
         "RoleBinding", "RoleBindingList", "RoleList", "RoleRef", "Subject",
     ],
+    "apis__events.k8s.io__v1": ["Event", "EventList", "EventSeries", "EventSource", "ObjectReference"],
     "apis__coordination.k8s.io__v1": ["Lease", "LeaseList", "LeaseSpec", "MicroTime"],
 }
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use kindom_api::declaration::Declaration;
-use kindom_api::decode::Struct;
+use kindom_api::decode::{Shape, Struct};
 use kindom_api::{Value, json};
 use kindom_codec::protobuf::{self, Message, Messages};
 use kindom_schema::merge::{self, MergeType};
@@ -55,6 +55,21 @@ impl Declared {
                 catalogue::declaration(api_version, kind).unwrap_or(none)
             }),
         }
+    }
+
+    /// The description of a field, by the names that lead to it; empty if there is no such field.
+    #[must_use]
+    pub fn text_of(&self, path: &[&str]) -> &'static str {
+        let (mut of, mut text) = (self.declaration().shape, "");
+        for name in path {
+            let Some(field) = of.fields.iter().find(|field| field.name == *name) else { return "" };
+            text = field.text;
+            match &field.shape {
+                Shape::Struct(inner) | Shape::Pointer(Shape::Struct(inner)) => of = inner,
+                _ => {}
+            }
+        }
+        text
     }
 
     /// The version that it declares: `v1`.

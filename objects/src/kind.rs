@@ -93,7 +93,7 @@ impl TypeSpec {
             compiled: ArcSwapOption::from_pointee(CompiledVersion {
                 schema: None,
                 columns,
-                selectable: strategy.selectable().iter().map(|path| SelectableField::new(path)).collect(),
+                selectable: strategy.selectable(),
             }),
         };
         Self {
@@ -235,10 +235,11 @@ impl TypeSpec {
         GroupVersionKind::new(self.group.clone(), version, self.names.kind.clone())
     }
 
-    /// Its group and kind.
+    /// Its group and kind, as errors name it and storage knows it.
     #[must_use]
     pub fn group_kind(&self) -> GroupKind {
-        GroupKind { group: self.group.clone(), kind: self.names.kind.clone() }
+        let group = self.strategy.internal_group().unwrap_or(&self.group).to_owned();
+        GroupKind { group, kind: self.names.kind.clone() }
     }
 
     /// Its group and plural.
@@ -259,6 +260,15 @@ impl TypeSpec {
     #[must_use]
     pub fn namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
+    }
+
+    /// `true` if its objects are stored as it shows them, `false` for another face of a type.
+    #[must_use]
+    pub fn shows_what_is_stored(&self) -> bool {
+        match &self.conversion {
+            Conversion::Faces(faces) => self.storage().is_some_and(|version| faces.is_stored(&version.name)),
+            Conversion::None | Conversion::Webhook => true,
+        }
     }
 
     /// `true` if it is being deleted.
@@ -466,10 +476,15 @@ pub trait Strategy: Send + Sync {
     /// Fills in the defaults of an object that a declaration has decoded.
     fn fill_defaults(&self, _object: &mut Value) {}
 
-    /// The JSON paths of the fields beside its name and namespace that lists and watches select by, as upstream's
-    /// `AddFieldLabelConversionsFor…` has them: `.type`.
-    fn selectable(&self) -> &'static [&'static str] {
-        &[]
+    /// The group of the type by which the server knows its objects, if that is another than the one that shows them.
+    fn internal_group(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The fields beside its name and namespace that lists and watches select by, as upstream's `AddFieldLabelConversionsFor…`
+    /// has them.
+    fn selectable(&self) -> Vec<SelectableField> {
+        Vec::new()
     }
 
     /// `true` if a PUT without resourceVersion overwrites whatever is there.
@@ -477,8 +492,8 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// The versions of its group, beside the served ones, in which upstream knows the kind: an object of one is refused for
-    /// its version, and not as one of an unknown kind.
+    /// The apiVersions beside the served ones in which upstream knows the kind: an object of one is refused for its version, and
+    /// not as one of an unknown kind.
     fn known_versions(&self) -> &'static [&'static str] {
         &[]
     }
@@ -626,6 +641,11 @@ pub trait Strategy: Send + Sync {
     /// Called on the first DELETE of an object that may need more than to vanish.
     fn begin_delete(&self, _cx: &RuleContext<'_>, _object: &mut Value) -> Deletion {
         Deletion::Plain
+    }
+
+    /// `true` if a delete may say what becomes of the objects that this one owns.
+    fn propagates(&self, _object: &Value) -> bool {
+        true
     }
 
     /// `true` if an object that is being deleted and has no finalizers in its metadata still has to stay (namespaces keep

@@ -36,7 +36,7 @@ pub use managed::{SERVER, manage_status};
 pub use metadata::keep_reset;
 pub use names::{Names, Scope};
 pub use object::{StoredObject, Translated};
-pub use plan::{Preconditions, held_by, mark_deleted};
+pub use plan::{FOREGROUND, ORPHAN, Propagation, Removal, held_by, mark_deleted};
 pub use stored_registration::{StoredCondition, StoredRegistration};
 pub use subresource::Subresource;
 pub use version::VersionSpec;

@@ -62,13 +62,59 @@ pub enum DeletePlan {
     Unchanged,
 }
 
-/// Preconditions of a delete, and of an update that names a uid.
+/// What a client wants of a delete.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Preconditions {
+pub struct Removal {
     /// The object must have this uid.
     pub uid: Option<String>,
     /// The object must be at this resourceVersion.
     pub resource_version: Option<String>,
+    /// The treatment of the objects that it owns.
+    pub propagation: Propagation,
+}
+
+/// The treatment of the objects that an object owns when it goes. The garbage collector's two finalizers on the object say it
+/// (`deletionFinalizersForGarbageCollection`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Propagation {
+    /// As the object's finalizers say, if they do.
+    #[default]
+    Unsaid,
+    /// They stay, and lose their reference to it.
+    Orphan,
+    /// They go afterwards.
+    Background,
+    /// They go first.
+    Foreground,
+}
+
+/// The finalizer of an object whose dependents lose their reference to it.
+pub const ORPHAN: &str = "orphan";
+/// The finalizer of an object whose dependents go first.
+pub const FOREGROUND: &str = "foregroundDeletion";
+
+/// Gives an object the garbage collector's finalizers that a delete asks for. Returns true if that changed them.
+fn propagate(object: &mut Value, propagation: Propagation) -> bool {
+    let old = finalizers(object);
+    let has = |name: &str| old.iter().any(|finalizer| finalizer.as_str() == Some(name));
+    let wanted = match propagation {
+        Propagation::Unsaid => return false,
+        Propagation::Orphan => Some(ORPHAN),
+        Propagation::Foreground => Some(FOREGROUND),
+        Propagation::Background => None,
+    };
+    if [ORPHAN, FOREGROUND].into_iter().all(|name| has(name) == (wanted == Some(name))) {
+        return false;
+    }
+    let others = old.iter().filter(|of| !matches!(of.as_str(), Some(ORPHAN | FOREGROUND)));
+    let new: Vec<Value> = others.cloned().chain(wanted.map(Value::from)).collect();
+    let metadata = metadata_mut(object);
+    if new.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers", new);
+    }
+    true
 }
 
 fn text<'a>(metadata: Option<&'a Value>, field: &str) -> &'a str {
@@ -381,8 +427,8 @@ pub struct DeleteInput<'a> {
     pub name: &'a str,
     /// The revision of the stored object.
     pub revision: Revision,
-    /// The client's conditions on the object.
-    pub preconditions: &'a Preconditions,
+    /// The client's conditions on the object, and what becomes of what it owns.
+    pub removal: &'a Removal,
 }
 
 /// Plans a delete (`rest.BeforeDelete`, `Store.Delete`).
@@ -395,7 +441,7 @@ pub fn delete(
     let conflict = |message| Err(PlanError::Precondition { name: input.name.to_owned(), message });
     let uid = text(object.get("metadata"), "uid").to_owned();
     let own = cx.spec.strategy.judges_preconditions();
-    if let Some(wanted) = input.preconditions.uid.as_ref().filter(|wanted| **wanted != uid) {
+    if let Some(wanted) = input.removal.uid.as_ref().filter(|wanted| **wanted != uid) {
         if own {
             let message =
                 format!("precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
@@ -406,8 +452,7 @@ pub fn delete(
         ));
     }
     let revision = input.revision.to_string();
-    if let Some(wanted) = input.preconditions.resource_version.as_ref().filter(|wanted| **wanted != revision)
-    {
+    if let Some(wanted) = input.removal.resource_version.as_ref().filter(|wanted| **wanted != revision) {
         if own {
             let message = format!(
                 "precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {revision}"
@@ -431,18 +476,20 @@ pub fn delete(
         let sealed = encode(cx, input.version, object, || true)?;
         Ok(DeletePlan::Mark(Planned { key, sealed, warnings: Vec::new(), needs_empty }))
     };
-    if object.at(&["metadata", "deletionTimestamp"]).is_none()
-        && let Deletion::Changed = cx.spec.strategy.begin_delete(cx, &mut object)
-    {
+    let is_marked = object.at(&["metadata", "deletionTimestamp"]).is_some();
+    let changed = cx.spec.strategy.propagates(&object) && propagate(&mut object, input.removal.propagation);
+    if !is_marked && let Deletion::Changed = cx.spec.strategy.begin_delete(cx, &mut object) {
         return mark(cx, object);
     }
     if finalizers(&object).is_empty() && !cx.spec.strategy.holds_deletion(&object) {
         return Ok(DeletePlan::Delete);
     }
-    if object.at(&["metadata", "deletionTimestamp"]).is_some() {
+    if is_marked && !changed {
         return Ok(DeletePlan::Unchanged);
     }
-    mark_deleted(&mut object, cx.now);
+    if !is_marked {
+        mark_deleted(&mut object, cx.now);
+    }
     mark(cx, object)
 }
 

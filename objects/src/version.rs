@@ -56,24 +56,34 @@ pub struct CompiledVersion {
 pub struct SelectableField {
     /// As a selector names it: `spec.color`.
     pub name: String,
-    path: Vec<String>,
+    /// The paths of its value in a stored object; the first one that has one counts.
+    paths: Vec<Vec<String>>,
 }
 
 impl SelectableField {
     pub(crate) fn new(json_path: &str) -> Self {
         let name = json_path.strip_prefix('.').unwrap_or(json_path);
-        Self { name: name.to_owned(), path: name.split('.').map(str::to_owned).collect() }
+        Self::at(name, &[name])
+    }
+
+    /// A field of another name than its paths.
+    pub(crate) fn at(name: &str, paths: &[&str]) -> Self {
+        let path = |path: &&str| path.split('.').map(str::to_owned).collect();
+        Self { name: name.to_owned(), paths: paths.iter().map(path).collect() }
     }
 
     /// An object's value as a selector compares it; empty if the object has none.
     #[must_use]
     pub fn of(&self, object: &Value) -> String {
-        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
-        match object.at(&path) {
-            Some(Value::String(text)) => text.clone(),
-            Some(value @ (Value::Int(_) | Value::Bool(_))) => value.to_string(),
-            _ => String::new(),
-        }
+        let mut values = self.paths.iter().map(|path| {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            match object.at(&path) {
+                Some(Value::String(text)) => text.clone(),
+                Some(value @ (Value::Int(_) | Value::Bool(_))) => value.to_string(),
+                _ => String::new(),
+            }
+        });
+        values.find(|value| !value.is_empty()).unwrap_or_default()
     }
 }
 

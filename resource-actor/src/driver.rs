@@ -24,7 +24,7 @@ use kindom_objects::managed::Managing;
 use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
 use kindom_objects::render::{decode, stored};
-use kindom_objects::{NeedsEmpty, PlanError, Preconditions, RuleContext, StoredObject, TypeSpec};
+use kindom_objects::{NeedsEmpty, PlanError, Removal, RuleContext, StoredObject, TypeSpec};
 
 /// The most tries of a create with generateName when the generated name is taken (KEP-4420).
 const GENERATED_NAME_TRIES: usize = 8;
@@ -81,7 +81,7 @@ pub(crate) enum Desired<'a> {
         is_patch: bool,
     },
     /// The object's end, or the mark of its deletion.
-    Delete(&'a Preconditions),
+    Delete(&'a Removal),
     /// The end of bytes that are no object.
     DeleteCorrupt,
 }
@@ -290,9 +290,7 @@ impl ResourceHandle {
                 Desired::Update { object, live, is_patch } => {
                     spent.on(|| plan_update(&attempt, target, object, &live, is_patch, options))?
                 }
-                Desired::Delete(preconditions) => {
-                    spent.on(|| plan_delete(&attempt, target, preconditions))?
-                }
+                Desired::Delete(removal) => spent.on(|| plan_delete(&attempt, target, removal))?,
                 Desired::DeleteCorrupt => spent.on(|| plan_delete_corrupt(&attempt, target))?,
             };
             if !deletes {
@@ -561,11 +559,7 @@ fn plan_update(
 }
 
 /// Plans a delete (apiserver `Store.Delete`).
-fn plan_delete(
-    attempt: &Attempt<'_>,
-    target: &Target<'_>,
-    preconditions: &Preconditions,
-) -> Result<Step, WriteError> {
+fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) -> Result<Step, WriteError> {
     let rules = attempt.rules;
     let current = attempt.current.ok_or_else(|| PlanError::NotFound { name: target.name.to_owned() })?;
     admit(&rules.spec, Operation::Change, target.name)?;
@@ -576,7 +570,7 @@ fn plan_delete(
         namespace: target.namespace,
         name: target.name,
         revision: before,
-        preconditions,
+        removal,
     };
     let key = rules.spec.storage_key(current.key());
     // A marked object has to be stored in the right version, and a frozen type loses none.
@@ -593,7 +587,7 @@ fn plan_delete(
         DeletePlan::Mark(mut planned) => {
             refuse_loss(current)?;
             guards.empty = planned.needs_empty.take();
-            let proof = match preconditions.resource_version {
+            let proof = match removal.resource_version {
                 None => Proof::Marked(before),
                 Some(_) => Proof::None,
             };

@@ -6,7 +6,7 @@ use crate::driver::{Attempt, Desired, New};
 use crate::error::WriteError;
 use crate::request::{Target, Wanted, WriteOptions, Written};
 use crate::{Apply, ResourceHandle};
-use kindom_objects::Preconditions;
+use kindom_objects::Removal;
 use kindom_objects::managed::Managing;
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::pipeline::{Operation, admit, manage};
@@ -27,7 +27,7 @@ pub enum Write<'a> {
     /// By a configuration of the object's Scale.
     ApplyScale(&'a mut Apply<'a>),
     /// The object's end.
-    Delete(&'a Preconditions),
+    Delete(&'a Removal),
     /// The end of bytes that are no object.
     DeleteCorrupt,
 }
@@ -50,7 +50,7 @@ impl ResourceHandle {
             Write::Apply(apply) => self.apply(target, apply, options).await,
             Write::UpdateScale(uid, wanted) => self.update_scale(target, *uid, *wanted, options).await,
             Write::ApplyScale(apply) => self.apply_scale(target, apply, options).await,
-            Write::Delete(preconditions) => self.delete(target, preconditions, options).await,
+            Write::Delete(removal) => self.delete(target, removal, options).await,
             Write::DeleteCorrupt => self.delete_corrupt(target, options).await,
         }
     }
@@ -133,10 +133,10 @@ impl ResourceHandle {
     pub async fn delete(
         &self,
         target: Target<'_>,
-        preconditions: &Preconditions,
+        removal: &Removal,
         options: &WriteOptions,
     ) -> Result<Written, WriteError> {
-        self.run(&target, options, false, &mut |_| Ok(Desired::Delete(preconditions))).await
+        self.run(&target, options, false, &mut |_| Ok(Desired::Delete(removal))).await
     }
 
     /// Deletes an object whose stored bytes are no object, without regard to finalizers, preconditions or anything else; it

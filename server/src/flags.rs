@@ -343,6 +343,15 @@ pub(crate) struct Serve {
     /// The age of the oldest revision from which a watch or a continue token may start.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub(crate) etcd_compaction_interval: Duration,
+    /// Deletes what lost its owners, and lets deletes say what becomes of what an object owns.
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) enable_garbage_collector: bool,
+    /// The controllers that run: * for all, -NAME for all but this one. There is garbage-collector-controller.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_value = "*", value_parser = controller, allow_hyphen_values = true)]
+    pub(crate) controllers: Vec<String>,
+    /// The time for which events are kept after they were last written; 0s: for ever.
+    #[arg(long, default_value = "1h", value_parser = duration)]
+    pub(crate) event_ttl: Duration,
     /// The time between two passes that read everything in the folder to find damage, slowly, in the background; 0s: never.
     #[arg(long, default_value = "24h", value_parser = duration)]
     pub(crate) storage_scrub_interval: Duration,
@@ -571,6 +580,24 @@ fn etcd_prefix(text: &str) -> Result<String, String> {
     Ok(format!("/{path}"))
 }
 
+/// The controller that deletes what lost its owners.
+pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+
+/// The name of a controller that is to run, or not to.
+fn controller(text: &str) -> Result<String, String> {
+    match text.strip_prefix('-').unwrap_or(text) {
+        GARBAGE_COLLECTOR => Ok(text.to_owned()),
+        "*" if text == "*" => Ok(text.to_owned()),
+        _ => Err(format!("{text:?} is not in the list of known controllers: *, {GARBAGE_COLLECTOR}")),
+    }
+}
+
+/// `true` if a controller is to run (`IsControllerEnabled` of controller-manager).
+pub(crate) fn runs(controllers: &[String], name: &str) -> bool {
+    let says = |text: &str| controllers.iter().any(|of| of == text);
+    says(name) || !says(&format!("-{name}")) && says("*")
+}
+
 /// As Go writes durations: `90s`, `5m`, `1h30m`, `250ms`.
 fn duration(text: &str) -> Result<Duration, String> {
     let nanos = kindom_formats::duration::parse(text).ok().and_then(|nanos| u64::try_from(nanos).ok());
@@ -603,6 +630,17 @@ mod tests {
         for wrong in ["", "a b", "a..b", "-a", "*", "a.*", "https://a", "a:1", &"a".repeat(64)] {
             assert!(subject_name(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn controllers_run_unless_they_are_taken_out() {
+        let run = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|text| controller(text).unwrap()).collect();
+            runs(&texts, GARBAGE_COLLECTOR)
+        };
+        assert!(run(&["*"]) && run(&[GARBAGE_COLLECTOR]));
+        assert!(!run(&["*", "-garbage-collector-controller"]) && !run(&[]));
+        assert!(controller("job").is_err() && controller("-*").is_err());
     }
 
     #[test]

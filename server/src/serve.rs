@@ -10,8 +10,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
-use kindom_finalizer_actor::storage_version;
+use kindom_finalizer_actor::{expiry, garbage, storage_version};
 use kindom_http::{Config, HostMetrics, InFlightMax, Snapshots, serve};
+use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_objects::kinds::registration::{
     aggregated_custom_resource_definitions, custom_resource_definitions_without, third_party_resources,
@@ -35,7 +36,7 @@ use tokio::task::JoinHandle;
 use crate::BoxError;
 use crate::aggregator::{self, Aggregator, claim_stored, publish_authentication};
 use crate::credentials::{self, Keeper};
-use crate::flags::{AuthorizationMode, Serve};
+use crate::flags::{AuthorizationMode, GARBAGE_COLLECTOR, Serve, runs};
 use crate::host::api_services::Registrar;
 use crate::host::namespaces::Mirror;
 use crate::host::{self, Hosts, authentication};
@@ -196,7 +197,9 @@ async fn serving(
     };
     let (api_services, config_maps) = (of_plural(api_service::PLURAL)?, of_plural("configmaps")?);
     let aggregated = registrations.face(aggregated_custom_resource_definitions(&crds));
-    let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(others);
+    let events = of_plural("events")?;
+    let later_events = events.face(later_events(&*events.spec().ok_or("events have no type")?));
+    let built_in = [namespaces.clone(), third_party, aggregated, later_events].into_iter().chain(others);
     let registry = RegistryHandle::start(Arc::clone(&deps), &registrations, built_in)?;
     let own_name = deps.entropy.uuid_v4();
     let aggregator = Aggregator::new(&options.aggregator, own_name, cores())?;
@@ -206,6 +209,12 @@ async fn serving(
     let leader = if embedded { None } else { Some(LeaderHandle::start(&registry, Key::from(LEASE))?) };
     kindom_conflict_actor::start(&registry, &registrations, LEDGER)?;
     kindom_finalizer_actor::start(&registry, &registrations, &namespaces)?;
+    expiry::start(&registry, &events, options.event_ttl)?;
+    // A host's own collector looks after what it shows of this server.
+    let runs_collector = runs(&options.controllers, GARBAGE_COLLECTOR);
+    if options.enable_garbage_collector && runs_collector && hosts.authorization.is_none() {
+        garbage::start(&registry, &events, options.max_object_bytes)?;
+    }
     if options.feature_gates.storage_version_migrator {
         storage_version::start(&registry, &registrations, options.storage_version_settle)?;
     }
@@ -393,6 +402,7 @@ fn listen(
         authenticator: keeper.authenticator()?,
         delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,
         namespaces_are_the_hosts: options.host.namespaces_from_host,
+        collects_garbage: options.enable_garbage_collector,
         host_metrics: hosts.are_asked().then_some(host_metrics),
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use kindom_api::{Value, json, object};
-use kindom_objects::Preconditions;
+use kindom_objects::Removal;
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{ResourceHandle, Written};
 use world::{World, cluster, options};
@@ -90,7 +90,7 @@ impl World {
     }
 
     pub(crate) async fn delete_namespace(&self, name: &str) -> Result<Written, WriteError> {
-        self.namespaces().delete(cluster(name), &Preconditions::default(), &options()).await
+        self.namespaces().delete(cluster(name), &Removal::default(), &options()).await
     }
 
     pub(crate) async fn namespace(&self, name: &str) -> Option<Value> {

@@ -8,36 +8,15 @@ use super::{Query, is_true};
 use crate::RequestError;
 use kindom_codec::SCHEME;
 use kindom_codec::go_json::go_type;
-
-/// The treatment of the objects that the object owns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PropagationPolicy {
-    /// It stays, and loses its owner reference.
-    Orphan,
-    /// It goes afterwards.
-    Background,
-    /// It goes first.
-    Foreground,
-}
-
-/// The conditions of a delete; if one does not hold, the answer is 409.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Preconditions {
-    /// The object's uid.
-    pub uid: Option<String>,
-    /// The object's resourceVersion.
-    pub resource_version: Option<String>,
-}
+use kindom_objects::{Propagation, Removal};
 
 /// The options of a delete.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeleteOptions {
     /// The seconds that the object may take to end.
     pub grace_period_seconds: Option<i64>,
-    /// The conditions.
-    pub preconditions: Preconditions,
-    /// The treatment of the objects that it owns; `orphanDependents` is turned into it.
-    pub propagation_policy: Option<PropagationPolicy>,
+    /// Its conditions, and the treatment of the objects that it owns; `orphanDependents` is turned into it.
+    pub removal: Removal,
     /// `true` if nothing is to be deleted.
     pub dry_run: bool,
     /// `true` if an object goes that can't be read, and only such a one; without a look at anything else.
@@ -50,7 +29,7 @@ const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotentia
 #[derive(Default)]
 struct Raw {
     grace_period_seconds: Option<i64>,
-    preconditions: Preconditions,
+    preconditions: Removal,
     orphan_dependents: Option<bool>,
     propagation_policy: Option<String>,
     dry_run: Vec<String>,
@@ -67,7 +46,7 @@ impl DeleteOptions {
     pub fn from_query(query: &Query) -> Result<Self, RequestError> {
         Raw {
             grace_period_seconds: query.integer("gracePeriodSeconds")?,
-            preconditions: Preconditions::default(),
+            preconditions: Removal::default(),
             orphan_dependents: query.get("orphanDependents").map(is_true),
             propagation_policy: query.get("propagationPolicy").map(str::to_owned),
             dry_run: query.all("dryRun").map(str::to_owned).collect(),
@@ -140,9 +119,10 @@ impl DeleteOptions {
             if value.as_object().is_none() {
                 return Err(bad(value, "preconditions", "v1.Preconditions"));
             }
-            raw.preconditions = Preconditions {
+            raw.preconditions = Removal {
                 uid: text(value, "preconditions.uid", "uid")?,
                 resource_version: text(value, "preconditions.resourceVersion", "resourceVersion")?,
+                propagation: Propagation::Unsaid,
             };
         }
         if let Some(value) = body.get("dryRun").filter(|v| present(v)) {
@@ -173,23 +153,24 @@ impl Raw {
                 Error::invalid(&Path::new(IGNORE_READ_ERROR), true, why)
             })
             .collect();
-        let mut policy = self.orphan_dependents.map(|orphan| match orphan {
-            true => PropagationPolicy::Orphan,
-            false => PropagationPolicy::Background,
-        });
+        let mut propagation = match self.orphan_dependents {
+            Some(true) => Propagation::Orphan,
+            Some(false) => Propagation::Background,
+            None => Propagation::Unsaid,
+        };
         if let Some(text) = self.propagation_policy {
-            if policy.is_some() {
+            if self.orphan_dependents.is_some() {
                 let detail = "orphanDependents and deletionPropagation cannot be both set";
                 errors.push(Error::invalid(&path, text.as_str(), detail));
             }
-            policy = match text.as_str() {
-                "Foreground" => Some(PropagationPolicy::Foreground),
-                "Background" => Some(PropagationPolicy::Background),
-                "Orphan" => Some(PropagationPolicy::Orphan),
+            propagation = match text.as_str() {
+                "Foreground" => Propagation::Foreground,
+                "Background" => Propagation::Background,
+                "Orphan" => Propagation::Orphan,
                 other => {
                     let known = ["Foreground", "Background", "Orphan", "nil"];
                     errors.push(Error::not_supported(&path, other, &known));
-                    None
+                    Propagation::Unsaid
                 }
             };
         }
@@ -199,8 +180,7 @@ impl Raw {
         RequestError::invalid_options("DeleteOptions", errors)?;
         Ok(DeleteOptions {
             grace_period_seconds: self.grace_period_seconds,
-            preconditions: self.preconditions,
-            propagation_policy: policy,
+            removal: Removal { propagation, ..self.preconditions },
             dry_run: !dry_run.is_empty(),
             ignore_store_read_error: self.ignore_store_read_error,
         })
@@ -209,7 +189,7 @@ impl Raw {
 
 #[cfg(test)]
 mod tests {
-    use super::{DeleteOptions, PropagationPolicy};
+    use super::{DeleteOptions, Propagation};
     use crate::RequestError;
     use crate::query::Query;
     use kindom_api::json::parse;
@@ -233,7 +213,7 @@ mod tests {
     fn options_are_read() {
         let query = Query::parse("propagationPolicy=Foreground&gracePeriodSeconds=5&dryRun=All");
         let options = DeleteOptions::from_query(&query).unwrap();
-        assert_eq!(options.propagation_policy, Some(PropagationPolicy::Foreground));
+        assert_eq!(options.removal.propagation, Propagation::Foreground);
         assert_eq!(options.grace_period_seconds, Some(5));
         assert!(options.dry_run);
 
@@ -242,9 +222,9 @@ mod tests {
                 "preconditions":{"uid":"u","resourceVersion":"7"}}"#,
         )
         .unwrap();
-        assert_eq!(options.propagation_policy, Some(PropagationPolicy::Orphan));
-        assert_eq!(options.preconditions.uid.as_deref(), Some("u"));
-        assert_eq!(options.preconditions.resource_version.as_deref(), Some("7"));
+        assert_eq!(options.removal.propagation, Propagation::Orphan);
+        assert_eq!(options.removal.uid.as_deref(), Some("u"));
+        assert_eq!(options.removal.resource_version.as_deref(), Some("7"));
         assert!(!options.dry_run);
         assert_eq!(body("{}"), Ok(DeleteOptions::default()));
     }

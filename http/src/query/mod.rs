@@ -13,7 +13,7 @@ use kindom_formats::duration;
 use crate::RequestError;
 
 pub use continue_token::{ContinueToken, EXPIRED, EXPIRED_WITH_TOKEN};
-pub use delete::{DeleteOptions, Preconditions, PropagationPolicy};
+pub use delete::DeleteOptions;
 pub use list::{ListOptions, VersionMatch, parse_resource_version};
 pub use write::{WaitFor, WriteOptions};
 

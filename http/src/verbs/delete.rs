@@ -6,7 +6,7 @@ use kindom_api::field;
 use kindom_api::names::GroupKind;
 use kindom_api::status::{Details, Status};
 use kindom_codec as codec;
-use kindom_objects::{PlanError, Preconditions, StoredObject};
+use kindom_objects::{PlanError, Propagation, Removal, StoredObject};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{ResourceHandle, Target, Write, WriteOptions as Options};
 
@@ -15,7 +15,7 @@ use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::cost;
 use crate::negotiate::{Accepted, Shape, body_format};
-use crate::query::{DeleteOptions, ListOptions, PropagationPolicy};
+use crate::query::{DeleteOptions, ListOptions};
 use crate::reply::{deprecation, list_reply};
 use crate::respond::Reply;
 use crate::response::Response;
@@ -30,7 +30,7 @@ const DELETE_AT_ONCE: usize = 64;
 async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOptions, Failure> {
     let bytes = plain_body(call, payload).await?;
     dear(cost::parse(bytes.len())).await?;
-    let options = if bytes.is_empty() {
+    let mut options = if bytes.is_empty() {
         DeleteOptions::from_query(call.query)?
     } else {
         let format = body_format(call.header(header::CONTENT_TYPE), true)?;
@@ -39,11 +39,9 @@ async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOpti
         let dry_run = from_body.dry_run || DeleteOptions::dry_run_of_query(call.query)?;
         DeleteOptions { dry_run, ..from_body }
     };
-    if options.propagation_policy == Some(PropagationPolicy::Foreground) {
-        // Nothing would ever remove the finalizer: there is no garbage collector yet.
-        let path = field::Path::new("propagationPolicy");
-        let error = field::Error::not_supported(&path, "Foreground", &["Background", "Orphan"]);
-        return Err(invalid_delete(error).into());
+    if !call.state.collects_garbage {
+        // Nobody would remove the collector's finalizers.
+        options.removal.propagation = Propagation::Unsaid;
     }
     Ok(options)
 }
@@ -53,23 +51,15 @@ fn invalid_delete(error: field::Error) -> RequestError {
     RequestError::Invalid { kind, name: String::new(), errors: error.into() }
 }
 
-fn preconditions(options: &DeleteOptions) -> Preconditions {
-    Preconditions {
-        uid: options.preconditions.uid.clone(),
-        resource_version: options.preconditions.resource_version.clone(),
-    }
-}
-
 /// DELETE of an object.
 pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     tracing::trace!("decode the body of DELETE");
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = delete_options(call, payload).await?;
-    let preconditions = preconditions(&query);
     let write = match query.ignore_store_read_error {
         true => Write::DeleteCorrupt,
-        false => Write::Delete(&preconditions),
+        false => Write::Delete(&query.removal),
     };
     let deleted = carry_out(call, &name, deletion(call, query.dry_run), write).await?;
     // What cannot be read cannot be shown.
@@ -103,10 +93,9 @@ pub(crate) async fn delete_collection(call: &Call<'_>, payload: Received) -> Res
     }
     let listed = select(call, &list_options).await?;
     let options = deletion(call, query.dry_run);
-    let preconditions = preconditions(&query);
     for page in listed.objects.chunks(DELETE_AT_ONCE) {
         let deletions =
-            page.iter().map(|object| delete_listed(&call.handle, call, object, &preconditions, &options));
+            page.iter().map(|object| delete_listed(&call.handle, call, object, &query.removal, &options));
         for outcome in futures::future::join_all(deletions).await {
             match outcome {
                 // Somebody else was faster.
@@ -122,7 +111,7 @@ async fn delete_listed(
     handle: &ResourceHandle,
     call: &Call<'_>,
     object: &StoredObject,
-    preconditions: &Preconditions,
+    removal: &Removal,
     options: &Options,
 ) -> Result<(), WriteError> {
     let target = Target {
@@ -131,5 +120,5 @@ async fn delete_listed(
         namespace: object.namespace(),
         name: object.name(),
     };
-    handle.delete(target, preconditions, options).await.map(drop)
+    handle.delete(target, removal, options).await.map(drop)
 }

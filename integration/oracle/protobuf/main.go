@@ -23,6 +23,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -57,6 +58,10 @@ var kinds = []struct {
 	{"v1", "APIGroup", metav1.APIGroup{}, false},
 	{"v1", "APIGroupList", metav1.APIGroupList{}, false},
 	{"v1", "APIResourceList", metav1.APIResourceList{}, false},
+	{"events.k8s.io/v1", "Event", eventsv1.Event{}, true},
+	{"events.k8s.io/v1", "EventList", eventsv1.EventList{}, true},
+	{"v1", "Event", corev1.Event{}, true},
+	{"v1", "EventList", corev1.EventList{}, true},
 	{"v1", "LimitRange", corev1.LimitRange{}, false},
 	{"v1", "Namespace", corev1.Namespace{}, true},
 	{"v1", "NamespaceList", corev1.NamespaceList{}, true},

@@ -68,6 +68,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
     let config = Config {
         delegation: Default::default(),
         namespaces_are_the_hosts: false,
+        collects_garbage: false,
         host_metrics: None,
         registry,
         namespaces,

@@ -165,7 +165,7 @@ async fn one_that_fails_stops_no_other() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(output.stdout, "ox.farm.example.com/bo created\nox.farm.example.com/abe created\n");
     for text in [
-        "warning: standard input: document 1, item 7: ox.farm.example.com/bo stays owned by Ox \"o\" with uid gone, ",
+        "warning: standard input: document 1, item 7: ox.farm.example.com/bo is no longer owned by Ox \"o\" with uid gone, ",
         "item 2: ox.farm.example.com/large: Ox.farm.example.com \"large\" is invalid: spec.size: Invalid value: 1000",
         "item 3: ox.farm.example.com/odd: ",
         "unknown field \"spec.unknown\"",

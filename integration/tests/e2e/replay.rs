@@ -97,7 +97,12 @@ async fn replay_all(folder: &Path, any_namespace: bool) {
     let topics = read_topics(folder).unwrap();
     for topic in &topics {
         // The recorded server leaves what is stored in older versions to somebody else.
-        let options = ServerOptions::default().args(&["--feature-gates", "StorageVersionMigrator=false"]);
+        // What the real server waits for there, no controller does.
+        let options = ServerOptions::default().args(&[
+            "--feature-gates",
+            "StorageVersionMigrator=false",
+            "--controllers=*,-garbage-collector-controller",
+        ]);
         let server = options.start().await.unwrap();
         let client = server.client().unwrap();
         let script = std::fs::read_to_string(folder.join(format!("{}.script.json", topic.name))).unwrap();

@@ -12,6 +12,7 @@ mod access_review;
 pub mod api_service;
 mod config_map;
 mod custom;
+pub mod event;
 mod keyed;
 mod lease;
 pub mod namespace;
@@ -30,6 +31,7 @@ pub use custom::CustomObjects;
 pub fn built_in() -> Vec<TypeSpec> {
     let [local, own, of_anybody] = access_review::access_reviews();
     let mut types = vec![
+        event::events(),
         lease::leases(),
         self_subject_review::self_subject_reviews(),
         config_map::config_maps(),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Entropy, simulation};
 use kindom_api::{Value, json, object};
 use kindom_objects::kinds::registration::custom_resource_definitions;
-use kindom_objects::{Preconditions, RuleContext, Subresource, TypeSpec};
+use kindom_objects::{Removal, RuleContext, Subresource, TypeSpec};
 use kindom_registry_actor::RegistryHandle;
 pub(crate) use kindom_resource_actor::testing::{FaultyStore, brief, decoded, options, soon};
 use kindom_resource_actor::{Deps, ResourceHandle, Target, WatchCursor, WriteError, WriteOptions, Written};
@@ -95,7 +95,7 @@ impl World {
 
     /// DELETE of a registration.
     pub(crate) async fn delete(&self, name: &str) -> Result<Written, WriteError> {
-        self.registrations.delete(cluster(name), &Preconditions::default(), &options()).await
+        self.registrations.delete(cluster(name), &Removal::default(), &options()).await
     }
 
     /// A registration as it is stored; none if it is not.

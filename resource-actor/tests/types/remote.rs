@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use kindom_api::object;
-use kindom_objects::Preconditions;
+use kindom_objects::Removal;
 use kindom_resource_actor::{Freshness, Knowledge, ResourceHandle, WriteOptions, Written, is_conclusive};
 use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::{Applied, Revision, StorageError};
@@ -109,7 +109,7 @@ async fn guess_change(widgets: &ResourceHandle, name: &str, n: i64) -> Outcome {
 }
 
 async fn guess_delete(widgets: &ResourceHandle, name: &str) -> Outcome {
-    widgets.delete(at(name), &Preconditions::default(), &guess()).await
+    widgets.delete(at(name), &Removal::default(), &guess()).await
 }
 
 fn is_guessed(outcome: &Outcome) -> bool {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Entropy, simulation};
 use kindom_api::{Value, json, object};
 use kindom_objects::{
-    BuiltInVersion, CustomObjects, Names, Preconditions, RuleContext, Scope, StoredObject, Strategy, TypeSpec,
+    BuiltInVersion, CustomObjects, Names, Removal, RuleContext, Scope, StoredObject, Strategy, TypeSpec,
 };
 pub(crate) use kindom_resource_actor::testing::{Answers, FaultyStore, brief, decoded, options, soon};
 use kindom_resource_actor::{
@@ -218,7 +218,7 @@ pub(crate) async fn replace(
 }
 
 pub(crate) async fn delete(handle: &ResourceHandle, name: &str) -> Result<Written, WriteError> {
-    handle.delete(at(name), &Preconditions::default(), &options()).await
+    handle.delete(at(name), &Removal::default(), &options()).await
 }
 
 pub(crate) async fn get(handle: &ResourceHandle, name: &str) -> Option<Arc<StoredObject>> {

@@ -1,7 +1,7 @@
 //! Creates, updates and deletes as one client sees them.
 
 use kindom_api::{Value, object};
-use kindom_objects::{PlanError, Preconditions, RuleContext};
+use kindom_objects::{PlanError, Removal, RuleContext};
 use kindom_resource_actor::Outcome;
 use kindom_resource_actor::WriteError;
 use kindom_storage::{Op, Revision, Storage as _};
@@ -196,15 +196,19 @@ fn preconditions_hold_or_nothing_happens() {
         for (uid, resource_version) in
             [(Some("other"), None), (None, Some("1")), (Some(created.object.uid()), Some("999"))]
         {
-            let wanted = Preconditions {
+            let wanted = Removal {
                 uid: uid.map(str::to_owned),
                 resource_version: resource_version.map(str::to_owned),
+                ..Removal::default()
             };
             let refused = widgets.delete(at("a"), &wanted, &options()).await.err();
             assert!(matches!(refused, Some(WriteError::Plan(PlanError::Precondition { .. }))), "{refused:?}");
         }
-        let wanted =
-            Preconditions { uid: Some(created.object.uid().to_owned()), resource_version: Some(revision) };
+        let wanted = Removal {
+            uid: Some(created.object.uid().to_owned()),
+            resource_version: Some(revision),
+            ..Removal::default()
+        };
         assert!(widgets.delete(at("a"), &wanted, &options()).await.unwrap().outcome.is_deleted());
     });
 }
@@ -228,7 +232,7 @@ fn a_dry_run_stores_nothing() {
         };
         let updated = widgets.update(at("a"), true, &mut other, &dry).await.unwrap();
         assert_eq!(tree(&updated.object).at(&["spec", "n"]).unwrap().as_i64(), Some(9));
-        assert!(widgets.delete(at("a"), &Preconditions::default(), &dry).await.unwrap().outcome.is_deleted());
+        assert!(widgets.delete(at("a"), &Removal::default(), &dry).await.unwrap().outcome.is_deleted());
         assert_eq!(world.store.published(), before);
         assert_eq!(stored(&widgets).await.len(), 1);
     });

@@ -46,7 +46,7 @@ pub struct Columns {
     rest: Rest,
 }
 
-/// The source of all cells but the first, which is the name.
+/// The source of all cells; the first is the name, but for [`Rest::Rows`].
 #[derive(Debug)]
 enum Rest {
     /// One path for each column.
@@ -55,7 +55,12 @@ enum Rest {
     Printed(Vec<(Path, Printed)>),
     /// A built-in type's own rule.
     Computed(fn(&Value) -> Vec<Value>),
+    /// The same, for the first cell too.
+    Rows(Cells),
 }
+
+/// The cells of an object, one for each column, with the time that ages are counted to, in seconds since the epoch.
+pub type Cells = fn(&Value, i64) -> Vec<Value>;
 
 /// The content of a built-in type's cell.
 #[derive(Debug, Clone, Copy)]
@@ -159,7 +164,13 @@ impl Columns {
         Self { definitions: definitions.collect(), rest: Rest::Computed(cells) }
     }
 
-    /// The columns, the name first.
+    /// The columns of a built-in type that has its own rule for all of a row.
+    #[must_use]
+    pub fn rows(definitions: Vec<TableColumn>, cells: Cells) -> Self {
+        Self { definitions, rest: Rest::Rows(cells) }
+    }
+
+    /// The columns, the name first but for those of [`Columns::rows`].
     #[must_use]
     pub fn definitions(&self) -> &[TableColumn] {
         &self.definitions
@@ -179,6 +190,7 @@ impl Columns {
                 cells.extend(compute(object));
                 return cells;
             }
+            Rest::Rows(compute) => return compute(object, now_unix_seconds),
             Rest::Printed(paths) => {
                 cells.extend(paths.iter().map(|(path, printed)| {
                     let value = evaluate::first(path, object, &mut ROW_VISITS_MAX.clone());
@@ -203,7 +215,9 @@ impl Columns {
     }
 }
 
-fn name_column() -> TableColumn {
+/// The column of an object's name.
+#[must_use]
+pub fn name_column() -> TableColumn {
     TableColumn {
         name: "Name".to_owned(),
         kind: "string".to_owned(),
@@ -252,7 +266,9 @@ fn text(value: &Value) -> String {
     }
 }
 
-fn age(text: &str, now: i64) -> String {
+/// The age of a time as tables show it: `5m`.
+#[must_use]
+pub fn age(text: &str, now: i64) -> String {
     match text {
         "" | "null" => "<unknown>".to_owned(),
         text => match time::parse(text) {

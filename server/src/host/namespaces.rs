@@ -23,7 +23,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kindom_actor_kit::{Clock, Deadline};
 use kindom_api::{Value, object};
 use kindom_objects::kinds::namespace::STANDARD_NAMESPACES;
-use kindom_objects::{PlanError, Preconditions, RuleContext, StoredObject};
+use kindom_objects::{PlanError, Removal, RuleContext, StoredObject};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::{Freshness, ResourceHandle, Target, WriteError, WriteOptions};
 use kindom_storage::{Compare, Key, Op, RangeRequest, Revision, Storage, Txn, TxnOutcome};
@@ -278,7 +278,7 @@ impl Mirror {
 
     async fn end(&self, here: &StoredObject, fence: &mut Fence) -> Result<(), BoxError> {
         self.move_fence(fence).await?;
-        let only = Preconditions { uid: Some(here.uid().to_owned()), resource_version: None };
+        let only = Removal { uid: Some(here.uid().to_owned()), ..Removal::default() };
         match self.namespaces.delete(target(here.name()), &only, &self.options(fence)).await {
             Ok(_) => {
                 tracing::info!(namespace = here.name(), "ends, as on the host");

@@ -11,7 +11,7 @@
 
 mod object;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Write as _;
 
 use futures::{StreamExt as _, stream};
@@ -51,7 +51,14 @@ pub(crate) fn run(options: &Import) -> Result<(), BoxError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let client = Client::new(config)?;
-        let mut import = Importer { client, options, namespace, types: HashMap::new(), now: HashMap::new() };
+        let mut import = Importer {
+            client,
+            options,
+            namespace,
+            types: HashMap::new(),
+            now: HashMap::new(),
+            there: HashSet::new(),
+        };
         import.all(&objects).await
     })
 }
@@ -116,6 +123,8 @@ struct Importer<'a> {
     types: HashMap<(String, String), Type>,
     /// The uids of imported objects, by their former ones.
     now: HashMap<String, String>,
+    /// The uids of owners that are on the server and not imported.
+    there: HashSet<String>,
 }
 
 impl Importer<'_> {
@@ -124,7 +133,8 @@ impl Importer<'_> {
         let all: Vec<&Value> = objects.iter().map(|(_, object)| object).collect();
         let imported: BTreeSet<&str> =
             all.iter().map(|object| uid(object)).filter(|u| !u.is_empty()).collect();
-        for warning in warnings(objects, &imported) {
+        self.look_for_owners(objects, &imported).await?;
+        for warning in warnings(objects, &imported, &self.there) {
             writeln!(err, "warning: {warning}")?;
         }
         // Print each text once: many objects have the same warning.
@@ -161,6 +171,44 @@ impl Importer<'_> {
             0 => Ok(()),
             _ => Err(format!("{failed} of {} objects not imported", objects.len()).into()),
         }
+    }
+
+    /// Finds the owners that are not imported and are on the server.
+    async fn look_for_owners(
+        &mut self,
+        objects: &[(Place, Value)],
+        imported: &BTreeSet<&str>,
+    ) -> Result<(), BoxError> {
+        let mut looked_for = BTreeSet::new();
+        for (_, object) in objects {
+            for owner in owners(object) {
+                let (uid, name) = (text(owner, &["uid"]), text(owner, &["name"]));
+                if uid.is_empty() || imported.contains(uid) || !looked_for.insert(uid) {
+                    continue;
+                }
+                let Ok(kind) = self.kind(type_of(owner)).await? else { continue };
+                let path = format!("{}/{}", self.collection(object, type_of(owner).0, &kind), escaped(name));
+                let found = self.client.send(Method::GET, &path, None).await?;
+                if found.status == StatusCode::OK && self::uid(&found.body) == uid {
+                    self.there.insert(uid.to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The path of the objects of a type in the namespace of an object.
+    fn collection(&self, object: &Value, api_version: &str, kind: &Type) -> String {
+        let mut collection = group_version_path(api_version);
+        if kind.namespaced {
+            collection = format!("{collection}/namespaces/{}", escaped(self.namespace_of(object)));
+        }
+        format!("{collection}/{}", escaped(&kind.plural))
+    }
+
+    fn namespace_of<'o>(&'o self, object: &'o Value) -> &'o str {
+        let own = text(object, &["metadata", "namespace"]);
+        if own.is_empty() { &self.namespace } else { own }
     }
 
     /// The type as discovery lists it, or the reason why it does not.
@@ -281,17 +329,13 @@ impl Importer<'_> {
         if let Some(owner) = missing {
             return Err(format!("its owner {} was not imported", owner_name(owner)));
         }
-        follow_owners(&mut body, &self.now);
-        let mut collection = group_version_path(type_of(object).0);
-        if kind.namespaced {
-            let own_namespace = text(object, &["metadata", "namespace"]);
-            let namespace = if own_namespace.is_empty() { self.namespace.as_str() } else { own_namespace };
-            collection = format!("{collection}/namespaces/{}", escaped(namespace));
-            if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.insert("namespace", namespace);
-            }
+        follow_owners(&mut body, &self.now, &self.there);
+        if kind.namespaced
+            && let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.insert("namespace", self.namespace_of(object));
         }
-        let collection = format!("{collection}/{}", escaped(&kind.plural));
+        let collection = self.collection(object, type_of(object).0, kind);
         Ok(Wanted { kind: kind.clone(), collection, name, body })
     }
 
@@ -364,7 +408,7 @@ fn find_type(list: &Value, api_version: &str, kind: &str) -> Option<Type> {
 }
 
 /// Warnings about properties that the imported objects cannot keep.
-fn warnings(objects: &[(Place, Value)], imported: &BTreeSet<&str>) -> Vec<String> {
+fn warnings(objects: &[(Place, Value)], imported: &BTreeSet<&str>, there: &HashSet<String>) -> Vec<String> {
     let mut reported = BTreeSet::new();
     let mut all = Vec::new();
     for (place, object) in objects {
@@ -373,9 +417,9 @@ fn warnings(objects: &[(Place, Value)], imported: &BTreeSet<&str>) -> Vec<String
         }
         for owner in owners(object) {
             let uid = text(owner, &["uid"]);
-            if !imported.contains(uid) && reported.insert(uid) {
+            if !imported.contains(uid) && !there.contains(uid) && reported.insert(uid) {
                 all.push(format!(
-                    "{place}: {} stays owned by {} with uid {uid}, which is not imported here; if its owner has another uid by now, set that",
+                    "{place}: {} is no longer owned by {} with uid {uid}, which is neither imported nor there; if its owner has another uid by now, refer to that",
                     named(object),
                     owner_name(owner),
                 ));
@@ -440,13 +484,13 @@ mod tests {
             "{kind: Ox, metadata: {name: a, deletionTimestamp: t, ownerReferences: [{kind: Herd, name: h, uid: u}]}}\n---\n\
              {kind: Ox, metadata: {name: b, ownerReferences: [{kind: Herd, name: h, uid: u}, {uid: x}]}}",
         );
-        let warned = warnings(&all, &BTreeSet::from(["x"]));
+        let warned = warnings(&all, &BTreeSet::from(["x"]), &HashSet::new());
         assert_eq!(
             warned,
             [
                 "data.yaml: document 1: ox/a was being deleted; as a new object it is not",
-                "data.yaml: document 1: ox/a stays owned by Herd \"h\" with uid u, which is not imported here; \
-                 if its owner has another uid by now, set that",
+                "data.yaml: document 1: ox/a is no longer owned by Herd \"h\" with uid u, which is neither imported nor there; \
+                 if its owner has another uid by now, refer to that",
             ]
         );
     }

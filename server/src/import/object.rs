@@ -1,6 +1,6 @@
 //! An exported object as a new one, and the order in which objects are created. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kindom_api::Value;
 
@@ -42,10 +42,20 @@ pub(super) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
     object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).unwrap_or_default().iter()
 }
 
-/// Replaces the uids in references to owners by the owners' new ones.
-pub(super) fn follow_owners(object: &mut Value, now: &HashMap<String, String>) {
-    let references = object.get_mut("metadata").and_then(|m| m.get_mut("ownerReferences")?.as_array_mut());
-    for reference in references.into_iter().flatten().filter_map(Value::as_object_mut) {
+/// Replaces the uids in references to owners by the owners' new ones. References to owners that are neither imported nor on the
+/// server are left out, as the garbage collector would delete the object.
+pub(super) fn follow_owners(object: &mut Value, now: &HashMap<String, String>, there: &HashSet<String>) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(references) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
+    references.retain(|reference| {
+        let uid = text(reference, &["uid"]);
+        now.contains_key(uid) && !uid.is_empty() || there.contains(uid)
+    });
+    if references.is_empty() {
+        metadata.remove("ownerReferences");
+        return;
+    }
+    for reference in references.iter_mut().filter_map(Value::as_object_mut) {
         let uid_before = reference.get("uid").and_then(Value::as_str).unwrap_or_default();
         // A reference without a uid must not match an object that had none in the file.
         if let Some(uid) = now.get(uid_before).filter(|_| !uid_before.is_empty()) {
@@ -202,12 +212,13 @@ mod tests {
 
     #[test]
     fn references_follow_their_owners() {
-        let mut object = owned("calf", &["ox", "elsewhere"]);
-        follow_owners(&mut object, &HashMap::from([("ox".to_owned(), "new".to_owned())]));
-        assert_eq!(object, owned("calf", &["new", "elsewhere"]));
+        let mut object = owned("calf", &["ox", "there", "elsewhere"]);
+        let there = HashSet::from(["there".to_owned()]);
+        follow_owners(&mut object, &HashMap::from([("ox".to_owned(), "new".to_owned())]), &there);
+        assert_eq!(object, owned("calf", &["new", "there"]));
         let mut object = owned("calf", &[""]);
-        follow_owners(&mut object, &HashMap::from([(String::new(), "new".to_owned())]));
-        assert_eq!(object, owned("calf", &[""]));
+        follow_owners(&mut object, &HashMap::from([(String::new(), "new".to_owned())]), &there);
+        assert_eq!(object, json(r#"{"metadata":{"uid":"calf"}}"#));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use kindom_actor_kit::{Deadline, Entropy};
 use kindom_api::User;
 use kindom_api::{Map, Value, object};
 use kindom_objects::Subresource;
-use kindom_objects::{PlanError, Preconditions, RuleContext};
+use kindom_objects::{PlanError, Removal, RuleContext};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{Knowledge, ResourceHandle, Target, WriteOptions, Written, is_conclusive};
 use tokio::time::sleep;
@@ -253,7 +253,7 @@ impl Client {
         }
         let replica = self.replica();
         let options = WriteOptions { namespaces: None, ..self.options(&replica).await };
-        let none = Preconditions::default();
+        let none = Removal::default();
         let delete = replica.namespaces.delete(cluster("n2"), &none, &options);
         let outcome = self.outcome(&replica, options.knowledge, delete).await;
         self.note(&replica, "deletes namespace n2", &outcome);
@@ -396,7 +396,7 @@ impl Client {
     async fn deregister(&self) {
         let name = self.registration();
         let replica = self.replica();
-        let (none, options) = (Preconditions::default(), self.options(&replica).await);
+        let (none, options) = (Removal::default(), self.options(&replica).await);
         let delete = replica.registrations.delete(cluster(&name), &none, &options);
         let outcome = self.outcome(&replica, options.knowledge, delete).await;
         self.note(&replica, &format!("deletes {name}"), &outcome);
@@ -518,7 +518,7 @@ impl Client {
         let replica = self.replica();
         let Some((handle, namespace, name)) = self.existing(&replica).await else { return };
         let version = self.version();
-        let (none, options) = (Preconditions::default(), self.options(&replica).await);
+        let (none, options) = (Removal::default(), self.options(&replica).await);
         let target = Target { version, subresource: None, namespace: Some(&namespace), name: &name };
         let delete = handle.delete(target, &none, &options);
         let outcome = self.outcome(&replica, options.knowledge, delete).await;

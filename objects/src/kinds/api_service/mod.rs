@@ -137,7 +137,7 @@ impl Strategy for ApiServices {
     }
 
     fn known_versions(&self) -> &'static [&'static str] {
-        &["v1beta1"]
+        &["apiregistration.k8s.io/v1beta1"]
     }
 
     fn fill_defaults(&self, object: &mut Value) {

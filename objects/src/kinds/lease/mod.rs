@@ -128,7 +128,7 @@ impl Strategy for Leases {
     }
 
     fn known_versions(&self) -> &'static [&'static str] {
-        &["v1beta1"]
+        &["coordination.k8s.io/v1beta1"]
     }
 
     fn allows_create_on_update(&self) -> bool {

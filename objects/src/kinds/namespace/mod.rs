@@ -10,6 +10,7 @@ use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
 use crate::kinds::AGE;
+use crate::version::SelectableField;
 use crate::{BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 mod content;
@@ -66,8 +67,8 @@ impl Strategy for Namespaces {
         true
     }
 
-    fn selectable(&self) -> &'static [&'static str] {
-        &[".status.phase"]
+    fn selectable(&self) -> Vec<SelectableField> {
+        vec![SelectableField::new(".status.phase")]
     }
 
     fn fill_defaults(&self, object: &mut Value) {

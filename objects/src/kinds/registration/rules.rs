@@ -174,7 +174,7 @@ impl Strategy for Registrations {
     }
 
     fn known_versions(&self) -> &'static [&'static str] {
-        &["v1beta1"]
+        &["apiextensions.k8s.io/v1beta1"]
     }
 
     fn judges_preconditions(&self) -> bool {
@@ -281,6 +281,11 @@ impl Strategy for Registrations {
             None => rules::warnings_on_create(&crd),
             Some(old) => rules::warnings_on_update(&crd, &typed(old)),
         }
+    }
+
+    /// The first DELETE has no part in garbage collection, the later ones do.
+    fn propagates(&self, object: &Value) -> bool {
+        object.at(&["metadata", "deletionTimestamp"]).is_some()
     }
 
     /// The first DELETE marks the registration and keeps it until its objects are gone (`REST.Delete`, T-45, T-46).

@@ -19,6 +19,7 @@ use crate::kinds::keyed::{
     DATA_BYTES_MAX, decoded_bytes, entries, fill_bytes, validate_immutable, validate_key,
 };
 use crate::kinds::{AGE, metadata_update};
+use crate::version::SelectableField;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
@@ -129,8 +130,8 @@ impl Strategy for Secrets {
         std::slice::from_ref(&SECRET)
     }
 
-    fn selectable(&self) -> &'static [&'static str] {
-        &[".type"]
+    fn selectable(&self) -> Vec<SelectableField> {
+        vec![SelectableField::new(".type")]
     }
 
     fn allows_unconditional_update(&self) -> bool {
