@@ -9,7 +9,7 @@ use kindom_integration::{Client, ClusterOptions, Random, ServerOptions, count};
 use serde_json::{Value, json};
 
 use crate::chaos::kill;
-use crate::support::{crd, names, register, revision, until_gone};
+use crate::support::{crd, eventually, names, register, revision, until_gone};
 
 const GROUP: &str = "ownership.example.com";
 /// Collection, apiVersion and kind of each type.
@@ -85,19 +85,21 @@ fn reference(n: usize, uid: &str, blocks: bool) -> Value {
 
 /// Asks until there is one of these answers: meanwhile the server may be away.
 async fn persist(client: &Client, method: &str, path: &str, body: Option<&Value>, done: &[u16]) -> Value {
-    loop {
+    eventually(path, async || {
         let mut request = client.request(method, path);
         if let Some(body) = body {
             let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
             request = request.body(kind, body.to_string());
         }
-        match request.send().await {
-            Ok(answer) if done.contains(&answer.status) => return answer.json(),
-            Ok(answer) => assert!(matches!(answer.status, 409 | 429 | 500..), "{path}: {}", answer.text()),
-            Err(_) => {}
+        // What cannot be reached comes back.
+        let answer = request.send().await.ok()?;
+        if done.contains(&answer.status) {
+            return Some(answer.json());
         }
-        tokio::task::yield_now().await;
-    }
+        assert!(matches!(answer.status, 409 | 429 | 500..), "{path}: {}", answer.text());
+        None
+    })
+    .await
 }
 
 /// Makes the objects of a plan. Gives back their uids.
