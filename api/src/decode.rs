@@ -378,7 +378,7 @@ impl Shape {
             | (Self::IntOrString, Value::String(_)) => true,
             (Self::Int32 | Self::IntOrString, Value::Int(n)) => i32::try_from(*n).is_ok(),
             (Self::Quantity, Value::String(text)) => {
-                Quantity::parse(text).is_ok_and(|quantity| quantity.to_string() == *text)
+                Quantity::canonical(text).is_ok_and(|canonical| canonical == *text)
             }
             (Self::Time, Value::String(text)) => {
                 time::parse(text).is_ok_and(|time| time != time::ZERO && time::format(time) == *text)
@@ -457,6 +457,35 @@ impl Struct {
         };
         map.iter().all(known)
             && self.fields.iter().all(|field| field.omit_empty || map.contains_key(field.name))
+    }
+
+    /// Makes the empty lists null that are written even so: as protobuf has no empty list, Kubernetes' store gives them back as
+    /// none.
+    pub fn forget_empty(&self, value: &mut Value) {
+        let Some(map) = value.as_object_mut() else { return };
+        for field in self.fields {
+            let mut shape = &field.shape;
+            while let Shape::Named(_, of) | Shape::Pointer(of) = shape {
+                shape = of;
+            }
+            if !matches!(shape, Shape::List(_) | Shape::Struct(_) | Shape::Map(Shape::Struct(_))) {
+                continue;
+            }
+            let Some(value) = map.get_mut(field.name) else { continue };
+            match (shape, &mut *value) {
+                (Shape::List(_), Value::Array(items)) if items.is_empty() && !field.omit_empty => {
+                    *value = Value::Null;
+                }
+                (Shape::List(Shape::Struct(of)), Value::Array(items)) => {
+                    items.iter_mut().for_each(|item| of.forget_empty(item));
+                }
+                (Shape::Map(Shape::Struct(of)), Value::Object(map)) => {
+                    map.iter_mut().for_each(|(_, value)| of.forget_empty(value));
+                }
+                (Shape::Struct(of), value) => of.forget_empty(value),
+                _ => {}
+            }
+        }
     }
 
     /// Its name without the package.
@@ -556,8 +585,7 @@ impl State {
             (Shape::Time | Shape::MicroTime, value) => Err(DecodeError::mismatch(value, "string")),
             (Shape::Quantity, value) => {
                 let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
-                let quantity = Quantity::parse(&text).map_err(DecodeError::other)?;
-                Ok(Value::String(quantity.to_string()))
+                Ok(Value::String(Quantity::canonical(&text).map_err(DecodeError::other)?))
             }
             (Shape::IntOrString, Value::String(_)) => Ok(value.clone()),
             (Shape::IntOrString, Value::Int(n)) if i32::try_from(*n).is_ok() => Ok(value.clone()),

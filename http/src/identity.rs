@@ -121,7 +121,7 @@ mod tests {
         let built_in = GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let check = |group: &str, version: &str, kind: &str| {
             let found = GroupVersionKind::new(group, version, kind);
-            check_type(&found, &built_in, Some(&["v1beta1"])).map_err(|e| e.to_string())
+            check_type(&found, &built_in, Some(&["apiextensions.k8s.io/v1beta1"])).map_err(|e| e.to_string())
         };
         assert_eq!(
             check("apiextensions.k8s.io", "v1", "Widget"),

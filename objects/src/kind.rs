@@ -586,7 +586,11 @@ pub trait Strategy: Send + Sync {
 
     /// Brings a valid object into the form that is stored, which is also the form that reads show: the last of the stages
     /// before the write (B-22).
-    fn canonicalize(&self, _cx: &RuleContext<'_>, _object: &mut Value) {}
+    fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
+        if let Some(declared) = cx.declared() {
+            declared.declaration().shape.forget_empty(object);
+        }
+    }
 
     /// Warnings about the object that the client wrote; `old` is the former object, `None` for a create.
     fn warnings(&self, _cx: &RuleContext<'_>, _object: &Value, _old: Option<&Value>) -> Vec<String> {

@@ -17,6 +17,8 @@ use num_bigint::BigUint;
 pub struct Quantity {
     number: Number,
     notation: Notation,
+    /// The text that it was read from stays: it is canonical, as far as upstream looks.
+    keeps_text: bool,
     /// A comparison with a decimal turns upstream's value into one, and so for good (`Quantity.AsDec`).
     compared: AtomicBool,
 }
@@ -120,7 +122,7 @@ fn suffix(text: &str) -> Option<(u32, i32, Notation)> {
 
 impl Quantity {
     fn new(number: Number, notation: Notation) -> Self {
-        Self { number, notation, compared: AtomicBool::new(false) }
+        Self { number, notation, keeps_text: false, compared: AtomicBool::new(false) }
     }
 
     /// An int, as `add(int)` takes it.
@@ -157,7 +159,14 @@ impl Quantity {
             let shifted: i64 = format!("{}{}", parts.num, parts.denom).parse().map_err(|_| NUMERIC)?;
             if let Some(value) = shifted.checked_mul(mantissa) {
                 let value = if parts.positive { value } else { -value };
-                return Ok(Self::new(Number::Int { value, scale }, notation));
+                let keeps_text = match notation {
+                    Notation::BinarySi => exponent % 10 == 0 && shifted % 8 != 0,
+                    Notation::DecimalSi | Notation::DecimalExponent => {
+                        let digits = format!("{}{}", parts.num, parts.denom);
+                        scale % 3 == 0 && !digits.ends_with("000") && !digits.starts_with('0')
+                    }
+                };
+                return Ok(Self { keeps_text, ..Self::new(Number::Int { value, scale }, notation) });
             }
         }
         let decimal = Decimal::parse(parts.value).ok_or(NUMERIC)?;
@@ -191,6 +200,39 @@ impl Quantity {
             amount.negate();
         }
         Self::new(Number::Decimal(amount), notation)
+    }
+
+    /// As it is written to JSON: its text if that is canonical already.
+    ///
+    /// # Errors
+    /// As for [`Quantity::parse`].
+    pub fn canonical(text: &str) -> Result<String, &'static str> {
+        let quantity = Self::parse(text)?;
+        Ok(if quantity.keeps_text { text.to_owned() } else { quantity.to_string() })
+    }
+
+    /// As [`Quantity::canonical`], rounded to thousandths, away from zero (`RoundUp`).
+    ///
+    /// # Errors
+    /// As for [`Quantity::parse`].
+    pub fn canonical_to_milli(text: &str) -> Result<String, &'static str> {
+        const MILLI: i32 = -3;
+        let quantity = Self::parse(text)?;
+        let mut decimal = match quantity.number {
+            Number::Int { scale, .. } if scale >= MILLI => {
+                return Ok(if quantity.keeps_text { text.to_owned() } else { quantity.to_string() });
+            }
+            _ => quantity.decimal(),
+        };
+        let is_negative = decimal.sign() < 0;
+        if is_negative {
+            decimal.negate();
+        }
+        decimal.round_up(-MILLI);
+        if is_negative {
+            decimal.negate();
+        }
+        Ok(Self::new(Number::Decimal(decimal), quantity.notation).to_string())
     }
 
     /// The 64-bit form, while it is that.
@@ -442,6 +484,29 @@ mod tests {
         assert_eq!(one.as_i64(), Some(1));
         assert_eq!(one.compare(&Quantity::parse("1.5Ki").unwrap()), Ordering::Less);
         assert_eq!(one.as_i64(), None);
+    }
+
+    #[test]
+    fn a_text_that_is_canonical_stays() {
+        for (text, canonical, to_milli) in [
+            ("+5", "+5", "+5"),
+            ("00012", "00012", "00012"),
+            ("0", "0", "0"),
+            ("1e3", "1e3", "1e3"),
+            ("2000m", "2", "2"),
+            ("0.1", "100m", "100m"),
+            ("1024Mi", "1Gi", "1Gi"),
+            ("1023Ki", "1023Ki", "1023Ki"),
+            ("100n", "100n", "1m"),
+            ("-1500u", "-1500u", "-2m"),
+            ("0.5n", "1n", "1m"),
+            ("12E", "12E", "12E"),
+            ("1.5Gi", "1536Mi", "1536Mi"),
+        ] {
+            assert_eq!(Quantity::canonical(text).as_deref(), Ok(canonical), "{text}");
+            assert_eq!(Quantity::canonical_to_milli(text).as_deref(), Ok(to_milli), "{text}");
+        }
+        assert!(Quantity::canonical("x").is_err() && Quantity::canonical_to_milli("x").is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 // k8s.io/apiextensions-apiserver v0.37.2, k8s.io/apimachinery v0.37.2,
 // k8s.io/api v0.37.2. Do not edit.
 
-use super::Kind::{Bool, Bytes, Double, Gone, Int32, Int64, IntOrString, Json, Of, Quantity, SchemaOrArray, SchemaOrBool, SchemaOrTexts, Text, Texts, Time};
+use super::Kind::{Bool, Bytes, Double, Gone, Int32, Int64, IntOrString, Json, Of, SchemaOrArray, SchemaOrBool, SchemaOrTexts, Text, Texts, Time};
 use super::Many::{Map, One, Pointer, Several};
 use super::Presence::{Keep, Omit};
 use super::{Field, Message};
@@ -23,7 +23,6 @@ pub(super) static KINDS: &[(&str, &str, &Message)] = &[
     ("v1", "APIGroup", &META_V1_API_GROUP),
     ("v1", "APIGroupList", &META_V1_API_GROUP_LIST),
     ("v1", "APIResourceList", &META_V1_API_RESOURCE_LIST),
-    ("v1", "LimitRange", &CORE_V1_LIMIT_RANGE),
     ("v1", "Service", &CORE_V1_SERVICE),
     ("v1", "Status", &META_V1_STATUS),
 ];
@@ -390,24 +389,6 @@ pub(super) static AUTOSCALING_V1_SCALE_STATUS: Message = Message("ScaleStatus", 
 
 pub(super) static CORE_V1_CLIENT_IP_CONFIG: Message = Message("ClientIPConfig", &[
     Field(1, "TimeoutSeconds", "timeoutSeconds", Int32, Pointer, Omit),
-]);
-
-pub(super) static CORE_V1_LIMIT_RANGE: Message = Message("LimitRange", &[
-    Field(1, "ObjectMeta", "metadata", Of(&META_V1_OBJECT_META), One, Keep),
-    Field(2, "Spec", "spec", Of(&CORE_V1_LIMIT_RANGE_SPEC), One, Keep),
-]);
-
-pub(super) static CORE_V1_LIMIT_RANGE_ITEM: Message = Message("LimitRangeItem", &[
-    Field(1, "Type", "type", Text, One, Keep),
-    Field(2, "Max", "max", Quantity, Map, Omit),
-    Field(3, "Min", "min", Quantity, Map, Omit),
-    Field(4, "Default", "default", Quantity, Map, Omit),
-    Field(5, "DefaultRequest", "defaultRequest", Quantity, Map, Omit),
-    Field(6, "MaxLimitRequestRatio", "maxLimitRequestRatio", Quantity, Map, Omit),
-]);
-
-pub(super) static CORE_V1_LIMIT_RANGE_SPEC: Message = Message("LimitRangeSpec", &[
-    Field(1, "Limits", "limits", Of(&CORE_V1_LIMIT_RANGE_ITEM), Several, Keep),
 ]);
 
 pub(super) static CORE_V1_LOAD_BALANCER_INGRESS: Message = Message("LoadBalancerIngress", &[

@@ -35,7 +35,7 @@ const ORPHANS_AT_ONCE: usize = 16;
 const RETRY: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// The most keys of a kind that are looked through for an owner in another namespace, to say so.
-const ELSEWHERE_MAX: usize = 10_000;
+const ELSEWHERE_MAX: usize = 1_000;
 
 /// Starts the loop, as the actor `garbage-collector`. `events` is the type of events.
 ///
@@ -183,11 +183,10 @@ impl Collector {
                 && let Some(key) = todo.next()
             {
                 match graph.step(&key) {
-                    Ok(step) => work.push(async move { (key.clone(), self.take(&key, step).await) }.boxed()),
-                    Err(others) => {
-                        todo.done(&key, Looked::Done);
-                        others.into_iter().for_each(|other| todo.add(other));
+                    Some(step) => {
+                        work.push(async move { (key.clone(), self.take(&key, step).await) }.boxed())
                     }
+                    None => todo.done(&key, Looked::Done),
                 }
             }
             let later = async {
@@ -249,6 +248,9 @@ impl Collector {
             }
         }
         due.into_iter().for_each(|key| todo.add(key));
+        for event in commit.events.iter().filter(|event| !graph.follows(&event.key)) {
+            todo.forget(&event.key);
+        }
     }
 
     fn uid(&self, kv: &KeyValue) -> Option<Uid> {
@@ -262,8 +264,8 @@ impl Collector {
             return Looked::Failed(error.to_string());
         }
         let taken = match step {
-            Step::Judge { uid, has_dependents, may_be_in_a_circle } => {
-                self.judge(key, &uid, has_dependents, may_be_in_a_circle).await
+            Step::Judge { uid, has_dependents, may_be_in_a_circle, gone } => {
+                self.judge(key, &uid, has_dependents, may_be_in_a_circle, &gone).await
             }
             Step::Release { uid, finalizer } => self.release(key, &uid, finalizer).await,
             Step::Orphan { uid, dependents } => self.orphan(key, &uid, dependents).await,
@@ -299,15 +301,21 @@ impl Collector {
         uid: &str,
         has_dependents: bool,
         may_be_in_a_circle: bool,
+        gone: &[Uid],
     ) -> Result<(), Trouble> {
         let Some((object, tree, handle)) = self.read(key).await? else { return Ok(()) };
         let Some(item) = Item::read(&tree).filter(|item| *item.uid == *uid && item.ending == Ending::No)
         else {
             return Ok(());
         };
+        let gone: HashSet<&str> = gone.iter().map(|uid| &**uid).collect();
         let mut owners = Vec::new();
         for owner in &item.owners {
-            let Some(standing) = self.standing(owner, &object, &handle).await? else { return Ok(()) };
+            let standing = match gone.contains(&*owner.uid) {
+                true => Some(Standing::Absent),
+                false => self.standing(owner, &object, &handle).await?,
+            };
+            let Some(standing) = standing else { return Ok(()) };
             owners.push((owner.uid.clone(), standing));
         }
         let (mut revision, propagation) = match judge(&owners, has_dependents, may_be_in_a_circle) {
@@ -613,6 +621,12 @@ impl Todo {
         if again {
             self.add(key.clone());
         }
+    }
+
+    /// The object is followed no more.
+    fn forget(&mut self, key: &Key) {
+        self.unknown.remove(key);
+        self.failures.remove(key);
     }
 
     fn later(&self) -> Option<Instant> {

@@ -1,9 +1,10 @@
 //! The kinds that there are: registered ones, registrations themselves, namespaces, and the other built-in kinds.
 
-use kindom_api::Value;
 use kindom_api::crd::ColumnDefinition;
 use kindom_api::field::{ErrorList, Path};
 use kindom_api::meta::validate_object_meta_update;
+use kindom_api::quantity::Quantity;
+use kindom_api::{Map, Value};
 use kindom_schema::columns::Printed;
 
 use crate::TypeSpec;
@@ -15,6 +16,7 @@ mod custom;
 pub mod event;
 mod keyed;
 mod lease;
+mod limit_range;
 pub mod namespace;
 mod rbac;
 pub mod registration;
@@ -33,6 +35,7 @@ pub fn built_in() -> Vec<TypeSpec> {
     let mut types = vec![
         event::events(),
         lease::leases(),
+        limit_range::limit_ranges(),
         self_subject_review::self_subject_reviews(),
         config_map::config_maps(),
         secret::secrets(),
@@ -52,6 +55,15 @@ fn metadata_update(object: &Value, old: &Value) -> ErrorList {
     let null = Value::Null;
     let [new, old] = [object, old].map(|object| object.get("metadata").unwrap_or(&null));
     validate_object_meta_update(new, old, &Path::new("metadata"))
+}
+
+/// Rounds the quantities of resources to thousandths (`SetDefaults_ResourceList` of `pkg/apis/core/v1/defaults.go`).
+fn round_up(resources: Option<&mut Value>) {
+    for (_, value) in resources.and_then(Value::as_object_mut).into_iter().flat_map(Map::iter_mut) {
+        if let Some(Ok(rounded)) = value.as_str().map(Quantity::canonical_to_milli) {
+            *value = rounded.into();
+        }
+    }
 }
 
 /// The column with which the tables of built-in kinds end.

@@ -196,6 +196,7 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("namespaces", "/registry/namespaces/"),
         ("leases", "/registry/leases/"),
         ("events", "/registry/events/"),
+        ("limitranges", "/registry/limitranges/"),
         ("configmaps", "/registry/configmaps/"),
         ("clusterroles", "/registry/clusterroles/"),
         ("clusterrolebindings", "/registry/clusterrolebindings/"),

@@ -5,8 +5,8 @@
 use std::num::NonZeroU8;
 use std::sync::LazyLock;
 
-use kindom_api::Value;
 use kindom_api::declaration::Declaration;
+use kindom_api::{Value, object};
 
 use super::{MergeType, Type, View};
 use crate::compile::{References, compile_with};
@@ -70,8 +70,12 @@ static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
     let references: References =
         (1..).map_while(NonZeroU8::new).zip(&models).map(|(at, (name, _))| (name.clone(), at)).collect();
     // The texts are part of the program, and a test compiles them.
-    let compile =
-        |schema: &Value| compile_with(schema, &references).map(|(node, _)| node).unwrap_or_default();
+    let compile = |schema: &Value| {
+        // A text or a number is any scalar.
+        let scalar = schema.get("oneOf").map(|_| object! { "type": "string", "format": "int-or-string" });
+        let schema = scalar.as_ref().unwrap_or(schema);
+        compile_with(schema, &references).map(|(node, _)| node).unwrap_or_default()
+    };
     BuiltIn {
         nodes: models.iter().map(|(_, schema)| compile(schema)).collect(),
         types: types

@@ -99,6 +99,8 @@ pub(super) fn to_v2(schema: &Value) -> Value {
     for (keyword, value) in schema.iter() {
         match (keyword, value) {
             ("default", _) => {}
+            // A text or a number, which v2 cannot say.
+            ("oneOf", _) => drop(out.insert("type", "string")),
             ("$ref", Value::String(reference)) => drop(out.insert("$ref", reference_v2(reference))),
             ("allOf", Value::Array(of)) => {
                 let reference = of.first().and_then(|of| of.get("$ref")).and_then(Value::as_str);
