@@ -24,6 +24,8 @@ use crate::error::DrainError;
 
 /// The number of deletes in flight at once: enough to share a durable batch.
 const IN_FLIGHT: usize = 64;
+/// The wait after a failure before the next try.
+const RETRY: Duration = Duration::from_secs(1);
 /// The most deletes, or commits, before the others get their turn.
 const AT_ONCE: usize = 1024;
 
@@ -68,7 +70,7 @@ impl Expiry {
                 Ok((mut queue, mut watch)) => {
                     failures = 0;
                     if let Err(error) = self.follow(&mut queue, &mut watch).await {
-                        tracing::warn!(%error, "events that are due could not be deleted; trying again");
+                        tracing::warn!(%error, "the events could not be followed; trying again");
                         pause(&self.registry, 1).await;
                     }
                 }
@@ -121,6 +123,9 @@ impl Expiry {
     /// Deletes what is due, until the watch ends: then everything has to be read again.
     async fn follow(&self, queue: &mut Queue, watch: &mut Watch) -> Result<(), DrainError> {
         loop {
+            if !self.registry.is_leader() {
+                return Ok(());
+            }
             let due = queue.first();
             let is_due = async {
                 match due {
@@ -131,7 +136,7 @@ impl Expiry {
             let mut next = tokio::select! {
                 biased;
                 () = is_due => {
-                    self.delete(queue.take_due(Instant::now())).await?;
+                    self.delete(queue).await;
                     watch.commits.try_recv().ok()
                 }
                 commit = watch.commits.recv() => match commit {
@@ -168,18 +173,21 @@ impl Expiry {
         }
     }
 
-    async fn delete(&self, due: Vec<(Key, Revision)>) -> Result<(), DrainError> {
+    /// Deletes what is due. One that has changed meanwhile comes back with its commit.
+    async fn delete(&self, queue: &mut Queue) {
         let delete = |(key, revision): (Key, Revision)| async move {
             let compares = vec![Compare::mod_is(&key, revision)];
-            let txn = Txn { compares, ops: vec![Op::Delete(key)] };
-            self.events.commit_quietly(txn, Deadline::after(STEP)).await
+            let txn = Txn { compares, ops: vec![Op::Delete(key.clone())] };
+            (key, revision, self.events.commit_quietly(txn, Deadline::after(STEP)).await)
         };
+        let due = queue.take_due(Instant::now());
         let mut outcomes = stream::iter(due).map(delete).buffer_unordered(IN_FLIGHT);
-        while let Some(outcome) = outcomes.next().await {
-            // One that has changed meanwhile comes back with its commit.
-            outcome.map_err(DrainError::Delete)?;
+        while let Some((key, revision, outcome)) = outcomes.next().await {
+            if let Err(error) = outcome {
+                tracing::warn!(%error, %key, "an event that is due could not be deleted; trying again");
+                queue.put(key, revision, Instant::now() + RETRY);
+            }
         }
-        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use kindom_storage::{ScrubCounts, WriteCounts};
 use crate::aggregate::Aggregator;
 use crate::authn::{Authenticator, Delegation};
 use crate::budget::Budget;
+use crate::collector::Collector;
 use crate::fallback::Fallback;
 use crate::in_flight::{InFlight, InFlightMax};
 use crate::metrics::{CertificateEnds, HostMetrics, Metrics};
@@ -29,8 +30,8 @@ pub struct Config {
     pub delegation: Delegation,
     /// Namespaces are made and removed by a host alone: clients cannot change them.
     pub namespaces_are_the_hosts: bool,
-    /// Somebody collects what has lost its owners, so that a delete may say what becomes of dependents.
-    pub collects_garbage: bool,
+    /// Who collects what has lost its owners, so that a delete may say what becomes of dependents.
+    pub collector: Collector,
     /// Counts the reviews; `None` without a host.
     pub host_metrics: Option<HostMetrics>,
     /// The largest object, encoded, in bytes.
@@ -95,7 +96,7 @@ impl App {
         (state.chaos, state.fallback) = (config.chaos, config.fallback);
         (state.delegation, state.namespaces_are_the_hosts) =
             (config.delegation, config.namespaces_are_the_hosts);
-        state.collects_garbage = config.collects_garbage;
+        state.collector = config.collector;
         state.aggregator = config.aggregator;
         Self {
             state: Arc::new(state),

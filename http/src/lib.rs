@@ -23,6 +23,7 @@ pub mod authn;
 mod body;
 mod budget;
 mod call;
+mod collector;
 mod cost;
 mod create_permission;
 mod decoding;
@@ -71,6 +72,7 @@ mod writing;
 
 pub use aggregate::{Aggregator, Forwarded, Pieces, Priorities, RemoteVersion, RemoteVersions};
 pub use app::Config;
+pub use collector::Collector;
 pub use error::RequestError;
 pub use fallback::{Delegated, DelegatedAnswer, Fallback};
 pub use in_flight::InFlightMax;

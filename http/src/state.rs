@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::aggregate::Aggregator;
 use crate::authn::{Authenticator, CurrentAuthenticator, Delegation};
 use crate::budget::Budget;
+use crate::collector::Collector;
 use crate::fallback::Fallback;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
@@ -36,8 +37,8 @@ pub(crate) struct State {
     pub(crate) delegation: Delegation,
     /// Clients cannot change namespaces.
     pub(crate) namespaces_are_the_hosts: bool,
-    /// Somebody removes the garbage collector's finalizers.
-    pub(crate) collects_garbage: bool,
+    /// Who removes the garbage collector's finalizers.
+    pub(crate) collector: Collector,
     pub(crate) object_bytes_max: usize,
     /// The most bytes of a body, after decompression. Twice the largest object, as upstream's limit is twice etcd's: a body
     /// holds fields that are not stored, and is more verbose.
@@ -81,7 +82,7 @@ impl State {
             authenticator: Arc::new(CurrentAuthenticator::new(authenticator)),
             delegation: Delegation::default(),
             namespaces_are_the_hosts: false,
-            collects_garbage: false,
+            collector: Collector::default(),
             object_bytes_max,
             body_bytes_max: object_bytes_max.saturating_mul(2).max(BODY_BYTES_MAX),
             chaos: None,

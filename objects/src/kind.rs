@@ -21,6 +21,7 @@ use crate::error::PlanError;
 use crate::metadata::keep_reset;
 use crate::names::{Names, Scope};
 use crate::object::Translated;
+use crate::propagation::Propagation;
 use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION, Registration};
 use crate::review::{Inquiry, Verdict};
 use crate::seal::{NO_SHAPE, Sealed};
@@ -647,9 +648,9 @@ pub trait Strategy: Send + Sync {
         Deletion::Plain
     }
 
-    /// `true` if a delete may say what becomes of the objects that this one owns.
-    fn propagates(&self, _object: &Value) -> bool {
-        true
+    /// The treatment of the objects that this one owns, where a delete asks for one.
+    fn propagation(&self, _object: &Value, asked: Propagation) -> Propagation {
+        asked
     }
 
     /// `true` if an object that is being deleted and has no finalizers in its metadata still has to stay (namespaces keep

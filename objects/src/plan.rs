@@ -15,6 +15,7 @@ use kindom_storage_model::Revision;
 
 use crate::error::PlanError;
 use crate::metadata::metadata_mut;
+use crate::propagation::Propagation;
 use crate::render::encode;
 use crate::seal::Sealed;
 use crate::version::VersionSpec;
@@ -71,21 +72,6 @@ pub struct Removal {
     pub resource_version: Option<String>,
     /// The treatment of the objects that it owns.
     pub propagation: Propagation,
-}
-
-/// The treatment of the objects that an object owns when it goes. The garbage collector's two finalizers on the object say it
-/// (`deletionFinalizersForGarbageCollection`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Propagation {
-    /// As the object's finalizers say, if they do.
-    #[default]
-    Unsaid,
-    /// They stay, and lose their reference to it.
-    Orphan,
-    /// They go afterwards.
-    Background,
-    /// They go first.
-    Foreground,
 }
 
 /// The finalizer of an object whose dependents lose their reference to it.
@@ -477,7 +463,8 @@ pub fn delete(
         Ok(DeletePlan::Mark(Planned { key, sealed, warnings: Vec::new(), needs_empty }))
     };
     let is_marked = object.at(&["metadata", "deletionTimestamp"]).is_some();
-    let changed = cx.spec.strategy.propagates(&object) && propagate(&mut object, input.removal.propagation);
+    let propagation = cx.spec.strategy.propagation(&object, input.removal.propagation);
+    let changed = propagate(&mut object, propagation);
     if !is_marked && let Deletion::Changed = cx.spec.strategy.begin_delete(cx, &mut object) {
         return mark(cx, object);
     }

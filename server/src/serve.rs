@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
 use kindom_finalizer_actor::{expiry, garbage, storage_version};
-use kindom_http::{Config, HostMetrics, InFlightMax, Snapshots, serve};
+use kindom_http::{Collector, Config, HostMetrics, InFlightMax, Snapshots, serve};
 use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_objects::kinds::registration::{
@@ -213,7 +213,7 @@ async fn serving(
     // A host's own collector looks after what it shows of this server.
     let runs_collector = runs(&options.controllers, GARBAGE_COLLECTOR);
     if options.enable_garbage_collector && runs_collector && hosts.authorization.is_none() {
-        garbage::start(&registry, &events, options.max_object_bytes)?;
+        garbage::start(&registry, &events, &namespaces, options.max_object_bytes)?;
     }
     if options.feature_gates.storage_version_migrator {
         storage_version::start(&registry, &registrations, options.storage_version_settle)?;
@@ -402,7 +402,11 @@ fn listen(
         authenticator: keeper.authenticator()?,
         delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,
         namespaces_are_the_hosts: options.host.namespaces_from_host,
-        collects_garbage: options.enable_garbage_collector,
+        collector: match (options.enable_garbage_collector, options.host.authorization_kubeconfig.is_some()) {
+            (false, _) => Collector::Nobody,
+            (true, false) => Collector::Own,
+            (true, true) => Collector::Host,
+        },
         host_metrics: hosts.are_asked().then_some(host_metrics),
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),

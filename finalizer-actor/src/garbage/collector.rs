@@ -1,6 +1,6 @@
 //! The loop: it follows the store's commits and takes the steps that the graph asks for, many at a time.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -10,9 +10,11 @@ use kindom_actor_kit::{BoxError, Deadline, Policy, Reconciler, StartError, Woken
 use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value, json, object};
 use kindom_objects::metadata::metadata_mut;
-use kindom_objects::{FOREGROUND, ORPHAN, PlanError, Propagation, Removal, RuleContext, Scope, StoredObject};
+use kindom_objects::{
+    FOREGROUND, ORPHAN, PlanError, Propagation, Removal, RuleContext, Scope, StoredObject, TypeSpec,
+};
 use kindom_registry_actor::RegistryHandle;
-use kindom_resource_actor::{Pages, ResourceHandle, Target, WriteError, WriteOptions};
+use kindom_resource_actor::{Pages, ReadError, ResourceHandle, Target, WriteError, WriteOptions};
 use kindom_storage::{
     Change, Commit, Key, KeyRange, KeyValue, RangeRequest, Revision, Storage, StorageError, StoredValue,
     Watch,
@@ -34,20 +36,24 @@ const ORPHANS_AT_ONCE: usize = 16;
 /// The wait after a failure before the next try, which doubles with each.
 const RETRY: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(60);
+/// The wait after a change of registrations before objects of kinds that were not served are looked at.
+const TYPES_SETTLE: Duration = Duration::from_millis(200);
 /// The most keys of a kind that are looked through for an owner in another namespace, to say so.
 const ELSEWHERE_MAX: usize = 1_000;
 
-/// Starts the loop, as the actor `garbage-collector`. `events` is the type of events.
+/// Starts the loop, as the actor `garbage-collector`, with the types of events and of namespaces.
 ///
 /// # Errors
 /// [`StartError`]
 pub fn start(
     registry: &RegistryHandle,
     events: &ResourceHandle,
+    namespaces: &ResourceHandle,
     object_bytes_max: usize,
 ) -> Result<Reconciler, StartError> {
     let deps = registry.deps();
-    let collector = Collector { registry: registry.clone(), events: events.clone(), object_bytes_max };
+    let (events, namespaces) = (events.clone(), namespaces.clone());
+    let collector = Collector { registry: registry.clone(), events, namespaces, object_bytes_max };
     let arbiter = deps.arbiters.place("garbage-collector");
     deps.supervisor.reconcile(
         "garbage-collector",
@@ -62,6 +68,7 @@ pub fn start(
 struct Collector {
     registry: RegistryHandle,
     events: ResourceHandle,
+    namespaces: ResourceHandle,
     object_bytes_max: usize,
 }
 
@@ -83,8 +90,12 @@ enum Trouble {
     Unknown,
     #[error("it changed")]
     Changed,
+    #[error("{0} cannot be read")]
+    Unreadable(Key),
     #[error("reading: {0}")]
     Read(#[from] StorageError),
+    #[error("the registry: {0}")]
+    Registry(#[from] ReadError),
     #[error("writing: {0}")]
     Write(#[from] WriteError),
 }
@@ -151,6 +162,10 @@ impl Collector {
 
     /// What the collector has to know of a stored value. Most values need no parser to see that it is nothing.
     fn item(&self, key: &Key, value: &StoredValue) -> Option<Item> {
+        // As upstream's, which ignores events.
+        if key.as_bytes().starts_with(self.events.prefix().as_bytes()) {
+            return None;
+        }
         let bytes = value.as_ref().ok()?;
         let has = |text: &str| memchr::memmem::find(bytes, text.as_bytes()).is_some();
         if !has("ownerReferences") && !has(FOREGROUND) && !has(ORPHAN) && !bytes.starts_with(b"k8s\0") {
@@ -179,6 +194,9 @@ impl Collector {
         graph.keys().cloned().for_each(|key| todo.add(key));
         let mut work: FuturesUnordered<BoxFuture<'_, (Key, Looked)>> = FuturesUnordered::new();
         loop {
+            if !self.registry.is_leader() {
+                return Ok(());
+            }
             while work.len() < AT_ONCE
                 && let Some(key) = todo.next()
             {
@@ -210,7 +228,7 @@ impl Collector {
                     None
                 }
                 () = changes.woken() => {
-                    todo.wake_unknown();
+                    todo.types_change();
                     None
                 }
             };
@@ -254,8 +272,12 @@ impl Collector {
     }
 
     fn uid(&self, kv: &KeyValue) -> Option<Uid> {
-        let (handle, name) = self.type_of(&kv.key)?;
-        Some(handle.stored_object(name, kv.value.clone(), kv.mod_revision).uid().into())
+        let object = match self.type_of(&kv.key) {
+            Some((handle, name)) => handle.stored_object(name, kv.value.clone(), kv.mod_revision),
+            // Its type went before.
+            None => StoredObject::of("", kv.value.clone(), kv.mod_revision),
+        };
+        Some(object.uid().into())
     }
 
     async fn take(&self, key: &Key, step: Step) -> Looked {
@@ -290,8 +312,18 @@ impl Collector {
         let request = RangeRequest { range: KeyRange::single(key), ..RangeRequest::prefix(b"") };
         let Some(kv) = self.storage().range(request).await?.kvs.pop() else { return Ok(None) };
         let object = handle.stored_object(name, kv.value, kv.mod_revision);
-        // Bytes that are no object own nothing, and nobody owns them.
-        Ok(json::parse_own(object.json()).ok().map(|tree| (object, tree, handle)))
+        match json::parse_own(object.json()) {
+            Ok(tree) if object.corrupt().is_none() => Ok(Some((object, tree, handle))),
+            _ => Err(Trouble::Unreadable(key.clone())),
+        }
+    }
+
+    /// As [`Collector::read`], of an object that has to do with its owners: bytes that are no object have none.
+    async fn owned(&self, key: &Key) -> Result<Option<(StoredObject, Value, ResourceHandle)>, Trouble> {
+        match self.read(key).await {
+            Err(Trouble::Unreadable(_)) => Ok(None),
+            other => other,
+        }
     }
 
     /// Deletes an object without an owner that is there (`attemptToDeleteItem`).
@@ -303,22 +335,13 @@ impl Collector {
         may_be_in_a_circle: bool,
         gone: &[Uid],
     ) -> Result<(), Trouble> {
-        let Some((object, tree, handle)) = self.read(key).await? else { return Ok(()) };
+        let Some((object, tree, handle)) = self.owned(key).await? else { return Ok(()) };
         let Some(item) = Item::read(&tree).filter(|item| *item.uid == *uid && item.ending == Ending::No)
         else {
             return Ok(());
         };
-        let gone: HashSet<&str> = gone.iter().map(|uid| &**uid).collect();
-        let mut owners = Vec::new();
-        for owner in &item.owners {
-            let standing = match gone.contains(&*owner.uid) {
-                true => Some(Standing::Absent),
-                false => self.standing(owner, &object, &handle).await?,
-            };
-            let Some(standing) = standing else { return Ok(()) };
-            owners.push((owner.uid.clone(), standing));
-        }
-        let (mut revision, propagation) = match judge(&owners, has_dependents, may_be_in_a_circle) {
+        let Some(owners) = self.standings(&item.owners, &object, &handle, gone).await? else { return Ok(()) };
+        let propagation = match judge(&owners, has_dependents, may_be_in_a_circle) {
             Verdict::Keep => return Ok(()),
             Verdict::Drop(uids) => {
                 return self
@@ -326,21 +349,20 @@ impl Collector {
                     .await
                     .map(drop);
             }
-            Verdict::Delete => (object.revision(), as_its_finalizers_say(&tree)),
-            Verdict::DeleteInForeground { unblock: false } => (object.revision(), Propagation::Foreground),
+            Verdict::Delete => as_its_finalizers_say(&tree),
+            Verdict::DeleteInForeground { unblock: false } => Propagation::Foreground,
             Verdict::DeleteInForeground { unblock: true } => {
-                let Some(revision) = self.change(&handle, &object, unblock_owners).await? else {
-                    return Ok(());
-                };
-                (revision, Propagation::Foreground)
+                let Some(now) = self.change(&handle, &object, unblock_owners).await? else { return Ok(()) };
+                if now != object.revision() {
+                    // Perhaps it has another owner by now: the verdict is on what was read.
+                    return Err(Trouble::Changed);
+                }
+                Propagation::Foreground
             }
         };
-        if revision == Revision::ZERO {
-            revision = object.revision();
-        }
         let removal = Removal {
             uid: Some(object.uid().to_owned()),
-            resource_version: Some(revision.to_string()),
+            resource_version: Some(object.revision().to_string()),
             propagation,
         };
         let Some(version) = stored_version(&handle) else { return Err(Trouble::Unknown) };
@@ -348,35 +370,66 @@ impl Collector {
         unless_it_changed(deleted.map(drop))
     }
 
-    /// What became of an owner. `None` if the reference is one that nothing follows from.
-    async fn standing(
+    /// What became of the owners that an object names, each once. `None` if there is one that nothing follows from. Those whose
+    /// end was seen are not read.
+    async fn standings(
         &self,
-        owner: &Owner,
+        owners: &[Owner],
         object: &StoredObject,
         of: &ResourceHandle,
-    ) -> Result<Option<Standing>, Trouble> {
-        let handle = self.kind(owner).ok_or(Trouble::Unknown)?;
-        let spec = handle.spec().ok_or(Trouble::Unknown)?;
-        let namespace = match (spec.scope, object.namespace()) {
-            (Scope::Cluster, _) => None,
-            (Scope::Namespaced, Some(namespace)) => Some(namespace),
-            (Scope::Namespaced, None) => {
-                self.tell_of_owner_elsewhere(owner, &handle, object, of).await?;
-                return Ok(None);
-            }
+        gone: &[Uid],
+    ) -> Result<Option<Vec<(Uid, Standing)>>, Trouble> {
+        // An owner of a namespaced kind is none of an object at cluster scope, gone or not.
+        let gone: HashSet<&str> = match object.namespace() {
+            Some(_) => gone.iter().map(|uid| &**uid).collect(),
+            None => HashSet::new(),
         };
-        let key = spec.storage_key(&kindom_objects::TypeSpec::object_key(namespace, &owner.name));
-        let found = self.read(&key).await?;
-        let Some((_, tree, _)) = found.filter(|(found, ..)| *found.uid() == *owner.uid) else {
-            if namespace.is_some() {
-                self.tell_of_owner_elsewhere(owner, &handle, object, of).await?;
+        let is_left = |owner: &&Owner| !gone.contains(&*owner.uid);
+        if owners.iter().any(|owner| is_left(&owner)) && !self.storage().is_local() {
+            // What is a kind here may be another one by now.
+            self.registry.fresh(Deadline::after(STEP)).await?;
+        }
+        // Before anything is read: one that is unknown is enough.
+        let mut left = BTreeMap::new();
+        for owner in owners.iter().filter(is_left) {
+            let handle = self.kind(owner).ok_or(Trouble::Unknown)?;
+            let spec = handle.spec().ok_or(Trouble::Unknown)?;
+            left.insert((&owner.api_version, &owner.kind, &owner.name, &owner.uid), (owner, handle, spec));
+        }
+        let namespaced = |scope| scope == Scope::Namespaced;
+        let odd = left.values().find(|(.., spec)| namespaced(spec.scope) && object.namespace().is_none());
+        if let Some((owner, handle, _)) = odd {
+            self.tell_of_owner_elsewhere(owner, handle, object, of).await?;
+            return Ok(None);
+        }
+        let mut standings: Vec<(Uid, Standing)> =
+            gone.iter().map(|uid| ((*uid).into(), Standing::Absent)).collect();
+        let mut elsewhere = None;
+        for (owner, handle, spec) in left.into_values() {
+            let namespace = object.namespace().filter(|_| namespaced(spec.scope));
+            let key = spec.storage_key(&TypeSpec::object_key(namespace, &owner.name));
+            let standing = self.standing(owner, &key).await?;
+            if standing == Standing::Absent && namespace.is_some() {
+                elsewhere.get_or_insert((owner, handle));
             }
-            return Ok(Some(Standing::Absent));
+            standings.push((owner.uid.clone(), standing));
+        }
+        if let Some((owner, handle)) = elsewhere {
+            self.tell_of_owner_elsewhere(owner, &handle, object, of).await?;
+        }
+        Ok(Some(standings))
+    }
+
+    /// What became of an owner whose place is this.
+    async fn standing(&self, owner: &Owner, key: &Key) -> Result<Standing, Trouble> {
+        let found = self.read(key).await?;
+        let Some((_, tree, _)) = found.filter(|(found, ..)| *found.uid() == *owner.uid) else {
+            return Ok(Standing::Absent);
         };
         let ending = tree.get("metadata").map_or(Ending::No, Ending::of);
         let finalizers = tree.at(&["metadata", "finalizers"]).and_then(Value::as_array).unwrap_or_default();
         let waits = ending != Ending::No && finalizers.iter().any(|of| of.as_str() == Some(FOREGROUND));
-        Ok(Some(if waits { Standing::Waiting } else { Standing::Solid }))
+        Ok(if waits { Standing::Waiting } else { Standing::Solid })
     }
 
     /// The type of a kind, if it is served in the version that a reference names.
@@ -424,14 +477,19 @@ impl Collector {
         // As Go prints a reference.
         let reference = format!(
             "[{}/{}, namespace: {in_namespace}, name: {}, uid: {}]",
-            owner.api_version, owner.kind, owner.name, owner.uid
+            short_of(&owner.api_version),
+            short_of(&owner.kind),
+            short_of(&owner.name),
+            short_of(&owner.uid),
         );
         let note = format!("ownerRef {reference} does not exist in namespace {in_namespace:?}");
         let short: String = object.name().chars().take(200).collect();
+        // One for each object.
+        let name = format!("{short}.{}", object.uid().get(..8).unwrap_or_default());
         let event = object! {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": object! { "name": format!("{short}.{}", deps.entropy.name_suffix()), "namespace": namespace },
+            "metadata": object! { "name": name, "namespace": namespace },
             "involvedObject": object! {
                 "apiVersion": spec.api_version(&version),
                 "kind": spec.names.kind.as_str(),
@@ -453,8 +511,9 @@ impl Collector {
             Ok(event)
         };
         let target = Target { version: "v1", subresource: None, namespace: Some(namespace), name: "" };
-        let told = self.events.create(target, &mut wanted, &self.options()).await;
-        if let Err(error) = told {
+        let options = WriteOptions { namespaces: Some(self.namespaces.clone()), ..self.options() };
+        let told = self.events.create(target, &mut wanted, &options).await;
+        if let Err(error) = told.map(drop).or_else(unless_it_exists) {
             // It changes nothing about what has to be done.
             tracing::warn!(%error, "an event could not be written");
         }
@@ -463,7 +522,7 @@ impl Collector {
 
     /// Removes one of the collector's finalizers (`removeFinalizer`).
     async fn release(&self, key: &Key, uid: &str, finalizer: &str) -> Result<(), Trouble> {
-        let Some((object, tree, handle)) = self.read(key).await? else { return Ok(()) };
+        let Some((object, tree, handle)) = self.owned(key).await? else { return Ok(()) };
         let is_it = Item::read(&tree).is_some_and(|item| *item.uid == *uid && item.ending != Ending::No);
         if !is_it {
             return Ok(());
@@ -483,15 +542,18 @@ impl Collector {
         let one = |dependent: Key| {
             let uids = &uids;
             async move {
-                let Some((object, _, handle)) = self.read(&dependent).await? else { return Ok(()) };
+                let Some((object, _, handle)) = self.owned(&dependent).await? else { return Ok(()) };
                 self.change(&handle, &object, |metadata| drop_owners(metadata, uids)).await.map(drop)
             }
         };
         let mut all = futures::stream::iter(dependents).map(one).buffer_unordered(ORPHANS_AT_ONCE);
+        let mut failed = Ok(());
         while let Some(outcome) = all.next().await {
-            outcome?;
+            // One that cannot be written holds up no other.
+            failed = failed.and(outcome);
         }
         drop(all);
+        failed?;
         self.release(key, uid, ORPHAN).await
     }
 
@@ -533,6 +595,19 @@ fn target<'a>(object: &'a StoredObject, version: &'a str) -> Target<'a> {
     Target { version, subresource: None, namespace: object.namespace(), name: object.name() }
 }
 
+/// A text of a client, at a length that an event can hold.
+fn short_of(text: &str) -> String {
+    text.chars().take(253).collect()
+}
+
+fn unless_it_exists(error: WriteError) -> Result<(), WriteError> {
+    match error {
+        WriteError::Plan(PlanError::AlreadyExists { .. }) => Ok(()),
+        other => Err(other),
+    }
+}
+
+/// What is gone needs nothing more.
 fn unless_it_changed(outcome: Result<(), WriteError>) -> Result<(), Trouble> {
     match outcome {
         Err(WriteError::Plan(PlanError::NotFound { .. })) => Ok(()),
@@ -585,6 +660,8 @@ struct Todo {
     failures: HashMap<Key, u32>,
     /// Those whose kind, or an owner's, is not served here.
     unknown: HashSet<Key>,
+    /// The time when those are looked at again, as registrations have changed.
+    types_changed: Option<Instant>,
 }
 
 impl Todo {
@@ -608,7 +685,7 @@ impl Todo {
         let again = self.running.remove(key).unwrap_or(false);
         match looked {
             Looked::Done => drop(self.failures.remove(key)),
-            Looked::Changed => self.add(key.clone()),
+            Looked::Changed => drop(self.later.insert((Instant::now() + RETRY, key.clone()))),
             Looked::Unknown => drop(self.unknown.insert(key.clone())),
             Looked::Failed(error) => {
                 let failures = self.failures.entry(key.clone()).or_default();
@@ -629,19 +706,28 @@ impl Todo {
         self.failures.remove(key);
     }
 
+    /// The time when something has to be looked at that nothing else makes due.
     fn later(&self) -> Option<Instant> {
-        self.later.first().map(|(at, _)| *at)
+        let failed = self.later.first().map(|(at, _)| *at);
+        failed.into_iter().chain(self.types_changed).min()
     }
 
     fn wake(&mut self, now: Instant) {
-        while self.later().is_some_and(|at| at <= now)
+        while self.later.first().is_some_and(|(at, _)| *at <= now)
             && let Some((_, key)) = self.later.pop_first()
         {
             self.add(key);
         }
+        if self.types_changed.is_some_and(|at| at <= now) {
+            self.types_changed = None;
+            std::mem::take(&mut self.unknown).into_iter().for_each(|key| self.add(key));
+        }
     }
 
-    fn wake_unknown(&mut self) {
-        std::mem::take(&mut self.unknown).into_iter().for_each(|key| self.add(key));
+    /// Other kinds may be served now. Registrations often change many at a time.
+    fn types_change(&mut self) {
+        if !self.unknown.is_empty() {
+            self.types_changed.get_or_insert_with(|| Instant::now() + TYPES_SETTLE);
+        }
     }
 }

@@ -176,8 +176,14 @@ impl Graph {
 
     /// Takes the end of an object.
     pub(super) fn delete(&mut self, key: &Key, uid: &str, due: &mut Vec<Key>) {
+        // Bytes that cannot be read have no uid.
+        let known = self.items.get(key).map(|item| item.uid.clone());
         self.put(key, None, due);
-        self.end(uid, due);
+        match known {
+            Some(known) if uid.is_empty() => self.end(&known, due),
+            _ if uid.is_empty() => {}
+            _ => self.end(uid, due),
+        }
     }
 
     /// What an object owned has to be looked at, as it is gone.

@@ -11,8 +11,10 @@ use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{ResourceHandle, Target, Write, WriteOptions as Options};
 
 use crate::RequestError;
+use crate::audience::Audience;
 use crate::body::{Received, plain_body};
 use crate::call::Call;
+use crate::collector::Collector;
 use crate::cost;
 use crate::negotiate::{Accepted, Shape, body_format};
 use crate::query::{DeleteOptions, ListOptions};
@@ -39,7 +41,12 @@ async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOpti
         let dry_run = from_body.dry_run || DeleteOptions::dry_run_of_query(call.query)?;
         DeleteOptions { dry_run, ..from_body }
     };
-    if !call.state.collects_garbage {
+    let is_collected = match call.state.collector {
+        Collector::Nobody => false,
+        Collector::Own => true,
+        Collector::Host => Audience::Host.sees(&call.spec),
+    };
+    if !is_collected {
         // Nobody would remove the collector's finalizers.
         options.removal.propagation = Propagation::Unsaid;
     }

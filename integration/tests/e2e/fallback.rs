@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Entropy, Reconciler, Supervisor, run_system};
 use kindom_http::authn::{Authenticator, Tokens, server_config};
-use kindom_http::{Config, Delegated, DelegatedAnswer, Fallback, Running, serve};
+use kindom_http::{Collector, Config, Delegated, DelegatedAnswer, Fallback, Running, serve};
 use kindom_integration::Client;
 use kindom_objects::kinds::namespace::namespaces;
 use kindom_objects::kinds::registration::custom_resource_definitions;
@@ -68,7 +68,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
     let config = Config {
         delegation: Default::default(),
         namespaces_are_the_hosts: false,
-        collects_garbage: false,
+        collector: Collector::Nobody,
         host_metrics: None,
         registry,
         namespaces,

@@ -269,6 +269,45 @@ async fn an_owner_elsewhere_is_none_and_an_event_says_so() {
     get(&client, &format!("{regions}/below")).await;
     delete(&client, &format!("{regions}/region"), "Background").await;
     until_gone(&client, MAPS, "of-region").await;
+    // The end of what it cannot own to is no end of it.
+    delete(&client, "/apis/garbage.example.com/v1/namespaces/other/widgets/owner", "Background").await;
+    settled(&client).await;
+    get(&client, &format!("{regions}/below")).await;
+}
+
+/// As upstream's collector, which ignores them: they go by themselves.
+#[tokio::test]
+async fn events_are_not_collected() {
+    let (_server, client) = start().await;
+    let owner = create(&client, WIDGETS, &widget("owner")).await;
+    let event = json!({ "apiVersion": "v1", "kind": "Event", "metadata": { "name": "one" },
+        "involvedObject": { "kind": "Widget", "namespace": "default", "name": "owner" } });
+    create(&client, EVENTS, &held(owned(event, &[reference(&owner, true)]))).await;
+    delete(&client, &format!("{WIDGETS}/owner"), "Foreground").await;
+    until_gone(&client, WIDGETS, "owner").await;
+    settled(&client).await;
+    get(&client, &format!("{EVENTS}/one")).await;
+    // It owns nothing, whatever its finalizers say.
+    let finalizers = json!({ "metadata": { "finalizers": ["foregroundDeletion"] } });
+    patch(&client, &format!("{EVENTS}/one"), &finalizers).await;
+    client.delete(&format!("{EVENTS}/one")).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(client.get(&format!("{EVENTS}/one")).await.unwrap().status, 404);
+}
+
+/// While its content goes, nothing changes how a namespace goes.
+#[tokio::test]
+async fn a_namespace_is_deleted_in_one_way() {
+    let (_server, client) = start().await;
+    namespace(&client, "one").await;
+    let widgets = "/apis/garbage.example.com/v1/namespaces/one/widgets";
+    create(&client, widgets, &held(widget("holds"))).await;
+    let marked = delete(&client, "/api/v1/namespaces/one", "Foreground").await;
+    assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    until(&client, "/api/v1/namespaces", "one", |one| one["metadata"].get("finalizers").is_none()).await;
+    let again = delete(&client, "/api/v1/namespaces/one", "Orphan").await;
+    assert_eq!(again["metadata"].get("finalizers"), None);
+    patch(&client, &format!("{widgets}/holds"), &json!({ "metadata": { "finalizers": null } })).await;
+    until_gone(&client, "/api/v1/namespaces", "one").await;
 }
 
 /// An owner's name may be another's by now.

@@ -183,13 +183,21 @@ impl Importer<'_> {
         for (_, object) in objects {
             for owner in owners(object) {
                 let (uid, name) = (text(owner, &["uid"]), text(owner, &["name"]));
-                if uid.is_empty() || imported.contains(uid) || !looked_for.insert(uid) {
+                if uid.is_empty() || imported.contains(uid) {
                     continue;
                 }
                 let Ok(kind) = self.kind(type_of(owner)).await? else { continue };
                 let path = format!("{}/{}", self.collection(object, type_of(owner).0, &kind), escaped(name));
+                if !looked_for.insert((path.clone(), uid)) {
+                    continue;
+                }
                 let found = self.client.send(Method::GET, &path, None).await?;
-                if found.status == StatusCode::OK && self::uid(&found.body) == uid {
+                // What cannot be looked at may be there.
+                let is_there = match found.status {
+                    StatusCode::OK => self::uid(&found.body) == uid,
+                    status => status != StatusCode::NOT_FOUND,
+                };
+                if is_there {
                     self.there.insert(uid.to_owned());
                 }
             }

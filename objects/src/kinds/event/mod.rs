@@ -10,6 +10,7 @@ use kindom_api::field::ErrorList;
 use kindom_schema::columns::{Cells, Columns};
 
 use crate::declared::Declared;
+use crate::propagation::Propagation;
 use crate::version::SelectableField;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Translated, TypeSpec};
 
@@ -87,9 +88,9 @@ impl Strategy for Events {
         true
     }
 
-    /// `rest.Unsupported`
-    fn propagates(&self, _: &Value) -> bool {
-        false
+    /// `rest.Unsupported`: an event owns nothing.
+    fn propagation(&self, _: &Value, _: Propagation) -> Propagation {
+        Propagation::Background
     }
 
     fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {

@@ -10,6 +10,7 @@ use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
 use crate::kinds::AGE;
+use crate::propagation::Propagation;
 use crate::version::SelectableField;
 use crate::{BuiltInVersion, Deletion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
@@ -65,6 +66,12 @@ impl Strategy for Namespaces {
 
     fn returns_deleted(&self) -> bool {
         true
+    }
+
+    /// Nothing changes while its content goes.
+    fn propagation(&self, object: &Value, asked: Propagation) -> Propagation {
+        let is_marked = object.at(&["metadata", "deletionTimestamp"]).is_some();
+        if is_marked && self.holds_deletion(object) { Propagation::Unsaid } else { asked }
     }
 
     fn selectable(&self) -> Vec<SelectableField> {

@@ -1,5 +1,6 @@
 //! The rules of registrations as objects (apiextensions `pkg/registry/customresourcedefinition`, 1.37).
 
+use crate::propagation::Propagation;
 use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
 use crate::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
 use crate::stored_registration::StoredRegistration;
@@ -284,8 +285,11 @@ impl Strategy for Registrations {
     }
 
     /// The first DELETE has no part in garbage collection, the later ones do.
-    fn propagates(&self, object: &Value) -> bool {
-        object.at(&["metadata", "deletionTimestamp"]).is_some()
+    fn propagation(&self, object: &Value, asked: Propagation) -> Propagation {
+        match object.at(&["metadata", "deletionTimestamp"]) {
+            Some(_) => asked,
+            None => Propagation::Unsaid,
+        }
     }
 
     /// The first DELETE marks the registration and keeps it until its objects are gone (`REST.Delete`, T-45, T-46).

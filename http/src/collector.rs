@@ -1,0 +1,13 @@
+//! Who collects garbage, as far as deletes have to know.
+
+/// Who collects garbage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Collector {
+    /// Nobody.
+    #[default]
+    Nobody,
+    /// This server.
+    Own,
+    /// A host, of what it is shown of this server.
+    Host,
+}
