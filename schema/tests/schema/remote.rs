@@ -50,13 +50,20 @@ fn member<'a>(document: &'a Value, name: &str) -> &'a Map {
     document.get(name).and_then(Value::as_object).unwrap()
 }
 
+/// The references in a part of a document. What stands in an extension refers to nothing, whatever it is called.
 fn references(value: &Value, found: &mut Vec<String>) {
+    references_among(value, false, found);
+}
+
+/// `named` for the members of a map whose keys are a server's own names.
+fn references_among(value: &Value, named: bool, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => map.iter().for_each(|(name, value)| match value.as_str() {
+            _ if name.starts_with("x-") && !named => {}
             Some(to) if name == "$ref" => found.push(to.to_owned()),
-            _ => references(value, found),
+            _ => references_among(value, !named && matches!(name, "properties" | "definitions"), found),
         }),
-        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        Value::Array(items) => items.iter().for_each(|item| references_among(item, false, found)),
         _ => {}
     }
 }
