@@ -1,6 +1,6 @@
-//! Who collects garbage, as far as deletes have to know.
+//! The server that collects garbage, as far as deletes have to know.
 
-/// Who collects garbage.
+/// The server that collects garbage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Collector {
     /// Nobody.

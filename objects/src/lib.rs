@@ -37,7 +37,7 @@ pub use managed::{SERVER, manage_status};
 pub use metadata::keep_reset;
 pub use names::{Names, Scope};
 pub use object::{StoredObject, Translated};
-pub use plan::{FOREGROUND, ORPHAN, Removal, held_by, mark_deleted};
+pub use plan::{FOREGROUND, ORPHAN, Removal, has_finalizer, held_by, mark_deleted};
 pub use propagation::Propagation;
 pub use stored_registration::{StoredCondition, StoredRegistration};
 pub use subresource::Subresource;

@@ -63,7 +63,7 @@ pub enum DeletePlan {
     Unchanged,
 }
 
-/// What a client wants of a delete.
+/// The wishes of a client that deletes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removal {
     /// The object must have this uid.
@@ -79,20 +79,24 @@ pub const ORPHAN: &str = "orphan";
 /// The finalizer of an object whose dependents go first.
 pub const FOREGROUND: &str = "foregroundDeletion";
 
+/// Returns true if an object has this finalizer.
+#[must_use]
+pub fn has_finalizer(object: &Value, name: &str) -> bool {
+    finalizers(object).iter().any(|finalizer| finalizer.as_str() == Some(name))
+}
+
 /// Gives an object the garbage collector's finalizers that a delete asks for. Returns true if that changed them.
 fn propagate(object: &mut Value, propagation: Propagation) -> bool {
-    let old = finalizers(object);
-    let has = |name: &str| old.iter().any(|finalizer| finalizer.as_str() == Some(name));
     let wanted = match propagation {
         Propagation::Unsaid => return false,
         Propagation::Orphan => Some(ORPHAN),
         Propagation::Foreground => Some(FOREGROUND),
         Propagation::Background => None,
     };
-    if [ORPHAN, FOREGROUND].into_iter().all(|name| has(name) == (wanted == Some(name))) {
+    if [ORPHAN, FOREGROUND].into_iter().all(|name| has_finalizer(object, name) == (wanted == Some(name))) {
         return false;
     }
-    let others = old.iter().filter(|of| !matches!(of.as_str(), Some(ORPHAN | FOREGROUND)));
+    let others = finalizers(object).iter().filter(|of| !matches!(of.as_str(), Some(ORPHAN | FOREGROUND)));
     let new: Vec<Value> = others.cloned().chain(wanted.map(Value::from)).collect();
     let metadata = metadata_mut(object);
     if new.is_empty() {

@@ -1,4 +1,4 @@
-//! What becomes of the objects that an object owns.
+//! The treatment of the objects that an object owns.
 
 /// The treatment of the objects that an object owns when it goes. The garbage collector's two finalizers on the object say it
 /// (`deletionFinalizersForGarbageCollection`).

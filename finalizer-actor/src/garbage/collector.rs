@@ -1,17 +1,15 @@
 //! The loop: it follows the store's commits and takes the steps that the graph asks for, many at a time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::time::Duration;
+use std::collections::HashSet;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use kindom_actor_kit::{BoxError, Deadline, Policy, Reconciler, StartError, Woken};
-use kindom_api::names::split_api_version;
-use kindom_api::{Map, Value, json, object};
+use kindom_api::{Map, Value, json};
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::{
-    FOREGROUND, ORPHAN, PlanError, Propagation, Removal, RuleContext, Scope, StoredObject, TypeSpec,
+    FOREGROUND, ORPHAN, PlanError, Propagation, Removal, RuleContext, StoredObject, has_finalizer,
 };
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::{Pages, ReadError, ResourceHandle, Target, WriteError, WriteOptions};
@@ -21,7 +19,8 @@ use kindom_storage::{
 };
 use tokio::time::{Instant, sleep_until};
 
-use super::graph::{Ending, Graph, Item, Owner, Standing, Step, Uid, Verdict, judge};
+use super::graph::{Ending, Graph, Item, Step, Uid, Verdict, judge};
+use super::todo::{Looked, Todo};
 use crate::attempt::{STEP, pause};
 use crate::error::DrainError;
 
@@ -33,14 +32,6 @@ const AT_ONCE: usize = 64;
 const COMMITS_AT_ONCE: usize = 256;
 /// The number of an owner's dependents that lose their reference at once.
 const ORPHANS_AT_ONCE: usize = 16;
-/// The wait after a failure before the next try, which doubles with each.
-const RETRY: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(60);
-/// The wait after a change of registrations before objects of kinds that were not served are looked at.
-const TYPES_SETTLE: Duration = Duration::from_millis(200);
-/// The most keys of a kind that are looked through for an owner in another namespace, to say so.
-const ELSEWHERE_MAX: usize = 1_000;
-
 /// Starts the loop, as the actor `garbage-collector`, with the types of events and of namespaces.
 ///
 /// # Errors
@@ -65,27 +56,16 @@ pub fn start(
 }
 
 #[derive(Clone)]
-struct Collector {
-    registry: RegistryHandle,
-    events: ResourceHandle,
-    namespaces: ResourceHandle,
+pub(super) struct Collector {
+    pub(super) registry: RegistryHandle,
+    pub(super) events: ResourceHandle,
+    pub(super) namespaces: ResourceHandle,
     object_bytes_max: usize,
 }
 
-/// The outcome of looking at an object.
-enum Looked {
-    /// Nothing is left to do until something changes.
-    Done,
-    /// It changed meanwhile.
-    Changed,
-    /// Of a kind, or with an owner of one, that is not served here.
-    Unknown,
-    Failed(String),
-}
-
-/// Why a step could not be taken.
+/// The reason why a step could not be taken.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub(super) enum Trouble {
     #[error("a kind is not served here")]
     Unknown,
     #[error("it changed")]
@@ -122,7 +102,7 @@ impl Collector {
         }
     }
 
-    fn storage(&self) -> &dyn Storage {
+    pub(super) fn storage(&self) -> &dyn Storage {
         &*self.registry.deps().storage
     }
 
@@ -160,7 +140,7 @@ impl Collector {
         key.starts_with(handle.prefix()).then_some((handle, rest))
     }
 
-    /// What the collector has to know of a stored value. Most values need no parser to see that it is nothing.
+    /// A stored value, as far as the collector has to know it. Most need no parser to see that it is nothing.
     fn item(&self, key: &Key, value: &StoredValue) -> Option<Item> {
         // As upstream's, which ignores events.
         if key.as_bytes().starts_with(self.events.prefix().as_bytes()) {
@@ -261,6 +241,10 @@ impl Collector {
                 Change::Delete if graph.is_empty() => {}
                 Change::Delete => {
                     let uid = event.prev.as_ref().and_then(|kv| self.uid(kv)).unwrap_or_default();
+                    if uid.is_empty() && !graph.follows(&event.key) {
+                        // Bytes that nobody could read may have been anybody's owner.
+                        due.extend(graph.keys().cloned());
+                    }
                     graph.delete(&event.key, &uid, &mut due);
                 }
             }
@@ -307,7 +291,10 @@ impl Collector {
     }
 
     /// The object at a key, read from the store.
-    async fn read(&self, key: &Key) -> Result<Option<(StoredObject, Value, ResourceHandle)>, Trouble> {
+    pub(super) async fn read(
+        &self,
+        key: &Key,
+    ) -> Result<Option<(StoredObject, Value, ResourceHandle)>, Trouble> {
         let (handle, name) = self.type_of(key).ok_or(Trouble::Unknown)?;
         let request = RangeRequest { range: KeyRange::single(key), ..RangeRequest::prefix(b"") };
         let Some(kv) = self.storage().range(request).await?.kvs.pop() else { return Ok(None) };
@@ -344,6 +331,7 @@ impl Collector {
         let propagation = match judge(&owners, has_dependents, may_be_in_a_circle) {
             Verdict::Keep => return Ok(()),
             Verdict::Drop(uids) => {
+                let uids = uids.iter().map(|uid| &**uid).collect();
                 return self
                     .change(&handle, &object, |metadata| drop_owners(metadata, &uids))
                     .await
@@ -370,156 +358,6 @@ impl Collector {
         unless_it_changed(deleted.map(drop))
     }
 
-    /// What became of the owners that an object names, each once. `None` if there is one that nothing follows from. Those whose
-    /// end was seen are not read.
-    async fn standings(
-        &self,
-        owners: &[Owner],
-        object: &StoredObject,
-        of: &ResourceHandle,
-        gone: &[Uid],
-    ) -> Result<Option<Vec<(Uid, Standing)>>, Trouble> {
-        // An owner of a namespaced kind is none of an object at cluster scope, gone or not.
-        let gone: HashSet<&str> = match object.namespace() {
-            Some(_) => gone.iter().map(|uid| &**uid).collect(),
-            None => HashSet::new(),
-        };
-        let is_left = |owner: &&Owner| !gone.contains(&*owner.uid);
-        if owners.iter().any(|owner| is_left(&owner)) && !self.storage().is_local() {
-            // What is a kind here may be another one by now.
-            self.registry.fresh(Deadline::after(STEP)).await?;
-        }
-        // Before anything is read: one that is unknown is enough.
-        let mut left = BTreeMap::new();
-        for owner in owners.iter().filter(is_left) {
-            let handle = self.kind(owner).ok_or(Trouble::Unknown)?;
-            let spec = handle.spec().ok_or(Trouble::Unknown)?;
-            left.insert((&owner.api_version, &owner.kind, &owner.name, &owner.uid), (owner, handle, spec));
-        }
-        let namespaced = |scope| scope == Scope::Namespaced;
-        let odd = left.values().find(|(.., spec)| namespaced(spec.scope) && object.namespace().is_none());
-        if let Some((owner, handle, _)) = odd {
-            self.tell_of_owner_elsewhere(owner, handle, object, of).await?;
-            return Ok(None);
-        }
-        let mut standings: Vec<(Uid, Standing)> =
-            gone.iter().map(|uid| ((*uid).into(), Standing::Absent)).collect();
-        let mut elsewhere = None;
-        for (owner, handle, spec) in left.into_values() {
-            let namespace = object.namespace().filter(|_| namespaced(spec.scope));
-            let key = spec.storage_key(&TypeSpec::object_key(namespace, &owner.name));
-            let standing = self.standing(owner, &key).await?;
-            if standing == Standing::Absent && namespace.is_some() {
-                elsewhere.get_or_insert((owner, handle));
-            }
-            standings.push((owner.uid.clone(), standing));
-        }
-        if let Some((owner, handle)) = elsewhere {
-            self.tell_of_owner_elsewhere(owner, &handle, object, of).await?;
-        }
-        Ok(Some(standings))
-    }
-
-    /// What became of an owner whose place is this.
-    async fn standing(&self, owner: &Owner, key: &Key) -> Result<Standing, Trouble> {
-        let found = self.read(key).await?;
-        let Some((_, tree, _)) = found.filter(|(found, ..)| *found.uid() == *owner.uid) else {
-            return Ok(Standing::Absent);
-        };
-        let ending = tree.get("metadata").map_or(Ending::No, Ending::of);
-        let finalizers = tree.at(&["metadata", "finalizers"]).and_then(Value::as_array).unwrap_or_default();
-        let waits = ending != Ending::No && finalizers.iter().any(|of| of.as_str() == Some(FOREGROUND));
-        Ok(if waits { Standing::Waiting } else { Standing::Solid })
-    }
-
-    /// The type of a kind, if it is served in the version that a reference names.
-    fn kind(&self, owner: &Owner) -> Option<ResourceHandle> {
-        let (group, version) = split_api_version(&owner.api_version)?;
-        let table = self.registry.routes().table();
-        let types = table.group(group)?.values();
-        let found = types.filter_map(|handle| Some((handle, handle.spec()?))).find(|(_, spec)| {
-            *spec.names.kind == *owner.kind && spec.version(version).is_some_and(|version| version.served)
-        });
-        found.map(|(handle, _)| handle.clone())
-    }
-
-    /// Writes an event if an object names an owner that lives in another namespace (`reportInvalidNamespaceOwnerRef`).
-    async fn tell_of_owner_elsewhere(
-        &self,
-        owner: &Owner,
-        owners: &ResourceHandle,
-        object: &StoredObject,
-        of: &ResourceHandle,
-    ) -> Result<(), Trouble> {
-        let request = RangeRequest {
-            limit: Some(ELSEWHERE_MAX),
-            keys_only: true,
-            ..RangeRequest::prefix(owners.prefix().as_bytes())
-        };
-        let end = format!("/{}", owner.name);
-        let found = self.storage().range(request).await?;
-        for kv in found.kvs.iter().filter(|kv| kv.key.as_bytes().ends_with(end.as_bytes())) {
-            let there = self.read(&kv.key).await?;
-            if there.is_some_and(|(there, ..)| *there.uid() == *owner.uid) {
-                return self.tell(owner, object, of).await;
-            }
-        }
-        Ok(())
-    }
-
-    async fn tell(&self, owner: &Owner, object: &StoredObject, of: &ResourceHandle) -> Result<(), Trouble> {
-        let Some(spec) = of.spec() else { return Ok(()) };
-        let version = stored_version(of).unwrap_or_default();
-        let deps = self.registry.deps();
-        let now = kindom_api::meta::time::format(deps.clock.unix_seconds());
-        let in_namespace = object.namespace().unwrap_or_default();
-        let namespace = object.namespace().unwrap_or("default");
-        // As Go prints a reference.
-        let reference = format!(
-            "[{}/{}, namespace: {in_namespace}, name: {}, uid: {}]",
-            short_of(&owner.api_version),
-            short_of(&owner.kind),
-            short_of(&owner.name),
-            short_of(&owner.uid),
-        );
-        let note = format!("ownerRef {reference} does not exist in namespace {in_namespace:?}");
-        let short: String = object.name().chars().take(200).collect();
-        // One for each object.
-        let name = format!("{short}.{}", object.uid().get(..8).unwrap_or_default());
-        let event = object! {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": object! { "name": name, "namespace": namespace },
-            "involvedObject": object! {
-                "apiVersion": spec.api_version(&version),
-                "kind": spec.names.kind.as_str(),
-                "namespace": in_namespace,
-                "name": object.name(),
-                "uid": object.uid(),
-            },
-            "reason": "OwnerRefInvalidNamespace",
-            "message": note,
-            "source": object! { "component": "garbage-collector-controller" },
-            "firstTimestamp": now.as_str(),
-            "lastTimestamp": now.as_str(),
-            "count": 1,
-            "type": "Warning",
-        };
-        let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
-            let mut event = event.clone();
-            cx.spec.strategy.decode(cx, &mut event, None).map_err(PlanError::Internal)?;
-            Ok(event)
-        };
-        let target = Target { version: "v1", subresource: None, namespace: Some(namespace), name: "" };
-        let options = WriteOptions { namespaces: Some(self.namespaces.clone()), ..self.options() };
-        let told = self.events.create(target, &mut wanted, &options).await;
-        if let Err(error) = told.map(drop).or_else(unless_it_exists) {
-            // It changes nothing about what has to be done.
-            tracing::warn!(%error, "an event could not be written");
-        }
-        Ok(())
-    }
-
     /// Removes one of the collector's finalizers (`removeFinalizer`).
     async fn release(&self, key: &Key, uid: &str, finalizer: &str) -> Result<(), Trouble> {
         let Some((object, tree, handle)) = self.owned(key).await? else { return Ok(()) };
@@ -538,7 +376,7 @@ impl Collector {
 
     /// Removes the references to an owner, and then its finalizer (`attemptToOrphanWorker`).
     async fn orphan(&self, key: &Key, uid: &str, dependents: Vec<Key>) -> Result<(), Trouble> {
-        let uids = [Uid::from(uid)];
+        let uids = HashSet::from([uid]);
         let one = |dependent: Key| {
             let uids = &uids;
             async move {
@@ -581,13 +419,13 @@ impl Collector {
         }
     }
 
-    fn options(&self) -> WriteOptions {
+    pub(super) fn options(&self) -> WriteOptions {
         WriteOptions::by_server(Deadline::after(STEP), self.object_bytes_max)
     }
 }
 
 /// The version that a type is stored in.
-fn stored_version(handle: &ResourceHandle) -> Option<String> {
+pub(super) fn stored_version(handle: &ResourceHandle) -> Option<String> {
     Some(handle.spec()?.storage()?.name.clone())
 }
 
@@ -595,19 +433,7 @@ fn target<'a>(object: &'a StoredObject, version: &'a str) -> Target<'a> {
     Target { version, subresource: None, namespace: object.namespace(), name: object.name() }
 }
 
-/// A text of a client, at a length that an event can hold.
-fn short_of(text: &str) -> String {
-    text.chars().take(253).collect()
-}
-
-fn unless_it_exists(error: WriteError) -> Result<(), WriteError> {
-    match error {
-        WriteError::Plan(PlanError::AlreadyExists { .. }) => Ok(()),
-        other => Err(other),
-    }
-}
-
-/// What is gone needs nothing more.
+/// An object that is gone needs nothing more.
 fn unless_it_changed(outcome: Result<(), WriteError>) -> Result<(), Trouble> {
     match outcome {
         Err(WriteError::Plan(PlanError::NotFound { .. })) => Ok(()),
@@ -618,12 +444,9 @@ fn unless_it_changed(outcome: Result<(), WriteError>) -> Result<(), Trouble> {
     }
 }
 
-fn drop_owners(metadata: &mut Map, uids: &[Uid]) {
+fn drop_owners(metadata: &mut Map, uids: &HashSet<&str>) {
     if let Some(all) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
-        all.retain(|of| {
-            let uid = of.get("uid").and_then(Value::as_str).unwrap_or_default();
-            !uids.iter().any(|gone| **gone == *uid)
-        });
+        all.retain(|of| !uids.contains(of.get("uid").and_then(Value::as_str).unwrap_or_default()));
     }
 }
 
@@ -639,95 +462,9 @@ fn unblock_owners(metadata: &mut Map) {
 
 /// The treatment of dependents that an object's own finalizers ask for.
 fn as_its_finalizers_say(object: &Value) -> Propagation {
-    let finalizers = object.at(&["metadata", "finalizers"]).and_then(Value::as_array).unwrap_or_default();
-    let has = |name: &str| finalizers.iter().any(|finalizer| finalizer.as_str() == Some(name));
-    match (has(ORPHAN), has(FOREGROUND)) {
+    match (has_finalizer(object, ORPHAN), has_finalizer(object, FOREGROUND)) {
         (true, _) => Propagation::Orphan,
         (false, true) => Propagation::Foreground,
         (false, false) => Propagation::Background,
-    }
-}
-
-/// The objects to look at, each once at a time.
-#[derive(Default)]
-struct Todo {
-    ready: VecDeque<Key>,
-    /// Those in `ready`.
-    queued: HashSet<Key>,
-    /// Those that are looked at, and whether they have to be looked at again then.
-    running: HashMap<Key, bool>,
-    later: BTreeSet<(Instant, Key)>,
-    failures: HashMap<Key, u32>,
-    /// Those whose kind, or an owner's, is not served here.
-    unknown: HashSet<Key>,
-    /// The time when those are looked at again, as registrations have changed.
-    types_changed: Option<Instant>,
-}
-
-impl Todo {
-    fn add(&mut self, key: Key) {
-        if let Some(again) = self.running.get_mut(&key) {
-            *again = true;
-        } else if self.queued.insert(key.clone()) {
-            self.ready.push_back(key);
-        }
-    }
-
-    fn next(&mut self) -> Option<Key> {
-        let key = self.ready.pop_front()?;
-        self.queued.remove(&key);
-        self.unknown.remove(&key);
-        self.running.insert(key.clone(), false);
-        Some(key)
-    }
-
-    fn done(&mut self, key: &Key, looked: Looked) {
-        let again = self.running.remove(key).unwrap_or(false);
-        match looked {
-            Looked::Done => drop(self.failures.remove(key)),
-            Looked::Changed => drop(self.later.insert((Instant::now() + RETRY, key.clone()))),
-            Looked::Unknown => drop(self.unknown.insert(key.clone())),
-            Looked::Failed(error) => {
-                let failures = self.failures.entry(key.clone()).or_default();
-                *failures = failures.saturating_add(1);
-                tracing::warn!(%key, error, failures, "garbage collection failed; trying again");
-                let wait = RETRY.saturating_mul(1 << (*failures - 1).min(20)).min(RETRY_MAX);
-                self.later.insert((Instant::now() + wait, key.clone()));
-            }
-        }
-        if again {
-            self.add(key.clone());
-        }
-    }
-
-    /// The object is followed no more.
-    fn forget(&mut self, key: &Key) {
-        self.unknown.remove(key);
-        self.failures.remove(key);
-    }
-
-    /// The time when something has to be looked at that nothing else makes due.
-    fn later(&self) -> Option<Instant> {
-        let failed = self.later.first().map(|(at, _)| *at);
-        failed.into_iter().chain(self.types_changed).min()
-    }
-
-    fn wake(&mut self, now: Instant) {
-        while self.later.first().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, key)) = self.later.pop_first()
-        {
-            self.add(key);
-        }
-        if self.types_changed.is_some_and(|at| at <= now) {
-            self.types_changed = None;
-            std::mem::take(&mut self.unknown).into_iter().for_each(|key| self.add(key));
-        }
-    }
-
-    /// Other kinds may be served now. Registrations often change many at a time.
-    fn types_change(&mut self) {
-        if !self.unknown.is_empty() {
-            self.types_changed.get_or_insert_with(|| Instant::now() + TYPES_SETTLE);
-        }
     }
 }

@@ -1,10 +1,10 @@
-//! Who owns whom, as far as the garbage collector has to know: the objects that have owners, and those whose end waits for what
+//! The graph of owners, as far as the garbage collector has to know it: the objects that have owners, and those whose end waits for what
 //! they own. Pure: a fold of the store's commits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kindom_api::Value;
-use kindom_objects::{FOREGROUND, ORPHAN};
+use kindom_objects::{FOREGROUND, ORPHAN, has_finalizer};
 use kindom_storage::Key;
 
 /// A uid, as objects and references give it.
@@ -60,7 +60,7 @@ impl Item {
                 blocks: of.get("blockOwnerDeletion") == Some(&Value::Bool(true)),
             })
             .collect();
-        let ending = Ending::of(metadata);
+        let ending = Ending::of(object);
         let is_followed = !owners.is_empty() || ending.waits();
         is_followed.then(|| Self { uid: text(metadata, "uid"), owners, ending })
     }
@@ -72,14 +72,12 @@ impl Ending {
         matches!(self, Self::Foreground | Self::Orphan)
     }
 
-    /// By an object's metadata. An object that is to orphan what it owns does that first.
-    pub(super) fn of(metadata: &Value) -> Self {
-        if metadata.get("deletionTimestamp").is_none_or(Value::is_null) {
+    /// Reads it from an object. One that is to orphan what it owns does that first.
+    pub(super) fn of(object: &Value) -> Self {
+        if object.at(&["metadata", "deletionTimestamp"]).is_none_or(Value::is_null) {
             return Self::No;
         }
-        let finalizers = metadata.get("finalizers").and_then(Value::as_array).unwrap_or_default();
-        let has = |name: &str| finalizers.iter().any(|finalizer| finalizer.as_str() == Some(name));
-        match (has(ORPHAN), has(FOREGROUND)) {
+        match (has_finalizer(object, ORPHAN), has_finalizer(object, FOREGROUND)) {
             (true, _) => Self::Orphan,
             (false, true) => Self::Foreground,
             (false, false) => Self::Begun,
@@ -115,7 +113,7 @@ pub(super) struct Graph {
     waiting: HashMap<Uid, Key>,
 }
 
-/// What an owner owns.
+/// The objects that name an owner.
 #[derive(Debug, Default)]
 struct Owned {
     dependents: BTreeSet<Key>,
@@ -259,7 +257,7 @@ impl Graph {
     }
 }
 
-/// What became of an owner that an object names.
+/// The state of an owner that an object names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It is there.

@@ -10,5 +10,7 @@
 
 mod collector;
 mod graph;
+mod owners;
+mod todo;
 
 pub use collector::start;

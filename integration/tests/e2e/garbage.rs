@@ -1,10 +1,13 @@
 //! Garbage collection by ownerReferences (`finalizer-actor/src/garbage`).
 
 use kindom_integration::{Client, Server, count};
+use kindom_storage::{Key, Op, Txn, TxnOutcome};
 use serde_json::{Value, json};
 
 use crate::shell::prints;
-use crate::support::{crd, eventually, names, namespace, object, register, until, until_gone, version};
+use crate::support::{
+    crd, eventually, names, namespace, object, register, store, until, until_gone, version,
+};
 
 const GROUP: &str = "garbage.example.com";
 const WIDGETS: &str = "/apis/garbage.example.com/v1/namespaces/default/widgets";
@@ -308,6 +311,30 @@ async fn a_namespace_is_deleted_in_one_way() {
     assert_eq!(again["metadata"].get("finalizers"), None);
     patch(&client, &format!("{widgets}/holds"), &json!({ "metadata": { "finalizers": null } })).await;
     until_gone(&client, "/api/v1/namespaces", "one").await;
+}
+
+/// An owner whose bytes nobody can read is there, for all we know; when it goes, that counts.
+#[tokio::test]
+async fn an_owner_that_cannot_be_read_is_not_judged() {
+    let (mut server, client) = start().await;
+    let owner = create(&client, WIDGETS, &widget("owner")).await;
+    create(&client, MAPS, &owned(map("mine"), &[reference(&owner, true)])).await;
+    server.kill9().unwrap();
+    let store = store(&server).await;
+    let key = Key::from("/registry/garbage.example.com/widgets/default/owner".to_owned());
+    let txn = Txn { compares: Vec::new(), ops: vec![Op::Put(key, "no object".into())] };
+    assert!(matches!(store.txn(txn).await.unwrap(), TxnOutcome::Committed { .. }));
+    store.close().await.unwrap();
+    drop(store);
+    server.restart().await.unwrap();
+    let client = server.client().unwrap();
+    settled(&client).await;
+    get(&client, &format!("{MAPS}/mine")).await;
+    let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1",
+        "ignoreStoreReadErrorWithClusterBreakingPotential": true });
+    let path = format!("{WIDGETS}/owner");
+    client.request("DELETE", &path).json(&options).send().await.unwrap().expect_status(200).unwrap();
+    until_gone(&client, MAPS, "mine").await;
 }
 
 /// An owner's name may be another's by now.
