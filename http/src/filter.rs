@@ -26,14 +26,15 @@ impl Filter {
     /// [`RequestError::BadRequest`] for a field that cannot be selected by.
     pub(crate) fn new(call: &Call<'_>, options: &ListOptions) -> Result<Self, Failure> {
         let mut declared: Vec<SelectableField> = Vec::new();
-        let requirements = options.field_selector.requirements();
-        let compiled = if requirements.is_empty() { None } else { Some(compiled(call)?) };
+        let fields =
+            options.field_selector.requirements().iter().map(|requirement| requirement.field.as_str());
+        let mut fields =
+            fields.filter(|field| !matches!(*field, "metadata.name" | "metadata.namespace")).peekable();
+        // What every type has needs no schema.
+        let compiled = if fields.peek().is_some() { Some(compiled(call)?) } else { None };
         let selectable = compiled.as_ref().map(|compiled| compiled.selectable.as_slice()).unwrap_or_default();
-        for requirement in requirements {
-            let field = requirement.field.as_str();
-            if matches!(field, "metadata.name" | "metadata.namespace")
-                || declared.iter().any(|f| f.name == field)
-            {
+        for field in fields {
+            if declared.iter().any(|f| f.name == field) {
                 continue;
             }
             match selectable.iter().find(|known| known.name == field) {

@@ -156,13 +156,13 @@ impl Quantity {
         };
         let scale = scale.wrapping_sub(denom);
         if precision >= 0 && scale >= NANO {
-            let shifted: i64 = format!("{}{}", parts.num, parts.denom).parse().map_err(|_| NUMERIC)?;
+            let digits = format!("{}{}", parts.num, parts.denom);
+            let shifted: i64 = digits.parse().map_err(|_| NUMERIC)?;
             if let Some(value) = shifted.checked_mul(mantissa) {
                 let value = if parts.positive { value } else { -value };
                 let keeps_text = match notation {
                     Notation::BinarySi => exponent % 10 == 0 && shifted % 8 != 0,
                     Notation::DecimalSi | Notation::DecimalExponent => {
-                        let digits = format!("{}{}", parts.num, parts.denom);
                         scale % 3 == 0 && !digits.ends_with("000") && !digits.starts_with('0')
                     }
                 };

@@ -53,9 +53,7 @@ enum Rest {
     Paths(Vec<Path>),
     /// One path for each column of a built-in type, all of which are text.
     Printed(Vec<(Path, Printed)>),
-    /// A built-in type's own rule.
-    Computed(fn(&Value) -> Vec<Value>),
-    /// The same, for the first cell too.
+    /// A built-in type's own rule for the whole row.
     Rows(Cells),
 }
 
@@ -150,23 +148,13 @@ impl Columns {
         Self::compile(&columns)
     }
 
-    /// The columns of a built-in type, the name first, whose cells `cells` computes, one for each of `columns`. A column
-    /// without a description is given that of creationTimestamp.
+    /// The columns of a built-in type that has its own rule for all of a row. A column without a description is given that of
+    /// creationTimestamp.
     #[must_use]
-    pub fn computed(columns: Vec<TableColumn>, cells: fn(&Value) -> Vec<Value>) -> Self {
-        let describe = |mut column: TableColumn| {
-            if column.description.is_empty() {
-                AGE_DESCRIPTION.clone_into(&mut column.description);
-            }
-            column
-        };
-        let definitions = std::iter::once(name_column()).chain(columns.into_iter().map(describe));
-        Self { definitions: definitions.collect(), rest: Rest::Computed(cells) }
-    }
-
-    /// The columns of a built-in type that has its own rule for all of a row.
-    #[must_use]
-    pub fn rows(definitions: Vec<TableColumn>, cells: Cells) -> Self {
+    pub fn rows(mut definitions: Vec<TableColumn>, cells: Cells) -> Self {
+        for column in definitions.iter_mut().filter(|column| column.description.is_empty()) {
+            AGE_DESCRIPTION.clone_into(&mut column.description);
+        }
         Self { definitions, rest: Rest::Rows(cells) }
     }
 
@@ -186,10 +174,6 @@ impl Columns {
         cells.push(name.into());
         let paths = match &self.rest {
             Rest::Paths(paths) => paths,
-            Rest::Computed(compute) => {
-                cells.extend(compute(object));
-                return cells;
-            }
             Rest::Rows(compute) => return compute(object, now_unix_seconds),
             Rest::Printed(paths) => {
                 cells.extend(paths.iter().map(|(path, printed)| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_api::field::ErrorList;
-use kindom_schema::columns::{Cells, Columns};
+use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
 use crate::propagation::Propagation;
@@ -37,7 +37,7 @@ pub fn later_events(stored: &TypeSpec) -> TypeSpec {
 
 fn spec(group: &'static str, declared: &'static Declared) -> TypeSpec {
     let names = Names { short_names: vec!["ev".into()], ..Names::of_kind("events", "Event") };
-    let columns = Columns::rows(printed::columns(&CORE), printed::cells as Cells);
+    let columns = Columns::rows(printed::columns(&CORE), printed::cells);
     let versions = vec![BuiltInVersion { name: "v1", columns, deprecation_warning: None }];
     let spec = TypeSpec::built_in(group, names, Scope::Namespaced, versions, Arc::new(Events { declared }));
     spec.with_faces(Arc::new(faces::EventFaces { declared }))

@@ -8,7 +8,7 @@ use kindom_api::Value;
 use kindom_api::crd::{GROUP, condition};
 use kindom_api::faces::Face;
 use kindom_api::field::{self, ErrorList};
-use kindom_schema::columns::{Columns, TableColumn};
+use kindom_schema::columns::{Columns, TableColumn, name_column};
 use kindom_schema::merge::{MergeType, built_in};
 
 use self::rules::face;
@@ -91,8 +91,9 @@ fn table() -> Columns {
         description: description.into(),
         priority,
     };
-    Columns::computed(
+    Columns::rows(
         vec![
+            name_column(),
             column("Scope", "string", 0, "Cluster/Namespaced"),
             column("Versions", "string", 0, "Served versions"),
             column("Created At", "date", 0, ""),
@@ -105,7 +106,7 @@ fn table() -> Columns {
     )
 }
 
-fn cells(object: &Value) -> Vec<Value> {
+fn cells(object: &Value, _now: i64) -> Vec<Value> {
     let text = |path: &[&str]| object.at(path).and_then(Value::as_str).unwrap_or_default();
     let list = |path: &[&str]| object.at(path).and_then(Value::as_array).unwrap_or_default();
     let is = |value: &Value, field| value.get(field).and_then(Value::as_bool).unwrap_or(false);
@@ -124,6 +125,7 @@ fn cells(object: &Value) -> Vec<Value> {
         says("type") == Some(condition::ESTABLISHED) && says("status") == Some("True")
     });
     vec![
+        text(&["metadata", "name"]).into(),
         text(&["spec", "scope"]).into(),
         versions.join(",").into(),
         text(&["metadata", "creationTimestamp"]).into(),
