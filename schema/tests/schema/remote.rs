@@ -50,7 +50,7 @@ fn member<'a>(document: &'a Value, name: &str) -> &'a Map {
     document.get(name).and_then(Value::as_object).unwrap()
 }
 
-/// The references in a part of a document. What stands in an extension refers to nothing, whatever it is called.
+/// The references in a part of a document. Extensions and values of clients' own, such as defaults, refer to nothing.
 fn references(value: &Value, found: &mut Vec<String>) {
     references_among(value, false, found);
 }
@@ -59,7 +59,7 @@ fn references(value: &Value, found: &mut Vec<String>) {
 fn references_among(value: &Value, named: bool, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => map.iter().for_each(|(name, value)| match value.as_str() {
-            _ if name.starts_with("x-") && !named => {}
+            _ if !named && (name.starts_with("x-") || matches!(name, "default" | "enum" | "example")) => {}
             Some(to) if name == "$ref" => found.push(to.to_owned()),
             _ => references_among(value, !named && matches!(name, "properties" | "definitions"), found),
         }),
