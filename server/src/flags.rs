@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use kindom_api::meta::names::name_is_dns_label;
+use kindom_objects::kinds;
 use kindom_objects::kinds::registration::Feature;
 
 use crate::aggregation::ServiceReference;
@@ -267,6 +268,27 @@ pub(crate) enum Validate {
     Ignore,
 }
 
+/// [`kinds::Profile`] on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// None.
+    Minimal,
+    /// What controllers need to lead, report, keep their configuration and be found.
+    ControlPlane,
+    /// Kubernetes' others too, as data: nothing runs a pod.
+    Kubernetes,
+}
+
+impl From<Profile> for kinds::Profile {
+    fn from(profile: Profile) -> Self {
+        match profile {
+            Profile::Minimal => Self::Minimal,
+            Profile::ControlPlane => Self::ControlPlane,
+            Profile::Kubernetes => Self::Kubernetes,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// The folder of the store, the certificates and admin.kubeconfig.
@@ -349,6 +371,9 @@ pub(crate) struct Serve {
     /// The controllers that run: * for all, -NAME for all but this one. There is garbage-collector-controller.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_value = "*", value_parser = controller, allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
+    /// The built-in kinds that are served beside namespaces and registrations.
+    #[arg(long, value_enum, default_value_t = Profile::ControlPlane)]
+    pub(crate) profile: Profile,
     /// The time for which events are kept after they were last written; 0s: for ever.
     #[arg(long, default_value = "1h", value_parser = duration)]
     pub(crate) event_ttl: Duration,

@@ -17,7 +17,7 @@ use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard
 use kindom_objects::kinds::registration::{
     aggregated_custom_resource_definitions, custom_resource_definitions_without, third_party_resources,
 };
-use kindom_objects::kinds::{api_service, built_in};
+use kindom_objects::kinds::{self, api_service, built_in};
 use kindom_objects::{PlanError, RuleContext};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle};
 use kindom_resource_actor::WriteError;
@@ -189,8 +189,12 @@ async fn serving(
     let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::clone(&crds));
     let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
     let third_party = registrations.face(third_party_resources(&crds));
-    let others: Vec<ResourceHandle> =
-        built_in().into_iter().map(|spec| ResourceHandle::new(Arc::clone(&deps), Arc::new(spec))).collect();
+    // The server itself uses some of those that the smallest profile does not serve.
+    let profile = kinds::Profile::from(options.profile);
+    let others: Vec<ResourceHandle> = built_in(profile.max(kinds::Profile::ControlPlane))
+        .into_iter()
+        .map(|spec| ResourceHandle::new(Arc::clone(&deps), Arc::new(spec)))
+        .collect();
     let of_plural = |plural: &str| {
         let handle = others.iter().find(|other| other.spec().is_some_and(|spec| spec.names.plural == plural));
         handle.cloned().ok_or_else(|| format!("no built-in kind has the plural {plural}"))
@@ -199,11 +203,15 @@ async fn serving(
     let aggregated = registrations.face(aggregated_custom_resource_definitions(&crds));
     let events = of_plural("events")?;
     let later_events = events.face(later_events(&*events.spec().ok_or("events have no type")?));
-    let built_in = [namespaces.clone(), third_party, aggregated, later_events].into_iter().chain(others);
+    let others = others.into_iter().chain([later_events]).filter(|_| profile > kinds::Profile::Minimal);
+    let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(others);
     let registry = RegistryHandle::start(Arc::clone(&deps), &registrations, built_in)?;
     let own_name = deps.entropy.uuid_v4();
     let aggregator = Aggregator::new(&options.aggregator, own_name, cores())?;
     if aggregator.is_some() {
+        if profile == kinds::Profile::Minimal {
+            return Err("--profile=minimal serves no APIServices, which --aggregator-allowed-hosts and --service-resolver are for".into());
+        }
         claim_stored(&registry, &api_services).await?;
     }
     let leader = if embedded { None } else { Some(LeaderHandle::start(&registry, Key::from(LEASE))?) };

@@ -28,19 +28,35 @@ var kinds = []struct {
 	names           []string
 }{
 	{"k8s.io/api/core/v1", "v1", []string{
-		"ConfigMap", "Endpoints", "Event", "LimitRange", "Namespace", "ResourceQuota", "Secret", "Service", "ServiceAccount"}},
+		"Binding", "ConfigMap", "Endpoints", "Event", "LimitRange", "Namespace", "Node", "PersistentVolume",
+		"PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController", "ResourceQuota", "Secret", "Service",
+		"ServiceAccount"}},
 	{"k8s.io/api/admissionregistration/v1", "admissionregistration.k8s.io/v1", []string{
-		"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-		"ValidatingWebhookConfiguration"}},
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration"}},
+	{"k8s.io/api/apps/v1", "apps/v1", []string{
+		"ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"}},
 	{"k8s.io/api/authentication/v1", "authentication.k8s.io/v1", []string{"SelfSubjectReview", "TokenRequest", "TokenReview"}},
 	{"k8s.io/api/authorization/v1", "authorization.k8s.io/v1", []string{
 		"LocalSubjectAccessReview", "SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"}},
+	{"k8s.io/api/autoscaling/v1", "autoscaling/v1", []string{"HorizontalPodAutoscaler", "Scale"}},
+	{"k8s.io/api/autoscaling/v2", "autoscaling/v2", []string{"HorizontalPodAutoscaler"}},
+	{"k8s.io/api/batch/v1", "batch/v1", []string{"CronJob", "Job"}},
 	{"k8s.io/api/certificates/v1", "certificates.k8s.io/v1", []string{"CertificateSigningRequest"}},
 	{"k8s.io/api/coordination/v1", "coordination.k8s.io/v1", []string{"Lease"}},
 	{"k8s.io/api/discovery/v1", "discovery.k8s.io/v1", []string{"EndpointSlice"}},
 	{"k8s.io/api/events/v1", "events.k8s.io/v1", []string{"Event"}},
 	{"k8s.io/api/flowcontrol/v1", "flowcontrol.apiserver.k8s.io/v1", []string{"FlowSchema", "PriorityLevelConfiguration"}},
+	{"k8s.io/api/networking/v1", "networking.k8s.io/v1", []string{
+		"IPAddress", "Ingress", "IngressClass", "NetworkPolicy", "ServiceCIDR"}},
+	{"k8s.io/api/node/v1", "node.k8s.io/v1", []string{"RuntimeClass"}},
+	{"k8s.io/api/policy/v1", "policy/v1", []string{"Eviction", "PodDisruptionBudget"}},
 	{"k8s.io/api/rbac/v1", "rbac.authorization.k8s.io/v1", []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}},
+	{"k8s.io/api/resource/v1", "resource.k8s.io/v1", []string{
+		"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}},
+	{"k8s.io/api/scheduling/v1", "scheduling.k8s.io/v1", []string{"PriorityClass"}},
+	{"k8s.io/api/storage/v1", "storage.k8s.io/v1", []string{
+		"CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"}},
 	{"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1", "apiregistration.k8s.io/v1", []string{"APIService"}},
 }
 

@@ -102,6 +102,7 @@ async fn replay_all(folder: &Path, any_namespace: bool) {
             "--feature-gates",
             "StorageVersionMigrator=false",
             "--controllers=*,-garbage-collector-controller",
+            "--profile=kubernetes",
         ]);
         let server = options.start().await.unwrap();
         let client = server.client().unwrap();

@@ -28,9 +28,31 @@ mod user_info;
 
 pub use custom::CustomObjects;
 
-/// The built-in kinds beside registrations and namespaces.
+/// The built-in kinds that a server serves beside its registrations. Each profile holds the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Profile {
+    /// Namespaces alone.
+    Minimal,
+    /// The kinds with which controllers lead, report, keep their configuration and are found.
+    ControlPlane,
+    /// All others of Kubernetes, as data: there is no kubelet, no scheduler and no controller of workloads.
+    Kubernetes,
+}
+
+/// The built-in kinds of a profile, beside registrations and namespaces.
 #[must_use]
-pub fn built_in() -> Vec<TypeSpec> {
+pub fn built_in(profile: Profile) -> Vec<TypeSpec> {
+    let mut types = Vec::new();
+    if profile >= Profile::ControlPlane {
+        types.extend(control_plane());
+    }
+    if profile >= Profile::Kubernetes {
+        types.extend(kubernetes());
+    }
+    types
+}
+
+fn control_plane() -> Vec<TypeSpec> {
     let [local, own, of_anybody] = access_review::access_reviews();
     let mut types = vec![
         event::events(),
@@ -48,6 +70,10 @@ pub fn built_in() -> Vec<TypeSpec> {
     ];
     types.extend(rbac::rbac());
     types
+}
+
+fn kubernetes() -> Vec<TypeSpec> {
+    Vec::new()
 }
 
 /// The errors in the change of an object's metadata (`ValidateObjectMetaUpdate`).

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kindom_api::{Map, Value, json};
 use kindom_codec::protobuf::{self, decode_telling, encode_as};
-use kindom_objects::kinds::{built_in, event, namespace};
+use kindom_objects::kinds::{Profile, built_in, event, namespace};
 use kindom_objects::{Declared, StoredObject, TypeSpec};
 use kindom_schema::openapi::{Document, Format, GroupVersionDoc, TypeDoc};
 use kindom_storage_model::Revision;
@@ -21,7 +21,7 @@ fn read(path: &str) -> Value {
 
 /// All kinds that are declared in one place, with their types.
 fn declared() -> Vec<(TypeSpec, &'static Declared)> {
-    let mut types = built_in();
+    let mut types = built_in(Profile::Kubernetes);
     let events = types.iter().find(|spec| spec.names.plural == "events").unwrap();
     types.extend([event::later_events(events), namespace::namespaces()]);
     let declared: Vec<_> = types
