@@ -7,6 +7,7 @@ use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
 use kindom_storage::{ScrubCounts, WriteCounts};
 
+use crate::accounts::ServiceAccounts;
 use crate::aggregate::Aggregator;
 use crate::authn::{Authenticator, Delegation};
 use crate::budget::Budget;
@@ -28,6 +29,8 @@ pub struct Config {
     pub authenticator: Authenticator,
     /// The reviews that a host makes; by default none.
     pub delegation: Delegation,
+    /// Signs and verifies the tokens of service accounts; without it there are none.
+    pub accounts: Option<ServiceAccounts>,
     /// Namespaces are made and removed by a host alone: clients cannot change them.
     pub namespaces_are_the_hosts: bool,
     /// Who collects what has lost its owners, so that a delete may say what becomes of dependents.
@@ -96,7 +99,7 @@ impl App {
         (state.chaos, state.fallback) = (config.chaos, config.fallback);
         (state.delegation, state.namespaces_are_the_hosts) =
             (config.delegation, config.namespaces_are_the_hosts);
-        state.collector = config.collector;
+        (state.collector, state.accounts) = (config.collector, config.accounts);
         state.aggregator = config.aggregator;
         Self {
             state: Arc::new(state),

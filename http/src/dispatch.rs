@@ -23,8 +23,7 @@ use tracing::{Instrument as _, Span};
 use crate::aggregate::elsewhere;
 use crate::app::App;
 use crate::authn::{
-    AccessQuestion, Attributes, Peer, Presented, TokenReviewer, Unauthorized, Unreviewed, authorize,
-    refuse_impersonation,
+    AccessQuestion, Attributes, Peer, Presented, Unauthorized, Unreviewed, authorize, refuse_impersonation,
 };
 use crate::body::{Received, body, runs_on};
 use crate::budget::{Held, Share};
@@ -43,7 +42,7 @@ use crate::route::{deprecated, find, look_up, nothing_there, subresource_served}
 use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::{Failure, namespaces_are_the_hosts};
 use crate::turns;
-use crate::verbs::{create, delete, get, list, patch, scale, update, watch};
+use crate::verbs::{create, delete, get, list, patch, scale, token, update, watch};
 use crate::{RequestError, access, documents, websocket};
 
 /// So many headers are not counted.
@@ -205,10 +204,10 @@ async fn answer(
 ) -> Result<HttpResponse, Failure> {
     let (state, request, query) = (&app.state, &asked.head, &asked.query);
     let info = asked.info.as_ref().map_err(Clone::clone)?;
-    let (user, token_in_protocol) = match (authenticate(state, request, peer), &state.delegation.tokens) {
-        (Ok(found), _) => found,
-        (Err(why), Some(host)) => Box::pin(reviewed(&**host, request, why)).await?,
-        (Err(why), None) => return Err(unauthorized(&why)),
+    let (user, token_in_protocol) = match authenticate(state, request, peer) {
+        Ok(found) => found,
+        // Boxed: the future of every request would have room for it.
+        Err(why) => Box::pin(reviewed(state, request, why)).await?,
     };
     access::asked_by(span, &user);
     let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
@@ -399,16 +398,24 @@ fn unauthorized(why: &Unauthorized) -> Failure {
     Failure::Unauthorized
 }
 
-/// The user whom the host knows by one of the request's tokens. Nothing else that the request carries holds, for this
-/// reason: `refused`.
+/// The user whom a service account's token names, or whom the host knows by one. Nothing else that the request carries
+/// holds, for this reason: `refused`.
 async fn reviewed(
-    host: &dyn TokenReviewer,
+    state: &State,
     request: &Head,
     refused: Unauthorized,
 ) -> Result<(Arc<User>, bool), Failure> {
     let in_protocol = websocket::bearer_token(request);
     for (token, by_protocol) in presented(request, &in_protocol).tokens() {
         let Ok(token) = token else { continue };
+        if let Some(accounts) = &state.accounts {
+            match accounts.identify(state, token, None).await {
+                Ok(Some(found)) => return Ok((found.user, by_protocol)),
+                Ok(None) => {}
+                Err(why) => tracing::info!(%why, "the token of a service account does not hold"),
+            }
+        }
+        let Some(host) = &state.delegation.tokens else { continue };
         match host.review(token).verdict().await {
             Ok(Some(user)) => return Ok((user, by_protocol)),
             Ok(None) => {}
@@ -495,7 +502,9 @@ fn path_of<'a>(raw: &'a str, segments: &[String]) -> Cow<'a, str> {
 fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     let info = call.info;
     let unnamed = info.name.is_empty() && matches!(info.verb, Verb::Update | Verb::Patch);
-    let named = !info.name.is_empty() && info.verb == Verb::Create;
+    let through = call.subresource();
+    let creates_through = through.is_some_and(|through| through.verbs().contains(&"create"));
+    let named = !info.name.is_empty() && info.verb == Verb::Create && !creates_through;
     let unheld = info.verb == Verb::DeleteCollection && !call.spec.strategy.allows_delete_collection();
     let asks = call.spec.strategy.answers_creates() && info.verb != Verb::Create;
     if asks && !info.name.is_empty() {
@@ -510,7 +519,6 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     {
         return Err(namespaces_are_the_hosts(call.resource(), &info.name));
     }
-    let through = call.subresource();
     if through.is_some_and(|through| !through.verbs().contains(&info.verb.as_str())) {
         return Err(match call.spec.registration {
             None => RequestError::MethodNotAllowed.into(),
@@ -518,6 +526,7 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
         });
     }
     match (info.verb, through) {
+        (Verb::Create, Some(_)) if creates_through => Ok(()),
         (Verb::Create | Verb::Delete | Verb::DeleteCollection, Some(_))
         | (Verb::Proxy | Verb::Unknown, _) => Err(info.method_not_supported().into()),
         _ => Ok(()),
@@ -532,6 +541,7 @@ async fn verb(call: &Call<'_>, received: Option<Received>) -> Result<Response, F
         (Verb::Patch, Some(Subresource::Scale)) => Box::pin(scale::patch(call, body)).await,
         (Verb::Update, _) => Box::pin(update::update(call, body)).await,
         (Verb::Patch, _) => Box::pin(patch::patch(call, body)).await,
+        (Verb::Create, Some(Subresource::Token)) => Box::pin(token::create(call, body)).await,
         (Verb::Create, _) => Box::pin(create::create(call, body)).await,
         (Verb::Delete, _) => Box::pin(delete::delete(call, body)).await,
         (Verb::DeleteCollection, _) => Box::pin(delete::delete_collection(call, body)).await,

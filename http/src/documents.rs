@@ -9,6 +9,7 @@ use kindom_api::user::{MASTERS, User};
 use kindom_api::{Value, object};
 use tokio::time::timeout_at;
 
+use crate::accounts::ServiceAccounts;
 use crate::aggregate::Priorities;
 use crate::app::App;
 use crate::audience::Audience;
@@ -47,6 +48,7 @@ pub(crate) async fn serve(
     if segments == ["debug", "snapshot"] {
         return snapshot::serve(state, app.snapshots.as_ref(), request, user).await;
     }
+    let is_of_keys = key_document(state, &segments, reached).is_some();
     let known = matches!(
         segments.as_slice(),
         [] | ["api" | "apis" | "version" | "metrics"]
@@ -56,7 +58,7 @@ pub(crate) async fn serve(
             | ["openapi", "v2"]
             | ["openapi", "v3", ..]
             | ["healthz" | "livez" | "readyz", ..]
-    );
+    ) || is_of_keys;
     if !known {
         return Err(RequestError::NotFound.into());
     }
@@ -68,6 +70,9 @@ pub(crate) async fn serve(
             .any(|g| g.name == *group && g.priority == Priorities::REGISTERED.group),
         _ => false,
     };
+    if !reads && is_of_keys {
+        return Err(RequestError::MethodNotAllowed.into());
+    }
     if !reads && !any_method {
         let resource = kindom_api::GroupResource::default();
         return Err(RequestError::MethodNotSupported { resource, verb: "" }.into());
@@ -86,6 +91,14 @@ pub(crate) async fn serve(
             Ok(send(request, builder, state.metrics.encode().into_bytes()))
         }
         ["healthz" | "livez" | "readyz", ..] => health(state, query, &segments).await,
+        [".well-known", _] | ["openid", ..] => {
+            let (media_type, document) =
+                key_document(state, &segments, reached).ok_or(RequestError::NotFound)?;
+            let mut builder = start(200);
+            builder.content_type(media_type);
+            builder.append_header((header::CACHE_CONTROL, "public, max-age=3600"));
+            Ok(send(request, builder, document))
+        }
         ["api"] | ["apis"] => root(app, request, audience, segments == ["api"], reached).await,
         ["api", "v1"] => resource_list(app, request, audience, "", "v1").await,
         ["apis", group] => {
@@ -103,6 +116,27 @@ pub(crate) async fn serve(
             openapi::v3(app, request, audience, query, (group, version), turns()).await
         }
         _ => Err(RequestError::NotFound.into()),
+    }
+}
+
+/// A document by which others verify the tokens of service accounts, with its media type (`pkg/routes/openidmetadata.go`).
+fn key_document(
+    state: &State,
+    segments: &[&str],
+    reached: Option<SocketAddr>,
+) -> Option<(&'static str, Vec<u8>)> {
+    let tokens = || state.accounts.as_ref().map(ServiceAccounts::tokens);
+    match segments {
+        [".well-known", "openid-configuration"] => {
+            let tokens = tokens()?;
+            let keys_at = match (tokens.settings().keys_at.as_str(), reached) {
+                ("", Some(address)) => format!("https://{address}/openid/v1/jwks"),
+                (keys_at, _) => keys_at.to_owned(),
+            };
+            Some(("application/json", tokens.documents()?.configuration(&keys_at)))
+        }
+        ["openid", "v1", "jwks"] => Some(("application/jwk-set+json", tokens()?.documents()?.keys.clone())),
+        _ => None,
     }
 }
 

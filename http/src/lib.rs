@@ -16,6 +16,7 @@
 //! apiserver `pkg/endpoints` and `pkg/server` (1.37), for behaviour.
 
 pub mod access;
+mod accounts;
 mod aggregate;
 mod app;
 mod audience;
@@ -70,6 +71,7 @@ pub mod warning;
 mod websocket;
 mod writing;
 
+pub use accounts::ServiceAccounts;
 pub use aggregate::{Aggregator, Forwarded, Pieces, Priorities, RemoteVersion, RemoteVersions};
 pub use app::Config;
 pub use collector::Collector;

@@ -11,6 +11,7 @@ use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
 use tokio::sync::watch;
 
+use crate::accounts::ServiceAccounts;
 use crate::aggregate::Aggregator;
 use crate::authn::{Authenticator, CurrentAuthenticator, Delegation};
 use crate::budget::Budget;
@@ -35,6 +36,8 @@ pub(crate) struct State {
     pub(crate) authenticator: Arc<CurrentAuthenticator>,
     /// The reviews that a host makes.
     pub(crate) delegation: Delegation,
+    /// Whose tokens this server signs; `None` where it has no service accounts.
+    pub(crate) accounts: Option<ServiceAccounts>,
     /// Clients cannot change namespaces.
     pub(crate) namespaces_are_the_hosts: bool,
     /// Who removes the garbage collector's finalizers.
@@ -81,6 +84,7 @@ impl State {
             namespaces,
             authenticator: Arc::new(CurrentAuthenticator::new(authenticator)),
             delegation: Delegation::default(),
+            accounts: None,
             namespaces_are_the_hosts: false,
             collector: Collector::default(),
             object_bytes_max,

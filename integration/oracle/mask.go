@@ -41,6 +41,7 @@ var (
 	messageNow  = regexp.MustCompile(`(, current: |too old resource version: \d+ \()(\d+)`)
 	hash        = regexp.MustCompile(`hash=[0-9A-F]{64,}`)
 	marked      = regexp.MustCompile(`<rv([#@])(\d+)>`)
+	jwt         = regexp.MustCompile(`\beyJ[\w-]+\.[\w-]+\.[\w-]+`)
 	age         = regexp.MustCompile(`^(\d+[smhdy])+$`)
 	textRV      = regexp.MustCompile(`(resourceVersion"?: ?")(\d+)"`)
 	textTime    = regexp.MustCompile(`((?:creationTimestamp|deletionTimestamp|lastTransitionTime)"?: ?"?)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
@@ -179,7 +180,7 @@ func (m *masker) object(node map[string]any) map[string]any {
 				out[key] = m.metadata(metadata, loose)
 				continue
 			}
-		case "lastTransitionTime":
+		case "lastTransitionTime", "expirationTimestamp":
 			if text, ok := child.(string); ok && timestamp.MatchString(text) {
 				out[key] = m.time(text)
 				continue
@@ -266,6 +267,7 @@ func (m *masker) text(text string) string {
 	text = recordRV.ReplaceAllString(text, "${1}(<rv>)")
 	text = messageNow.ReplaceAllString(text, "${1}<rv>")
 	text = hash.ReplaceAllString(text, "hash=<hash>")
+	text = jwt.ReplaceAllString(text, "<token>")
 	for _, generated := range m.generated {
 		text = strings.ReplaceAll(text, generated.from, generated.to)
 	}

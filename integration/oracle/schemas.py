@@ -14,7 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = {
     "api__v1": ["Namespace", "NamespaceList", "NamespaceSpec", "NamespaceStatus", "NamespaceCondition", "ConfigMap", "ConfigMapList",
         "Secret", "SecretList", "ServiceAccount", "ServiceAccountList", "ObjectReference", "LocalObjectReference", "Event", "EventList",
-        "EventSeries", "EventSource", "LimitRange", "LimitRangeItem", "LimitRangeList", "LimitRangeSpec"],
+        "EventSeries", "EventSource", "LimitRange", "LimitRangeItem", "LimitRangeList", "LimitRangeSpec",
+        "BoundObjectReference", "TokenRequest", "TokenRequestSpec", "TokenRequestStatus"],
     "apis__apiregistration.k8s.io__v1": ["APIService", "APIServiceList", "APIServiceSpec", "APIServiceStatus", "APIServiceCondition", "ServiceReference"],
     "apis__authentication.k8s.io__v1": ["SelfSubjectReview", "SelfSubjectReviewStatus", "TokenReview", "TokenReviewSpec", "TokenReviewStatus", "UserInfo"],
     "apis__authorization.k8s.io__v1": [

@@ -10,7 +10,12 @@ pub enum Inquiry {
     /// The question itself is enough.
     Nothing,
     /// The user of a bearer token.
-    Token(String),
+    Token {
+        /// The token.
+        token: String,
+        /// Those of whom one must be meant by it; none: the server itself.
+        audiences: Vec<String>,
+    },
     /// The permission of a user to act.
     Access(Box<User>, Action),
 }
@@ -52,9 +57,18 @@ pub enum Verdict {
     /// Nothing was asked.
     Nothing,
     /// The user of a token, `None` if there was none to judge; or the reason why the token is not valid.
-    Token(Result<Option<Arc<User>>, String>),
+    Token(Result<Option<Identified>, String>),
     /// The permission to act.
     Access(Access),
+}
+
+/// The user of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identified {
+    /// The user.
+    pub user: Arc<User>,
+    /// Those for whom the token is meant, of those that were asked about; empty where nobody knows of audiences.
+    pub audiences: Vec<String>,
 }
 
 /// The permission of a user to act.

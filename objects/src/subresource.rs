@@ -11,6 +11,8 @@ pub enum Subresource {
     Scale,
     /// `/finalize`: the finalizers in a namespace's spec.
     Finalize,
+    /// `/token`: a token of a service account, for a TokenRequest.
+    Token,
 }
 
 /// The description of a subresource.
@@ -23,11 +25,12 @@ struct Entry {
     reset: &'static [&'static str],
 }
 
-const TABLE: [Entry; 3] = [
+const TABLE: [Entry; 4] = [
     Entry { of: Subresource::Status, name: "status", verbs: &["get", "patch", "update"], reset: &["spec"] },
     Entry { of: Subresource::Scale, name: "scale", verbs: &["get", "patch", "update"], reset: &["status"] },
     // It has neither Get nor Patch (`FinalizeREST` in `pkg/registry/core/namespace/storage`, 1.37).
     Entry { of: Subresource::Finalize, name: "finalize", verbs: &["update"], reset: &["status"] },
+    Entry { of: Subresource::Token, name: "token", verbs: &["create"], reset: &[] },
 ];
 
 impl Subresource {
@@ -36,6 +39,7 @@ impl Subresource {
             Self::Status => &TABLE[0],
             Self::Scale => &TABLE[1],
             Self::Finalize => &TABLE[2],
+            Self::Token => &TABLE[3],
         }
     }
 
@@ -73,7 +77,11 @@ impl Subresource {
     /// The kind of its body, if it is not the object's.
     #[must_use]
     pub fn kind(self) -> Option<GroupVersionKind> {
-        (self == Self::Scale).then(|| GroupVersionKind::new(scale::GROUP, scale::VERSION, scale::KIND))
+        match self {
+            Self::Scale => Some(GroupVersionKind::new(scale::GROUP, scale::VERSION, scale::KIND)),
+            Self::Token => Some(GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest")),
+            Self::Status | Self::Finalize => None,
+        }
     }
 }
 
@@ -83,7 +91,7 @@ mod tests {
 
     #[test]
     fn every_subresource_is_in_the_table_once() {
-        for of in [Subresource::Status, Subresource::Scale, Subresource::Finalize] {
+        for of in [Subresource::Status, Subresource::Scale, Subresource::Finalize, Subresource::Token] {
             assert_eq!(of.entry().of, of);
             assert_eq!(Subresource::parse(of.name()), Some(of));
         }

@@ -324,6 +324,8 @@ pub(crate) struct Serve {
     pub(crate) host: HostFlags,
     #[command(flatten)]
     pub(crate) aggregator: AggregatorFlags,
+    #[command(flatten)]
+    pub(crate) accounts: AccountFlags,
     /// Bearer tokens: lines of token,user,uid,"group1,group2".
     #[arg(long)]
     pub(crate) token_auth_file: Option<PathBuf>,
@@ -398,6 +400,29 @@ pub(crate) struct Serve {
     /// Serves /debug/actors: lists the actors, and kills them.
     #[arg(long)]
     pub(crate) enable_chaos: bool,
+}
+
+/// The tokens of service accounts.
+#[derive(Debug, Args)]
+pub(crate) struct AccountFlags {
+    /// The issuer of service accounts' tokens. Given several times, the first one signs, and the tokens of all hold.
+    #[arg(long, default_value = "https://kubernetes.default.svc.cluster.local", value_parser = issuer)]
+    pub(crate) service_account_issuer: Vec<String>,
+    /// Those for whom a token must be meant to hold here; by default the issuers.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    pub(crate) api_audiences: Vec<String>,
+    /// The key that signs tokens, PEM; by default one of the server's own, which the store holds.
+    #[arg(long)]
+    pub(crate) service_account_signing_key_file: Option<PathBuf>,
+    /// Keys that verify tokens beside that one, PEM, public or private. May be given several times.
+    #[arg(long)]
+    pub(crate) service_account_key_file: Vec<PathBuf>,
+    /// The longest life of a token; a longer one is shortened. 0s: any.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    pub(crate) service_account_max_token_expiration: Duration,
+    /// The URL at which others find the keys; by default /openid/v1/jwks at the address that they asked.
+    #[arg(long)]
+    pub(crate) service_account_jwks_uri: Option<String>,
 }
 
 /// The proxies that may say for whom they ask: a cluster's aggregator, behind which this server serves its groups.
@@ -515,6 +540,15 @@ impl EtcdAccess {
             ("--etcd-certfile", self.etcd_certfile.is_some()),
         ];
         given.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag)).collect()
+    }
+}
+
+/// An issuer: not empty, and a URL if it has a colon (`--service-account-issuer` of kube-apiserver).
+fn issuer(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("it is empty".to_owned()),
+        _ if text.contains(':') && !text.contains("://") => Err("it contains a ':' but is no URL".to_owned()),
+        _ => Ok(text.to_owned()),
     }
 }
 

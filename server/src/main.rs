@@ -1,6 +1,7 @@
 //! The binary `kindom`: flags, threads, wiring, and an end in order; and the commands that help to move to it and to keep
 //! its data.
 
+mod accounts;
 mod aggregation;
 mod aggregator;
 mod client;

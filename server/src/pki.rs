@@ -43,6 +43,7 @@ pub(crate) use kubeconfig::{Trust, certificate_pem};
 use names::names_of;
 pub(crate) use names::{Names, host_name, server_url, serving_names};
 use pair::{Pair, admin_params, authority_params, files, serving_params};
+pub(crate) use sec1::to_pkcs8 as pkcs8_of_sec1;
 
 const AUTHORITY: &str = "ca";
 const SERVING: &str = "apiserver";

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
 use kindom_finalizer_actor::{expiry, garbage, storage_version};
-use kindom_http::{Collector, Config, HostMetrics, InFlightMax, Snapshots, serve};
+use kindom_http::{Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, serve};
 use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_objects::kinds::registration::{
@@ -34,6 +34,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::BoxError;
+use crate::accounts;
 use crate::aggregator::{self, Aggregator, claim_stored, publish_authentication};
 use crate::credentials::{self, Keeper};
 use crate::flags::{AuthorizationMode, GARBAGE_COLLECTOR, Serve, runs};
@@ -272,7 +273,12 @@ async fn serving(
 
     let store_counters = (store_writes, store_scrubs);
     let served = registry.clone();
-    let parts = Parts { registry, namespaces, aggregator, snapshots };
+    let has_accounts = profile > kinds::Profile::Minimal;
+    let accounts = match has_accounts {
+        true => Some(ServiceAccounts::new(accounts::tokens(&options.accounts, &*storage).await?)),
+        false => None,
+    };
+    let parts = Parts { registry, namespaces, aggregator, snapshots, accounts };
     let running = listen(options, (&keeper, &hosts), parts, store_counters, &supervisor)?;
     let url = server_url(running.address);
     let kubeconfig = options.data_dir.join("admin.kubeconfig");
@@ -392,6 +398,7 @@ struct Parts {
     namespaces: ResourceHandle,
     aggregator: Option<Arc<dyn kindom_http::Aggregator>>,
     snapshots: Snapshots,
+    accounts: Option<ServiceAccounts>,
 }
 
 fn listen(
@@ -409,6 +416,7 @@ fn listen(
         namespaces: parts.namespaces,
         authenticator: keeper.authenticator()?,
         delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,
+        accounts: parts.accounts,
         namespaces_are_the_hosts: options.host.namespaces_from_host,
         collector: match (options.enable_garbage_collector, options.host.authorization_kubeconfig.is_some()) {
             (false, _) => Collector::Nobody,

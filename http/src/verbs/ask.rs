@@ -1,12 +1,15 @@
 //! POST of a question, which is answered and not stored: the reviews of users and of their permissions.
 
+use std::sync::Arc;
+
 use kindom_actor_kit::dear;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::{ANONYMOUS, User};
 use kindom_api::{GroupKind, Value, meta};
 use kindom_codec::Format;
 use kindom_objects::managed::{FieldManager, Managing};
-use kindom_objects::review::{Access, Action, Inquiry, Verdict};
+use kindom_objects::review::{Access, Action, Identified, Inquiry, Verdict};
+use kindom_objects::version::CompiledVersion;
 use kindom_objects::{RuleContext, Unreadable};
 use kindom_resource_actor::WriteError;
 
@@ -24,27 +27,50 @@ use crate::state::State;
 use crate::status::Failure;
 use crate::writing::{failed, options};
 
+const INVALID: &str = "invalid bearer token";
+
 /// Finds out what a question needs to be answered, of this server's own users or of those whom a host knows.
 async fn verdict(state: &State, inquiry: Inquiry) -> Verdict {
     match inquiry {
         Inquiry::Nothing => Verdict::Nothing,
-        Inquiry::Token(token) => {
-            // As a request with nothing but the token (`tokenreview.REST.Create`).
-            let header = format!("Bearer {token}");
-            let presented = Presented::new(Some(&header));
-            let found =
-                match (state.authenticator.authenticate(None, presented, []), &state.delegation.tokens) {
-                    (Ok((user, _)), _) => Ok((user.name != ANONYMOUS).then_some(user)),
-                    (Err(_), Some(host)) => match host.review(&token).verdict().await {
-                        Ok(Some(user)) => Ok(Some(user)),
-                        Ok(None) => Err("invalid bearer token".to_owned()),
-                        Err(why) => Err(why.to_string()),
-                    },
-                    (Err(_), None) => Err("invalid bearer token".to_owned()),
-                };
-            Verdict::Token(found)
-        }
+        Inquiry::Token { token, audiences } => Verdict::Token(user_of(state, &token, &audiences).await),
         Inquiry::Access(user, action) => Verdict::Access(may(state, &user, &action).await),
+    }
+}
+
+/// The user of a request with nothing but this token, which is meant for one of these audiences; for none, for the server
+/// (`tokenreview.REST.Create`).
+async fn user_of(state: &State, token: &str, audiences: &[String]) -> Result<Option<Identified>, String> {
+    let header = format!("Bearer {token}");
+    let wanted = Some(audiences).filter(|wanted| !wanted.is_empty());
+    // A token that knows no audience is meant for the server.
+    let of_server = || {
+        let own = state.accounts.as_ref().map(|accounts| accounts.tokens().settings().audiences.as_slice());
+        let own = own.unwrap_or_default();
+        let common = |one: &&String| wanted.is_none_or(|wanted| wanted.contains(*one));
+        own.iter().filter(common).cloned().collect::<Vec<_>>()
+    };
+    let for_server = |user: Arc<User>| {
+        let audiences = of_server();
+        let is_meant = wanted.is_none() || !audiences.is_empty();
+        is_meant.then_some(Identified { user, audiences }).ok_or_else(|| INVALID.to_owned())
+    };
+    if let Ok((user, _)) = state.authenticator.authenticate(None, Presented::new(Some(&header)), []) {
+        return if user.name == ANONYMOUS { Ok(None) } else { for_server(user).map(Some) };
+    }
+    let mut refused = INVALID.to_owned();
+    if let Some(accounts) = &state.accounts {
+        match accounts.identify(state, token, wanted).await {
+            Ok(Some(found)) => return Ok(Some(found)),
+            Ok(None) => {}
+            Err(why) => refused = format!("[{INVALID}, {why}]"),
+        }
+    }
+    let Some(host) = &state.delegation.tokens else { return Err(refused) };
+    match host.review(token).verdict().await {
+        Ok(Some(user)) => for_server(user).map(Some),
+        Ok(None) => Err(refused),
+        Err(why) => Err(why.to_string()),
     }
 }
 
@@ -97,27 +123,19 @@ fn place(question: &mut Value, namespace: Option<&str>) -> Result<(), RequestErr
     Ok(())
 }
 
-/// POST of a question.
-pub(crate) async fn ask(
+/// The question of a body, with its managers, in the namespace of its request; and warnings from decoding it.
+pub(crate) async fn decoded(
     call: &Call<'_>,
-    accepted: Accepted,
     query: &WriteOptions,
     body: &Plain,
     format: Format,
-) -> Result<Response, Failure> {
+) -> Result<(Value, Vec<String>), Failure> {
     // It is parsed, and walked again for its managers.
     dear(cost::parse(2 * body.len())).await?;
     let version = call.version()?;
     let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(Unreadable::Undecodable(e)))?;
     let now = meta::time::format(call.state.now_seconds());
-    let cx = RuleContext {
-        spec: &call.spec,
-        version: &compiled,
-        version_name: &version.name,
-        subresource: None,
-        user: &call.user,
-        now: &now,
-    };
+    let cx = context(call, &compiled, &version.name, &now);
     let mut warnings = Vec::new();
     let read = object_of_body(&cx, &version.name, body, format, query.field_validation, &mut warnings);
     let mut question = match read {
@@ -127,6 +145,38 @@ pub(crate) async fn ask(
     place(&mut question, call.namespace()).map_err(Failure::Request)?;
     let manager = options(call, query, body).manager;
     FieldManager::new(&cx).manage(Managing::Update(&manager), None, &mut question);
+    Ok((question, warnings))
+}
+
+fn context<'a>(
+    call: &'a Call<'_>,
+    version: &'a CompiledVersion,
+    version_name: &'a str,
+    now: &'a str,
+) -> RuleContext<'a> {
+    RuleContext {
+        spec: &call.spec,
+        version,
+        version_name,
+        subresource: call.subresource(),
+        user: &call.user,
+        now,
+    }
+}
+
+/// POST of a question.
+pub(crate) async fn ask(
+    call: &Call<'_>,
+    accepted: Accepted,
+    query: &WriteOptions,
+    body: &Plain,
+    format: Format,
+) -> Result<Response, Failure> {
+    let (question, warnings) = decoded(call, query, body, format).await?;
+    let version = call.version()?;
+    let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(Unreadable::Undecodable(e)))?;
+    let now = meta::time::format(call.state.now_seconds());
+    let cx = context(call, &compiled, &version.name, &now);
     let strategy = &call.spec.strategy;
     let inquiry = strategy.inquire(&cx, &question).map_err(|error| {
         // The registries of reviews name the group alone: `apierrors.NewInvalid(authorizationapi.Kind(""), …)`.

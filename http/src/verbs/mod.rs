@@ -8,5 +8,6 @@ pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod scale;
+pub(crate) mod token;
 pub(crate) mod update;
 pub(crate) mod watch;

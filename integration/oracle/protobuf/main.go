@@ -74,6 +74,7 @@ var kinds = []struct {
 	{"v1", "Status", metav1.Status{}, false},
 	{"coordination.k8s.io/v1", "LeaseList", coordinationv1.LeaseList{}, true},
 	{"authentication.k8s.io/v1", "SelfSubjectReview", authenticationv1.SelfSubjectReview{}, true},
+	{"authentication.k8s.io/v1", "TokenRequest", authenticationv1.TokenRequest{}, true},
 	{"authentication.k8s.io/v1", "TokenReview", authenticationv1.TokenReview{}, true},
 	{"authorization.k8s.io/v1", "LocalSubjectAccessReview", authorizationv1.LocalSubjectAccessReview{}, true},
 	{"authorization.k8s.io/v1", "SelfSubjectAccessReview", authorizationv1.SelfSubjectAccessReview{}, true},

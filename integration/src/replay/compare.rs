@@ -344,7 +344,7 @@ fn next_symbol(text: &str) -> Option<(&str, &str, &str)> {
             None if symbol != "uid" && symbol != "suffix" => symbol,
             _ => return None,
         };
-        let known = ["uid", "rv", "suffix", "time", "continue", "age", "hash", "object", "causes"];
+        let known = ["uid", "rv", "suffix", "time", "continue", "age", "hash", "object", "causes", "token"];
         known.contains(&kind).then_some((text.get(..start)?, symbol, after))
     })
 }
@@ -369,6 +369,11 @@ fn candidates(symbol: &str, text: &str) -> Vec<usize> {
         "continue" => {
             let length = run(&|b| b.is_ascii_alphanumeric() || b"-_=".contains(&b));
             exactly(length, length > 0)
+        }
+        "token" => {
+            let length = run(&|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+            let dots = text.bytes().take(length).filter(|b| *b == b'.').count();
+            exactly(length, text.starts_with("eyJ") && dots == 2)
         }
         "hash" => {
             let length = run(&|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b));

@@ -66,6 +66,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
     let tls = server_config(vec![cert.der().clone()], key, &[cert.der().clone()]).unwrap();
     let tokens = Tokens::parse("secret,admin,1,system:masters", "tokens").unwrap();
     let config = Config {
+        accounts: None,
         delegation: Default::default(),
         namespaces_are_the_hosts: false,
         collector: Collector::Nobody,

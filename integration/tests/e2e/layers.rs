@@ -23,13 +23,22 @@ const BELOW_REGISTRY: [&str; 11] = [
 
 /// The crates of the workspace that this one may depend on; none if it is not in the table.
 fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
-    let with_registry = || BELOW_REGISTRY.into_iter().chain(["registry-actor"]).collect();
-    let all =
-        || BELOW_REGISTRY.into_iter().chain(["registry-actor", "conflict-actor", "finalizer-actor", "http"]);
+    let with_registry = |more: &[&'static str]| {
+        BELOW_REGISTRY.into_iter().chain(["registry-actor"]).chain(more.iter().copied()).collect()
+    };
+    let all = || {
+        BELOW_REGISTRY.into_iter().chain([
+            "accounts",
+            "registry-actor",
+            "conflict-actor",
+            "finalizer-actor",
+            "http",
+        ])
+    };
     Some(match krate {
         "api" | "storage-model" | "actor-kit" => BTreeSet::new(),
         "storage" => BTreeSet::from(["storage-model"]),
-        "formats" | "codec" => BTreeSet::from(["api"]),
+        "formats" | "codec" | "accounts" => BTreeSet::from(["api"]),
         "cel" => BTreeSet::from(["api", "formats"]),
         "schema" => BTreeSet::from(["api", "formats", "codec", "cel"]),
         "managed-fields" => BTreeSet::from(["api", "formats", "schema"]),
@@ -38,7 +47,8 @@ fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
             BTreeSet::from(["api", "schema", "managed-fields", "objects", "storage", "actor-kit"])
         }
         "registry-actor" => BTreeSet::from(BELOW_REGISTRY),
-        "conflict-actor" | "finalizer-actor" | "http" => with_registry(),
+        "conflict-actor" => with_registry(&[]),
+        "finalizer-actor" | "http" => with_registry(&["accounts"]),
         "server" | "integration" | "benches" | "fuzz" => all().collect(),
         _ => return None,
     })

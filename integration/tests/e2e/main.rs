@@ -84,4 +84,5 @@ mod storage_versions;
 mod support;
 mod taken_over;
 mod test_control_plane;
+mod tokens;
 mod websocket;

@@ -103,6 +103,7 @@ async fn replay_all(folder: &Path, any_namespace: bool) {
             "StorageVersionMigrator=false",
             "--controllers=*,-garbage-collector-controller",
             "--profile=kubernetes",
+            "--service-account-issuer=https://127.0.0.1/",
         ]);
         let server = options.start().await.unwrap();
         let client = server.client().unwrap();

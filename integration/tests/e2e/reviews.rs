@@ -173,10 +173,13 @@ async fn a_token_is_reviewed() {
     };
     let status = async |spec: Value| ask(spec).await.unwrap().expect_status(201).unwrap().at("/status");
     let user = json!({"username": "jane", "uid": "42", "groups": ["dev", "ops", "system:authenticated"]});
-    assert_eq!(status(json!({"token": "secret"})).await, json!({"authenticated": true, "user": user}));
+    let audiences = json!(["https://kubernetes.default.svc.cluster.local"]);
+    let right = json!({"authenticated": true, "user": user, "audiences": audiences});
+    assert_eq!(status(json!({"token": "secret"})).await, right);
+    assert_eq!(status(json!({"token": "secret", "audiences": audiences})).await, right);
     let wrong = json!({"user": {}, "error": "invalid bearer token"});
     assert_eq!(status(json!({"token": "wrong"})).await, wrong);
-    // The server's tokens are meant for nobody in particular.
+    // The tokens of the file are meant for the server.
     assert_eq!(status(json!({"token": "secret", "audiences": ["vault"]})).await, wrong);
     assert_eq!(status(json!({"token": " "})).await, json!({"user": {}}));
     refused(ask(json!({})).await, 400, "BadRequest", "token is required for TokenReview in authentication");

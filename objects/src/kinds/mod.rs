@@ -23,6 +23,7 @@ pub mod registration;
 mod secret;
 mod self_subject_review;
 mod service_account;
+pub mod token_request;
 mod token_review;
 mod user_info;
 

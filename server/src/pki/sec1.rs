@@ -63,7 +63,7 @@ fn of_pkcs8(der: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// An ECPrivateKey that names its curve, as a PrivateKeyInfo.
-fn to_pkcs8(der: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn to_pkcs8(der: &[u8]) -> Option<Vec<u8>> {
     let (key, _) = element(der, SEQUENCE)?;
     let (_version, rest) = element(key, INTEGER)?;
     let (_secret, rest) = element(rest, OCTETS)?;

@@ -13,7 +13,7 @@ use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
 use crate::kinds::{AGE, metadata_update};
-use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
+use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 const ENFORCES: &str = "kubernetes.io/enforce-mountable-secrets";
 
@@ -48,6 +48,10 @@ struct ServiceAccounts;
 impl Strategy for ServiceAccounts {
     fn declared(&self) -> &'static [Declared] {
         std::slice::from_ref(&SERVICE_ACCOUNT)
+    }
+
+    fn subresources(&self) -> &'static [Subresource] {
+        &[Subresource::Token]
     }
 
     fn allows_unconditional_update(&self) -> bool {

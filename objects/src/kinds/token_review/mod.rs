@@ -24,6 +24,12 @@ pub(super) fn token_reviews() -> TypeSpec {
     TypeSpec::built_in("authentication.k8s.io", names, Scope::Cluster, versions, Arc::new(TokenReviews))
 }
 
+/// Those of whom one must be meant by the token.
+fn audiences(question: &Value) -> impl Iterator<Item = &str> {
+    let all = question.at(&["spec", "audiences"]).and_then(Value::as_array).unwrap_or_default();
+    all.iter().filter_map(Value::as_str)
+}
+
 /// The rules of reviews of tokens.
 struct TokenReviews;
 
@@ -41,22 +47,25 @@ impl Strategy for TokenReviews {
             None | Some("") => {
                 Err(PlanError::BadRequest("token is required for TokenReview in authentication".to_owned()))
             }
-            Some(token) => Ok(Inquiry::Token(token.to_owned())),
+            Some(token) => Ok(Inquiry::Token {
+                token: token.to_owned(),
+                audiences: audiences(question).map(str::to_owned).collect(),
+            }),
         }
     }
 
     fn answer(&self, _: &RuleContext<'_>, question: &Value, verdict: Verdict) -> Value {
-        let asks_for_audience =
-            question.at(&["spec", "audiences"]).and_then(Value::as_array).is_some_and(|all| !all.is_empty());
         let mut status = Map::new();
         let mut info = Value::Object(Map::new());
         match verdict {
-            // The server has no audience of its own, so a token that is to be meant for one is none of its tokens.
-            Verdict::Token(Ok(Some(user))) if !asks_for_audience => {
+            Verdict::Token(Ok(Some(found))) => {
                 status.insert("authenticated", true);
-                info = user_info(&user);
+                info = user_info(&found.user);
+                if !found.audiences.is_empty() {
+                    let all: Vec<Value> = found.audiences.iter().map(|one| one.as_str().into()).collect();
+                    status.insert("audiences", Value::Array(all.into()));
+                }
             }
-            Verdict::Token(Ok(Some(_))) => drop(status.insert("error", "invalid bearer token")),
             Verdict::Token(Err(why)) => drop(status.insert("error", why)),
             Verdict::Token(Ok(None)) | Verdict::Nothing | Verdict::Access(_) => {}
         }
