@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -13,10 +14,11 @@ use kindom_api::user::User;
 use kindom_api::{Value, json, meta};
 use kindom_objects::review::Identified;
 use kindom_objects::{StoredObject, TypeSpec};
+use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::{Freshness, ResourceHandle};
 
-use crate::state::{REQUEST_TIMEOUT, State};
-
+/// The longest that a look at an account, or at what a token is bound to, may take.
+const LOOK: Duration = Duration::from_secs(10);
 const ACCOUNTS: &str = "serviceaccounts";
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// Of as many tokens it is remembered that their signatures hold.
@@ -27,6 +29,7 @@ const LEEWAY: i64 = 60;
 /// The service accounts' tokens.
 pub struct ServiceAccounts {
     tokens: Tokens,
+    registry: RegistryHandle,
     requests: Arc<TypeSpec>,
     /// Tokens whose signatures hold: checking one takes longer than most requests. Begun anew when it is full.
     remembered: Mutex<HashMap<String, Arc<Known>>>,
@@ -41,9 +44,9 @@ struct Known {
 impl ServiceAccounts {
     /// Tokens as these keys and flags have them.
     #[must_use]
-    pub fn new(tokens: Tokens) -> Self {
+    pub fn new(tokens: Tokens, registry: RegistryHandle) -> Self {
         let requests = Arc::new(kindom_objects::kinds::token_request::token_requests());
-        Self { tokens, requests, remembered: Mutex::default() }
+        Self { tokens, registry, requests, remembered: Mutex::default() }
     }
 
     pub(crate) fn tokens(&self) -> &Tokens {
@@ -62,14 +65,13 @@ impl ServiceAccounts {
     /// It is an account's by its own account, and does not hold.
     pub(crate) async fn identify(
         &self,
-        state: &State,
         token: &str,
         wanted: Option<&[String]>,
     ) -> Result<Option<Identified>, Rejected> {
         let Some(known) = self.known(token)? else { return Ok(None) };
-        let now = state.now_seconds();
+        let now = self.registry.deps().clock.unix_seconds();
         let audiences = self.tokens.check(&known.claims, wanted, now)?;
-        Living { state, now, claims: &known.claims }.check(token).await?;
+        Living { registry: &self.registry, now, claims: &known.claims }.check(token).await?;
         Ok(Some(Identified { user: Arc::clone(&known.user), audiences }))
     }
 
@@ -120,7 +122,7 @@ fn user_of(claims: &Claims) -> User {
 
 /// What a token is bound to, at a time.
 struct Living<'a> {
-    state: &'a State,
+    registry: &'a RegistryHandle,
     now: i64,
     claims: &'a Claims,
 }
@@ -194,7 +196,7 @@ impl Living<'_> {
         name: &str,
         uid: &str,
     ) -> Result<Option<Arc<StoredObject>>, Rejected> {
-        let Some(handle) = self.state.registry.routes().get("", plural) else { return Ok(None) };
+        let Some(handle) = self.registry.routes().get("", plural) else { return Ok(None) };
         let key = TypeSpec::object_key(namespace, name);
         let found = read(&handle, &key, Freshness::Any).await?;
         if found.as_ref().is_some_and(|found| found.uid() == uid) {
@@ -209,7 +211,7 @@ async fn read(
     key: &str,
     freshness: Freshness,
 ) -> Result<Option<Arc<StoredObject>>, Rejected> {
-    let found = handle.read(key, freshness, Deadline::after(REQUEST_TIMEOUT)).await;
+    let found = handle.read(key, freshness, Deadline::after(LOOK)).await;
     found.map_err(|error| rejected(error.to_string()))
 }
 

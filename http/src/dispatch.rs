@@ -409,7 +409,7 @@ async fn reviewed(
     for (token, by_protocol) in presented(request, &in_protocol).tokens() {
         let Ok(token) = token else { continue };
         if let Some(accounts) = &state.accounts {
-            match accounts.identify(state, token, None).await {
+            match accounts.identify(token, None).await {
                 Ok(Some(found)) => return Ok((found.user, by_protocol)),
                 Ok(None) => {}
                 Err(why) => tracing::info!(%why, "the token of a service account does not hold"),

@@ -275,7 +275,10 @@ async fn serving(
     let served = registry.clone();
     let has_accounts = profile > kinds::Profile::Minimal;
     let accounts = match has_accounts {
-        true => Some(ServiceAccounts::new(accounts::tokens(&options.accounts, &*storage).await?)),
+        true => Some(ServiceAccounts::new(
+            accounts::tokens(&options.accounts, &*storage).await?,
+            registry.clone(),
+        )),
         false => None,
     };
     let parts = Parts { registry, namespaces, aggregator, snapshots, accounts };

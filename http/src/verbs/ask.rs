@@ -60,7 +60,7 @@ async fn user_of(state: &State, token: &str, audiences: &[String]) -> Result<Opt
     }
     let mut refused = INVALID.to_owned();
     if let Some(accounts) = &state.accounts {
-        match accounts.identify(state, token, wanted).await {
+        match accounts.identify(token, wanted).await {
             Ok(Some(found)) => return Ok(Some(found)),
             Ok(None) => {}
             Err(why) => refused = format!("[{INVALID}, {why}]"),
