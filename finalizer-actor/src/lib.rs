@@ -1,5 +1,6 @@
 //! Empties types and namespaces that are being deleted, and brings the objects of a type to its storage version
-//! (`storage_version`). Deletes events some time after their last write (`expiry`).
+//! (`storage_version`). Makes what every namespace has (`provision`), and fills in the token secrets of service accounts
+//! (`account_secrets`). Deletes events some time after their last write (`expiry`).
 //!
 //! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, and the removal
 //! of both; and takes versions out of `status.storedVersions`.
@@ -17,13 +18,16 @@
 //! - Every deletion of a drain happens only under the registration, and in the namespace, that it was meant for.
 //! - Progress is written some tens of times, however many objects there are (`progress.rs`).
 
+pub mod account_secrets;
 mod attempt;
 mod drain;
 mod error;
 pub mod expiry;
+mod follower;
 pub mod garbage;
 mod namespace;
 mod progress;
+pub mod provision;
 mod reconciler;
 mod registration;
 pub mod storage_version;

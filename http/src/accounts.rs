@@ -28,7 +28,7 @@ const LEEWAY: i64 = 60;
 
 /// The service accounts' tokens.
 pub struct ServiceAccounts {
-    tokens: Tokens,
+    tokens: Arc<Tokens>,
     registry: RegistryHandle,
     requests: Arc<TypeSpec>,
     /// Tokens whose signatures hold: checking one takes longer than most requests. Begun anew when it is full.
@@ -44,7 +44,7 @@ struct Known {
 impl ServiceAccounts {
     /// Tokens as these keys and flags have them.
     #[must_use]
-    pub fn new(tokens: Tokens, registry: RegistryHandle) -> Self {
+    pub fn new(tokens: Arc<Tokens>, registry: RegistryHandle) -> Self {
         let requests = Arc::new(kindom_objects::kinds::token_request::token_requests());
         Self { tokens, registry, requests, remembered: Mutex::default() }
     }

@@ -82,6 +82,15 @@ impl ServerOptions {
         self
     }
 
+    /// Runs no controller, so that nothing is written but what clients write.
+    #[must_use]
+    pub fn quiet(self) -> Self {
+        let controllers =
+            ["garbage-collector", "root-ca-certificate-publisher", "serviceaccount", "serviceaccount-token"];
+        let without: Vec<String> = controllers.iter().map(|name| format!("-{name}-controller")).collect();
+        self.args(&[&format!("--controllers=*,{}", without.join(","))])
+    }
+
     /// Adds arguments to `kindom serve`.
     #[must_use]
     pub fn args(mut self, args: &[&str]) -> Self {

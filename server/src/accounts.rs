@@ -1,16 +1,22 @@
-//! The keys that sign and verify the tokens of service accounts: those of files, or one of the server's own. The store holds
-//! that one, so that all replicas sign with it and a token outlives the process.
+//! Service accounts: the loops that look after them, and the keys of their tokens. Those are in files, or the server's own: the
+//! store holds that one, so that all replicas sign with it and a token outlives the process.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kindom_accounts::{Settings, SigningKey, Tokens, VerifyingKey};
+use kindom_actor_kit::StartError;
+use kindom_finalizer_actor::provision::Types;
+use kindom_finalizer_actor::{account_secrets, provision};
+use kindom_registry_actor::RegistryHandle;
 use kindom_storage::{Compare, Key, Op, RangeRequest, Storage, Txn};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{PrivateKeyDer, SubjectPublicKeyInfoDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::BoxError;
-use crate::flags::AccountFlags;
+use crate::flags::{AccountFlags, ROOT_CA_PUBLISHER, SERVICE_ACCOUNT, SERVICE_ACCOUNT_TOKEN, Serve, runs};
 use crate::pki::{may_be_read, pkcs8_of_sec1};
 
 /// The server's own key, in PKCS #8.
@@ -36,6 +42,31 @@ pub(crate) async fn tokens(flags: &AccountFlags, storage: &dyn Storage) -> Resul
         others.extend(verifying_keys(file).map_err(in_file("--service-account-key-file", file))?);
     }
     Ok(Tokens::new(settings, signer, others))
+}
+
+/// Starts the controllers of service accounts that the flags let run.
+///
+/// # Errors
+/// [`StartError`]
+pub(crate) fn start(
+    options: &Serve,
+    registry: &RegistryHandle,
+    types: &Types,
+    tokens: Arc<Tokens>,
+    authorities_pem: Option<String>,
+) -> Result<(), StartError> {
+    let runs = |name| runs(&options.controllers, name);
+    if runs(SERVICE_ACCOUNT) {
+        provision::accounts(registry, types)?;
+    }
+    // Authorities of the client's own system vouch for a certificate that has none with it.
+    if let Some(pem) = authorities_pem.as_deref().filter(|_| runs(ROOT_CA_PUBLISHER)) {
+        provision::authorities(registry, types, pem)?;
+    }
+    if runs(SERVICE_ACCOUNT_TOKEN) {
+        account_secrets::start(registry, types, tokens, authorities_pem)?;
+    }
+    Ok(())
 }
 
 fn in_file(flag: &'static str, file: &Path) -> impl FnOnce(BoxError) -> BoxError {
@@ -88,11 +119,16 @@ fn verifying_keys(file: &Path) -> Result<Vec<VerifyingKey>, BoxError> {
     for key in SubjectPublicKeyInfoDer::pem_slice_iter(&text) {
         keys.push(VerifyingKey::from_public_key_info(&key?)?);
     }
+    for certificate in CertificateDer::pem_slice_iter(&text) {
+        let certificate = certificate?;
+        let (_, parsed) = X509Certificate::from_der(&certificate)?;
+        keys.push(VerifyingKey::from_public_key_info(parsed.public_key().raw)?);
+    }
     for key in PrivateKeyDer::pem_slice_iter(&text) {
         keys.push(of_der(key?)?.public().clone());
     }
     if keys.is_empty() {
-        return Err("it holds neither a PUBLIC KEY nor a private key".into());
+        return Err("it holds no PUBLIC KEY, no CERTIFICATE and no private key".into());
     }
     Ok(keys)
 }

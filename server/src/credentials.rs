@@ -219,6 +219,11 @@ impl Keeper {
         from
     }
 
+    /// The authorities that vouch for the server's certificate, PEM; `None` if only those of the client's system do.
+    pub(crate) fn authorities_pem(&self) -> Option<String> {
+        self.trust("").authorities_pem
+    }
+
     fn bundle(&self, url: &str) -> Option<String> {
         self.trust(url).authorities_pem.map(|pem| STANDARD.encode(pem))
     }

@@ -39,6 +39,8 @@ pub(crate) enum Command {
     /// same content stays unchanged, so an import can be repeated. Owner references follow owners that are imported in the
     /// same run.
     Import(Import),
+    /// Makes a folder for KUBEBUILDER_ASSETS: kube-apiserver and etcd, which are this program, and kubectl.
+    Assets(Assets),
     /// Behind a cluster's aggregator.
     #[command(subcommand)]
     Aggregation(Aggregation),
@@ -57,6 +59,13 @@ pub(crate) enum Aggregation {
     /// An APIService for each served version of each established registration, and for the groups in which registrations
     /// themselves come in through the cluster: apiextensions.kindom.dev and apiextension.k8s.io.
     Manifests(AggregationManifests),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Assets {
+    /// The folder; it is made if it is not there.
+    #[arg(long)]
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -294,6 +303,12 @@ pub(crate) struct Serve {
     /// The folder of the store, the certificates and admin.kubeconfig.
     #[arg(long, default_value = "kindom-data")]
     pub(crate) data_dir: PathBuf,
+    /// Holds everything in memory, and nothing in the folder but certificates and admin.kubeconfig: for tests.
+    #[arg(long, conflicts_with = "etcd_servers")]
+    pub(crate) in_memory: bool,
+    /// The form of the line on standard output that says where the server is: for people, or as JSON with the credentials.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) print_ready: Format,
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) bind_address: IpAddr,
@@ -370,7 +385,9 @@ pub(crate) struct Serve {
     /// Deletes what lost its owners, and lets deletes say what becomes of what an object owns.
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub(crate) enable_garbage_collector: bool,
-    /// The controllers that run: * for all, -NAME for all but this one. There is garbage-collector-controller.
+    /// The controllers that run: * for all, -NAME for all but this one. There are
+    /// garbage-collector-controller, root-ca-certificate-publisher-controller, serviceaccount-controller and
+    /// serviceaccount-token-controller.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_value = "*", value_parser = controller, allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
     /// The built-in kinds that are served beside namespaces and registrations.
@@ -642,13 +659,21 @@ fn etcd_prefix(text: &str) -> Result<String, String> {
 /// The controller that deletes what lost its owners.
 pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
+/// The controller that gives every namespace the authorities of the server.
+pub(crate) const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
+/// The controller that gives every namespace a service account.
+pub(crate) const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
+/// The controller that fills in the token secrets of service accounts.
+pub(crate) const SERVICE_ACCOUNT_TOKEN: &str = "serviceaccount-token-controller";
+
+const CONTROLLERS: [&str; 4] = [GARBAGE_COLLECTOR, ROOT_CA_PUBLISHER, SERVICE_ACCOUNT, SERVICE_ACCOUNT_TOKEN];
+
 /// The name of a controller that is to run, or not to.
 fn controller(text: &str) -> Result<String, String> {
-    match text.strip_prefix('-').unwrap_or(text) {
-        GARBAGE_COLLECTOR => Ok(text.to_owned()),
-        "*" if text == "*" => Ok(text.to_owned()),
-        _ => Err(format!("{text:?} is not in the list of known controllers: *, {GARBAGE_COLLECTOR}")),
+    if text == "*" || CONTROLLERS.contains(&text.strip_prefix('-').unwrap_or(text)) {
+        return Ok(text.to_owned());
     }
+    Err(format!("{text:?} is not in the list of known controllers: *, {}", CONTROLLERS.join(", ")))
 }
 
 /// `true` if a controller is to run (`IsControllerEnabled` of controller-manager).

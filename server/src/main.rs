@@ -24,32 +24,50 @@ mod scrub;
 mod serve;
 mod signals;
 mod snapshot;
+mod stand_in;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use flags::{Aggregation, Command, Flags};
+use stand_in::Role;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    let ended = match Flags::parse().command {
-        Command::Serve(options) => return serve(&options),
+    let ended = match Role::of(std::env::args_os()) {
+        Role::Own => own(),
+        Role::Etcd(args) => stand_in::etcd(&args).map(|()| ExitCode::SUCCESS),
+        Role::ApiServer(args) => stand_in_api_server(&args),
+    };
+    ended.unwrap_or_else(|error| {
+        // Nobody is left to tell if this fails.
+        let _ = writeln!(std::io::stderr(), "error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Serves as envtest's kube-apiserver.
+fn stand_in_api_server(args: &[String]) -> Result<ExitCode, BoxError> {
+    let Some((flags, ignored)) = stand_in::api_server(args)? else { return Ok(ExitCode::SUCCESS) };
+    if !ignored.is_empty() {
+        let _ = writeln!(std::io::stderr(), "without effect: --{}", ignored.join(", --"));
+    }
+    Ok(serve(&*stand_in::serve_options(flags)?))
+}
+
+fn own() -> Result<ExitCode, BoxError> {
+    match Flags::parse().command {
+        Command::Serve(options) => return Ok(serve(&options)),
+        Command::Assets(options) => stand_in::assets(&options),
         Command::Convert(options) => convert::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Aggregation(Aggregation::Manifests(options)) => aggregation::run(&options),
         Command::Snapshot(command) => snapshot::run(&command),
         Command::Storage(command) => repair::run(&command),
-    };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody is left to tell if this fails.
-            let _ = writeln!(std::io::stderr(), "error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn serve(options: &flags::Serve) -> ExitCode {

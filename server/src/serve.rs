@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
+use kindom_finalizer_actor::provision::Types;
 use kindom_finalizer_actor::{expiry, garbage, storage_version};
 use kindom_http::{Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, serve};
 use kindom_objects::kinds::event::later_events;
@@ -25,8 +26,8 @@ use kindom_resource_actor::{Deps, ResourceHandle, Target, WriteOptions};
 use kindom_storage::snapshot::Holds;
 use kindom_storage::vfs::{Disk, Vfs as _};
 use kindom_storage::{
-    Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Key, Limits, ScrubCounts, Storage, StorageError,
-    WriteCounts,
+    Embedded, EmbeddedOptions, EmbeddedRestore, EtcdOptions, Key, Limits, Memory, ScrubCounts, Storage,
+    StorageError, WriteCounts,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Handle;
@@ -41,6 +42,7 @@ use crate::flags::{AuthorizationMode, GARBAGE_COLLECTOR, Serve, runs};
 use crate::host::api_services::Registrar;
 use crate::host::namespaces::Mirror;
 use crate::host::{self, Hosts, authentication};
+use crate::logging::Format;
 use crate::pki::server_url;
 use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
@@ -76,7 +78,9 @@ pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
     // Also the largest object takes one transaction.
     let txn_bytes_max = limits.txn_bytes_max.max(value_bytes_max.saturating_add(VALUE_SLACK));
     let limits = Limits { value_bytes_max, txn_bytes_max, ..limits };
-    let store = if options.etcd_servers.is_empty() {
+    let store = if options.in_memory {
+        Store::Memory(Memory::with_limits(limits))
+    } else if options.etcd_servers.is_empty() {
         Store::Embedded(embedded(options, limits)?)
     } else {
         let mut store = etcd::options(&options.etcd_servers, &options.etcd, limits)?;
@@ -123,6 +127,7 @@ fn embedded(options: &Serve, limits: Limits) -> Result<Embedded, BoxError> {
 
 /// The kind of store to open.
 enum Store {
+    Memory(Memory),
     Embedded(Embedded),
     Etcd(Box<EtcdOptions>),
 }
@@ -144,6 +149,12 @@ struct Opened {
 impl Store {
     async fn open(self) -> Result<Opened, BoxError> {
         match self {
+            Self::Memory(store) => Ok(Opened {
+                storage: Arc::new(store),
+                writes: None,
+                folder: None,
+                replaced: pending().boxed_local(),
+            }),
             Self::Embedded(store) => {
                 let (counted, folder) = (store.clone(), store.clone());
                 let writes: WriteCounter = Box::new(move || counted.write_counts());
@@ -171,7 +182,7 @@ async fn serving(
     mut keeper: Keeper,
     mut signals: Signals,
 ) -> Result<(), BoxError> {
-    let embedded = matches!(store, Store::Embedded(_));
+    let is_local = !matches!(store, Store::Etcd(_));
     let Opened { storage, writes: store_writes, folder, replaced } = store.open().await?;
     refuse_unfinished(&*storage).await?;
     let entropy = Entropy::system()?;
@@ -204,8 +215,8 @@ async fn serving(
     let aggregated = registrations.face(aggregated_custom_resource_definitions(&crds));
     let events = of_plural("events")?;
     let later_events = events.face(later_events(&*events.spec().ok_or("events have no type")?));
-    let others = others.into_iter().chain([later_events]).filter(|_| profile > kinds::Profile::Minimal);
-    let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(others);
+    let served = others.iter().cloned().chain([later_events]).filter(|_| profile > kinds::Profile::Minimal);
+    let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(served);
     let registry = RegistryHandle::start(Arc::clone(&deps), &registrations, built_in)?;
     let own_name = deps.entropy.uuid_v4();
     let aggregator = Aggregator::new(&options.aggregator, own_name, cores())?;
@@ -215,7 +226,7 @@ async fn serving(
         }
         claim_stored(&registry, &api_services).await?;
     }
-    let leader = if embedded { None } else { Some(LeaderHandle::start(&registry, Key::from(LEASE))?) };
+    let leader = if is_local { None } else { Some(LeaderHandle::start(&registry, Key::from(LEASE))?) };
     kindom_conflict_actor::start(&registry, &registrations, LEDGER)?;
     kindom_finalizer_actor::start(&registry, &registrations, &namespaces)?;
     expiry::start(&registry, &events, options.event_ttl)?;
@@ -223,6 +234,20 @@ async fn serving(
     let runs_collector = runs(&options.controllers, GARBAGE_COLLECTOR);
     if options.enable_garbage_collector && runs_collector && hosts.authorization.is_none() {
         garbage::start(&registry, &events, &namespaces, options.max_object_bytes)?;
+    }
+    let tokens = match profile {
+        kinds::Profile::Minimal => None,
+        _ => Some(Arc::new(accounts::tokens(&options.accounts, &*storage).await?)),
+    };
+    if let Some(tokens) = tokens.clone().filter(|_| hosts.authorization.is_none()) {
+        let types = Types {
+            namespaces: namespaces.clone(),
+            accounts: of_plural("serviceaccounts")?,
+            config_maps: config_maps.clone(),
+            secrets: of_plural("secrets")?,
+            object_bytes_max: options.max_object_bytes,
+        };
+        accounts::start(options, &registry, &types, tokens, keeper.authorities_pem())?;
     }
     if options.feature_gates.storage_version_migrator {
         storage_version::start(&registry, &registrations, options.storage_version_settle)?;
@@ -261,7 +286,7 @@ async fn serving(
     };
     let holds = Holds::default();
     // The replicas on etcd agree on who compacts; the engine does that.
-    let history = embedded.then(|| {
+    let history = is_local.then(|| {
         let every = options.etcd_compaction_interval;
         tokio::spawn(history::keep(Arc::clone(&storage), holds.clone(), deps.clock.clone(), every))
     });
@@ -273,14 +298,7 @@ async fn serving(
 
     let store_counters = (store_writes, store_scrubs);
     let served = registry.clone();
-    let has_accounts = profile > kinds::Profile::Minimal;
-    let accounts = match has_accounts {
-        true => Some(ServiceAccounts::new(
-            accounts::tokens(&options.accounts, &*storage).await?,
-            registry.clone(),
-        )),
-        false => None,
-    };
+    let accounts = tokens.map(|tokens| ServiceAccounts::new(tokens, registry.clone()));
     let parts = Parts { registry, namespaces, aggregator, snapshots, accounts };
     let running = listen(options, (&keeper, &hosts), parts, store_counters, &supervisor)?;
     let url = server_url(running.address);
@@ -299,8 +317,8 @@ async fn serving(
     signals.serving();
     let mut out = std::io::stdout();
     // The process that started it may have closed the pipe; the server goes on.
-    let _ = writeln!(out, "kindom serves {url}; export KUBECONFIG={}", shell_quoted(&kubeconfig))
-        .and_then(|()| out.flush());
+    let line = ready(options.print_ready, &url, &kubeconfig)?;
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 
     let handle = running.handle();
     let clock = deps.clock.clone();
@@ -456,8 +474,30 @@ fn listen(
     Ok(serve(address, tls, cores(), config)?)
 }
 
+/// The line that says that the server is there.
+fn ready(form: Format, url: &str, kubeconfig: &Path) -> Result<String, BoxError> {
+    if form == Format::Text {
+        return Ok(format!("kindom serves {url}; export KUBECONFIG={}", shell_quoted(kubeconfig)));
+    }
+    let text = std::fs::read_to_string(kubeconfig)?;
+    let mut line = kindom_api::object! {
+        "url": url,
+        "kubeconfig": kubeconfig.display().to_string(),
+        "pid": i64::from(std::process::id()),
+    };
+    let fields =
+        ["certificate-authority-data", "tls-server-name", "client-certificate-data", "client-key-data"];
+    for field in fields {
+        let value = text.lines().find_map(|line| line.trim().strip_prefix(field)?.strip_prefix(": "));
+        if let (Some(value), Some(line)) = (value, line.as_object_mut()) {
+            line.insert(field, value);
+        }
+    }
+    Ok(line.to_string())
+}
+
 /// A path as a shell reads it: quoted only where that is needed.
-fn shell_quoted(path: &Path) -> String {
+pub(crate) fn shell_quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
     if path.chars().all(plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }

@@ -11,6 +11,7 @@
 )]
 
 mod access_log;
+mod accounts;
 mod aggregation;
 mod aggregator;
 mod apply_built_in;
@@ -34,6 +35,7 @@ mod deletion;
 mod demo;
 mod depth;
 mod differential;
+mod envtest;
 mod etcd_away;
 mod etcd_tls;
 mod events;

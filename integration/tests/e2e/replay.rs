@@ -98,10 +98,9 @@ async fn replay_all(folder: &Path, any_namespace: bool) {
     for topic in &topics {
         // The recorded server leaves what is stored in older versions to somebody else.
         // What the real server waits for there, no controller does.
-        let options = ServerOptions::default().args(&[
+        let options = ServerOptions::default().quiet().args(&[
             "--feature-gates",
             "StorageVersionMigrator=false",
-            "--controllers=*,-garbage-collector-controller",
             "--profile=kubernetes",
             "--service-account-issuer=https://127.0.0.1/",
         ]);

@@ -29,7 +29,7 @@ async fn kubectl_learns_who_it_is() {
 
 #[tokio::test]
 async fn a_review_is_answered_and_not_stored() {
-    let server = Server::start().await.unwrap();
+    let server = ServerOptions::default().quiet().start().await.unwrap();
     let client = server.client().unwrap();
     let before = client.get("/api/v1/namespaces").await.unwrap().at("/metadata/resourceVersion");
     let mut question = review();

@@ -23,12 +23,12 @@ fn ship(name: &str, spec: Value) -> Value {
 }
 
 async fn started() -> (Server, Client) {
-    ships(Server::start().await.unwrap()).await
+    ships(ServerOptions::default().quiet().start().await.unwrap()).await
 }
 
 /// For tests of the folder: there is none on etcd.
 async fn started_on_a_folder() -> (Server, Client) {
-    ships(ServerOptions::default().embedded().start().await.unwrap()).await
+    ships(ServerOptions::default().quiet().embedded().start().await.unwrap()).await
 }
 
 async fn ships(server: Server) -> (Server, Client) {
@@ -131,7 +131,7 @@ async fn a_snapshot_under_load_is_one_revision_and_is_served_again() {
     // All that clients keep to themselves is in there.
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&file), mode(&folder), mode(&folder.join("store"))), (0o600, 0o700, 0o700));
-    let again = ServerOptions::default().data_dir(&folder).start().await.unwrap();
+    let again = ServerOptions::default().quiet().data_dir(&folder).start().await.unwrap();
     let other = again.client().unwrap();
     assert_eq!(all(&other, None).await, before);
     let listed = again.kubectl(&["get", "ships", "-o", "name"]).await.unwrap();
@@ -200,10 +200,12 @@ async fn what_is_wrong_is_told_and_leaves_all_as_it_was() {
     let left: PathBuf = target.join("store.restoring");
     std::fs::create_dir_all(&left).unwrap();
     std::fs::write(left.join("00000001.pack"), "half").unwrap();
-    let Err(error) = ServerOptions::default().data_dir(&target).start().await else { panic!("it is served") };
+    let Err(error) = ServerOptions::default().quiet().data_dir(&target).start().await else {
+        panic!("it is served")
+    };
     assert!(error.to_string().contains("was begun and not finished"), "{error}");
     told(&server, &["restore", text(&file), "--data-dir", text(&target)]).await;
-    let again = ServerOptions::default().data_dir(&target).start().await.unwrap();
+    let again = ServerOptions::default().quiet().data_dir(&target).start().await.unwrap();
     assert_eq!(names(&again.client().unwrap().get(SHIPS).await.unwrap().json()), ships);
 
     // Without a server the folder itself is saved, and copied.
@@ -220,7 +222,7 @@ async fn what_is_wrong_is_told_and_leaves_all_as_it_was() {
     let (nothing, nowhere) = (scratch.join("nothing"), scratch.join("nowhere"));
     refusal(&again, &["copy", "--from", text(&nothing), "--to", text(&nowhere)], "holds no store").await;
     assert!(!nowhere.exists());
-    let third = ServerOptions::default().data_dir(&copy).start().await.unwrap();
+    let third = ServerOptions::default().quiet().data_dir(&copy).start().await.unwrap();
     assert_eq!(names(&third.client().unwrap().get(SHIPS).await.unwrap().json()), ships);
 }
 
@@ -243,7 +245,7 @@ async fn a_store_moves_to_etcd_and_back() {
     assert!(copied.contains("both were read and are equal"), "{copied}");
     refusal(&server, &["copy", "--from", text(&folder), "--to", &urls], "is not empty").await;
 
-    let on_etcd = ServerOptions::default().etcd(&etcd.endpoints()).start().await.unwrap();
+    let on_etcd = ServerOptions::default().quiet().etcd(&etcd.endpoints()).start().await.unwrap();
     let there = all(&on_etcd.client().unwrap(), None).await;
     let bare = |objects: &[Value]| objects.iter().cloned().map(without_revision).collect::<Vec<_>>();
     assert_eq!(bare(&there), bare(&before));
@@ -259,12 +261,13 @@ async fn a_store_moves_to_etcd_and_back() {
 
     let back = scratch.join("back");
     told(&on_etcd, &["copy", "--from", &urls, "--to", text(&back)]).await;
-    let again = ServerOptions::default().data_dir(&back).start().await.unwrap();
+    let again = ServerOptions::default().quiet().data_dir(&back).start().await.unwrap();
     assert_eq!(all(&again.client().unwrap(), None).await, there, "with the same resourceVersions");
     // Another prefix of the same cluster is another store.
     let other = ["restore", text(&online), "--etcd-servers", &urls, "--etcd-prefix", "/other/place"];
     assert_eq!(contents(&told(&on_etcd, &other).await), contents(&copied));
-    let other = ServerOptions::default().etcd(&etcd.endpoints()).args(&["--etcd-prefix", "/other/place"]);
+    let other =
+        ServerOptions::default().quiet().etcd(&etcd.endpoints()).args(&["--etcd-prefix", "/other/place"]);
     let other = other.start().await.unwrap();
     assert_eq!(bare(&all(&other.client().unwrap(), None).await), bare(&before));
 }
@@ -301,7 +304,7 @@ async fn a_killed_restore_into_etcd_is_not_served_and_begins_anew() {
     }
     restore.kill().await.unwrap();
 
-    let serve = ServerOptions::default().etcd(&urls);
+    let serve = ServerOptions::default().quiet().etcd(&urls);
     let Err(error) = serve.clone().start().await else { panic!("it is served") };
     assert!(error.to_string().contains("was begun and not finished"), "{error}");
     let file = server.scratch().join("unfinished.snapshot");
@@ -337,7 +340,7 @@ fn unchunked(answer: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn compaction_waits_for_a_slow_reader() {
     // On etcd every replica compacts for all, and knows nothing of the readers of the others.
-    let options = ServerOptions::default().embedded().args(&["--etcd-compaction-interval", "1s"]);
+    let options = ServerOptions::default().quiet().embedded().args(&["--etcd-compaction-interval", "1s"]);
     let server = options.start().await.unwrap();
     let client = server.client().unwrap();
     register(&client, &crd(GROUP, "ships", "Ship", "Namespaced")).await;
@@ -392,7 +395,7 @@ async fn only_masters_are_given_a_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = folder.path().join("tokens.csv");
     std::fs::write(&tokens, "one,ann,1,\"dev\"\ntwo,root,2,\"system:masters\"\n").unwrap();
-    let options = ServerOptions::default().args(&["--token-auth-file", text(&tokens)]);
+    let options = ServerOptions::default().quiet().args(&["--token-auth-file", text(&tokens)]);
     let server = options.start().await.unwrap();
     let anybody = server.anonymous().unwrap();
     let path = "/debug/snapshot";

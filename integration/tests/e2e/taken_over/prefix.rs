@@ -91,7 +91,7 @@ impl Place {
 
     /// Starts a server over it.
     pub(super) async fn serve(&self, args: &[&str]) -> Server {
-        let options = ServerOptions::default().args(args);
+        let options = ServerOptions::default().quiet().args(args);
         let options = match &self.etcd {
             Some(etcd) => options.etcd(&etcd.endpoints()),
             None => options.data_dir(self.path()),

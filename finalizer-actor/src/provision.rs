@@ -1,0 +1,174 @@
+//! The objects that every namespace has: the service account `default`, and the ConfigMap `kube-root-ca.crt`, by which clients
+//! verify the server. They come with the namespace, and come back if somebody deletes them.
+//!
+//! Sources: `pkg/controller/serviceaccount/serviceaccounts_controller.go`,
+//! `pkg/controller/certificates/rootcacertpublisher/publisher.go` (1.37).
+
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use kindom_actor_kit::{Deadline, Reconciler, StartError};
+use kindom_api::{Value, json, object};
+use kindom_objects::{PlanError, RuleContext, TypeSpec};
+use kindom_registry_actor::RegistryHandle;
+use kindom_resource_actor::{ResourceHandle, Target, WriteError, WriteOptions};
+use kindom_storage::{Key, RangeRequest, StoredValue};
+
+use crate::attempt::STEP;
+use crate::error::{DrainError, ReconcileError};
+use crate::follower::{self, Settle};
+
+const ACCOUNT: &str = "default";
+const AUTHORITIES: &str = "kube-root-ca.crt";
+const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the \
+                           internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
+                           Kubernetes clusters.";
+
+/// The types that the loops use.
+#[derive(Clone)]
+pub struct Types {
+    /// Namespaces.
+    pub namespaces: ResourceHandle,
+    /// ServiceAccounts.
+    pub accounts: ResourceHandle,
+    /// ConfigMaps.
+    pub config_maps: ResourceHandle,
+    /// Secrets.
+    pub secrets: ResourceHandle,
+    /// The largest object, encoded, in bytes.
+    pub object_bytes_max: usize,
+}
+
+/// Starts the loop that makes service accounts, as the actor `service-accounts`.
+///
+/// # Errors
+/// [`StartError`]
+pub fn accounts(registry: &RegistryHandle, types: &Types) -> Result<Reconciler, StartError> {
+    let handle = types.accounts.clone();
+    let made = object! { "apiVersion": "v1", "kind": "ServiceAccount" };
+    let provision = Provision { types: types.clone(), handle, name: ACCOUNT, made, kept: None };
+    follower::start("service-accounts", registry, provision)
+}
+
+/// Starts the loop that publishes the authorities, PEM, as the actor `root-authorities`.
+///
+/// # Errors
+/// [`StartError`]
+pub fn authorities(
+    registry: &RegistryHandle,
+    types: &Types,
+    authorities_pem: &str,
+) -> Result<Reconciler, StartError> {
+    let handle = types.config_maps.clone();
+    let made = object! {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": object! { "annotations": object! { "kubernetes.io/description": DESCRIPTION } },
+        "data": object! { "ca.crt": authorities_pem },
+    };
+    let provision = Provision { types: types.clone(), handle, name: AUTHORITIES, made, kept: Some("data") };
+    follower::start("root-authorities", registry, provision)
+}
+
+/// One object in every namespace.
+#[derive(Clone)]
+struct Provision {
+    types: Types,
+    handle: ResourceHandle,
+    name: &'static str,
+    /// The object, apart from its name and its namespace.
+    made: Value,
+    /// The field that is put right if somebody changes it.
+    kept: Option<&'static str>,
+}
+
+impl Settle for Provision {
+    fn types(&self) -> Vec<ResourceHandle> {
+        vec![self.types.namespaces.clone(), self.handle.clone()]
+    }
+
+    fn due(&self, place: usize, of: &str, value: Option<&StoredValue>) -> Option<String> {
+        if place == 0 {
+            return value.map(|_| of.to_owned());
+        }
+        let (namespace, name) = of.split_once('/')?;
+        let matters = name == self.name && (value.is_none() || self.kept.is_some());
+        matters.then(|| namespace.to_owned())
+    }
+
+    fn settle<'a>(&'a self, namespace: &'a str) -> LocalBoxFuture<'a, Result<(), ReconcileError>> {
+        self.provide(namespace).boxed_local()
+    }
+}
+
+impl Provision {
+    async fn provide(&self, namespace: &str) -> Result<(), ReconcileError> {
+        let found = self.types.namespaces.get(namespace, Deadline::after(STEP)).await?;
+        if found.is_none_or(|namespace| namespace.deleting()) {
+            return Ok(());
+        }
+        let stored = stored(&self.handle, namespace, self.name).await?;
+        let is_right = |stored: &Value| self.kept.is_none_or(|kept| stored.get(kept) == self.made.get(kept));
+        if stored.as_ref().is_some_and(is_right) {
+            return Ok(());
+        }
+        let mut wanted = |cx: &RuleContext<'_>, stored: &Value| {
+            let mut object = if stored.is_null() { self.made.clone() } else { stored.clone() };
+            if let Some(object) = object.as_object_mut() {
+                if let Some(metadata) = object.entry_or_insert_with("metadata", || object! {}).as_object_mut()
+                {
+                    metadata.insert("name", self.name);
+                    metadata.insert("namespace", namespace);
+                }
+                if let Some(kept) = self.kept {
+                    object.insert(kept, self.made.get(kept).cloned().unwrap_or_default());
+                }
+            }
+            cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;
+            Ok(object)
+        };
+        let options = options(&self.types);
+        let place = Target { version: "v1", subresource: None, namespace: Some(namespace), name: "" };
+        let written = match stored {
+            None => self.handle.create(place, &mut wanted, &options).await,
+            Some(_) => {
+                let place = Target { name: self.name, ..place };
+                self.handle.update(place, true, &mut wanted, &options).await
+            }
+        };
+        written.map(drop).or_else(unless_it_is_settled)
+    }
+}
+
+/// The options of a write in a namespace that has to be there.
+pub(crate) fn options(types: &Types) -> WriteOptions {
+    let by_server = WriteOptions::by_server(Deadline::after(STEP), types.object_bytes_max);
+    WriteOptions { namespaces: Some(types.namespaces.clone()), ..by_server }
+}
+
+/// An object as the store has it. The type's actor stays asleep: there may be very many objects, and this loop needs one.
+pub(crate) async fn stored(
+    handle: &ResourceHandle,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Value>, ReconcileError> {
+    let key = TypeSpec::object_key(Some(namespace), name);
+    let request = RangeRequest::single(&Key::from(format!("{}{key}", handle.prefix())));
+    let found = handle.deps().storage.range(request).await.map_err(DrainError::Check)?;
+    Ok(found.kvs.into_iter().next().map(|kv| {
+        let object = handle.stored_object(&key, kv.value, kv.mod_revision);
+        json::parse_own(object.json()).unwrap_or_default()
+    }))
+}
+
+/// A write that came too late: the object is there, or its namespace goes; or it goes itself, which comes back as a change.
+pub(crate) fn unless_it_is_settled(error: WriteError) -> Result<(), ReconcileError> {
+    match error {
+        WriteError::Plan(
+            PlanError::AlreadyExists { .. }
+            | PlanError::NotFound { .. }
+            | PlanError::NamespaceNotFound { .. }
+            | PlanError::NamespaceTerminating { .. },
+        ) => Ok(()),
+        error => Err(error.into()),
+    }
+}
