@@ -303,6 +303,11 @@ impl Error {
         Self::new(ErrorType::Required, path, BadValue::Omitted, detail)
     }
 
+    /// A name that nothing has.
+    pub fn not_found(path: &Path<'_>, value: impl Into<Value>) -> Self {
+        Self::new(ErrorType::NotFound, path, BadValue::Value(value.into()), "")
+    }
+
     /// A value that must be unique stands twice.
     pub fn duplicate(path: &Path<'_>, value: impl Into<Value>) -> Self {
         Self::new(ErrorType::Duplicate, path, BadValue::Value(value.into()), "")
@@ -315,13 +320,22 @@ impl Error {
 
     /// None of the known values, which are listed as given.
     pub fn not_supported(path: &Path<'_>, value: impl Into<Value>, supported: &[&str]) -> Self {
+        Self::unsupported(path, BadValue::Value(value.into()), supported)
+    }
+
+    /// The same of a value that prints verbatim.
+    pub fn not_supported_raw(path: &Path<'_>, value: impl Into<String>, supported: &[&str]) -> Self {
+        Self::unsupported(path, BadValue::Raw(value.into()), supported)
+    }
+
+    fn unsupported(path: &Path<'_>, value: BadValue, supported: &[&str]) -> Self {
         let quoted: Vec<String> = supported.iter().map(|s| go_quote(s)).collect();
         let detail = if quoted.is_empty() {
             String::new()
         } else {
             format!("supported values: {}", quoted.join(", "))
         };
-        Self::new(ErrorType::NotSupported, path, BadValue::Value(value.into()), detail)
+        Self::new(ErrorType::NotSupported, path, value, detail)
     }
 
     /// More bytes than allowed.

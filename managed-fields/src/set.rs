@@ -274,6 +274,15 @@ impl<'a> Set<'a> {
 
     /// Without the fields of these names, and all below them.
     pub(crate) fn without_fields(mut self, names: &[&str]) -> Self {
+        for (parent, field) in names.iter().filter_map(|name| name.split_once('.')) {
+            let is_parent =
+                |entry: &&mut Entry<'a>| matches!(entry.element, PathElement::Field(name) if name == parent);
+            if let Some(entry) = self.entries.iter_mut().find(is_parent) {
+                let within = std::mem::take(&mut entry.at.below);
+                entry.at.below = within.without_fields(&[field]);
+            }
+            self.entries.retain(|entry| !entry.at.is_empty());
+        }
         if !names.is_empty() {
             self.entries
                 .retain(|entry| !matches!(entry.element, PathElement::Field(name) if names.contains(&name)));

@@ -36,7 +36,7 @@ pub trait Versions {
     /// [`ConvertError`]
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError>;
 
-    /// The names of the top-level fields of an apiVersion that the writer does not set, whatever it says, and so never
+    /// The names of the top-level fields of an apiVersion, or of fields of those (`metadata.labels`), that the writer does not set, whatever it says, and so never
     /// manages (`GetResetFields`).
     fn reset_fields(&self, api_version: &str) -> &[&str];
 

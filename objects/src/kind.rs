@@ -84,7 +84,7 @@ impl TypeSpec {
     ) -> Self {
         let version = |BuiltInVersion { name, columns, deprecation_warning }| VersionSpec {
             status: strategy.subresources().contains(&Subresource::Status),
-            scale: None,
+            scale: strategy.subresources().contains(&Subresource::Scale).then(ScalePaths::of_workload),
             declared: strategy.declared().iter().find(|declared| declared.version() == name),
             name: name.to_owned(),
             served: true,
@@ -560,7 +560,7 @@ pub trait Strategy: Send + Sync {
         declaration.shape.decode(&named).ok().map(|decoded| decoded.value)
     }
 
-    /// The top-level fields of an apiVersion that a write through this endpoint does not set, whatever the client says; so
+    /// The top-level fields of an apiVersion, or fields of those (`metadata.labels`), that a write through this endpoint does not set, whatever the client says; so
     /// it never manages them (`GetResetFields`).
     fn reset_fields(&self, _cx: &RuleContext<'_>, _api_version: &str) -> &'static [&'static str] {
         &[]

@@ -28,6 +28,8 @@ pub struct ScalePaths {
     spec_replicas: FieldPath,
     status_replicas: Option<FieldPath>,
     selector: Option<FieldPath>,
+    /// The selector is a LabelSelector, and not its text.
+    selects_by_labels: bool,
 }
 
 /// A path of fields alone, as it is registered, and its fields.
@@ -162,6 +164,19 @@ impl ScalePaths {
             spec_replicas: path("specReplicasPath").unwrap_or_else(|| FieldPath::new(".spec.replicas")),
             status_replicas: path("statusReplicasPath"),
             selector: path("labelSelectorPath"),
+            selects_by_labels: false,
+        }
+    }
+
+    /// Those of Kubernetes' own workloads.
+    #[must_use]
+    pub fn of_workload() -> Self {
+        let path = |text| Some(FieldPath::new(text));
+        Self {
+            spec_replicas: FieldPath::new(".spec.replicas"),
+            status_replicas: path(".status.replicas"),
+            selector: path(".spec.selector"),
+            selects_by_labels: true,
         }
     }
 
@@ -194,6 +209,10 @@ impl ScalePaths {
             None => 0,
         };
         let selector = match &self.selector {
+            Some(path) if self.selects_by_labels => {
+                let selector = path.get(object)?.and_then(|selector| LabelSelector::of_object(selector).ok());
+                selector.map(|selector| selector.to_string()).unwrap_or_default()
+            }
             Some(path) => path.string(object)?.unwrap_or_default().to_owned(),
             None => String::new(),
         };
@@ -224,7 +243,7 @@ impl ScalePaths {
         if let Some(path) = &self.status_replicas {
             path.validate_replicas(object, &mut errors);
         }
-        let Some(path) = &self.selector else { return errors };
+        let Some(path) = self.selector.as_ref().filter(|_| !self.selects_by_labels) else { return errors };
         let at = Path::new(&path.text);
         match (path.string(object), selectors) {
             (Err(error), _) => errors.push(Error::invalid(&at, "", error.to_string())),

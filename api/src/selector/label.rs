@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::field::{Error, Path, aggregate};
+use crate::field::{Error, ErrorList, Path, aggregate, go_quote};
+use crate::meta::names::{is_label_value, is_qualified_name};
+use crate::{Map, Value};
 
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 const KEY_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
@@ -67,6 +69,52 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
+    /// A selector that no labels meet.
+    #[must_use]
+    pub fn nothing() -> Self {
+        let none = LabelRequirement { key: String::new(), operator: LabelOperator::In, values: Vec::new() };
+        Self { requirements: vec![none] }
+    }
+
+    /// The selector of a `metav1.LabelSelector`; one without requirements selects everything (`LabelSelectorAsSelector`).
+    ///
+    /// # Errors
+    /// A requirement is malformed.
+    pub fn of_object(selector: &Value) -> Result<Self, String> {
+        let mut requirements = Vec::new();
+        let mut add = |key: &str, operator, values: Vec<String>| {
+            let wrong = label_key_errors(key);
+            if !wrong.is_empty() {
+                return Err(wrong.join("; "));
+            }
+            requirements.push(LabelRequirement::new(key, operator, values)?);
+            Ok(())
+        };
+        let labels = selector.get("matchLabels").and_then(Value::as_object);
+        for (key, value) in labels.into_iter().flat_map(Map::iter) {
+            add(key, LabelOperator::Equals, vec![value.as_str().unwrap_or_default().to_owned()])?;
+        }
+        for expression in expressions(selector) {
+            let (key, operator, mut values) = expression;
+            let operator = match operator {
+                "In" => LabelOperator::In,
+                "NotIn" => LabelOperator::NotIn,
+                "Exists" => LabelOperator::Exists,
+                "DoesNotExist" => LabelOperator::DoesNotExist,
+                other => return Err(format!("{} is not a valid label selector operator", go_quote(other))),
+            };
+            let needs_values = matches!(operator, LabelOperator::In | LabelOperator::NotIn);
+            if needs_values == values.is_empty() {
+                return Err("the number of values does not fit the operator".to_owned());
+            }
+            values.sort();
+            values.dedup();
+            add(key, operator, values)?;
+        }
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Self { requirements })
+    }
+
     /// `true` if labels, given as a look-up, meet all requirements.
     pub fn matches<'a>(&self, labels: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|r| r.matches(labels(&r.key)))
@@ -83,6 +131,57 @@ impl LabelSelector {
     pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
+}
+
+/// The key, the operator and the values of each expression of a `metav1.LabelSelector`.
+fn expressions(selector: &Value) -> impl Iterator<Item = (&str, &str, Vec<String>)> {
+    let all = selector.get("matchExpressions").and_then(Value::as_array).unwrap_or_default();
+    all.iter().map(|one| {
+        let text = |field: &str| one.get(field).and_then(Value::as_str).unwrap_or_default();
+        let values = one.get("values").and_then(Value::as_array).unwrap_or_default();
+        let values = values.iter().map(|value| value.as_str().unwrap_or_default().to_owned()).collect();
+        (text("key"), text("operator"), values)
+    })
+}
+
+/// The errors in a `metav1.LabelSelector` (`ValidateLabelSelector`).
+#[must_use]
+pub fn object_errors(selector: &Value, at: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let labels = at.child("matchLabels");
+    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flat_map(Map::iter)
+    {
+        let value = value.as_str().unwrap_or_default();
+        errors.extend(is_qualified_name(key).into_iter().map(|why| Error::invalid(&labels, key, why)));
+        errors.extend(is_label_value(value).into_iter().map(|why| Error::invalid(&labels, value, why)));
+    }
+    let all = at.child("matchExpressions");
+    for (index, (key, operator, values)) in expressions(selector).enumerate() {
+        let at = all.index(index);
+        let at_values = at.child("values");
+        match operator {
+            "In" | "NotIn" if values.is_empty() => {
+                let why = "must be specified when `operator` is 'In' or 'NotIn'";
+                errors.push(Error::required(&at_values, why));
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.push(Error::forbidden(&at_values, why));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => {
+                errors.push(Error::invalid(&at.child("operator"), other, "not a valid selector operator"))
+            }
+        }
+        errors
+            .extend(is_qualified_name(key).into_iter().map(|why| Error::invalid(&at.child("key"), key, why)));
+        for (index, value) in values.iter().enumerate() {
+            let at = at_values.index(index);
+            let wrong = is_label_value(value);
+            errors.extend(wrong.into_iter().map(|why| Error::invalid(&at, value.as_str(), why)));
+        }
+    }
+    errors
 }
 
 impl LabelRequirement {

@@ -7,7 +7,7 @@
 
 use actix_web::http::header;
 use kindom_actor_kit::{dear, turn};
-use kindom_api::names::{GroupVersionKind, split_api_version};
+use kindom_api::names::{GroupKind, GroupVersionKind, split_api_version};
 use kindom_api::{Value, field, scale};
 use kindom_codec::{self as codec, FieldValidation, Format};
 use kindom_objects::{RuleContext, StoredObject, TypeSpec, render};
@@ -195,11 +195,27 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     check_namespace(call, &scale).map_err(|error| Failure::from(error).warned(warnings.clone()))?;
     check_name(&scale, &name).map_err(|error| failed(call, error).warned(warnings.clone()))?;
 
-    let mut wanted = |_: &RuleContext<'_>, _: &Value| Ok(scale.clone());
+    let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
+        check_replicas(cx, &scale, &name).map_err(refused)?;
+        Ok(scale.clone())
+    };
     let uid = Some(metadata(&scale, "uid")).filter(|uid| !uid.is_empty());
     let write = Write::UpdateScale(uid, &mut wanted);
     let written = carry_out(call, &name, options(call, &query, &bytes), write).await;
     respond(call, accepted, written, warnings).await
+}
+
+/// A Scale of a built-in kind is judged by itself, before its object (`ValidateScale` of `pkg/apis/autoscaling/validation`).
+fn check_replicas(cx: &RuleContext<'_>, scale: &Value, name: &str) -> Result<(), RequestError> {
+    let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or_default();
+    if replicas >= 0 || !cx.spec.is_typed() {
+        return Ok(());
+    }
+    let spec = field::Path::new("spec");
+    let error =
+        field::Error::invalid(&spec.child("replicas"), replicas, "must be greater than or equal to 0");
+    let kind = GroupKind { group: scale::GROUP.to_owned(), kind: scale::KIND.to_owned() };
+    Err(RequestError::Invalid { kind, name: name.to_owned(), errors: error.into() })
 }
 
 /// `rest.EnsureObjectNamespaceMatchesRequestNamespace`
@@ -230,12 +246,13 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     let patch = bytes.read(read, |patch| patch.as_ref().map_or(0, Patch::bytes)).await?;
     let patch = defer_unless_malformed(&bytes, patch)?;
     let mut warnings = Vec::new();
-    let mut wanted = |_: &RuleContext<'_>, scale: &Value| {
+    let mut wanted = |cx: &RuleContext<'_>, scale: &Value| {
         let patch = patch.as_ref().map_err(|error| refused(error.clone()))?;
         let patched = patch.apply(scale.clone()).map_err(refused)?;
         let sent = of_patched(patch, &patched, query.field_validation).map_err(refused)?;
         warnings = sent.warnings;
         check_name(&sent.scale, &name)?;
+        check_replicas(cx, &sent.scale, &name).map_err(refused)?;
         Ok(sent.scale)
     };
     let write = Write::UpdateScale(None, &mut wanted);

@@ -75,6 +75,21 @@ var special = map[string]string{
 type pkg struct {
 	path  string
 	types map[string]typeSpec
+	// The literals of its constants, by name.
+	constants map[string]string
+}
+
+func (p *pkg) addConstants(group *ast.GenDecl) {
+	for _, spec := range group.Specs {
+		spec := spec.(*ast.ValueSpec)
+		for i, name := range spec.Names {
+			if i < len(spec.Values) {
+				if literal, is := spec.Values[i].(*ast.BasicLit); is {
+					p.constants[name.Name] = literal.Value
+				}
+			}
+		}
+	}
 }
 
 type typeSpec struct {
@@ -108,7 +123,7 @@ func (t *table) load(of string) *pkg {
 	if known, is := t.packages[of]; is {
 		return known
 	}
-	p := &pkg{path: of, types: map[string]typeSpec{}}
+	p := &pkg{path: of, types: map[string]typeSpec{}, constants: map[string]string{}}
 	t.packages[of] = p
 	files, err := filepath.Glob(filepath.Join(list("-f", "{{.Dir}}", of), "*.go"))
 	if err != nil {
@@ -133,6 +148,9 @@ func (t *table) load(of string) *pkg {
 		}
 		for _, decl := range file.Decls {
 			group, is := decl.(*ast.GenDecl)
+			if is && group.Tok == token.CONST {
+				p.addConstants(group)
+			}
 			if !is || group.Tok != token.TYPE {
 				continue
 			}
@@ -340,6 +358,9 @@ func (t *table) structure(in *pkg, name string) {
 			items += ":" + strings.Join(keys, ",")
 		}
 		preset, _ := marker(markers, "default")
+		if constant, is := strings.CutPrefix(preset, "ref("); is {
+			preset = in.constants[strings.TrimSuffix(constant, ")")]
+		}
 		columns := []string{"", json, goName, number, strings.Join(letters, ""), shape, patch, items, preset, escaped(text)}
 		fmt.Fprintln(t.out, strings.Join(columns, "\t"))
 	}

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -74,6 +75,14 @@ var kinds = []struct {
 	{"v1", "Status", metav1.Status{}, false},
 	{"coordination.k8s.io/v1", "LeaseList", coordinationv1.LeaseList{}, true},
 	{"authentication.k8s.io/v1", "SelfSubjectReview", authenticationv1.SelfSubjectReview{}, true},
+	{"apps/v1", "DaemonSet", appsv1.DaemonSet{}, true},
+	{"apps/v1", "DaemonSetList", appsv1.DaemonSetList{}, true},
+	{"apps/v1", "Deployment", appsv1.Deployment{}, true},
+	{"apps/v1", "DeploymentList", appsv1.DeploymentList{}, true},
+	{"apps/v1", "ReplicaSet", appsv1.ReplicaSet{}, true},
+	{"apps/v1", "ReplicaSetList", appsv1.ReplicaSetList{}, true},
+	{"apps/v1", "StatefulSet", appsv1.StatefulSet{}, true},
+	{"apps/v1", "StatefulSetList", appsv1.StatefulSetList{}, true},
 	{"authentication.k8s.io/v1", "TokenRequest", authenticationv1.TokenRequest{}, true},
 	{"authentication.k8s.io/v1", "TokenReview", authenticationv1.TokenReview{}, true},
 	{"authorization.k8s.io/v1", "LocalSubjectAccessReview", authorizationv1.LocalSubjectAccessReview{}, true},

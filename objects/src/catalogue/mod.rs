@@ -155,9 +155,11 @@ impl Table {
         if !in_go.is_empty() && field.go_name() != in_go {
             field.in_go = in_go;
         }
+        let strategy = patch.split(':').next().unwrap_or_default();
+        field.retains_keys = strategy.split(',').any(|one| one == "retainKeys");
         field.patched = match patch.split_once(':') {
             Some((_, key)) => Patched::MergesBy(key),
-            None if patch == "merge" => Patched::Adds,
+            None if patch.split(',').any(|one| one == "merge") => Patched::Adds,
             None => Patched::Replaces,
         };
         field.items = match items.split_once(':') {
@@ -165,6 +167,7 @@ impl Table {
             None if items == "atomic" => Some(Items::Atomic),
             None if items == "set" => Some(Items::Set),
             None if matches!(items, "map-atomic" | "struct-atomic") => Some(Items::AtomicMap),
+            None if items == "map-granular" => Some(Items::GranularMap),
             _ => None,
         };
         Some(field)

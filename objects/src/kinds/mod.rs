@@ -18,6 +18,7 @@ mod keyed;
 mod lease;
 mod limit_range;
 pub mod namespace;
+mod pod_spec;
 mod rbac;
 pub mod registration;
 mod secret;
@@ -26,6 +27,7 @@ mod service_account;
 pub mod token_request;
 mod token_review;
 mod user_info;
+mod workload;
 
 pub use custom::CustomObjects;
 
@@ -74,7 +76,7 @@ fn control_plane() -> Vec<TypeSpec> {
 }
 
 fn kubernetes() -> Vec<TypeSpec> {
-    Vec::new()
+    workload::workloads().into()
 }
 
 /// The errors in the change of an object's metadata (`ValidateObjectMetaUpdate`).

@@ -16,8 +16,10 @@ pub(super) fn schemas(declaration: &Declaration) -> Map {
     while let Some(of) = writer.found.get(writer.done).copied() {
         writer.done += 1;
         let mut schema = writer.of_struct(of);
-        if std::ptr::eq(of, declaration.shape) {
+        if has_type_meta(of) {
             published::add_type_meta(&mut schema);
+        }
+        if std::ptr::eq(of, declaration.shape) {
             let gv = GroupVersionDoc { group, version };
             schema.insert("x-kubernetes-group-version-kind", vec![gvk(&gv, declaration.kind)]);
         }
@@ -104,15 +106,20 @@ impl Writer<'_> {
                 out.insert("x-kubernetes-list-type", "map");
             }
             Some(Items::AtomicMap) => drop(out.insert("x-kubernetes-map-type", "atomic")),
+            Some(Items::GranularMap) => drop(out.insert("x-kubernetes-map-type", "granular")),
             None => {}
         }
-        match field.patched {
-            Patched::Replaces => {}
-            Patched::Adds => drop(out.insert("x-kubernetes-patch-strategy", "merge")),
-            Patched::MergesBy(key) => {
-                out.insert("x-kubernetes-patch-merge-key", key);
-                out.insert("x-kubernetes-patch-strategy", "merge");
-            }
+        if let Patched::MergesBy(key) = field.patched {
+            out.insert("x-kubernetes-patch-merge-key", key);
+        }
+        let strategy = match (field.patched, field.retains_keys) {
+            (Patched::Replaces, false) => None,
+            (Patched::Replaces, true) => Some("retainKeys"),
+            (Patched::Adds | Patched::MergesBy(_), false) => Some("merge"),
+            (Patched::Adds | Patched::MergesBy(_), true) => Some("merge,retainKeys"),
+        };
+        if let Some(strategy) = strategy {
+            out.insert("x-kubernetes-patch-strategy", strategy);
         }
         out.into()
     }
@@ -135,7 +142,13 @@ impl Writer<'_> {
             Shape::Pointer(of) | Shape::Named(_, of) => self.of_shape(of),
             Shape::Struct(of) if std::ptr::eq(*of, &OBJECT_META) => shared("ObjectMeta"),
             Shape::Struct(of) => match self.nested {
-                Nested::Inline => self.of_struct(of).into(),
+                Nested::Inline => {
+                    let mut schema = self.of_struct(of);
+                    if has_type_meta(of) {
+                        published::add_type_meta(&mut schema);
+                    }
+                    schema.into()
+                }
                 Nested::Named(declaration) => {
                     if !self.found.iter().any(|found| std::ptr::eq(*found, *of)) {
                         self.found.push(of);
@@ -145,6 +158,11 @@ impl Writer<'_> {
             },
         }
     }
+}
+
+/// `true` for a kind, which may also stand within another one.
+fn has_type_meta(of: &Struct) -> bool {
+    of.fields.iter().any(Field::is_type_meta)
 }
 
 /// `true` for a field that is always written, but for structs, which Go cannot leave out, unless they are said to be.

@@ -1,0 +1,275 @@
+//! The workloads of `apps/v1`: Deployment, ReplicaSet, StatefulSet, DaemonSet. They are kept for whoever reads them: nothing runs a
+//! pod here.
+//!
+//! Sources: `pkg/registry/apps/*/strategy.go`, `pkg/apis/apps/v1/defaults.go`, `pkg/apis/apps/validation` (1.37).
+
+use std::sync::Arc;
+
+use kindom_api::field::ErrorList;
+use kindom_api::{Map, Value};
+use kindom_schema::columns::Columns;
+
+use crate::declared::Declared;
+use crate::kinds::pod_spec::{self, text};
+use crate::metadata::metadata_mut;
+use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
+
+mod defaults;
+mod printed;
+mod rules;
+
+const API_VERSION: &str = "apps/v1";
+/// The annotation that holds what Kubernetes' own form of a DaemonSet counts (`apis/apps/v1/conversion.go`).
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+static DEPLOYMENT: Declared = Declared::catalogued(API_VERSION, "Deployment");
+static REPLICA_SET: Declared = Declared::catalogued(API_VERSION, "ReplicaSet");
+static STATEFUL_SET: Declared = Declared::catalogued(API_VERSION, "StatefulSet");
+static DAEMON_SET: Declared = Declared::catalogued(API_VERSION, "DaemonSet");
+
+/// The kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+}
+
+impl Kind {
+    fn declared(self) -> &'static Declared {
+        match self {
+            Self::Deployment => &DEPLOYMENT,
+            Self::ReplicaSet => &REPLICA_SET,
+            Self::StatefulSet => &STATEFUL_SET,
+            Self::DaemonSet => &DAEMON_SET,
+        }
+    }
+}
+
+impl Kind {
+    /// The numbers of a status that are written even if they are 0.
+    fn always_told(self) -> &'static [&'static str] {
+        match self {
+            Self::Deployment => &[],
+            Self::ReplicaSet => &["replicas"],
+            Self::StatefulSet => &["replicas", "availableReplicas"],
+            Self::DaemonSet => {
+                &["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"]
+            }
+        }
+    }
+}
+
+/// The workloads as built-in types.
+pub(super) fn workloads() -> [TypeSpec; 4] {
+    [
+        of(Kind::Deployment, "deployments", "deploy"),
+        of(Kind::ReplicaSet, "replicasets", "rs"),
+        of(Kind::StatefulSet, "statefulsets", "sts"),
+        of(Kind::DaemonSet, "daemonsets", "ds"),
+    ]
+}
+
+fn of(kind: Kind, plural: &str, short: &str) -> TypeSpec {
+    let columns = Columns::rows(printed::columns(kind), printed::cells(kind));
+    let versions = vec![BuiltInVersion { name: "v1", columns, deprecation_warning: None }];
+    let name = kind.declared().declaration().kind;
+    let names = Names {
+        short_names: vec![short.into()],
+        categories: vec!["all".into()],
+        ..Names::of_kind(plural, name)
+    };
+    TypeSpec::built_in("apps", names, Scope::Namespaced, versions, Arc::new(Workloads { kind }))
+}
+
+/// The rules of one of the kinds.
+struct Workloads {
+    kind: Kind,
+}
+
+/// Takes a field from the stored object.
+fn keep(object: &mut Value, old: &Value, field: &str) {
+    let Some(map) = object.as_object_mut() else { return };
+    match old.get(field) {
+        Some(kept) => drop(map.insert(field, kept.clone())),
+        None => drop(map.remove(field)),
+    }
+}
+
+/// Equal, where Go tells none from an empty list or map no more (`Semantic.DeepEqual`).
+fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let is_empty = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => true,
+        Some(Value::Array(all)) => all.is_empty(),
+        Some(Value::Object(map)) => map.is_empty(),
+        _ => false,
+    };
+    match (a, b) {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            let covers =
+                |of: &Map, other: &Map| of.iter().all(|(name, value)| same(Some(value), other.get(name)));
+            covers(a, b) && covers(b, a)
+        }
+        (Some(Value::Array(a)), Some(Value::Array(b))) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(Some(a), Some(b)))
+        }
+        _ if is_empty(a) || is_empty(b) => is_empty(a) && is_empty(b),
+        _ => a == b,
+    }
+}
+
+fn generation(object: &Value) -> i64 {
+    object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// The generation of a DaemonSet's template.
+fn template_generation(object: &Value) -> i64 {
+    text(object, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or_default()
+}
+
+fn set_template_generation(object: &mut Value, generation: i64) {
+    let metadata = metadata_mut(object);
+    let annotations = metadata.entry_or_insert_with("annotations", || Value::Object(Map::new()));
+    if !matches!(annotations, Value::Object(_)) {
+        *annotations = Value::Object(Map::new());
+    }
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(TEMPLATE_GENERATION, generation.to_string());
+    }
+}
+
+impl Workloads {
+    /// True if a write is of the observed state.
+    fn is_status(cx: &RuleContext<'_>) -> bool {
+        cx.subresource == Some(Subresource::Status)
+    }
+
+    fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
+        let annotations = |of: &Value| of.at(&["metadata", "annotations"]).cloned();
+        !same(object.get("spec"), old.get("spec"))
+            || self.kind == Kind::Deployment && !same(annotations(object).as_ref(), annotations(old).as_ref())
+    }
+}
+
+impl Strategy for Workloads {
+    fn declared(&self) -> &'static [Declared] {
+        std::slice::from_ref(self.kind.declared())
+    }
+
+    fn known_versions(&self) -> &'static [&'static str] {
+        match self.kind {
+            Kind::Deployment => &["apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"],
+            Kind::StatefulSet => &["apps/v1beta1", "apps/v1beta2"],
+            Kind::ReplicaSet | Kind::DaemonSet => &["apps/v1beta2", "extensions/v1beta1"],
+        }
+    }
+
+    fn fill_defaults(&self, object: &mut Value) {
+        defaults::fill(self.kind, object);
+        if self.kind == Kind::DaemonSet {
+            // Kubernetes' own form has it as a number.
+            set_template_generation(object, template_generation(object));
+        }
+    }
+
+    fn subresources(&self) -> &'static [Subresource] {
+        match self.kind {
+            Kind::DaemonSet => &[Subresource::Status],
+            _ => &[Subresource::Scale, Subresource::Status],
+        }
+    }
+
+    fn reset_fields(&self, cx: &RuleContext<'_>, _: &str) -> &'static [&'static str] {
+        match (Self::is_status(cx), self.kind) {
+            (false, _) => &["status"],
+            (true, Kind::Deployment) => &["spec", "metadata.labels"],
+            (true, _) => &["spec"],
+        }
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        true
+    }
+
+    fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
+        if let Some(object) = object.as_object_mut() {
+            let zeros = self.kind.always_told().iter().map(|field| (*field, Value::Int(0)));
+            object.insert("status", Value::Object(zeros.collect()));
+        }
+        metadata_mut(object).insert("generation", 1);
+        if self.kind == Kind::DaemonSet && template_generation(object) < 1 {
+            set_template_generation(object, 1);
+        }
+    }
+
+    fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
+        rules::validate(self.kind, object)
+    }
+
+    fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
+        if Self::is_status(cx) {
+            keep(object, old, "spec");
+            if self.kind == Kind::Deployment {
+                let none = Value::Null;
+                let labels = old.get("metadata").unwrap_or(&none);
+                if let Some(metadata) = object.get_mut("metadata") {
+                    keep(metadata, labels, "labels");
+                }
+            }
+            return;
+        }
+        keep(object, old, "status");
+        if self.kind == Kind::DaemonSet {
+            let template = |of: &Value| of.at(&["spec", "template"]).cloned();
+            let changed = !same(template(object).as_ref(), template(old).as_ref());
+            set_template_generation(object, template_generation(old).saturating_add(i64::from(changed)));
+        }
+        if self.is_new_generation(object, old) {
+            metadata_mut(object).insert("generation", generation(old).saturating_add(1));
+        }
+    }
+
+    fn validate_update(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &Value,
+        old: &Value,
+        _: &mut Vec<String>,
+    ) -> ErrorList {
+        if Self::is_status(cx) {
+            return rules::validate_status(self.kind, object, old);
+        }
+        rules::validate_update(self.kind, object, old)
+    }
+
+    fn warnings(&self, _: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let wrong = kindom_api::meta::names::is_dns1123_label(text(object, &["metadata", "name"]));
+        if matches!(self.kind, Kind::Deployment | Kind::ReplicaSet) && old.is_none() && !wrong.is_empty() {
+            let why = wrong.join(" ");
+            warnings.push(format!(
+                "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS \
+                 label is recommended: [{why}]"
+            ));
+        }
+        let limit = object.at(&["spec", "revisionHistoryLimit"]).and_then(Value::as_i64);
+        if self.kind == Kind::StatefulSet && limit.is_some_and(|limit| limit < 0) {
+            warnings.push(
+                "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+/// The template of a workload's pods.
+fn template(object: &Value) -> &Value {
+    object.at(&["spec", "template"]).unwrap_or(&Value::Null)
+}
+
+/// The names and images of its containers.
+fn container_cells(object: &Value) -> [String; 2] {
+    pod_spec::container_cells(template(object).get("spec").unwrap_or(&Value::Null))
+}

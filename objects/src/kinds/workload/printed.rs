@@ -1,0 +1,119 @@
+//! The tables of workloads (`printDeployment`, `printReplicaSet`, `printStatefulSet`, `printDaemonSet` of
+//! `pkg/printers/internalversion/printers.go`, 1.37).
+
+use kindom_api::selector::LabelSelector;
+use kindom_api::{Map, Value};
+use kindom_schema::columns::{Cells, TableColumn, age, name_column};
+
+use super::{Kind, container_cells};
+use crate::kinds::pod_spec::text;
+
+const NAMES: &str = "Names of each container in the template.";
+const IMAGES: &str = "Images referenced by each container in the template.";
+const READY: &str = "Number of the pod with ready state";
+
+pub(super) fn columns(kind: Kind) -> Vec<TableColumn> {
+    let column = |name: &str, kind: &str, priority, description: &str| TableColumn {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        format: String::new(),
+        description: description.to_owned(),
+        priority,
+    };
+    let of = |path: &[&str]| kind.declared().text_of(path);
+    let number = |name: &str, path: &[&str]| column(name, "integer", 0, of(path));
+    let mut columns = vec![name_column()];
+    match kind {
+        Kind::Deployment => columns.extend([
+            column("Ready", "string", 0, READY),
+            column("Up-to-date", "string", 0, of(&["status", "updatedReplicas"])),
+            column("Available", "string", 0, of(&["status", "availableReplicas"])),
+        ]),
+        Kind::ReplicaSet => columns.extend([
+            number("Desired", &["spec", "replicas"]),
+            number("Current", &["status", "replicas"]),
+            number("Ready", &["status", "readyReplicas"]),
+        ]),
+        Kind::StatefulSet => columns.push(column("Ready", "string", 0, READY)),
+        Kind::DaemonSet => columns.extend([
+            number("Desired", &["status", "desiredNumberScheduled"]),
+            number("Current", &["status", "currentNumberScheduled"]),
+            number("Ready", &["status", "numberReady"]),
+            number("Up-to-date", &["status", "updatedNumberScheduled"]),
+            number("Available", &["status", "numberAvailable"]),
+            column("Node Selector", "string", 0, of(&["spec", "template", "spec", "nodeSelector"])),
+        ]),
+    }
+    columns.push(column("Age", "string", 0, ""));
+    columns.extend([column("Containers", "string", 1, NAMES), column("Images", "string", 1, IMAGES)]);
+    if kind != Kind::StatefulSet {
+        columns.push(column("Selector", "string", 1, of(&["spec", "selector"])));
+    }
+    columns
+}
+
+pub(super) fn cells(kind: Kind) -> Cells {
+    match kind {
+        Kind::Deployment => |object, now| row(Kind::Deployment, object, now),
+        Kind::ReplicaSet => |object, now| row(Kind::ReplicaSet, object, now),
+        Kind::StatefulSet => |object, now| row(Kind::StatefulSet, object, now),
+        Kind::DaemonSet => |object, now| row(Kind::DaemonSet, object, now),
+    }
+}
+
+fn row(kind: Kind, object: &Value, now: i64) -> Vec<Value> {
+    let number = |path: &[&str]| object.at(path).and_then(Value::as_i64).unwrap_or_default();
+    let status = |field: &str| Value::Int(number(&["status", field]));
+    let ready =
+        || Value::from(format!("{}/{}", number(&["status", "readyReplicas"]), number(&["spec", "replicas"])));
+    let mut cells = vec![Value::from(text(object, &["metadata", "name"]))];
+    match kind {
+        Kind::Deployment => cells.extend([ready(), status("updatedReplicas"), status("availableReplicas")]),
+        Kind::ReplicaSet => {
+            cells.extend([
+                Value::Int(number(&["spec", "replicas"])),
+                status("replicas"),
+                status("readyReplicas"),
+            ]);
+        }
+        Kind::StatefulSet => cells.push(ready()),
+        Kind::DaemonSet => {
+            cells.extend(
+                [
+                    "desiredNumberScheduled",
+                    "currentNumberScheduled",
+                    "numberReady",
+                    "updatedNumberScheduled",
+                    "numberAvailable",
+                ]
+                .map(status),
+            );
+            cells.push(labels(object.at(&["spec", "template", "spec", "nodeSelector"])).into());
+        }
+    }
+    cells.push(age(text(object, &["metadata", "creationTimestamp"]), now).into());
+    cells.extend(container_cells(object).map(Value::from));
+    if kind != Kind::StatefulSet {
+        cells.push(selector(kind, object).into());
+    }
+    cells
+}
+
+/// `labels.FormatLabels`
+fn labels(of: Option<&Value>) -> String {
+    let all = of.and_then(Value::as_object).into_iter().flat_map(Map::iter);
+    let all: Vec<String> =
+        all.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    if all.is_empty() { "<none>".to_owned() } else { all.join(",") }
+}
+
+fn selector(kind: Kind, object: &Value) -> String {
+    let found = object.at(&["spec", "selector"]).map(LabelSelector::of_object);
+    match found {
+        Some(Err(_)) if kind == Kind::Deployment => "<invalid>".to_owned(),
+        Some(Err(_)) => "<error>".to_owned(),
+        Some(Ok(selector)) if !selector.is_empty() => selector.to_string(),
+        _ if kind == Kind::Deployment => String::new(),
+        _ => "<none>".to_owned(),
+    }
+}
