@@ -210,6 +210,15 @@ impl ErrorList {
         self.extend(std::mem::take(errors));
     }
 
+    /// Keeps the first of errors with the same text.
+    pub fn forget_repeated(&mut self) {
+        if self.errors.len() < 2 {
+            return;
+        }
+        let mut seen = HashSet::with_capacity(self.errors.len());
+        self.errors.retain(|error| seen.insert(error.to_string()));
+    }
+
     /// `true` if there is no room for more, so that there is no use in making more.
     #[must_use]
     pub fn is_full(&self) -> bool {

@@ -15,7 +15,8 @@ DOCUMENTS = {
     "api__v1": ["Namespace", "NamespaceList", "NamespaceSpec", "NamespaceStatus", "NamespaceCondition", "ConfigMap", "ConfigMapList",
         "Secret", "SecretList", "ServiceAccount", "ServiceAccountList", "ObjectReference", "LocalObjectReference", "Event", "EventList",
         "EventSeries", "EventSource", "LimitRange", "LimitRangeItem", "LimitRangeList", "LimitRangeSpec",
-        "BoundObjectReference", "TokenRequest", "TokenRequestSpec", "TokenRequestStatus"],
+        "BoundObjectReference", "TokenRequest", "TokenRequestSpec", "TokenRequestStatus",
+        "ResourceQuota", "ResourceQuotaList", "ResourceQuotaSpec", "ResourceQuotaStatus", "ScopeSelector", "ScopedResourceSelectorRequirement"],
     "apis__apiregistration.k8s.io__v1": ["APIService", "APIServiceList", "APIServiceSpec", "APIServiceStatus", "APIServiceCondition", "ServiceReference"],
     "apis__apps__v1": [
         "AWSElasticBlockStoreVolumeSource", "Affinity", "AppArmorProfile", "AzureDiskVolumeSource", "AzureFileVolumeSource",

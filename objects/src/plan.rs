@@ -173,7 +173,9 @@ pub fn name_for_create(object: &Value, name_suffix: &str) -> (String, bool) {
 pub fn create(cx: &RuleContext<'_>, input: &CreateInput<'_>, object: Value) -> Result<Planned, PlanError> {
     tracing::trace!("plan a create");
     let Prepared { name, mut object, with_revision } = prepare_create(cx, input, object)?;
-    invalid(&name, cx.spec.strategy.validate(cx, &object))?;
+    let mut errors = cx.spec.strategy.validate(cx, &object);
+    say_once(cx, &mut errors);
+    invalid(&name, errors)?;
     if with_revision {
         // storage.ErrResourceVersionSetOnCreate, which upstream answers with 500 (T-53).
         return Err(PlanError::Internal("resourceVersion should not be set on objects to be created".into()));
@@ -312,7 +314,16 @@ fn validate_update(cx: &RuleContext<'_>, object: &Value, old: &Value) -> (field:
     errors.extend(validate_object_meta_update(metadata, old_metadata.unwrap_or(&null), &path));
     let mut warnings = Vec::new();
     errors.extend(cx.spec.strategy.validate_update(cx, object, old, &mut warnings));
+    say_once(cx, &mut errors);
     (errors, warnings)
+}
+
+/// Drops repeated errors of a kind that upstream validates declaratively too: `FilterCoveredHandwrittenErrors` of apimachinery
+/// drops them in passing, as its filter aggregates the errors.
+fn say_once(cx: &RuleContext<'_>, errors: &mut field::ErrorList) {
+    if cx.declared().is_some() {
+        errors.forget_repeated();
+    }
 }
 
 /// The object must be the one that the client means.

@@ -67,6 +67,8 @@ var kinds = []struct {
 	{"v1", "LimitRangeList", corev1.LimitRangeList{}, true},
 	{"v1", "Namespace", corev1.Namespace{}, true},
 	{"v1", "NamespaceList", corev1.NamespaceList{}, true},
+	{"v1", "ResourceQuota", corev1.ResourceQuota{}, true},
+	{"v1", "ResourceQuotaList", corev1.ResourceQuotaList{}, true},
 	{"v1", "Secret", corev1.Secret{}, true},
 	{"v1", "SecretList", corev1.SecretList{}, true},
 	{"v1", "ServiceAccount", corev1.ServiceAccount{}, true},

@@ -20,11 +20,15 @@ mod limit_range;
 pub mod namespace;
 mod pod_spec;
 mod rbac;
+mod read;
 pub mod registration;
+mod resource_quota;
+mod resources;
 mod secret;
 mod self_subject_review;
 mod service_account;
 pub mod token_request;
+mod status;
 mod token_review;
 mod user_info;
 mod workload;
@@ -61,6 +65,7 @@ fn control_plane() -> Vec<TypeSpec> {
         event::events(),
         lease::leases(),
         limit_range::limit_ranges(),
+        resource_quota::resource_quotas(),
         self_subject_review::self_subject_reviews(),
         config_map::config_maps(),
         secret::secrets(),

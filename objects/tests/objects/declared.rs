@@ -206,6 +206,7 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("leases", "/registry/leases/"),
         ("events", "/registry/events/"),
         ("limitranges", "/registry/limitranges/"),
+        ("resourcequotas", "/registry/resourcequotas/"),
         ("configmaps", "/registry/configmaps/"),
         ("daemonsets", "/registry/daemonsets/"),
         ("deployments", "/registry/deployments/"),

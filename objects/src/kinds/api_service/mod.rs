@@ -11,6 +11,7 @@ use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
 use crate::kinds::AGE;
+use crate::kinds::status::keep;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 mod rules;
@@ -122,14 +123,6 @@ struct ApiServices;
 
 /// Takes a field of the metadata from the stored object.
 const KEPT_BY_STATUS: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
-
-fn keep(object: &mut Value, old: &Value, field: &str) {
-    let Some(map) = object.as_object_mut() else { return };
-    match old.get(field) {
-        Some(kept) => drop(map.insert(field, kept.clone())),
-        None => drop(map.remove(field)),
-    }
-}
 
 impl Strategy for ApiServices {
     fn declared(&self) -> &'static [Declared] {

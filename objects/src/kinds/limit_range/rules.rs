@@ -10,32 +10,9 @@ use kindom_api::meta::validate_object_meta;
 use kindom_api::quantity::Quantity;
 
 use super::{limits, quantities};
+use crate::kinds::resources::{HUGE_PAGES, is_extended, validate_name};
 
-const STANDARD: [&str; 20] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "storage",
-    "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
-];
 const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-const HUGE_PAGES: &str = "hugepages-";
-const REQUESTS: &str = "requests.";
 
 /// `ValidateLimitRange`
 pub(super) fn validate(range: &Value) -> ErrorList {
@@ -70,25 +47,15 @@ fn validate_type(kind: &str, at: &Path<'_>, errors: &mut ErrorList) {
 
 /// `validateLimitRangeResourceName`
 fn validate_resource(kind: &str, name: &str, at: &Path<'_>, errors: &mut ErrorList) {
-    let wrong = is_qualified_name(name);
-    let is_plain = !name.contains('/');
-    let is_standard =
-        STANDARD.contains(&name) || name.strip_prefix(REQUESTS).unwrap_or(name).starts_with(HUGE_PAGES);
-    if wrong.is_empty() && is_plain && !is_standard {
-        errors.push(Error::invalid(at, name, "must be a standard resource type or fully qualified"));
-    }
-    errors.extend(wrong.into_iter().map(|why| Error::invalid(at, name, why)));
+    validate_name(name, at, errors);
     if !matches!(kind, "Pod" | "Container") {
         return;
     }
-    let is_native = is_plain || name.contains("kubernetes.io/");
-    if is_plain {
+    if !name.contains('/') {
         if !OF_CONTAINERS.contains(&name) && !name.starts_with(HUGE_PAGES) {
             errors.push(Error::invalid(at, name, "must be a standard resource for containers"));
         }
-    } else if !is_native
-        && (name.starts_with(REQUESTS) || !is_qualified_name(&format!("{REQUESTS}{name}")).is_empty())
-    {
+    } else if !name.contains("kubernetes.io/") && !is_extended(name) {
         errors.push(Error::invalid(at, name, "doesn't follow extended resource name standard"));
     }
 }

@@ -11,6 +11,7 @@ use kindom_api::field::ErrorList;
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
+use crate::kinds::read::{items, text};
 use crate::kinds::{AGE, metadata_update};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
@@ -68,14 +69,6 @@ pub(super) fn rbac() -> [TypeSpec; 4] {
         spec("rolebindings", "RoleBinding", Scope::Namespaced, true),
         spec("roles", "Role", Scope::Namespaced, false),
     ]
-}
-
-fn text<'a>(of: &'a Value, field: &str) -> &'a str {
-    of.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn items<'a>(of: &'a Value, field: &str) -> &'a [Value] {
-    of.get(field).and_then(Value::as_array).unwrap_or_default()
 }
 
 fn role(binding: &Value) -> Value {

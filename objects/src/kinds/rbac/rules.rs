@@ -5,7 +5,8 @@ use kindom_api::meta::names::{is_path_segment, name_is_dns_subdomain};
 use kindom_api::meta::validate_object_meta;
 use kindom_api::{Map, Value};
 
-use super::{GROUP, items, text};
+use super::GROUP;
+use crate::kinds::read::{items, text};
 
 /// The group of a role, and of subjects that are users or groups.
 pub(super) fn fill_defaults(object: &mut Value) {

@@ -1,0 +1,83 @@
+//! Names and amounts of resources (`pkg/apis/core/helper/helpers.go`, `pkg/apis/core/validation/validation.go`, 1.37).
+
+use kindom_api::Value;
+use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::meta::names::is_qualified_name;
+use kindom_api::quantity::Quantity;
+
+/// `standardResources`
+const STANDARD: [&str; 20] = [
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "requests.storage",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+/// `integerResources`
+const COUNTED: [&str; 9] = [
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+const REQUESTS: &str = "requests.";
+/// The start of the names of huge pages, each size of which is a resource.
+pub(super) const HUGE_PAGES: &str = "hugepages-";
+
+fn is_huge_page_of_quota(name: &str) -> bool {
+    name.strip_prefix(REQUESTS).unwrap_or(name).starts_with(HUGE_PAGES)
+}
+
+/// `IsStandardQuotaResourceName`
+pub(super) fn is_standard_of_quota(name: &str) -> bool {
+    name != "storage" && STANDARD.contains(&name) || is_huge_page_of_quota(name)
+}
+
+/// `IsExtendedResourceName`
+pub(super) fn is_extended(name: &str) -> bool {
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    !is_native && !name.starts_with(REQUESTS) && is_qualified_name(&format!("{REQUESTS}{name}")).is_empty()
+}
+
+/// `validateResourceName`
+pub(super) fn validate_name(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    let wrong = is_qualified_name(name);
+    let is_standard = STANDARD.contains(&name) || is_huge_page_of_quota(name);
+    if wrong.is_empty() && !name.contains('/') && !is_standard {
+        errors.push(Error::invalid(at, name, "must be a standard resource type or fully qualified"));
+    }
+    errors.extend(wrong.into_iter().map(|why| Error::invalid(at, name, why)));
+}
+
+/// `ValidateResourceQuantityValue`
+pub(super) fn validate_amount(name: &str, amount: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let text = amount.as_str().unwrap_or_default();
+    let Ok(quantity) = Quantity::parse(text) else { return };
+    if quantity.sign() < 0 {
+        errors.push(Error::invalid(at, text, "must be greater than or equal to 0"));
+    }
+    let is_counted = COUNTED.contains(&name) || is_extended(name);
+    if is_counted && quantity.as_f64().fract() != 0.0 {
+        errors.push(Error::invalid(at, text, "must be an integer"));
+    }
+}
