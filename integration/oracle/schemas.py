@@ -54,6 +54,10 @@ DOCUMENTS = {
         "SelfSubjectAccessReview", "SelfSubjectAccessReviewSpec", "SubjectAccessReview", "SubjectAccessReviewSpec",
         "SubjectAccessReviewStatus",
     ],
+    "apis__certificates.k8s.io__v1": [
+        "CertificateSigningRequest", "CertificateSigningRequestList", "CertificateSigningRequestSpec", "CertificateSigningRequestStatus",
+        "CertificateSigningRequestCondition",
+    ],
     "apis__rbac.authorization.k8s.io__v1": [
         "AggregationRule", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBindingList", "ClusterRoleList", "PolicyRule", "Role",
         "RoleBinding", "RoleBindingList", "RoleList", "RoleRef", "Subject",

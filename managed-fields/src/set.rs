@@ -272,22 +272,22 @@ impl<'a> Set<'a> {
         });
     }
 
-    /// Without the fields of these names, and all below them.
+    /// Without the fields of these names, and all below them. A name may be two, `status.conditions`, of a field in a field.
     pub(crate) fn without_fields(mut self, names: &[&str]) -> Self {
-        for (parent, field) in names.iter().filter_map(|name| name.split_once('.')) {
-            let is_parent =
-                |entry: &&mut Entry<'a>| matches!(entry.element, PathElement::Field(name) if name == parent);
-            if let Some(entry) = self.entries.iter_mut().find(is_parent) {
-                let within = std::mem::take(&mut entry.at.below);
-                entry.at.below = within.without_fields(&[field]);
-            }
-            self.entries.retain(|entry| !entry.at.is_empty());
-        }
-        if !names.is_empty() {
-            self.entries
-                .retain(|entry| !matches!(entry.element, PathElement::Field(name) if names.contains(&name)));
-        }
+        names.iter().for_each(|name| self.forget(name));
         self
+    }
+
+    fn forget(&mut self, name: &str) {
+        let is =
+            |entry: &Entry<'_>, name| matches!(entry.element, PathElement::Field(field) if field == name);
+        let Some((first, rest)) = name.split_once('.') else {
+            return self.entries.retain(|entry| !is(entry, name));
+        };
+        for entry in self.entries.iter_mut().filter(|entry| is(entry, first)) {
+            entry.at.below.forget(rest);
+        }
+        self.entries.retain(|entry| !is(entry, first) || !entry.at.is_empty());
     }
 
     fn zip(&self, other: &Self, join: impl Fn(Option<&Node<'a>>, Option<&Node<'a>>) -> Node<'a>) -> Self {

@@ -9,6 +9,8 @@ pub enum Subresource {
     Status,
     /// `/scale`: the replicas, as a Scale of `autoscaling/v1`.
     Scale,
+    /// `/approval`: the verdict on a request for a certificate.
+    Approval,
     /// `/finalize`: the finalizers in a namespace's spec.
     Finalize,
     /// `/token`: a token of a service account, for a TokenRequest.
@@ -25,12 +27,18 @@ struct Entry {
     reset: &'static [&'static str],
 }
 
-const TABLE: [Entry; 4] = [
+const TABLE: [Entry; 5] = [
     Entry { of: Subresource::Status, name: "status", verbs: &["get", "patch", "update"], reset: &["spec"] },
     Entry { of: Subresource::Scale, name: "scale", verbs: &["get", "patch", "update"], reset: &["status"] },
     // It has neither Get nor Patch (`FinalizeREST` in `pkg/registry/core/namespace/storage`, 1.37).
     Entry { of: Subresource::Finalize, name: "finalize", verbs: &["update"], reset: &["status"] },
     Entry { of: Subresource::Token, name: "token", verbs: &["create"], reset: &[] },
+    Entry {
+        of: Subresource::Approval,
+        name: "approval",
+        verbs: &["get", "patch", "update"],
+        reset: &["spec"],
+    },
 ];
 
 impl Subresource {
@@ -40,6 +48,7 @@ impl Subresource {
             Self::Scale => &TABLE[1],
             Self::Finalize => &TABLE[2],
             Self::Token => &TABLE[3],
+            Self::Approval => &TABLE[4],
         }
     }
 
@@ -80,7 +89,7 @@ impl Subresource {
         match self {
             Self::Scale => Some(GroupVersionKind::new(scale::GROUP, scale::VERSION, scale::KIND)),
             Self::Token => Some(GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest")),
-            Self::Status | Self::Finalize => None,
+            Self::Status | Self::Finalize | Self::Approval => None,
         }
     }
 }
@@ -91,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_subresource_is_in_the_table_once() {
-        for of in [Subresource::Status, Subresource::Scale, Subresource::Finalize, Subresource::Token] {
+        for of in TABLE.map(|entry| entry.of) {
             assert_eq!(of.entry().of, of);
             assert_eq!(Subresource::parse(of.name()), Some(of));
         }

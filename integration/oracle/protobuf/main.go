@@ -22,6 +22,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -90,6 +91,8 @@ var kinds = []struct {
 	{"authorization.k8s.io/v1", "LocalSubjectAccessReview", authorizationv1.LocalSubjectAccessReview{}, true},
 	{"authorization.k8s.io/v1", "SelfSubjectAccessReview", authorizationv1.SelfSubjectAccessReview{}, true},
 	{"authorization.k8s.io/v1", "SubjectAccessReview", authorizationv1.SubjectAccessReview{}, true},
+	{"certificates.k8s.io/v1", "CertificateSigningRequest", certificatesv1.CertificateSigningRequest{}, true},
+	{"certificates.k8s.io/v1", "CertificateSigningRequestList", certificatesv1.CertificateSigningRequestList{}, true},
 	{"v1", "ConfigMap", corev1.ConfigMap{}, true},
 	{"v1", "ConfigMapList", corev1.ConfigMapList{}, true},
 	{"rbac.authorization.k8s.io/v1", "ClusterRole", rbacv1.ClusterRole{}, true},

@@ -28,6 +28,7 @@ mod secret;
 mod self_subject_review;
 mod service_account;
 pub mod token_request;
+mod signing_request;
 mod status;
 mod token_review;
 mod user_info;
@@ -70,6 +71,7 @@ fn control_plane() -> Vec<TypeSpec> {
         config_map::config_maps(),
         secret::secrets(),
         service_account::service_accounts(),
+        signing_request::signing_requests(),
         token_review::token_reviews(),
         local,
         own,

@@ -16,3 +16,8 @@ pub(super) fn items<'a>(of: &'a Value, field: &str) -> &'a [Value] {
 pub(super) fn part<'a>(of: &'a Value, field: &str) -> &'a Value {
     of.get(field).unwrap_or(&Value::Null)
 }
+
+/// A field's number, if it has one.
+pub(super) fn number(of: &Value, field: &str) -> Option<i64> {
+    of.get(field).and_then(Value::as_i64)
+}

@@ -205,6 +205,7 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("namespaces", "/registry/namespaces/"),
         ("leases", "/registry/leases/"),
         ("events", "/registry/events/"),
+        ("certificatesigningrequests", "/registry/certificatesigningrequests/"),
         ("limitranges", "/registry/limitranges/"),
         ("resourcequotas", "/registry/resourcequotas/"),
         ("configmaps", "/registry/configmaps/"),
