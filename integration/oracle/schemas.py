@@ -54,6 +54,11 @@ DOCUMENTS = {
         "SelfSubjectAccessReview", "SelfSubjectAccessReviewSpec", "SubjectAccessReview", "SubjectAccessReviewSpec",
         "SubjectAccessReviewStatus",
     ],
+    "apis__admissionregistration.k8s.io__v1": [
+        "MatchCondition", "MutatingWebhook", "MutatingWebhookConfiguration", "MutatingWebhookConfigurationList", "RuleWithOperations",
+        "ServiceReference", "ValidatingWebhook", "ValidatingWebhookConfiguration", "ValidatingWebhookConfigurationList",
+        "WebhookClientConfig",
+    ],
     "apis__certificates.k8s.io__v1": [
         "CertificateSigningRequest", "CertificateSigningRequestList", "CertificateSigningRequestSpec", "CertificateSigningRequestStatus",
         "CertificateSigningRequestCondition",

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -91,6 +92,10 @@ var kinds = []struct {
 	{"authorization.k8s.io/v1", "LocalSubjectAccessReview", authorizationv1.LocalSubjectAccessReview{}, true},
 	{"authorization.k8s.io/v1", "SelfSubjectAccessReview", authorizationv1.SelfSubjectAccessReview{}, true},
 	{"authorization.k8s.io/v1", "SubjectAccessReview", authorizationv1.SubjectAccessReview{}, true},
+	{"admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", admissionregistrationv1.MutatingWebhookConfiguration{}, true},
+	{"admissionregistration.k8s.io/v1", "MutatingWebhookConfigurationList", admissionregistrationv1.MutatingWebhookConfigurationList{}, true},
+	{"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", admissionregistrationv1.ValidatingWebhookConfiguration{}, true},
+	{"admissionregistration.k8s.io/v1", "ValidatingWebhookConfigurationList", admissionregistrationv1.ValidatingWebhookConfigurationList{}, true},
 	{"certificates.k8s.io/v1", "CertificateSigningRequest", certificatesv1.CertificateSigningRequest{}, true},
 	{"certificates.k8s.io/v1", "CertificateSigningRequestList", certificatesv1.CertificateSigningRequestList{}, true},
 	{"v1", "ConfigMap", corev1.ConfigMap{}, true},

@@ -15,6 +15,7 @@ mod config_map;
 mod custom;
 pub mod event;
 mod keyed;
+mod label_selector;
 mod lease;
 mod limit_range;
 pub mod namespace;
@@ -33,6 +34,7 @@ mod status;
 mod token_review;
 mod user_info;
 mod workload;
+mod webhook_configuration;
 
 pub use custom::CustomObjects;
 
@@ -79,6 +81,7 @@ fn control_plane() -> Vec<TypeSpec> {
         api_service::api_services(),
     ];
     types.extend(rbac::rbac());
+    types.extend(webhook_configuration::webhook_configurations());
     types
 }
 

@@ -120,7 +120,11 @@ fn is_described(schema: &Value) -> bool {
     let text = schema.get("description").and_then(Value::as_str);
     let fields = schema.get("properties").and_then(Value::as_object);
     text.is_some_and(|text| !text.is_empty())
-        && fields.into_iter().flat_map(Map::values).all(|field| is_described(&with_no_fields(field)))
+        // Upstream has no words for the metadata of some kinds.
+        && fields
+            .into_iter()
+            .flat_map(Map::iter)
+            .all(|(name, field)| name == "metadata" || is_described(&with_no_fields(field)))
 }
 
 fn with_no_fields(field: &Value) -> Value {
@@ -205,6 +209,8 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("namespaces", "/registry/namespaces/"),
         ("leases", "/registry/leases/"),
         ("events", "/registry/events/"),
+        ("mutatingwebhookconfigurations", "/registry/mutatingwebhookconfigurations/"),
+        ("validatingwebhookconfigurations", "/registry/validatingwebhookconfigurations/"),
         ("certificatesigningrequests", "/registry/certificatesigningrequests/"),
         ("limitranges", "/registry/limitranges/"),
         ("resourcequotas", "/registry/resourcequotas/"),

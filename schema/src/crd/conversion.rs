@@ -70,16 +70,27 @@ pub(super) fn validate(spec: &Spec, options: &Options, spec_path: &Path<'_>, err
 }
 
 fn client(config: &WebhookClientConfig, options: &Options, path: &Path<'_>, errors: &mut ErrorList) {
-    match (&config.url, &config.service) {
-        (Some(url), None) => webhook_url(url, &path.child("url"), errors),
-        (None, Some(reference)) => service(reference, &path.child("service"), errors),
-        _ => errors.push(Error::required(path, "exactly one of url or service is required")),
-    }
+    validate_webhook_address(config.url.as_deref(), config.service.as_ref(), path, errors);
     if !options.allow_invalid_ca_bundle
         && let Some(why) = bundle_error(&config.ca_bundle)
     {
         let detail = format!("unable to load root certificates: {why}");
         errors.push(Error::invalid(&path.child("caBundle"), config.ca_bundle.as_str(), detail));
+    }
+}
+
+/// Validates the address of a webhook, which is a URL or a service (`ValidateWebhookURL` and `ValidateWebhookService` of
+/// apiserver, 0.37).
+pub fn validate_webhook_address(
+    url: Option<&str>,
+    reference: Option<&ServiceReference>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    match (url, reference) {
+        (Some(url), None) => webhook_url(url, &path.child("url"), errors),
+        (None, Some(reference)) => service(reference, &path.child("service"), errors),
+        _ => errors.push(Error::required(path, "exactly one of url or service is required")),
     }
 }
 

@@ -1,0 +1,140 @@
+//! The rules of webhooks (`pkg/apis/admissionregistration/validation/validation.go`, 1.37).
+//!
+//! The expressions of match conditions are not compiled. What an update lets through because the stored object had it already,
+//! in configurations that `v1beta1` made, is refused.
+
+use std::collections::HashSet;
+
+use kindom_api::Value;
+use kindom_api::crd::ServiceReference;
+use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::meta::names::{
+    is_dns1035_label, is_dns1123_subdomain, is_qualified_name, name_is_dns_subdomain,
+};
+use kindom_api::meta::validate_object_meta;
+use kindom_schema::crd::validate_webhook_address;
+
+use super::rule;
+use crate::kinds::label_selector;
+use crate::kinds::read::{items, number, part, text};
+
+const CONDITIONS_MAX: usize = 64;
+const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
+
+/// `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`
+pub(super) fn validate(configuration: &Value) -> ErrorList {
+    let metadata = part(configuration, "metadata");
+    let mut errors = validate_object_meta(metadata, false, &name_is_dns_subdomain, &Path::new("metadata"));
+    let at = Path::new("webhooks");
+    let mut names = HashSet::new();
+    for (index, webhook) in items(configuration, "webhooks").iter().enumerate() {
+        let at = at.index(index);
+        validate_webhook(webhook, &at, &mut errors);
+        validate_versions(webhook, &at.child("admissionReviewVersions"), &mut errors);
+        let name = text(webhook, "name");
+        if !name.is_empty() && !names.insert(name) {
+            errors.push(Error::duplicate(&at.child("name"), name));
+        }
+    }
+    errors
+}
+
+/// `validateValidatingWebhook` and `validateMutatingWebhook`
+fn validate_webhook(webhook: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    validate_name(text(webhook, "name"), &at.child("name"), errors);
+    let rules = at.child("rules");
+    for (index, of) in items(webhook, "rules").iter().enumerate() {
+        rule::validate(of, &rules.index(index), errors);
+    }
+    let one_of = |field: &str, allowed: &[&str], errors: &mut ErrorList| {
+        if let Some(found) = part(webhook, field).as_str().filter(|found| !allowed.contains(found)) {
+            errors.push(Error::not_supported(&at.child(field), found, allowed));
+        }
+    };
+    one_of("failurePolicy", &["Fail", "Ignore"], errors);
+    one_of("matchPolicy", &["Equivalent", "Exact"], errors);
+    if part(webhook, "sideEffects").is_null() {
+        let detail = format!("must specify one of {}", SIDE_EFFECTS.join(", "));
+        errors.push(Error::required(&at.child("sideEffects"), detail));
+    }
+    one_of("sideEffects", &SIDE_EFFECTS, errors);
+    if let Some(seconds) = number(webhook, "timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
+        let detail = "the timeout value must be between 1 and 30 seconds";
+        errors.push(Error::invalid(&at.child("timeoutSeconds"), seconds, detail));
+    }
+    for field in ["namespaceSelector", "objectSelector"] {
+        label_selector::validate(part(webhook, field), &at.child(field), errors);
+    }
+    one_of("reinvocationPolicy", &["IfNeeded", "Never"], errors);
+    let config = part(webhook, "clientConfig");
+    let service = Some(part(config, "service")).filter(|service| !service.is_null()).map(reference);
+    let url = part(config, "url").as_str();
+    validate_webhook_address(url, service.as_ref(), &at.child("clientConfig"), errors);
+    validate_conditions(items(webhook, "matchConditions"), &at.child("matchConditions"), errors);
+}
+
+fn reference(service: &Value) -> ServiceReference {
+    ServiceReference {
+        namespace: text(service, "namespace").to_owned(),
+        name: text(service, "name").to_owned(),
+        path: part(service, "path").as_str().map(str::to_owned),
+        port: number(service, "port").and_then(|port| i32::try_from(port).ok()),
+    }
+}
+
+/// `IsFullyQualifiedName`
+fn validate_name(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    let wrong = is_dns1123_subdomain(name);
+    if name.is_empty() {
+        errors.push(Error::required(at, ""));
+    } else if !wrong.is_empty() {
+        errors.push(Error::invalid(at, name, wrong.join(",")));
+    } else if name.split('.').count() < 3 {
+        let detail = "should be a domain with at least three segments separated by dots";
+        errors.push(Error::invalid(at, name, detail));
+    }
+}
+
+/// `validateAdmissionReviewVersions`
+fn validate_versions(webhook: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let versions = items(webhook, "admissionReviewVersions");
+    if versions.is_empty() {
+        return errors.push(Error::required(at, "must specify one of v1, v1beta1"));
+    }
+    let mut seen = HashSet::new();
+    for (index, version) in versions.iter().filter_map(Value::as_str).enumerate() {
+        let at = at.index(index);
+        if !seen.insert(version) {
+            errors.push(Error::invalid(&at, version, "duplicate version"));
+            continue;
+        }
+        errors.extend(is_dns1035_label(version).into_iter().map(|why| Error::invalid(&at, version, why)));
+    }
+    if !seen.contains("v1") && !seen.contains("v1beta1") {
+        let found = part(webhook, "admissionReviewVersions").clone();
+        errors.push(Error::invalid(at, found, "must include at least one of v1, v1beta1"));
+    }
+}
+
+/// `validateMatchConditions`
+fn validate_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
+    if conditions.len() > CONDITIONS_MAX {
+        errors.push(Error::too_many(at, conditions.len(), CONDITIONS_MAX));
+    }
+    let mut names = HashSet::new();
+    for (index, condition) in conditions.iter().enumerate() {
+        let at = at.index(index);
+        let (name, at_name) = (text(condition, "name"), at.child("name"));
+        if text(condition, "expression").trim().is_empty() {
+            errors.push(Error::required(&at.child("expression"), ""));
+        }
+        if name.is_empty() {
+            errors.push(Error::required(&at_name, ""));
+            continue;
+        }
+        errors.extend(is_qualified_name(name).into_iter().map(|why| Error::invalid(&at_name, name, why)));
+        if !names.insert(name) {
+            errors.push(Error::duplicate(&at_name, name));
+        }
+    }
+}
