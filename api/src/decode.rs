@@ -103,8 +103,6 @@ pub struct Field {
     pub omit_empty: bool,
     /// The way in which a strategic merge patch changes this field.
     pub patched: Patched,
-    /// Patches that clients compute say which keys of it stay (`retainKeys`).
-    pub retains_keys: bool,
     /// The number of the field in protobuf; 0 where another table has it.
     pub number: u32,
     /// Its description in published schemas; empty where another table has it.
@@ -139,8 +137,6 @@ pub enum Items {
     Keys(&'static [&'static str]),
     /// A map or a struct, rather than a list, that has one owner (`x-kubernetes-map-type`).
     AtomicMap,
-    /// The keys of a map, or the fields of a struct, each by itself, which is the rule anyway.
-    GranularMap,
 }
 
 /// The way in which a strategic merge patch changes a field that is a list (the tags `patchStrategy` and `patchMergeKey`).
@@ -165,7 +161,6 @@ impl Field {
             shape,
             omit_empty: true,
             patched: Patched::Replaces,
-            retains_keys: false,
             number: 0,
             text: "",
             items: None,
@@ -643,8 +638,8 @@ impl State {
             self.path.truncate(length);
             self.fields.truncate(depth);
             self.in_struct = outer;
-            let absent = value.is_null() && field.omit_empty && matches!(field.shape, Shape::Pointer(_));
-            let omitted = absent || (field.omit_empty && field.shape.omits(&decoded));
+            let absent = value.is_null() && matches!(field.shape, Shape::Pointer(_));
+            let omitted = field.omit_empty && (absent || field.shape.omits(&decoded));
             if !omitted {
                 out.push((field.name.into(), decoded));
             }
