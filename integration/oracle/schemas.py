@@ -67,6 +67,7 @@ DOCUMENTS = {
         "AggregationRule", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBindingList", "ClusterRoleList", "PolicyRule", "Role",
         "RoleBinding", "RoleBindingList", "RoleList", "RoleRef", "Subject",
     ],
+    "apis__scheduling.k8s.io__v1": ["PriorityClass", "PriorityClassList"],
     "apis__events.k8s.io__v1": ["Event", "EventList", "EventSeries", "EventSource", "ObjectReference"],
     "apis__coordination.k8s.io__v1": ["Lease", "LeaseList", "LeaseSpec", "MicroTime"],
 }

@@ -28,6 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -108,6 +109,8 @@ var kinds = []struct {
 	{"rbac.authorization.k8s.io/v1", "RoleBinding", rbacv1.RoleBinding{}, true},
 	{"rbac.authorization.k8s.io/v1", "RoleBindingList", rbacv1.RoleBindingList{}, true},
 	{"rbac.authorization.k8s.io/v1", "RoleList", rbacv1.RoleList{}, true},
+	{"scheduling.k8s.io/v1", "PriorityClass", schedulingv1.PriorityClass{}, true},
+	{"scheduling.k8s.io/v1", "PriorityClassList", schedulingv1.PriorityClassList{}, true},
 	{"apiregistration.k8s.io/v1", "APIService", apiregistrationv1.APIService{}, true},
 	{"apiregistration.k8s.io/v1", "APIServiceList", apiregistrationv1.APIServiceList{}, true},
 }

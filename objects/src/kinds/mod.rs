@@ -20,6 +20,7 @@ mod lease;
 mod limit_range;
 pub mod namespace;
 mod pod_spec;
+mod priority_class;
 mod rbac;
 mod read;
 pub mod registration;
@@ -86,7 +87,9 @@ fn control_plane() -> Vec<TypeSpec> {
 }
 
 fn kubernetes() -> Vec<TypeSpec> {
-    workload::workloads().into()
+    let mut types = vec![priority_class::priority_classes()];
+    types.extend(workload::workloads());
+    types
 }
 
 /// The errors in the change of an object's metadata (`ValidateObjectMetaUpdate`).

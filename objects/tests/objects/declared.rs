@@ -213,6 +213,7 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("validatingwebhookconfigurations", "/registry/validatingwebhookconfigurations/"),
         ("certificatesigningrequests", "/registry/certificatesigningrequests/"),
         ("limitranges", "/registry/limitranges/"),
+        ("priorityclasses", "/registry/priorityclasses/"),
         ("resourcequotas", "/registry/resourcequotas/"),
         ("configmaps", "/registry/configmaps/"),
         ("daemonsets", "/registry/daemonsets/"),

@@ -1,0 +1,161 @@
+//! PriorityClass, `scheduling.k8s.io/v1`: a name for a priority of pods. It is kept for whoever reads it: nothing is scheduled
+//! here.
+//!
+//! Sources: `pkg/registry/scheduling/priorityclass`, `pkg/apis/scheduling/validation`, `pkg/apis/scheduling/v1/defaults.go` and
+//! `helpers.go`, `pkg/printers/internalversion` (1.37).
+
+use std::sync::Arc;
+
+use kindom_api::Value;
+use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::meta::names::name_is_dns_subdomain;
+use kindom_api::meta::validate_object_meta;
+use kindom_schema::columns::{Columns, TableColumn, age, name_column};
+
+use crate::declared::Declared;
+use crate::kinds::metadata_update;
+use crate::kinds::read::{number, part, text};
+use crate::metadata::metadata_mut;
+use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
+
+static PRIORITY_CLASS: Declared = Declared::catalogued("scheduling.k8s.io/v1", "PriorityClass");
+
+/// `HighestUserDefinablePriority`
+const HIGHEST: i64 = 1_000_000_000;
+const SYSTEM: &str = "system-";
+/// The classes of the system, with their values.
+const OF_SYSTEM: [(&str, i64); 2] =
+    [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+
+/// PriorityClasses as a built-in type.
+pub(super) fn priority_classes() -> TypeSpec {
+    let column = |name: &str, kind: &str, field: &str| TableColumn {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        format: String::new(),
+        description: PRIORITY_CLASS.text_of(&[field]).to_owned(),
+        priority: 0,
+    };
+    let columns = vec![
+        name_column(),
+        column("Value", "integer", "value"),
+        column("Global-Default", "boolean", "globalDefault"),
+        column("Age", "string", ""),
+        column("PreemptionPolicy", "string", "preemptionPolicy"),
+    ];
+    let columns = Columns::rows(columns, cells);
+    let versions = vec![BuiltInVersion { name: "v1", columns, deprecation_warning: None }];
+    let names =
+        Names { short_names: vec!["pc".into()], ..Names::of_kind("priorityclasses", "PriorityClass") };
+    TypeSpec::built_in("scheduling.k8s.io", names, Scope::Cluster, versions, Arc::new(PriorityClasses))
+}
+
+/// `printPriorityClass`
+fn cells(class: &Value, now: i64) -> Vec<Value> {
+    let metadata = part(class, "metadata");
+    vec![
+        text(metadata, "name").into(),
+        Value::Int(value(class)),
+        Value::Bool(is_default(class)),
+        age(text(metadata, "creationTimestamp"), now).into(),
+        text(class, "preemptionPolicy").into(),
+    ]
+}
+
+fn value(class: &Value) -> i64 {
+    number(class, "value").unwrap_or_default()
+}
+
+fn is_default(class: &Value) -> bool {
+    part(class, "globalDefault") == &Value::Bool(true)
+}
+
+/// The reason why a class is none of the system's (`IsKnownSystemPriorityClass`).
+fn not_of_system(class: &Value, name: &str) -> Option<String> {
+    let Some((_, expected)) = OF_SYSTEM.iter().find(|(known, _)| *known == name) else {
+        return Some(format!("{name} is not a known system priority class"));
+    };
+    if value(class) != *expected {
+        return Some(format!("value of {name} PriorityClass must be {expected}"));
+    }
+    is_default(class).then(|| format!("globalDefault of {name} PriorityClass must be false"))
+}
+
+/// The rules of PriorityClasses.
+struct PriorityClasses;
+
+impl Strategy for PriorityClasses {
+    fn declared(&self) -> &'static [Declared] {
+        std::slice::from_ref(&PRIORITY_CLASS)
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        true
+    }
+
+    fn refuse_delete(&self, name: &str) -> Option<String> {
+        let is_of_system = OF_SYSTEM.iter().any(|(known, _)| *known == name);
+        is_of_system.then(|| "this is a system priority class and cannot be deleted".to_owned())
+    }
+
+    fn fill_defaults(&self, class: &mut Value) {
+        if let Some(class) = class.as_object_mut()
+            && class.get("preemptionPolicy").is_none_or(Value::is_null)
+        {
+            class.insert("preemptionPolicy", "PreemptLowerPriority");
+        }
+    }
+
+    fn prepare_for_create(&self, _: &RuleContext<'_>, class: &mut Value) {
+        metadata_mut(class).insert("generation", Value::Int(1));
+    }
+
+    /// `ValidatePriorityClass`
+    fn validate(&self, _: &RuleContext<'_>, class: &Value) -> ErrorList {
+        let (metadata, at) = (part(class, "metadata"), Path::new("metadata"));
+        let mut errors = validate_object_meta(metadata, false, &name_is_dns_subdomain, &at);
+        let name = text(metadata, "name");
+        if name.starts_with(SYSTEM) {
+            if let Some(why) = not_of_system(class, name) {
+                let detail = format!(
+                    "priority class names with '{SYSTEM}' prefix are reserved for system use only. error: {why}"
+                );
+                errors.push(Error::forbidden(&at.child("name"), detail));
+            }
+        } else if value(class) > HIGHEST {
+            let detail = format!("maximum allowed value of a user defined priority is {HIGHEST}");
+            errors.push(Error::forbidden(&Path::new("value"), detail));
+        }
+        validate_policy(text(class, "preemptionPolicy"), &mut errors);
+        errors
+    }
+
+    /// `ValidatePriorityClassUpdate`
+    fn validate_update(
+        &self,
+        _: &RuleContext<'_>,
+        class: &Value,
+        old: &Value,
+        _: &mut Vec<String>,
+    ) -> ErrorList {
+        let mut errors = metadata_update(class, old);
+        if value(class) != value(old) {
+            errors.push(Error::forbidden(&Path::new("value"), "may not be changed in an update."));
+        }
+        let [new, old] = [class, old].map(|class| text(class, "preemptionPolicy"));
+        if new != old {
+            errors.push(Error::invalid(&Path::new("preemptionPolicy"), new, "field is immutable"));
+        }
+        errors
+    }
+}
+
+/// `ValidatePreemptionPolicy`
+fn validate_policy(policy: &str, errors: &mut ErrorList) {
+    let at = Path::new("preemptionPolicy");
+    match policy {
+        "PreemptLowerPriority" | "Never" => {}
+        "" => errors.push(Error::required(&at, "")),
+        _ => errors.push(Error::not_supported(&at, policy, &["PreemptLowerPriority", "Never"])),
+    }
+}
