@@ -153,13 +153,18 @@ fn service_path(url_path: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let steps = String::from_utf8_lossy(url_path.as_bytes().get(1..).unwrap_or_default());
     let steps = steps.strip_suffix('/').unwrap_or(&steps);
     for (i, step) in steps.split('/').enumerate() {
+        // Every error shows the whole path: without a bound, a long one would cost its square.
+        if errors.is_full() {
+            return;
+        }
+        let wrong = |detail: String| Error::invalid(path, url_path, detail);
         if step.is_empty() {
-            wrong(format!("segment[{i}] may not be empty"));
+            errors.push(wrong(format!("segment[{i}] may not be empty")));
             continue;
         }
-        for text in is_dns1123_subdomain(step) {
-            wrong(format!("segment[{i}]: {text}"));
-        }
+        errors.extend(
+            is_dns1123_subdomain(step).into_iter().map(|text| wrong(format!("segment[{i}]: {text}"))),
+        );
     }
 }
 

@@ -28,6 +28,9 @@ pub(super) fn validate(configuration: &Value) -> ErrorList {
     let at = Path::new("webhooks");
     let mut names = HashSet::new();
     for (index, webhook) in items(configuration, "webhooks").iter().enumerate() {
+        if errors.is_full() {
+            break;
+        }
         let at = at.index(index);
         validate_webhook(webhook, &at, &mut errors);
         validate_versions(webhook, &at.child("admissionReviewVersions"), &mut errors);
