@@ -103,6 +103,8 @@ pub struct Field {
     pub omit_empty: bool,
     /// The way in which a strategic merge patch changes this field.
     pub patched: Patched,
+    /// Patches that clients compute say which keys of it stay (`retainKeys`).
+    pub retains_keys: bool,
     /// The number of the field in protobuf; 0 where another table has it.
     pub number: u32,
     /// Its description in published schemas; empty where another table has it.
@@ -137,6 +139,8 @@ pub enum Items {
     Keys(&'static [&'static str]),
     /// A map or a struct, rather than a list, that has one owner (`x-kubernetes-map-type`).
     AtomicMap,
+    /// The keys of a map, or the fields of a struct, each by itself, which is the rule anyway.
+    GranularMap,
 }
 
 /// The way in which a strategic merge patch changes a field that is a list (the tags `patchStrategy` and `patchMergeKey`).
@@ -161,6 +165,7 @@ impl Field {
             shape,
             omit_empty: true,
             patched: Patched::Replaces,
+            retains_keys: false,
             number: 0,
             text: "",
             items: None,
