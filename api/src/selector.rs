@@ -4,6 +4,4 @@ mod field;
 mod label;
 
 pub use field::{FieldRequirement, FieldSelector};
-pub use label::{
-    LabelOperator, LabelRequirement, LabelSelector, label_key_errors, label_value_errors, object_errors,
-};
+pub use label::{LabelOperator, LabelRequirement, LabelSelector, label_key_errors, label_value_errors};

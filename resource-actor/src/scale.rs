@@ -147,24 +147,32 @@ fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
 ///
 /// Upstream's converter knows the Scale that it made itself, but not a merged one. So an apply works only if it changes
 /// nothing (`conversion/converter.go`, `crConverter`).
-fn applied(now: &str, scale: &Value, patch: &Value, manager: &str, force: bool) -> Result<Value, PlanError> {
+///
+/// A built-in type's Scale is one for upstream, too.
+fn applied(
+    cx: &RuleContext<'_>,
+    scale: &Value,
+    patch: &Value,
+    manager: &str,
+    force: bool,
+) -> Result<Value, PlanError> {
     let error = |what: &str, object: &str| {
         PlanError::Internal(format!(
             "{what} object ({object}; {API_VERSION}, Kind={KIND}) to proper version: {NO_SUCH_VERSION}"
         ))
     };
     let is_scale = text(patch, &["apiVersion"]) == API_VERSION && text(patch, &["kind"]) == KIND;
-    if is_scale && managers(scale).is_none() {
+    if is_scale && managers(scale).is_none() && !cx.spec.is_typed() {
         return Err(error("failed to create manager for existing fields: failed to convert live", "/"));
     }
-    let scope = Scope { versions: &Scales, gvk: &gvk(), subresource: "scale", now };
+    let scope = Scope { versions: &Scales, gvk: &gvk(), subresource: "scale", now: cx.now };
     let applied = apply(&scope, Some(scale), patch, manager, force).map_err(refused)?;
     let without = |object: &Value| {
         let mut object = object.clone();
         set_managers(&mut object, None);
         object
     };
-    if without(&applied) != without(scale) {
+    if !cx.spec.is_typed() && without(&applied) != without(scale) {
         let name =
             format!("{}/{}", text(patch, &["metadata", "namespace"]), text(patch, &["metadata", "name"]));
         return Err(error("failed to convert new", &name));
@@ -224,7 +232,7 @@ impl ResourceHandle {
             let shown = attempt.shown(attempt.existing(&target)?)?;
             let found = Found::new(attempt.cx, target.name, shown)?;
             let patch = apply.patch.as_ref().map_err(Clone::clone)?;
-            let mut scale = applied(attempt.cx.now, &found.scale, patch, &options.manager, apply.force)?;
+            let mut scale = applied(attempt.cx, &found.scale, patch, &options.manager, apply.force)?;
             (apply.check)(&mut scale, false)?;
             found.desired(attempt, &target, &scale)
         };

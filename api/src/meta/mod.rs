@@ -10,4 +10,6 @@ pub use types::{
     coerce_metadata, decode_metadata, drop_malformed, find_condition, is_condition_true, repair_metadata,
     set_condition,
 };
-pub use validate::{NameValidator, validate_object_meta, validate_object_meta_update};
+pub use validate::{
+    NameValidator, validate_annotations, validate_labels, validate_object_meta, validate_object_meta_update,
+};

@@ -49,6 +49,74 @@ pub fn is_dns1123_label(text: &str) -> Vec<String> {
     wrong
 }
 
+/// The name of a port, at most 15 characters (`IsValidPortName`).
+#[must_use]
+pub fn is_port_name(text: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = too_long(text, 15, "characters").into_iter().collect();
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let mut refuse = |is_wrong: bool, why: &str| {
+        if is_wrong {
+            wrong.push(why.to_owned());
+        }
+    };
+    refuse(
+        text.is_empty() || !text.bytes().all(fits),
+        "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+    );
+    refuse(!text.bytes().any(|b| b.is_ascii_lowercase()), "must contain at least one letter (a-z)");
+    refuse(text.contains("--"), "must not contain consecutive hyphens");
+    refuse(text.starts_with('-') || text.ends_with('-'), "must not begin or end with a hyphen");
+    wrong
+}
+
+/// The number of a port (`IsValidPortNum`).
+#[must_use]
+pub fn is_port_number(port: i64) -> Option<&'static str> {
+    (!(1..=65535).contains(&port)).then_some("must be between 1 and 65535, inclusive")
+}
+
+/// The name of an environment variable (`IsRelaxedEnvVarName`).
+#[must_use]
+pub fn is_env_name(text: &str) -> Vec<String> {
+    let fits = |b: u8| matches!(b, b' '..=b'~') && b != b'=';
+    match text {
+        "" => vec!["environment variable name must be non-empty".to_owned()],
+        text if text.bytes().all(fits) => Vec::new(),
+        _ => vec![
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+                .to_owned(),
+        ],
+    }
+}
+
+/// The name of a header of HTTP (`IsHTTPHeaderName`).
+#[must_use]
+pub fn is_header_name(text: &str) -> Vec<String> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    if !text.is_empty() && text.bytes().all(fits) {
+        return Vec::new();
+    }
+    vec![regex_text(
+        "a valid HTTP header must consist of alphanumeric characters or '-'",
+        "[-A-Za-z0-9]+",
+        &["X-Header-Name"],
+    )]
+}
+
+/// A number of hundredths: `25%` (`IsValidPercent`).
+#[must_use]
+pub fn is_percent(text: &str) -> Vec<String> {
+    let digits = text.strip_suffix('%').unwrap_or_default();
+    if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Vec::new();
+    }
+    vec![regex_text(
+        "a valid percent string must be a numeric string followed by an ending '%'",
+        "[0-9]+%",
+        &["1%", "93%"],
+    )]
+}
+
 /// A key in the data of a ConfigMap: the name of a file, at most 253 characters (`IsConfigMapKey`).
 #[must_use]
 pub fn is_config_map_key(text: &str) -> Vec<String> {

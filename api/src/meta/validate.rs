@@ -146,11 +146,21 @@ fn generation(meta: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn labels(meta: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let at = path.child("labels");
-    for (key, value) in entries(meta, "labels") {
+    validate_labels(meta, "labels", path, errors);
+}
+
+/// The errors in the labels of a field, also of a selector's (`ValidateLabels`).
+pub fn validate_labels(of: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child(field);
+    for (key, value) in entries(of, field) {
         errors.extend(is_qualified_name(key).into_iter().map(|text| Error::invalid(&at, key, text)));
         errors.extend(is_label_value(value).into_iter().map(|text| Error::invalid(&at, value, text)));
     }
+}
+
+/// The errors in the annotations of metadata (`ValidateAnnotations`).
+pub fn validate_annotations(meta: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    annotations(meta, path, errors);
 }
 
 fn annotations(meta: &Value, path: &Path<'_>, errors: &mut ErrorList) {

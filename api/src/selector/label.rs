@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::field::{Error, ErrorList, Path, aggregate, go_quote};
-use crate::meta::names::{is_label_value, is_qualified_name};
+use crate::field::{Error, Path, aggregate, go_quote};
 use crate::{Map, Value};
 
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
@@ -142,46 +141,6 @@ fn expressions(selector: &Value) -> impl Iterator<Item = (&str, &str, Vec<String
         let values = values.iter().map(|value| value.as_str().unwrap_or_default().to_owned()).collect();
         (text("key"), text("operator"), values)
     })
-}
-
-/// The errors in a `metav1.LabelSelector` (`ValidateLabelSelector`).
-#[must_use]
-pub fn object_errors(selector: &Value, at: &Path<'_>) -> ErrorList {
-    let mut errors = ErrorList::new();
-    let labels = at.child("matchLabels");
-    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flat_map(Map::iter)
-    {
-        let value = value.as_str().unwrap_or_default();
-        errors.extend(is_qualified_name(key).into_iter().map(|why| Error::invalid(&labels, key, why)));
-        errors.extend(is_label_value(value).into_iter().map(|why| Error::invalid(&labels, value, why)));
-    }
-    let all = at.child("matchExpressions");
-    for (index, (key, operator, values)) in expressions(selector).enumerate() {
-        let at = all.index(index);
-        let at_values = at.child("values");
-        match operator {
-            "In" | "NotIn" if values.is_empty() => {
-                let why = "must be specified when `operator` is 'In' or 'NotIn'";
-                errors.push(Error::required(&at_values, why));
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                errors.push(Error::forbidden(&at_values, why));
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => {
-                errors.push(Error::invalid(&at.child("operator"), other, "not a valid selector operator"))
-            }
-        }
-        errors
-            .extend(is_qualified_name(key).into_iter().map(|why| Error::invalid(&at.child("key"), key, why)));
-        for (index, value) in values.iter().enumerate() {
-            let at = at_values.index(index);
-            let wrong = is_label_value(value);
-            errors.extend(wrong.into_iter().map(|why| Error::invalid(&at, value.as_str(), why)));
-        }
-    }
-    errors
 }
 
 impl LabelRequirement {

@@ -101,7 +101,10 @@ fn shaped(
         Shape::Whole => Ok(tree),
         Shape::Metadata(meta) => Ok(table::metadata_only(&tree, meta)),
         Shape::Table(meta) => {
-            let columns = Columns::of_scale(paths.has_status_replicas());
+            let columns = match call.spec.is_typed() {
+                true => Columns::of_built_in_scale(),
+                false => Columns::of_scale(paths.has_status_replicas()),
+            };
             let cells = columns.cells(&tree, call.state.now_seconds());
             let row = table::row(cells, &tree, IncludeObject::parse(call.query)?, meta);
             let list = ListMeta { resource_version: object.revision().to_string(), ..ListMeta::default() };
@@ -196,7 +199,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     check_name(&scale, &name).map_err(|error| failed(call, error).warned(warnings.clone()))?;
 
     let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
-        check_replicas(cx, &scale, &name).map_err(refused)?;
+        check_replicas(cx.spec, &scale, &name).map_err(refused)?;
         Ok(scale.clone())
     };
     let uid = Some(metadata(&scale, "uid")).filter(|uid| !uid.is_empty());
@@ -206,9 +209,9 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
 }
 
 /// A Scale of a built-in kind is judged by itself, before its object (`ValidateScale` of `pkg/apis/autoscaling/validation`).
-fn check_replicas(cx: &RuleContext<'_>, scale: &Value, name: &str) -> Result<(), RequestError> {
+fn check_replicas(spec: &TypeSpec, scale: &Value, name: &str) -> Result<(), RequestError> {
     let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or_default();
-    if replicas >= 0 || !cx.spec.is_typed() {
+    if replicas >= 0 || !spec.is_typed() {
         return Ok(());
     }
     let spec = field::Path::new("spec");
@@ -232,8 +235,12 @@ fn check_namespace(call: &Call<'_>, scale: &Value) -> Result<(), RequestError> {
 
 /// PATCH
 pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
-    let kinds = [PatchType::Json, PatchType::Merge, PatchType::Apply];
-    let kind = PatchType::of(call.header(header::CONTENT_TYPE), &kinds)?;
+    // No list of a Scale merges by a key, so its strategic merge patches are merge patches.
+    let kinds: &[PatchType] = match call.spec.is_typed() {
+        true => &[PatchType::Json, PatchType::Merge, PatchType::StrategicMerge, PatchType::Apply],
+        false => &[PatchType::Json, PatchType::Merge, PatchType::Apply],
+    };
+    let kind = PatchType::of(call.header(header::CONTENT_TYPE), kinds)?;
     if kind == PatchType::Apply {
         return apply(call, payload).await;
     }
@@ -252,7 +259,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
         let sent = of_patched(patch, &patched, query.field_validation).map_err(refused)?;
         warnings = sent.warnings;
         check_name(&sent.scale, &name)?;
-        check_replicas(cx, &sent.scale, &name).map_err(refused)?;
+        check_replicas(cx.spec, &sent.scale, &name).map_err(refused)?;
         Ok(sent.scale)
     };
     let write = Write::UpdateScale(None, &mut wanted);
@@ -268,6 +275,7 @@ async fn apply(call: &Call<'_>, payload: Received) -> Result<Response, Failure> 
     let mut warnings = Vec::new();
     let mut check = |scale: &mut Value, creates: bool| {
         warnings = sent.check(namespace, scale, creates)?;
+        check_replicas(&call.spec, scale, &sent.name).map_err(refused)?;
         Ok(())
     };
     let mut apply = sent.apply(&mut check);

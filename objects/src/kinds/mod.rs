@@ -9,6 +9,7 @@ use kindom_schema::columns::Printed;
 
 use crate::TypeSpec;
 
+mod access;
 mod access_review;
 pub mod api_service;
 mod config_map;
@@ -29,13 +30,13 @@ mod resources;
 mod secret;
 mod self_subject_review;
 mod service_account;
-pub mod token_request;
 mod signing_request;
 mod status;
+pub mod token_request;
 mod token_review;
 mod user_info;
-mod workload;
 mod webhook_configuration;
+mod workload;
 
 pub use custom::CustomObjects;
 

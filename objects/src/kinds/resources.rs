@@ -44,6 +44,35 @@ const REQUESTS: &str = "requests.";
 /// The start of the names of huge pages, each size of which is a resource.
 pub(super) const HUGE_PAGES: &str = "hugepages-";
 
+const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+/// The error text of a name without a prefix that is no standard resource.
+pub(super) const NOT_STANDARD: &str = "must be a standard resource type or fully qualified";
+
+/// `true` for pages of memory larger than usual.
+pub(super) fn is_huge_pages(name: &str) -> bool {
+    name.starts_with(HUGE_PAGES)
+}
+
+/// `true` for a resource that Kubernetes knows, also of quotas.
+pub(super) fn is_standard(name: &str) -> bool {
+    STANDARD.contains(&name) || is_huge_page_of_quota(name)
+}
+
+/// `true` for a resource of Kubernetes' own, known or not (`IsNativeResource`).
+pub(super) fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// The reason why a container cannot ask for a resource of this name.
+pub(super) fn refused_for_containers(name: &str) -> Option<&'static str> {
+    if !name.contains('/') {
+        let is_known = OF_CONTAINERS.contains(&name) || is_huge_pages(name);
+        return (!is_known).then_some("must be a standard resource for containers");
+    }
+    let is_right = is_native(name) || is_extended(name);
+    (!is_right).then_some("doesn't follow extended resource name standard")
+}
+
 fn is_huge_page_of_quota(name: &str) -> bool {
     name.strip_prefix(REQUESTS).unwrap_or(name).starts_with(HUGE_PAGES)
 }
@@ -55,16 +84,16 @@ pub(super) fn is_standard_of_quota(name: &str) -> bool {
 
 /// `IsExtendedResourceName`
 pub(super) fn is_extended(name: &str) -> bool {
-    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
-    !is_native && !name.starts_with(REQUESTS) && is_qualified_name(&format!("{REQUESTS}{name}")).is_empty()
+    !is_native(name)
+        && !name.starts_with(REQUESTS)
+        && is_qualified_name(&format!("{REQUESTS}{name}")).is_empty()
 }
 
 /// `validateResourceName`
 pub(super) fn validate_name(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let wrong = is_qualified_name(name);
-    let is_standard = STANDARD.contains(&name) || is_huge_page_of_quota(name);
-    if wrong.is_empty() && !name.contains('/') && !is_standard {
-        errors.push(Error::invalid(at, name, "must be a standard resource type or fully qualified"));
+    if wrong.is_empty() && !name.contains('/') && !is_standard(name) {
+        errors.push(Error::invalid(at, name, NOT_STANDARD));
     }
     errors.extend(wrong.into_iter().map(|why| Error::invalid(at, name, why)));
 }

@@ -69,6 +69,8 @@ pub enum Printed {
     Age,
     /// The time itself, in a column of type `date`.
     Date,
+    /// A whole number, 0 without one, in a column of type `integer`.
+    Number,
     /// A rule's result for the whole object, whatever the path.
     Computed(fn(&Value) -> Value),
     /// The same, for wide tables alone.
@@ -89,7 +91,12 @@ impl Columns {
             paths.push((path, *printed));
             definitions.push(TableColumn {
                 name: (*name).to_owned(),
-                kind: if matches!(printed, Printed::Date) { "date" } else { "string" }.to_owned(),
+                kind: match printed {
+                    Printed::Date => "date",
+                    Printed::Number => "integer",
+                    _ => "string",
+                }
+                .to_owned(),
                 format: String::new(),
                 description: if description.is_empty() { AGE_DESCRIPTION } else { description }.to_owned(),
                 priority: i32::from(matches!(printed, Printed::Wide(_))),
@@ -148,6 +155,20 @@ impl Columns {
         Self::compile(&columns)
     }
 
+    /// The columns of a built-in type's Scale (`pkg/printers/internalversion`, `scaleColumnDefinitions`).
+    #[must_use]
+    pub fn of_built_in_scale() -> Self {
+        let desired = "replicas is the desired number of instances for the scaled object.";
+        let available = "replicas is the actual number of observed instances of the scaled object.";
+        let mut columns = Self::printed(&[
+            ("Desired", desired, ".spec.replicas", Printed::Number),
+            ("Available", available, ".status.replicas", Printed::Number),
+            ("Age", "", ".metadata.creationTimestamp", Printed::Age),
+        ]);
+        columns.definitions.iter_mut().for_each(|column| column.format.clear());
+        columns
+    }
+
     /// The columns of a built-in type that has its own rule for all of a row. A column without a description is given that of
     /// creationTimestamp.
     #[must_use]
@@ -180,6 +201,7 @@ impl Columns {
                     let value = evaluate::first(path, object, &mut ROW_VISITS_MAX.clone());
                     match (printed, value.and_then(Value::as_str)) {
                         (Printed::Computed(compute) | Printed::Wide(compute), _) => compute(object),
+                        (Printed::Number, _) => value.and_then(Value::as_i64).unwrap_or_default().into(),
                         (Printed::Text | Printed::Date, text) => text.unwrap_or_default().into(),
                         (Printed::Age, None) => "<unknown>".into(),
                         (Printed::Age, Some(time)) => age(time, now_unix_seconds).into(),

@@ -1,36 +1,32 @@
-//! The specs of pods, which all kinds of workloads have: their defaults, their validation, and how tables show them.
+//! The spec of a pod, and templates of pods: what the kinds that make pods share.
 //!
-//! The rules that are left out are listed in docs/conformance.md.
+//! Of upstream's validation this has names, labels, required fields, enums, ports, environments, resources, volumes by their
+//! kind and the usual sources, probes and tolerations. Not checked are security contexts, affinity, topology spread,
+//! DNS configuration, host aliases, resource claims, resize policies, volume devices, the sources of in-tree and projected
+//! volumes, annotations of seccomp and AppArmor, fields by operating system, scheduling gates, readiness gates and overhead.
+
+mod containers;
+pub(super) mod defaults;
+mod env;
+mod image;
+mod probes;
+mod validation;
+mod volumes;
 
 use kindom_api::Value;
 
-mod defaults;
-mod image;
-mod validation;
-
-pub(super) use defaults::{fill_claim_spec, fill_spec};
 pub(super) use validation::validate_template;
 
-/// A field's text; empty if it has none.
-pub(super) fn text<'a>(of: &'a Value, path: &[&str]) -> &'a str {
-    of.at(path).and_then(Value::as_str).unwrap_or_default()
-}
+use crate::kinds::access::{items, text};
 
-/// The items of a list.
-pub(super) fn items<'a>(of: &'a Value, path: &[&str]) -> &'a [Value] {
-    of.at(path).and_then(Value::as_array).unwrap_or_default()
-}
+/// The lists of containers.
+const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// A value that is there, and not null.
-pub(super) fn present<'a>(of: &'a Value, field: &str) -> Option<&'a Value> {
-    of.get(field).filter(|value| !value.is_null())
-}
-
-/// The names and the images of a template's containers (`layoutContainerCells`).
-pub(super) fn container_cells(spec: &Value) -> [String; 2] {
-    let of = |field: &str| {
-        let all: Vec<&str> = items(spec, &["containers"]).iter().map(|one| text(one, &[field])).collect();
+/// The names and the images of the containers of a template, as wide tables show them (`layoutContainerCells`).
+pub(super) fn container_cells(template: &Value) -> [String; 2] {
+    let spec = template.get("spec").unwrap_or(&Value::Null);
+    ["name", "image"].map(|field| {
+        let all: Vec<&str> = items(spec, "containers").iter().map(|one| text(one, field)).collect();
         all.join(",")
-    };
-    [of("name"), of("image")]
+    })
 }

@@ -3,7 +3,7 @@
 use kindom_api::{Map, Value, object};
 
 use super::Kind;
-use crate::kinds::pod_spec::{fill_claim_spec, fill_spec};
+use crate::kinds::pod_spec::defaults::{claim, fill as fill_pod};
 
 fn is_empty(value: Option<&Value>) -> bool {
     match value {
@@ -34,10 +34,9 @@ pub(super) fn fill(kind: Kind, object: &mut Value) {
         Kind::StatefulSet => stateful_set(spec),
         Kind::DaemonSet => daemon_set(spec),
     }
-    if let Some(template) = map(spec, "template")
-        && let Some(spec) = map(template, "spec")
-    {
-        fill_spec(spec);
+    if let Some(template) = map(spec, "template") {
+        let _ = map(template, "spec");
+        template.get_mut("spec").into_iter().for_each(fill_pod);
     }
 }
 
@@ -87,15 +86,14 @@ fn stateful_set(spec: &mut Map) {
     set(spec, "replicas", 1);
     set(spec, "revisionHistoryLimit", 10);
     let claims = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
-    for claim in claims.into_iter().flatten().filter_map(Value::as_object_mut) {
+    for template in claims.into_iter().flatten().filter_map(Value::as_object_mut) {
         // They are written as objects of their own.
-        set(claim, "apiVersion", "v1");
-        set(claim, "kind", "PersistentVolumeClaim");
-        if let Some(status) = map(claim, "status") {
+        set(template, "apiVersion", "v1");
+        set(template, "kind", "PersistentVolumeClaim");
+        if let Some(status) = map(template, "status") {
             set(status, "phase", "Pending");
         }
-        if let Some(spec) = map(claim, "spec") {
-            fill_claim_spec(spec);
-        }
+        let _ = map(template, "spec");
+        template.get_mut("spec").into_iter().for_each(claim);
     }
 }

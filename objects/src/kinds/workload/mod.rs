@@ -10,7 +10,7 @@ use kindom_api::{Map, Value};
 use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
-use crate::kinds::pod_spec::{self, text};
+use crate::kinds::status::{is_of_status, keep, keep_other_part, reset};
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
@@ -47,20 +47,6 @@ impl Kind {
     }
 }
 
-impl Kind {
-    /// The numbers of a status that are written even if they are 0.
-    fn always_told(self) -> &'static [&'static str] {
-        match self {
-            Self::Deployment => &[],
-            Self::ReplicaSet => &["replicas"],
-            Self::StatefulSet => &["replicas", "availableReplicas"],
-            Self::DaemonSet => {
-                &["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"]
-            }
-        }
-    }
-}
-
 /// The workloads as built-in types.
 pub(super) fn workloads() -> [TypeSpec; 4] {
     [
@@ -88,13 +74,9 @@ struct Workloads {
     kind: Kind,
 }
 
-/// Takes a field from the stored object.
-fn keep(object: &mut Value, old: &Value, field: &str) {
-    let Some(map) = object.as_object_mut() else { return };
-    match old.get(field) {
-        Some(kept) => drop(map.insert(field, kept.clone())),
-        None => drop(map.remove(field)),
-    }
+/// The text at a path; empty without one.
+fn text<'a>(of: &'a Value, path: &[&str]) -> &'a str {
+    of.at(path).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Equal, where Go tells none from an empty list or map no more (`Semantic.DeepEqual`).
@@ -140,11 +122,6 @@ fn set_template_generation(object: &mut Value, generation: i64) {
 }
 
 impl Workloads {
-    /// True if a write is of the observed state.
-    fn is_status(cx: &RuleContext<'_>) -> bool {
-        cx.subresource == Some(Subresource::Status)
-    }
-
     fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
         let annotations = |of: &Value| of.at(&["metadata", "annotations"]).cloned();
         !same(object.get("spec"), old.get("spec"))
@@ -181,7 +158,7 @@ impl Strategy for Workloads {
     }
 
     fn reset_fields(&self, cx: &RuleContext<'_>, _: &str) -> &'static [&'static str] {
-        match (Self::is_status(cx), self.kind) {
+        match (is_of_status(cx), self.kind) {
             (false, _) => &["status"],
             (true, Kind::Deployment) => &["spec", "metadata.labels"],
             (true, _) => &["spec"],
@@ -192,11 +169,8 @@ impl Strategy for Workloads {
         true
     }
 
-    fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
-        if let Some(object) = object.as_object_mut() {
-            let zeros = self.kind.always_told().iter().map(|field| (*field, Value::Int(0)));
-            object.insert("status", Value::Object(zeros.collect()));
-        }
+    fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value) {
+        reset(cx, object);
         metadata_mut(object).insert("generation", 1);
         if self.kind == Kind::DaemonSet && template_generation(object) < 1 {
             set_template_generation(object, 1);
@@ -208,8 +182,8 @@ impl Strategy for Workloads {
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
-        if Self::is_status(cx) {
-            keep(object, old, "spec");
+        keep_other_part(cx, object, old);
+        if is_of_status(cx) {
             if self.kind == Kind::Deployment {
                 let none = Value::Null;
                 let labels = old.get("metadata").unwrap_or(&none);
@@ -219,7 +193,6 @@ impl Strategy for Workloads {
             }
             return;
         }
-        keep(object, old, "status");
         if self.kind == Kind::DaemonSet {
             let template = |of: &Value| of.at(&["spec", "template"]).cloned();
             let changed = !same(template(object).as_ref(), template(old).as_ref());
@@ -237,7 +210,7 @@ impl Strategy for Workloads {
         old: &Value,
         _: &mut Vec<String>,
     ) -> ErrorList {
-        if Self::is_status(cx) {
+        if is_of_status(cx) {
             return rules::validate_status(self.kind, object, old);
         }
         rules::validate_update(self.kind, object, old)
@@ -267,9 +240,4 @@ impl Strategy for Workloads {
 /// The template of a workload's pods.
 fn template(object: &Value) -> &Value {
     object.at(&["spec", "template"]).unwrap_or(&Value::Null)
-}
-
-/// The names and images of its containers.
-fn container_cells(object: &Value) -> [String; 2] {
-    pod_spec::container_cells(template(object).get("spec").unwrap_or(&Value::Null))
 }

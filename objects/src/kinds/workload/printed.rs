@@ -5,8 +5,8 @@ use kindom_api::selector::LabelSelector;
 use kindom_api::{Map, Value};
 use kindom_schema::columns::{Cells, TableColumn, age, name_column};
 
-use super::{Kind, container_cells};
-use crate::kinds::pod_spec::text;
+use super::{Kind, template, text};
+use crate::kinds::pod_spec::container_cells;
 
 const NAMES: &str = "Names of each container in the template.";
 const IMAGES: &str = "Images referenced by each container in the template.";
@@ -92,7 +92,7 @@ fn row(kind: Kind, object: &Value, now: i64) -> Vec<Value> {
         }
     }
     cells.push(age(text(object, &["metadata", "creationTimestamp"]), now).into());
-    cells.extend(container_cells(object).map(Value::from));
+    cells.extend(container_cells(template(object)).map(Value::from));
     if kind != Kind::StatefulSet {
         cells.push(selector(kind, object).into());
     }

@@ -3,12 +3,13 @@
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_dns1123_label, name_is_dns_label, name_is_dns_subdomain};
 use kindom_api::meta::validate_object_meta;
-use kindom_api::selector::{LabelSelector, object_errors};
+use kindom_api::selector::LabelSelector;
 use kindom_api::{Map, Value};
 
-use super::{Kind, same, template};
-use crate::kinds::metadata_update;
-use crate::kinds::pod_spec::{items, present, text, validate_template};
+use super::{Kind, same, template, text};
+use crate::kinds::access::{items, present};
+use crate::kinds::pod_spec::validate_template;
+use crate::kinds::{label_selector, metadata_update};
 
 const NONNEGATIVE: &str = "must be greater than or equal to 0";
 const IMMUTABLE: &str = "field is immutable";
@@ -94,7 +95,7 @@ fn validate_spec(kind: Kind, object: &Value, errors: &mut ErrorList) {
 
 fn is_empty_selector(selector: &Value) -> bool {
     let labels = selector.get("matchLabels").and_then(Value::as_object).is_none_or(Map::is_empty);
-    labels && items(selector, &["matchExpressions"]).is_empty()
+    labels && items(selector, "matchExpressions").is_empty()
 }
 
 /// A selector as Go prints it, its fields in their own order.
@@ -140,7 +141,7 @@ fn selector(kind: Kind, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) -> 
         // Nothing is selected, and so nothing compared.
         return Some(LabelSelector::nothing());
     };
-    errors.extend(object_errors(selector, &at));
+    label_selector::validate(selector, &at, errors);
     if is_empty_selector(selector) {
         let of = if kind == Kind::StatefulSet { "statefulset" } else { "deployment" };
         errors.push(Error::invalid_raw(
@@ -159,7 +160,7 @@ fn selector(kind: Kind, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) -> 
 fn daemon_selector(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) -> Option<LabelSelector> {
     let at = at.child("selector");
     let Some(selector) = present(spec, "selector") else { return Some(LabelSelector::nothing()) };
-    errors.extend(object_errors(selector, &at));
+    label_selector::validate(selector, &at, errors);
     LabelSelector::of_object(selector).ok()
 }
 
@@ -188,7 +189,7 @@ fn pods(kind: Kind, object: &Value, selector: Option<&LabelSelector>, at: &Path<
 }
 
 fn validate_pods(kind: Kind, object: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    let claims = items(object, &["spec", "volumeClaimTemplates"]);
+    let claims = object.get("spec").map_or(&[][..], |spec| items(spec, "volumeClaimTemplates"));
     let claims: Vec<&str> = claims.iter().map(|claim| text(claim, &["metadata", "name"])).collect();
     let template = template(object);
     validate_template(template, &claims, at, errors);

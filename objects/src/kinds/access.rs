@@ -1,0 +1,66 @@
+//! Reading and filling in the fields of decoded objects.
+
+use kindom_api::Value;
+use kindom_api::field::{Error, ErrorList, Path};
+
+pub(super) use crate::kinds::read::{items, text};
+
+/// A number; 0 if there is none.
+pub(super) fn number(of: &Value, field: &str) -> i64 {
+    of.get(field).and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// The value of a field, unless it is absent or null.
+pub(super) fn present<'a>(of: &'a Value, field: &str) -> Option<&'a Value> {
+    of.get(field).filter(|value| !value.is_null())
+}
+
+/// The value of a field, for changing it, unless it is absent or null.
+pub(super) fn present_mut<'a>(of: &'a mut Value, field: &str) -> Option<&'a mut Value> {
+    of.get_mut(field).filter(|value| !value.is_null())
+}
+
+/// The items of a list, for changing them.
+pub(super) fn items_mut<'a>(of: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
+    of.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// Sets a field that is absent or null: a pointer of Go's that is nil.
+pub(super) fn default_nil(of: &mut Value, field: &str, value: impl Into<Value>) {
+    if let Some(map) = of.as_object_mut()
+        && map.get(field).is_none_or(Value::is_null)
+    {
+        map.insert(field, value);
+    }
+}
+
+/// Sets a field that has Go's zero value.
+pub(super) fn default_zero(of: &mut Value, field: &str, value: impl Into<Value>) {
+    if let Some(map) = of.as_object_mut()
+        && map.get(field).is_none_or(|old| old.is_null() || old.as_str() == Some("") || old == &Value::Int(0))
+    {
+        map.insert(field, value);
+    }
+}
+
+/// The error in a number that is below 0 (`ValidateNonnegativeField`).
+pub(super) fn not_negative(of: &Value, field: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    let value = number(of, field);
+    if value < 0 {
+        errors.push(Error::invalid(&at.child(field), value, "must be greater than or equal to 0"));
+    }
+}
+
+/// The errors that a validator of texts finds in a field.
+pub(super) fn texts(wrong: Vec<String>, value: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    errors.extend(wrong.into_iter().map(|why| Error::invalid(at, value, why)));
+}
+
+/// The error in a text that has to be one of some; required if it is empty.
+pub(super) fn one_of(of: &Value, field: &str, known: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
+    match text(of, field) {
+        "" => errors.push(Error::required(&at.child(field), "")),
+        value if known.contains(&value) => {}
+        value => errors.push(Error::not_supported(&at.child(field), value, known)),
+    }
+}

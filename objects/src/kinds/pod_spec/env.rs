@@ -1,0 +1,142 @@
+//! The rules of containers' environments and of the fields that they show (`ValidateEnv`, `ValidateEnvFrom`, 1.37).
+
+use kindom_api::Value;
+use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::meta::names::{is_config_map_key, is_env_name, is_qualified_name, name_is_dns_subdomain};
+
+use crate::kinds::access::{items, present, text, texts};
+
+const FIELDS_OF_ENV: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+const OTHER_FIELDS: [&str; 5] =
+    ["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
+const RESOURCES: [&str; 6] = [
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+];
+const TOO_MANY: &str = "may not have more than one field specified at a time";
+
+pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let all = at.child("env");
+    for (index, env) in items(container, "env").iter().enumerate() {
+        let at = all.index(index);
+        match text(env, "name") {
+            "" => errors.push(Error::required(&at.child("name"), "")),
+            name => texts(is_env_name(name), name, &at.child("name"), errors),
+        }
+        if let Some(source) = present(env, "valueFrom") {
+            validate_source(env, source, &at.child("valueFrom"), errors);
+        }
+    }
+}
+
+fn validate_source(env: &Value, source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let mut sources = 0;
+    if let Some(of) = present(source, "fieldRef") {
+        sources += 1;
+        validate_field(of, &FIELDS_OF_ENV, &at.child("fieldRef"), errors);
+    }
+    if let Some(of) = present(source, "resourceFieldRef") {
+        sources += 1;
+        let at = at.child("resourceFieldRef");
+        match text(of, "resource") {
+            "" => errors.push(Error::required(&at.child("resource"), "")),
+            name if RESOURCES.contains(&name)
+                || name.starts_with("requests.hugepages-")
+                || name.starts_with("limits.hugepages-") => {}
+            name => errors.push(Error::not_supported(&at.child("resource"), name, &RESOURCES)),
+        }
+    }
+    for field in ["configMapKeyRef", "secretKeyRef"] {
+        let Some(of) = present(source, field) else { continue };
+        sources += 1;
+        let (at, name) = (at.child(field), text(of, "name"));
+        texts(name_is_dns_subdomain(name, false), name, &at.child("name"), errors);
+        match text(of, "key") {
+            "" => errors.push(Error::required(&at.child("key"), "")),
+            key => texts(is_config_map_key(key), key, &at.child("key"), errors),
+        }
+    }
+    sources += i32::from(present(source, "fileKeyRef").is_some());
+    let detail = if sources == 0 {
+        "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+    } else if !text(env, "value").is_empty() {
+        "may not be specified when `value` is not empty"
+    } else if sources > 1 {
+        TOO_MANY
+    } else {
+        return;
+    };
+    errors.push(Error::invalid(at, "", detail));
+}
+
+/// `validateObjectFieldSelector`
+pub(super) fn validate_field(of: &Value, known: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
+    let (version, field) = (text(of, "apiVersion"), text(of, "fieldPath"));
+    let field_at = at.child("fieldPath");
+    for (value, name) in [(version, "apiVersion"), (field, "fieldPath")] {
+        if value.is_empty() {
+            return errors.push(Error::required(&at.child(name), ""));
+        }
+    }
+    let unconvertible =
+        |why: String| Error::invalid(&field_at, field, format!("error converting fieldPath: {why}"));
+    if version != "v1" {
+        return errors.push(unconvertible(format!("unsupported pod version: {version}")));
+    }
+    let subscripted = field.strip_suffix("']").and_then(|rest| rest.split_once("['"));
+    match subscripted {
+        Some(("metadata.annotations", key)) => texts(is_qualified_name(&key.to_lowercase()), key, at, errors),
+        Some(("metadata.labels", key)) => texts(is_qualified_name(key), key, at, errors),
+        Some(_) => {
+            errors.push(unconvertible(format!("field label does not support subscript: {field}")));
+        }
+        None => {
+            let field = if field == "spec.host" { "spec.nodeName" } else { field };
+            if !FIELDS_OF_ENV.contains(&field) && !OTHER_FIELDS.contains(&field) {
+                errors.push(unconvertible(format!("field label not supported: {field}")));
+            } else if !known.contains(&field) {
+                errors.push(Error::not_supported(&field_at, field, known));
+            }
+        }
+    }
+}
+
+pub(super) fn validate_from(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let all = at.child("envFrom");
+    for (index, env) in items(container, "envFrom").iter().enumerate() {
+        let at = all.index(index);
+        let prefix = text(env, "prefix");
+        if !prefix.is_empty() {
+            texts(is_env_name(prefix), prefix, &at.child("prefix"), errors);
+        }
+        let mut sources = 0;
+        for field in ["configMapRef", "secretRef"] {
+            let Some(of) = present(env, field) else { continue };
+            sources += 1;
+            let at = at.child(field);
+            match text(of, "name") {
+                "" => errors.push(Error::required(&at.child("name"), "")),
+                name => texts(name_is_dns_subdomain(name, true), name, &at.child("name"), errors),
+            }
+        }
+        match sources {
+            0 => errors.push(Error::invalid(&all, "", "must specify one of: `configMapRef` or `secretRef`")),
+            1 => {}
+            _ => errors.push(Error::invalid(&all, "", TOO_MANY)),
+        }
+    }
+}
