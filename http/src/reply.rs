@@ -20,9 +20,10 @@ use crate::status::{Failure, unreadable_object};
 use crate::table::{self, Column, IncludeObject, ListMeta};
 use crate::untyped::Untyped;
 
-/// Adds the deprecation warning of the request's version to a reply.
+/// Adds the deprecation warning of the request's version to a reply, before its other warnings.
 pub(crate) fn deprecation(call: &Call<'_>, mut reply: Reply) -> Result<Reply, Failure> {
-    reply.warnings.extend(call.version()?.deprecation_warning.clone());
+    let deprecated = call.version()?.deprecation_warning.clone();
+    reply.warnings.splice(0..0, deprecated);
     Ok(reply)
 }
 

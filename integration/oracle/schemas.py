@@ -16,6 +16,7 @@ DOCUMENTS = {
         "Secret", "SecretList", "ServiceAccount", "ServiceAccountList", "ObjectReference", "LocalObjectReference", "Event", "EventList",
         "EventSeries", "EventSource", "LimitRange", "LimitRangeItem", "LimitRangeList", "LimitRangeSpec",
         "BoundObjectReference", "TokenRequest", "TokenRequestSpec", "TokenRequestStatus",
+        "Endpoints", "EndpointsList", "EndpointAddress", "EndpointPort", "EndpointSubset",
         "ResourceQuota", "ResourceQuotaList", "ResourceQuotaSpec", "ResourceQuotaStatus", "ScopeSelector", "ScopedResourceSelectorRequirement"],
     "apis__apiregistration.k8s.io__v1": ["APIService", "APIServiceList", "APIServiceSpec", "APIServiceStatus", "APIServiceCondition", "ServiceReference"],
     "apis__apps__v1": [
@@ -68,6 +69,10 @@ DOCUMENTS = {
         "RoleBinding", "RoleBindingList", "RoleList", "RoleRef", "Subject",
     ],
     "apis__scheduling.k8s.io__v1": ["PriorityClass", "PriorityClassList"],
+    "apis__discovery.k8s.io__v1": [
+        "Endpoint", "EndpointConditions", "EndpointHints", "EndpointPort", "EndpointSlice", "EndpointSliceList", "ForNode", "ForZone",
+        "ObjectReference",
+    ],
     "apis__events.k8s.io__v1": ["Event", "EventList", "EventSeries", "EventSource", "ObjectReference"],
     "apis__coordination.k8s.io__v1": ["Lease", "LeaseList", "LeaseSpec", "MicroTime"],
 }

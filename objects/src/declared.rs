@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use kindom_api::declaration::Declaration;
 use kindom_api::decode::{Shape, Struct};
-use kindom_api::{Value, json};
+use kindom_api::{Map, Value, json};
 use kindom_codec::protobuf::{self, Message, Messages};
 use kindom_schema::merge::{self, MergeType};
 
@@ -105,6 +105,18 @@ impl Declared {
     #[must_use]
     pub fn merge_type(&self) -> MergeType<'_> {
         self.merging.get_or_init(|| merge::Declared::of(self.declaration())).merge_type()
+    }
+
+    /// `true` if a top-level field of two objects is the same as soon as it is stored (`apiequality.Semantic.DeepEqual`).
+    pub(crate) fn is_same(&self, object: &Value, old: &Value, field: &str) -> bool {
+        let [new, old] = [object, old].map(|object| {
+            let mut stored = Map::new();
+            stored.insert(field, object.get(field).cloned().unwrap_or(Value::Null));
+            let mut stored = Value::Object(stored);
+            self.declaration().shape.forget_empty(&mut stored);
+            stored
+        });
+        new == old
     }
 
     /// The JSON of an object that another API server stored, in protobuf or JSON; `fill_defaults` gets the decoded tree.

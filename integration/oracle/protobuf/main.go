@@ -26,6 +26,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -62,8 +63,12 @@ var kinds = []struct {
 	{"v1", "APIGroup", metav1.APIGroup{}, false},
 	{"v1", "APIGroupList", metav1.APIGroupList{}, false},
 	{"v1", "APIResourceList", metav1.APIResourceList{}, false},
+	{"discovery.k8s.io/v1", "EndpointSlice", discoveryv1.EndpointSlice{}, true},
+	{"discovery.k8s.io/v1", "EndpointSliceList", discoveryv1.EndpointSliceList{}, true},
 	{"events.k8s.io/v1", "Event", eventsv1.Event{}, true},
 	{"events.k8s.io/v1", "EventList", eventsv1.EventList{}, true},
+	{"v1", "Endpoints", corev1.Endpoints{}, true},
+	{"v1", "EndpointsList", corev1.EndpointsList{}, true},
 	{"v1", "Event", corev1.Event{}, true},
 	{"v1", "EventList", corev1.EventList{}, true},
 	{"v1", "LimitRange", corev1.LimitRange{}, true},

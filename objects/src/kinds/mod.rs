@@ -14,12 +14,16 @@ mod access_review;
 pub mod api_service;
 mod config_map;
 mod custom;
+mod endpoint_slice;
+mod endpoints;
 pub mod event;
+mod ip;
 mod keyed;
 mod label_selector;
 mod lease;
 mod limit_range;
 pub mod namespace;
+mod network;
 mod pod_spec;
 mod priority_class;
 mod rbac;
@@ -73,6 +77,8 @@ fn control_plane() -> Vec<TypeSpec> {
         resource_quota::resource_quotas(),
         self_subject_review::self_subject_reviews(),
         config_map::config_maps(),
+        endpoint_slice::endpoint_slices(),
+        endpoints::endpoints(),
         secret::secrets(),
         service_account::service_accounts(),
         signing_request::signing_requests(),

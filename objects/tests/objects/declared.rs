@@ -208,6 +208,8 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
     let keys = [
         ("namespaces", "/registry/namespaces/"),
         ("leases", "/registry/leases/"),
+        ("endpoints", "/registry/services/endpoints/"),
+        ("endpointslices", "/registry/endpointslices/"),
         ("events", "/registry/events/"),
         ("mutatingwebhookconfigurations", "/registry/mutatingwebhookconfigurations/"),
         ("validatingwebhookconfigurations", "/registry/validatingwebhookconfigurations/"),

@@ -1,0 +1,181 @@
+//! IP addresses and ranges as fields have them (apimachinery `pkg/util/validation/ip.go`, `k8s.io/utils/net`, 1.37).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use kindom_api::field::{Error, ErrorList, Path, go_quote};
+
+/// A text that is an IP address, by the loosest of the ways in which Kubernetes reads one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ip {
+    /// The address; one of IPv4 that is mapped into IPv6 is the one of IPv4, as for Go's `net.IP`.
+    pub(super) address: IpAddr,
+    /// The text is an address of IPv4 in the form of IPv6.
+    is_mapped: bool,
+    /// The text has zeros at the head of a number, which no strict parser takes.
+    has_zeros: bool,
+}
+
+impl Ip {
+    /// Reads an address (`ParseIPSloppy`); zeros at the head of a number are skipped.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let strict = text.parse::<IpAddr>().ok();
+        let loose = || if text.contains(':') { loose_v6(text) } else { loose_v4(text).map(IpAddr::V4) };
+        let parsed = strict.or_else(loose)?;
+        let mapped = match parsed {
+            IpAddr::V6(v6) => v6.to_ipv4_mapped(),
+            IpAddr::V4(_) => None,
+        };
+        let address = mapped.map_or(parsed, IpAddr::V4);
+        Some(Self { address, is_mapped: mapped.is_some(), has_zeros: strict.is_none() })
+    }
+
+    /// The error that only strict validation finds.
+    fn strict_error(self) -> Option<&'static str> {
+        match (self.has_zeros, self.is_mapped) {
+            (true, _) => Some("must not have leading 0s"),
+            (false, true) => Some("must not be an IPv4-mapped IPv6 address"),
+            (false, false) => None,
+        }
+    }
+}
+
+fn loose_v4(text: &str) -> Option<Ipv4Addr> {
+    let mut parts = text.split('.').map(|part| {
+        let is_number = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let digits = part.trim_start_matches('0');
+        if digits.is_empty() && is_number { Some(0) } else { digits.parse().ok().filter(|_| is_number) }
+    });
+    let octets = [parts.next()??, parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then(|| octets.into())
+}
+
+fn loose_v6(text: &str) -> Option<IpAddr> {
+    let bare = |part: &str| -> Option<String> {
+        if part.contains('.') {
+            return loose_v4(part).map(|v4| v4.to_string());
+        }
+        let digits = part.trim_start_matches('0');
+        Some(if digits.is_empty() && !part.is_empty() { "0".to_owned() } else { digits.to_owned() })
+    };
+    // No address has more groups; a longer text is not worth the copies.
+    let parts: Option<Vec<String>> = text.split(':').take(10).map(bare).collect();
+    parts?.join(":").parse::<Ipv6Addr>().ok().map(IpAddr::V6)
+}
+
+/// `IsValidIPForLegacyField`, where strict validation is on.
+pub(super) fn legacy(value: &str, at: &Path<'_>) -> Option<Error> {
+    let text = match Ip::parse(value) {
+        None => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+        Some(ip) => ip.strict_error()?,
+    };
+    Some(Error::invalid(at, value, text))
+}
+
+/// `IsValidIP`
+pub(super) fn strict(value: &str, at: &Path<'_>) -> Option<Error> {
+    legacy(value, at).or_else(|| {
+        let canonical = Ip::parse(value)?.address.to_string();
+        let detail = format!("must be in canonical form ({})", go_quote(&canonical));
+        (canonical != value).then(|| Error::invalid(at, value, detail))
+    })
+}
+
+/// `ValidateEndpointIP`
+pub(super) fn endpoint(value: &str, at: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let Some(Ip { address, .. }) = Ip::parse(value) else {
+        errors.push(Error::invalid(at, value, "must be a valid IP address"));
+        return errors;
+    };
+    let (link_local, local_multicast) = match address {
+        IpAddr::V4(v4) => (v4.is_link_local(), matches!(v4.octets(), [224, 0, 0, _])),
+        IpAddr::V6(v6) => {
+            let [first, ..] = v6.segments();
+            (first & 0xffc0 == 0xfe80, first & 0xff0f == 0xff02)
+        }
+    };
+    if address.is_unspecified() {
+        errors.push(Error::invalid(at, value, format!("may not be unspecified ({value})")));
+    }
+    let ranges = [
+        (address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        (link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+        (local_multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
+    ];
+    errors.extend(ranges.into_iter().filter(|(is, _)| *is).map(|(_, text)| Error::invalid(at, value, text)));
+    errors
+}
+
+/// `GetWarningsForIP`
+pub(super) fn warning(value: &str, at: &Path<'_>) -> Option<String> {
+    let ip = Ip::parse(value)?;
+    let (quoted, canonical) = (go_quote(value), go_quote(&ip.address.to_string()));
+    if ip.strict_error().is_some() {
+        return Some(format!("{at}: non-standard IP address {quoted} is invalid: use {canonical}"));
+    }
+    (ip.address.is_ipv6() && quoted != canonical)
+        .then(|| format!("{at}: IPv6 address {quoted} should be in RFC 5952 canonical format ({canonical})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, address: Option<&str>, strict_error: Option<&str>) {
+        let ip = Ip::parse(text);
+        assert_eq!(ip.map(|ip| ip.address.to_string()).as_deref(), address, "{text}");
+        assert_eq!(ip.and_then(Ip::strict_error), strict_error, "{text}");
+    }
+
+    #[test]
+    fn addresses_are_read_loosely_and_judged_strictly() {
+        check("10.9.8.7", Some("10.9.8.7"), None);
+        check("010.09.008.0", Some("10.9.8.0"), Some("must not have leading 0s"));
+        check("::ffff:1.2.3.4", Some("1.2.3.4"), Some("must not be an IPv4-mapped IPv6 address"));
+        check("::ffff:1.2.3.04", Some("1.2.3.4"), Some("must not have leading 0s"));
+        check("2001:DB8:0:0::0", Some("2001:db8::"), None);
+        check("00001::", Some("1::"), Some("must not have leading 0s"));
+        for none in [
+            "",
+            ".",
+            "1.2.3",
+            "1.2.3.4.5",
+            "1.2.3.256",
+            "1..2.3",
+            "-1.2.3.4",
+            ":::",
+            "1:2",
+            "fe80::1%eth0",
+            "١.2.3.4",
+            "1.2.3.4:",
+        ] {
+            check(none, None, None);
+        }
+    }
+
+    #[test]
+    fn an_address_of_an_endpoint_is_reachable() {
+        let path = Path::new("ip");
+        let count = |text| endpoint(text, &path).iter().count();
+        assert_eq!(count("10.0.0.1"), 0);
+        for bad in
+            ["0.0.0.0", "127.0.0.1", "169.254.1.1", "224.0.0.1", "::", "::1", "fe80::1", "ff02::1", "x"]
+        {
+            assert_eq!(count(bad), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_odd_form_is_warned_of() {
+        let path = Path::new("ip");
+        assert_eq!(warning("10.0.0.1", &path), None);
+        assert_eq!(
+            warning("FE80::ABC", &path).as_deref(),
+            Some("ip: IPv6 address \"FE80::ABC\" should be in RFC 5952 canonical format (\"fe80::abc\")")
+        );
+        assert_eq!(
+            warning("010.0.0.1", &path).as_deref(),
+            Some("ip: non-standard IP address \"010.0.0.1\" is invalid: use \"10.0.0.1\"")
+        );
+    }
+}
