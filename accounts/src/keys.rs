@@ -1,5 +1,6 @@
 //! Keys that sign tokens, and keys that verify them.
 
+use crate::der::tagged;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use ring::rand::SystemRandom;
@@ -179,7 +180,7 @@ pub(crate) struct Jwk {
 impl VerifyingKey {
     fn new(algorithm: Algorithm, public: Vec<u8>) -> Self {
         let bits = [&[0], public.as_slice()].concat();
-        let info = element(SEQUENCE, &[algorithm.identifier(), &element(BITS, &bits)].concat());
+        let info = tagged(SEQUENCE, &[algorithm.identifier(), &tagged(BITS, &bits)].concat());
         let id = BASE64URL.encode(ring::digest::digest(&ring::digest::SHA256, &info));
         Self { algorithm, public, id }
     }
@@ -194,7 +195,7 @@ impl VerifyingKey {
         // Made again from its parts, a key is as it was read, or it is of another kind.
         let of = |algorithm: Algorithm| {
             let bits = [&[0], public.as_slice()].concat();
-            element(SEQUENCE, &[algorithm.identifier(), &element(BITS, &bits)].concat()) == der
+            tagged(SEQUENCE, &[algorithm.identifier(), &tagged(BITS, &bits)].concat()) == der
         };
         let algorithm = [Algorithm::Es256, Algorithm::Es384, Algorithm::Rs256].into_iter().find(|a| of(*a));
         let algorithm = algorithm.filter(|_| rest.is_empty()).ok_or(KeyError::Unsupported)?;
@@ -264,15 +265,4 @@ impl VerifyingKey {
         }
         jwk
     }
-}
-
-/// A DER element of at most 64 KiB, which is far more than any key has.
-fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
-    let [.., high, low] = contents.len().to_be_bytes();
-    let head: &[u8] = match (high, low) {
-        (0, 0..=0x7f) => &[tag, low],
-        (0, _) => &[tag, 0x81, low],
-        _ => &[tag, 0x82, high, low],
-    };
-    [head, contents].concat()
 }

@@ -9,6 +9,7 @@
 //! believed before its signature holds.
 
 mod claims;
+pub mod der;
 mod documents;
 mod keys;
 mod tokens;

@@ -3,6 +3,7 @@
 //! that signs reads PKCS #8 (RFC 5958) alone. The two differ by an envelope that names the curve.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use kindom_accounts::der::tagged;
 use rcgen::KeyPair;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject as _};
 
@@ -86,17 +87,6 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
         _ => return None,
     };
     rest.split_at_checked(length).filter(|_| *found == tag)
-}
-
-/// A DER element of at most 64 KiB, which is far more than any key has.
-fn tagged(tag: u8, contents: &[u8]) -> Vec<u8> {
-    let [.., high, low] = contents.len().to_be_bytes();
-    let head: &[u8] = match (high, low) {
-        (0, 0..=0x7f) => &[tag, low],
-        (0, _) => &[tag, 0x81, low],
-        _ => &[tag, 0x82, high, low],
-    };
-    [head, contents].concat()
 }
 
 /// DER of a kind as PEM.
