@@ -56,6 +56,11 @@ impl Settle for Secrets {
         vec![self.types.secrets.clone(), self.types.accounts.clone()]
     }
 
+    /// Every secret is looked at, and so is its account.
+    fn reads(&self, place: usize) -> bool {
+        place == 0
+    }
+
     fn due(&self, place: usize, of: &str, value: Option<&StoredValue>) -> Option<String> {
         match (place, value) {
             (0, Some(Ok(bytes))) => is_token(bytes).then(|| of.to_owned()),

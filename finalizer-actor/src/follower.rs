@@ -8,7 +8,7 @@ use futures::stream::{self, LocalBoxStream, SelectAll, StreamExt as _, select_al
 use kindom_actor_kit::{BoxError, Policy, Reconciler, StartError};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::{Pages, ResourceHandle};
-use kindom_storage::{Change, Commit, KeyRange, Revision, StorageError, StoredValue};
+use kindom_storage::{Change, Commit, KeyRange, RangeRequest, Revision, StorageError, StoredValue};
 
 use crate::attempt::pause;
 use crate::error::{DrainError, ReconcileError};
@@ -17,6 +17,11 @@ use crate::error::{DrainError, ReconcileError};
 pub(crate) trait Settle: Clone + Send + 'static {
     /// The types whose objects are looked at, in the order in which they are read.
     fn types(&self) -> Vec<ResourceHandle>;
+
+    /// True if the stored objects of a type say what is due at the start; else only their changes are followed.
+    fn reads(&self, _place: usize) -> bool {
+        true
+    }
 
     /// The key that is to be settled because an object of a type, by its place among [`types`](Self::types), is there or has
     /// gone (`None`). `of` is the object's key within its type.
@@ -78,9 +83,20 @@ impl<S: Settle> Follower<S> {
         let (mut due, mut watches) = (BTreeSet::new(), Vec::new());
         for (place, handle) in self.settle.types().into_iter().enumerate() {
             let storage = &handle.deps().storage;
-            let mut pages = Pages::as_of_first(handle.prefix());
+            let prefix = handle.prefix();
             let mut at = Revision::ZERO;
-            while let Some(page) = pages.next(&**storage).await.map_err(DrainError::List)? {
+            if !self.settle.reads(place) {
+                let request = RangeRequest {
+                    limit: Some(1),
+                    keys_only: true,
+                    ..RangeRequest::prefix(prefix.as_bytes())
+                };
+                at = storage.range(request).await.map_err(DrainError::Check)?.revision;
+            }
+            let mut pages = self.settle.reads(place).then(|| Pages::as_of_first(prefix));
+            while let Some(pages) = &mut pages
+                && let Some(page) = pages.next(&**storage).await.map_err(DrainError::List)?
+            {
                 at = page.revision;
                 for kv in &page.kvs {
                     due.extend(self.due(place, &handle, kv.key.as_bytes(), Some(&kv.value)));

@@ -86,6 +86,11 @@ impl Settle for Provision {
         vec![self.types.namespaces.clone(), self.handle.clone()]
     }
 
+    /// Every namespace is looked at; what other objects of the kind there are says nothing.
+    fn reads(&self, place: usize) -> bool {
+        place == 0
+    }
+
     fn due(&self, place: usize, of: &str, value: Option<&StoredValue>) -> Option<String> {
         if place == 0 {
             return value.map(|_| of.to_owned());

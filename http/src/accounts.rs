@@ -23,6 +23,8 @@ const ACCOUNTS: &str = "serviceaccounts";
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// Of as many tokens it is remembered that their signatures hold.
 const REMEMBERED_MAX: usize = 4096;
+/// A longer token is checked anew every time: its owner chooses its length, and so the memory.
+const REMEMBERED_BYTES_MAX: usize = 4096;
 /// The time for which something that is marked as deleted still counts, in seconds.
 const LEEWAY: i64 = 60;
 
@@ -82,6 +84,9 @@ impl ServiceAccounts {
         }
         let Some(claims) = self.tokens.verify(token)? else { return Ok(None) };
         let known = Arc::new(Known { user: Arc::new(user_of(&claims)), claims });
+        if token.len() > REMEMBERED_BYTES_MAX {
+            return Ok(Some(known));
+        }
         let mut remembered = remembered();
         if remembered.len() >= REMEMBERED_MAX {
             remembered.clear();
