@@ -144,9 +144,8 @@ fn domain_name(name: &str, at: &Path<'_>) -> Option<Error> {
 
 /// `validateHints`: too many of one list end the others.
 fn hints(endpoint: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    let fields: [(&str, fn(&str) -> Vec<String>); 2] =
-        [("forZones", is_label_value), ("forNodes", is_dns1123_subdomain)];
-    for (field, check) in fields {
+    type Check = fn(&str) -> Vec<String>;
+    for (field, check) in [("forZones", is_label_value as Check), ("forNodes", is_dns1123_subdomain)] {
         let (hints, path) = (list(endpoint, &["hints", field]), at.child(field));
         if hints.len() > HINTS_MAX {
             errors.push(Error::too_many(&path, hints.len(), HINTS_MAX));
