@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
+use kindom_storage::{Storage, StorageError};
 use tokio::sync::Semaphore;
 
 /// The longest that one step may take before the world is read again.
@@ -33,4 +34,9 @@ impl DrainDeps {
 pub(crate) async fn pause(registry: &RegistryHandle, failures: u32) {
     let doubled = PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(6));
     registry.deps().clock.sleep(doubled.min(PAUSE_MAX)).await;
+}
+
+/// Waits until reads of the store show the commits that a watch of it has delivered: an event may come just before.
+pub(crate) async fn catch_up(storage: &dyn Storage) -> Result<(), StorageError> {
+    if storage.is_local() { storage.fresh().await.map(drop) } else { Ok(()) }
 }

@@ -10,7 +10,7 @@ use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::{Pages, ResourceHandle};
 use kindom_storage::{Change, Commit, KeyRange, RangeRequest, Revision, StorageError, StoredValue};
 
-use crate::attempt::pause;
+use crate::attempt::{catch_up, pause};
 use crate::error::{DrainError, ReconcileError};
 
 /// The types to follow, and the work on each key.
@@ -160,6 +160,7 @@ impl<S: Settle> Follower<S> {
                 Err(error) => return Err(DrainError::Check(error)),
             };
             let Some(handle) = types.get(place) else { continue };
+            catch_up(&*handle.deps().storage).await.map_err(DrainError::Check)?;
             for event in &commit.events {
                 let value = match &event.change {
                     Change::Put { value, .. } => Some(value),

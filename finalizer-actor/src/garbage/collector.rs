@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::graph::{Ending, Graph, Item, Step, Uid, Verdict, judge};
 use super::todo::{Looked, Todo};
-use crate::attempt::{STEP, pause};
+use crate::attempt::{STEP, catch_up, pause};
 use crate::error::DrainError;
 
 /// Everything that API servers store.
@@ -266,7 +266,7 @@ impl Collector {
 
     async fn take(&self, key: &Key, step: Step) -> Looked {
         tracing::debug!(%key, ?step, "garbage collection looks at an object");
-        if let Err(error) = self.catch_up().await {
+        if let Err(error) = catch_up(self.storage()).await {
             return Looked::Failed(error.to_string());
         }
         let taken = match step {
@@ -283,11 +283,6 @@ impl Collector {
             Err(Trouble::Changed) => Looked::Changed,
             Err(error) => Looked::Failed(error.to_string()),
         }
-    }
-
-    /// Waits until reads of the store show the commits that were folded: an event may come just before.
-    async fn catch_up(&self) -> Result<(), StorageError> {
-        if self.storage().is_local() { self.storage().fresh().await.map(drop) } else { Ok(()) }
     }
 
     /// The object at a key, read from the store.
