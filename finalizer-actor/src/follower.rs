@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures::future::LocalBoxFuture;
+use futures::FutureExt as _;
+use futures::future::{LocalBoxFuture, OptionFuture};
 use futures::stream::{self, LocalBoxStream, SelectAll, StreamExt as _, select_all};
 use kindom_actor_kit::{BoxError, Policy, Reconciler, StartError};
 use kindom_registry_actor::RegistryHandle;
@@ -129,6 +130,7 @@ impl<S: Settle> Follower<S> {
     async fn follow(&self, mut due: BTreeSet<String>, mut commits: Commits) -> Result<(), DrainError> {
         let types = self.settle.types();
         let (mut failures, mut later) = (0, BTreeSet::new());
+        let mut again = OptionFuture::default();
         loop {
             if !self.registry.is_leader() {
                 return Ok(());
@@ -139,7 +141,10 @@ impl<S: Settle> Follower<S> {
                     Err(error) => {
                         failures += 1;
                         tracing::warn!(name = self.name, key, %error, failures, "trying again");
-                        // One that cannot be settled holds up no others.
+                        // One that cannot be settled holds up no others, and commits hold up none of these.
+                        if later.is_empty() {
+                            again = Some(pause(&self.registry, failures).boxed_local()).into();
+                        }
                         later.insert(key);
                     }
                 }
@@ -147,11 +152,12 @@ impl<S: Settle> Follower<S> {
             }
             let next = tokio::select! {
                 biased;
-                next = commits.next() => next,
-                () = pause(&self.registry, failures), if !later.is_empty() => {
+                Some(()) = &mut again => {
                     due.append(&mut later);
+                    again = None.into();
                     continue;
                 }
+                next = commits.next() => next,
             };
             let Some((place, commit)) = next else { return Ok(()) };
             let commit = match commit {
