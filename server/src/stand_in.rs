@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser as _;
+use tokio::time::Instant;
 
 use crate::BoxError;
 use crate::flags::{Assets, Command, Flags};
@@ -19,6 +20,8 @@ use crate::flags::{Assets, Command, Flags};
 const API_SERVER: &str = "kube-apiserver";
 const ETCD: &str = "etcd";
 const KUBECTL: &str = "kubectl";
+/// The longest that a client of etcd's may take over its request: the next one waits.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The flags of kube-apiserver that mean the same here. All others are accepted, and said to be without effect.
 const SAME: [&str; 22] = [
@@ -152,9 +155,12 @@ pub(crate) fn etcd(args: &[String]) -> Result<(), BoxError> {
 
 /// Answers one request.
 fn health(mut stream: TcpStream) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-    let (mut head, mut part) = (Vec::new(), [0; 1024]);
-    while head.len() < 16 * 1024 && !head.windows(4).any(|end| end == b"\r\n\r\n") {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let (mut head, mut part, began) = (Vec::new(), [0; 1024], Instant::now());
+    while began.elapsed() < PATIENCE
+        && head.len() < 16 * 1024
+        && !head.windows(4).any(|end| end == b"\r\n\r\n")
+    {
         match stream.read(&mut part)? {
             0 => return Ok(()),
             read => head.extend_from_slice(part.get(..read).unwrap_or_default()),
