@@ -125,7 +125,7 @@ fn user_of(claims: &Claims) -> User {
     user.authenticated()
 }
 
-/// What a token is bound to, at a time.
+/// Looks whether all that a token is bound to is there, at a time.
 struct Living<'a> {
     registry: &'a RegistryHandle,
     now: i64,

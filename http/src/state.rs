@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(crate) authenticator: Arc<CurrentAuthenticator>,
     /// The reviews that a host makes.
     pub(crate) delegation: Delegation,
-    /// Whose tokens this server signs; `None` where it has no service accounts.
+    /// Signs and checks tokens; `None` where there are no service accounts.
     pub(crate) accounts: Option<ServiceAccounts>,
     /// Clients cannot change namespaces.
     pub(crate) namespaces_are_the_hosts: bool,

@@ -282,7 +282,7 @@ pub(crate) enum Validate {
 pub(crate) enum Profile {
     /// None.
     Minimal,
-    /// What controllers need to lead, report, keep their configuration and be found.
+    /// The kinds with which controllers lead, report, keep their configuration and are found.
     ControlPlane,
     /// Kubernetes' others too, as data: nothing runs a pod.
     Kubernetes,
