@@ -4,8 +4,8 @@ use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_label_value, is_qualified_name};
 
+use crate::kinds::fields::{items, text};
 use crate::kinds::keyed::entries;
-use crate::kinds::read::{items, text};
 
 /// `ValidateLabelSelector`
 pub(super) fn validate(selector: &Value, at: &Path<'_>, errors: &mut ErrorList) {

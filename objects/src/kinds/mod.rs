@@ -9,7 +9,6 @@ use kindom_schema::columns::Printed;
 
 use crate::TypeSpec;
 
-mod access;
 mod access_review;
 pub mod api_service;
 mod config_map;
@@ -17,6 +16,7 @@ mod custom;
 mod endpoint_slice;
 mod endpoints;
 pub mod event;
+mod fields;
 mod ip;
 mod keyed;
 mod label_selector;
@@ -27,7 +27,6 @@ mod network;
 mod pod_spec;
 mod priority_class;
 mod rbac;
-mod read;
 pub mod registration;
 mod resource_quota;
 mod resources;

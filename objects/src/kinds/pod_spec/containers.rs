@@ -9,7 +9,7 @@ use kindom_api::quantity::Quantity;
 use kindom_api::{Map, Value};
 
 use super::{env, probes, volumes};
-use crate::kinds::access::{items, number, one_of, present, text, texts};
+use crate::kinds::fields::{items, number, one_of, present, text, texts};
 use crate::kinds::resources::{
     NOT_STANDARD, is_extended, is_huge_pages, is_native, is_standard, refused_for_containers,
 };
@@ -100,7 +100,7 @@ fn validate_ports(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         }
         texts(wrong, name, &at.child("name"), errors);
         for (field, is_required) in [("containerPort", true), ("hostPort", false)] {
-            let (value, at) = (number(port, field), at.child(field));
+            let (value, at) = (number(port, field).unwrap_or_default(), at.child(field));
             match value {
                 0 if is_required => errors.push(Error::required(&at, "")),
                 0 => {}
@@ -118,7 +118,7 @@ fn validate_host_ports(containers: &[Value], all: &Path<'_>, errors: &mut ErrorL
         let at = all.index(index);
         let ports_at = at.child("ports");
         for (index, port) in items(container, "ports").iter().enumerate() {
-            let host_port = number(port, "hostPort");
+            let host_port = number(port, "hostPort").unwrap_or_default();
             if host_port == 0 {
                 continue;
             }

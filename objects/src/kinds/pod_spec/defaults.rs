@@ -3,7 +3,7 @@
 use kindom_api::{Map, Value};
 
 use super::{CONTAINERS, image};
-use crate::kinds::access::{default_nil, default_zero, items_mut, present_mut, text};
+use crate::kinds::fields::{default_nil, default_zero, items_mut, present_mut, text};
 use crate::kinds::round_up;
 
 const FILE_MODE: i64 = 0o644;

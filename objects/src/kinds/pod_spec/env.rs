@@ -4,7 +4,7 @@ use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_config_map_key, is_env_name, is_qualified_name, name_is_dns_subdomain};
 
-use crate::kinds::access::{items, present, text, texts};
+use crate::kinds::fields::{items, present, text, texts};
 
 const FIELDS_OF_ENV: [&str; 9] = [
     "metadata.name",

@@ -17,7 +17,7 @@ use kindom_api::Value;
 
 pub(super) use validation::validate_template;
 
-use crate::kinds::access::{items, text};
+use crate::kinds::fields::{items, text};
 
 /// The lists of containers.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];

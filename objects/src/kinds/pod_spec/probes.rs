@@ -4,7 +4,7 @@ use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_header_name, is_port_name, is_port_number};
 
-use crate::kinds::access::{items, not_negative, number, present, text, texts};
+use crate::kinds::fields::{items, not_negative, number, present, text, texts};
 
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
@@ -54,7 +54,7 @@ fn validate_probe(probe: &Value, kind: &str, grace: Option<i64>, at: &Path<'_>, 
         }
         ("readinessProbe", None) => {}
         _ => {
-            let threshold = number(probe, "successThreshold");
+            let threshold = number(probe, "successThreshold").unwrap_or_default();
             if threshold != 1 {
                 errors.push(Error::invalid(&at.child("successThreshold"), threshold, "must be 1"));
             }
@@ -108,14 +108,14 @@ fn validate_port(action: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match action.get("port").and_then(Value::as_str) {
         Some(name) => texts(is_port_name(name), name, &at, errors),
         None => {
-            let port = number(action, "port");
+            let port = number(action, "port").unwrap_or_default();
             errors.extend(is_port_number(port).map(|why| Error::invalid(&at, port, why)));
         }
     }
 }
 
 fn validate_sleep(sleep: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut ErrorList) {
-    let seconds = number(sleep, "seconds");
+    let seconds = number(sleep, "seconds").unwrap_or_default();
     if let Some(grace) = grace.filter(|grace| seconds < 0 || seconds > *grace) {
         let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
         errors.push(Error::invalid(at, seconds, detail));

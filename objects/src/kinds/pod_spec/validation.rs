@@ -6,7 +6,7 @@ use kindom_api::meta::names::{is_dns1123_label, is_label_value, is_qualified_nam
 use kindom_api::meta::{validate_annotations, validate_labels};
 
 use super::{containers, volumes};
-use crate::kinds::access::{items, one_of, present, text, texts};
+use crate::kinds::fields::{items, one_of, present, text, texts};
 
 const RESTART: [&str; 3] = ["Always", "OnFailure", "Never"];
 const DNS: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];

@@ -7,7 +7,7 @@ use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::is_dns1123_label;
 use kindom_api::quantity::Quantity;
 
-use crate::kinds::access::{items, present, text, texts};
+use crate::kinds::fields::{items, present, text, texts};
 
 /// The sources of volumes, in the order in which upstream looks for more than one.
 const SOURCES: [&str; 30] = [

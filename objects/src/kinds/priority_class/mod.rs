@@ -13,8 +13,8 @@ use kindom_api::meta::validate_object_meta;
 use kindom_schema::columns::{Columns, TableColumn, age, name_column};
 
 use crate::declared::Declared;
+use crate::kinds::fields::{number, part, text};
 use crate::kinds::metadata_update;
-use crate::kinds::read::{number, part, text};
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 

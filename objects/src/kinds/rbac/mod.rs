@@ -11,7 +11,7 @@ use kindom_api::field::ErrorList;
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
-use crate::kinds::read::{items, text};
+use crate::kinds::fields::{items, text};
 use crate::kinds::{AGE, metadata_update};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 

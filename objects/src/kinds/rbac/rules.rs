@@ -6,7 +6,7 @@ use kindom_api::meta::validate_object_meta;
 use kindom_api::{Map, Value};
 
 use super::GROUP;
-use crate::kinds::read::{items, text};
+use crate::kinds::fields::{items, text};
 
 /// The group of a role, and of subjects that are users or groups.
 pub(super) fn fill_defaults(object: &mut Value) {

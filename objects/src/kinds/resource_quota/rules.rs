@@ -7,8 +7,8 @@ use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::validate_object_meta;
 use kindom_api::{Map, Value};
 
+use crate::kinds::fields::{items, part, text};
 use crate::kinds::metadata_update;
-use crate::kinds::read::{items, part, text};
 use crate::kinds::resources::{is_standard_of_quota, validate_amount, validate_name};
 
 const SCOPES: [&str; 7] = [

@@ -11,7 +11,7 @@ use kindom_api::{Map, User, Value};
 use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
-use crate::kinds::read::{items, part, text};
+use crate::kinds::fields::{items, part, text};
 use crate::kinds::status::{self, keep};
 use crate::kinds::user_info::user_info;
 use crate::version::SelectableField;

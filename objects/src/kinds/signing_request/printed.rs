@@ -4,7 +4,7 @@ use kindom_api::Value;
 use kindom_schema::columns::{TableColumn, age, name_column};
 
 use super::{APPROVED, DENIED, FAILED};
-use crate::kinds::read::{items, number, part, text};
+use crate::kinds::fields::{items, number, part, text};
 
 /// The columns; the descriptions are those that the fields had in v1beta1.
 pub(super) fn columns() -> Vec<TableColumn> {

@@ -12,8 +12,8 @@ use kindom_api::meta::validate_object_meta;
 
 use super::{APPROVED, DENIED, FAILED, request};
 use crate::Subresource;
+use crate::kinds::fields::{items, number, part, text};
 use crate::kinds::metadata_update;
-use crate::kinds::read::{items, number, part, text};
 
 const USAGES: [&str; 23] = [
     "any",

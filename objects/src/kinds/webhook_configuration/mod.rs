@@ -12,8 +12,8 @@ use kindom_api::{Map, Value};
 use kindom_schema::columns::{Columns, TableColumn, age, name_column};
 
 use crate::declared::Declared;
+use crate::kinds::fields::{items, number, part, text};
 use crate::kinds::metadata_update;
-use crate::kinds::read::{items, number, part, text};
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 
-use crate::kinds::read::{items, part};
+use crate::kinds::fields::{items, part};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];

@@ -15,8 +15,8 @@ use kindom_api::meta::validate_object_meta;
 use kindom_schema::crd::validate_webhook_address;
 
 use super::rule;
+use crate::kinds::fields::{items, number, part, text};
 use crate::kinds::label_selector;
-use crate::kinds::read::{items, number, part, text};
 
 const CONDITIONS_MAX: usize = 64;
 const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];

@@ -1,99 +1,80 @@
 //! The defaults of workloads (`pkg/apis/apps/v1/defaults.go`, 1.37).
 
-use kindom_api::{Map, Value, object};
+use kindom_api::{Map, Value};
 
 use super::Kind;
+use crate::kinds::fields::{default_nil, default_zero, items_mut, present_mut, text};
 use crate::kinds::pod_spec::defaults::{claim, fill as fill_pod};
 
-fn is_empty(value: Option<&Value>) -> bool {
-    match value {
-        None | Some(Value::Null) => true,
-        Some(Value::String(text)) => text.is_empty(),
-        _ => false,
-    }
-}
+const ROLLING_UPDATE: &str = "RollingUpdate";
 
-fn set(of: &mut Map, field: &str, value: impl Into<Value>) {
-    if is_empty(of.get(field)) {
-        of.insert(field, value);
-    }
-}
-
-fn map<'a>(of: &'a mut Map, field: &str) -> Option<&'a mut Map> {
-    if is_empty(of.get(field)) {
-        of.insert(field, object! {});
-    }
-    of.get_mut(field).and_then(Value::as_object_mut)
+/// A part that Go always has, made if it is absent.
+fn part<'a>(of: &'a mut Value, field: &str) -> Option<&'a mut Value> {
+    default_nil(of, field, Map::new());
+    of.get_mut(field)
 }
 
 pub(super) fn fill(kind: Kind, object: &mut Value) {
-    let Some(spec) = object.as_object_mut().and_then(|object| map(object, "spec")) else { return };
+    let Some(spec) = part(object, "spec") else { return };
     match kind {
         Kind::Deployment => deployment(spec),
-        Kind::ReplicaSet => set(spec, "replicas", 1),
+        Kind::ReplicaSet => default_nil(spec, "replicas", 1),
         Kind::StatefulSet => stateful_set(spec),
         Kind::DaemonSet => daemon_set(spec),
     }
-    if let Some(template) = map(spec, "template") {
-        let _ = map(template, "spec");
-        template.get_mut("spec").into_iter().for_each(fill_pod);
-    }
+    part(spec, "template").and_then(|template| part(template, "spec")).into_iter().for_each(fill_pod);
 }
 
 /// A rolling update with these values, where that is the strategy.
-fn rolling(spec: &mut Map, field: &str, values: &[(&str, Value)]) {
-    let Some(strategy) = map(spec, field) else { return };
-    set(strategy, "type", "RollingUpdate");
-    if strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate")
-        && let Some(update) = map(strategy, "rollingUpdate")
+fn rolling(spec: &mut Value, field: &str, values: [(&str, Value); 2]) {
+    let Some(strategy) = part(spec, field) else { return };
+    default_zero(strategy, "type", ROLLING_UPDATE);
+    if text(strategy, "type") == ROLLING_UPDATE
+        && let Some(update) = part(strategy, "rollingUpdate")
     {
-        values.iter().for_each(|(field, value)| set(update, field, value.clone()));
+        values.into_iter().for_each(|(field, value)| default_nil(update, field, value));
     }
 }
 
-fn deployment(spec: &mut Map) {
-    set(spec, "replicas", 1);
-    rolling(spec, "strategy", &[("maxUnavailable", "25%".into()), ("maxSurge", "25%".into())]);
-    set(spec, "revisionHistoryLimit", 10);
-    set(spec, "progressDeadlineSeconds", 600);
+fn deployment(spec: &mut Value) {
+    default_nil(spec, "replicas", 1);
+    rolling(spec, "strategy", [("maxUnavailable", "25%".into()), ("maxSurge", "25%".into())]);
+    default_nil(spec, "revisionHistoryLimit", 10);
+    default_nil(spec, "progressDeadlineSeconds", 600);
 }
 
-fn daemon_set(spec: &mut Map) {
-    rolling(spec, "updateStrategy", &[("maxUnavailable", 1.into()), ("maxSurge", 0.into())]);
-    set(spec, "revisionHistoryLimit", 10);
+fn daemon_set(spec: &mut Value) {
+    rolling(spec, "updateStrategy", [("maxUnavailable", 1.into()), ("maxSurge", 0.into())]);
+    default_nil(spec, "revisionHistoryLimit", 10);
 }
 
-fn stateful_set(spec: &mut Map) {
-    set(spec, "podManagementPolicy", "OrderedReady");
-    if let Some(strategy) = map(spec, "updateStrategy") {
-        if is_empty(strategy.get("type")) {
-            strategy.insert("type", "RollingUpdate");
-            let _ = map(strategy, "rollingUpdate");
+fn stateful_set(spec: &mut Value) {
+    default_zero(spec, "podManagementPolicy", "OrderedReady");
+    if let Some(strategy) = part(spec, "updateStrategy") {
+        if text(strategy, "type").is_empty() {
+            default_zero(strategy, "type", ROLLING_UPDATE);
+            default_nil(strategy, "rollingUpdate", Map::new());
         }
-        let rolls = strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate");
+        let rolls = text(strategy, "type") == ROLLING_UPDATE;
         // A client that names the type alone keeps it alone.
-        if let Some(update) =
-            strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut).filter(|_| rolls)
-        {
-            set(update, "partition", 0);
-            set(update, "maxUnavailable", 1);
+        if let Some(update) = present_mut(strategy, "rollingUpdate").filter(|_| rolls) {
+            default_nil(update, "partition", 0);
+            default_nil(update, "maxUnavailable", 1);
         }
     }
-    if let Some(retention) = map(spec, "persistentVolumeClaimRetentionPolicy") {
-        set(retention, "whenDeleted", "Retain");
-        set(retention, "whenScaled", "Retain");
+    if let Some(retention) = part(spec, "persistentVolumeClaimRetentionPolicy") {
+        default_zero(retention, "whenDeleted", "Retain");
+        default_zero(retention, "whenScaled", "Retain");
     }
-    set(spec, "replicas", 1);
-    set(spec, "revisionHistoryLimit", 10);
-    let claims = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
-    for template in claims.into_iter().flatten().filter_map(Value::as_object_mut) {
+    default_nil(spec, "replicas", 1);
+    default_nil(spec, "revisionHistoryLimit", 10);
+    for template in items_mut(spec, "volumeClaimTemplates") {
         // They are written as objects of their own.
-        set(template, "apiVersion", "v1");
-        set(template, "kind", "PersistentVolumeClaim");
-        if let Some(status) = map(template, "status") {
-            set(status, "phase", "Pending");
+        default_zero(template, "apiVersion", "v1");
+        default_zero(template, "kind", "PersistentVolumeClaim");
+        if let Some(status) = part(template, "status") {
+            default_zero(status, "phase", "Pending");
         }
-        let _ = map(template, "spec");
-        template.get_mut("spec").into_iter().for_each(claim);
+        part(template, "spec").into_iter().for_each(claim);
     }
 }

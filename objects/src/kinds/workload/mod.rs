@@ -123,9 +123,9 @@ fn set_template_generation(object: &mut Value, generation: i64) {
 
 impl Workloads {
     fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
-        let annotations = |of: &Value| of.at(&["metadata", "annotations"]).cloned();
+        let annotations = &["metadata", "annotations"];
         !same(object.get("spec"), old.get("spec"))
-            || self.kind == Kind::Deployment && !same(annotations(object).as_ref(), annotations(old).as_ref())
+            || self.kind == Kind::Deployment && !same(object.at(annotations), old.at(annotations))
     }
 }
 
@@ -194,8 +194,7 @@ impl Strategy for Workloads {
             return;
         }
         if self.kind == Kind::DaemonSet {
-            let template = |of: &Value| of.at(&["spec", "template"]).cloned();
-            let changed = !same(template(object).as_ref(), template(old).as_ref());
+            let changed = !same(Some(template(object)), Some(template(old)));
             set_template_generation(object, template_generation(old).saturating_add(i64::from(changed)));
         }
         if self.is_new_generation(object, old) {

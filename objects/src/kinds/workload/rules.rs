@@ -7,7 +7,7 @@ use kindom_api::selector::LabelSelector;
 use kindom_api::{Map, Value};
 
 use super::{Kind, same, template, text};
-use crate::kinds::access::{items, present};
+use crate::kinds::fields::{items, not_negative, present};
 use crate::kinds::pod_spec::validate_template;
 use crate::kinds::{label_selector, metadata_update};
 
@@ -51,23 +51,17 @@ fn immutable(object: &Value, old: &Value, field: &str, errors: &mut ErrorList) {
     }
 }
 
-fn nonnegative(of: &Value, field: &str, at: &Path<'_>, errors: &mut ErrorList) {
-    if let Some(number) = of.get(field).and_then(Value::as_i64).filter(|number| *number < 0) {
-        errors.push(Error::invalid(&at.child(field), number, NONNEGATIVE));
-    }
-}
-
 fn validate_spec(kind: Kind, object: &Value, errors: &mut ErrorList) {
     let (spec, at) = (object.get("spec").unwrap_or(&Value::Null), Path::new("spec"));
     match kind {
         Kind::Deployment => {
-            nonnegative(spec, "replicas", &at, errors);
+            not_negative(spec, "replicas", &at, errors);
             let selector = selector(kind, spec, &at, errors);
             pods(kind, object, selector.as_ref(), &at, errors);
             deployment_strategy(spec, &at.child("strategy"), errors);
-            nonnegative(spec, "minReadySeconds", &at, errors);
-            nonnegative(spec, "revisionHistoryLimit", &at, errors);
-            nonnegative(spec, "progressDeadlineSeconds", &at, errors);
+            not_negative(spec, "minReadySeconds", &at, errors);
+            not_negative(spec, "revisionHistoryLimit", &at, errors);
+            not_negative(spec, "progressDeadlineSeconds", &at, errors);
             let number = |field: &str| spec.get(field).and_then(Value::as_i64);
             if let Some(deadline) = number("progressDeadlineSeconds")
                 && deadline <= number("minReadySeconds").unwrap_or_default()
@@ -77,8 +71,8 @@ fn validate_spec(kind: Kind, object: &Value, errors: &mut ErrorList) {
             }
         }
         Kind::ReplicaSet => {
-            nonnegative(spec, "replicas", &at, errors);
-            nonnegative(spec, "minReadySeconds", &at, errors);
+            not_negative(spec, "replicas", &at, errors);
+            not_negative(spec, "minReadySeconds", &at, errors);
             let selector = selector(kind, spec, &at, errors);
             pods(kind, object, selector.as_ref(), &at, errors);
         }
@@ -86,9 +80,9 @@ fn validate_spec(kind: Kind, object: &Value, errors: &mut ErrorList) {
         Kind::DaemonSet => {
             let selector = daemon_selector(spec, &at, errors);
             pods(kind, object, selector.as_ref(), &at, errors);
-            nonnegative(spec, "minReadySeconds", &at, errors);
+            not_negative(spec, "minReadySeconds", &at, errors);
             daemon_strategy(spec, &at.child("updateStrategy"), errors);
-            nonnegative(spec, "revisionHistoryLimit", &at, errors);
+            not_negative(spec, "revisionHistoryLimit", &at, errors);
         }
     }
 }
@@ -327,8 +321,8 @@ fn stateful_set(object: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorL
             }
         }
     }
-    nonnegative(spec, "replicas", at, errors);
-    nonnegative(spec, "minReadySeconds", at, errors);
+    not_negative(spec, "replicas", at, errors);
+    not_negative(spec, "minReadySeconds", at, errors);
     if let Some(ordinals) = present(spec, "ordinals")
         && let Some(start) = ordinals.get("start").and_then(Value::as_i64).filter(|start| *start < 0)
     {
@@ -352,7 +346,7 @@ fn stateful_strategy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
             errors.push(Error::invalid_raw(&at_update, internal_update(update, &ROLLING_STATEFUL), why));
         }
         ("RollingUpdate", Some(update)) => {
-            nonnegative(update, "partition", &at_update, errors);
+            not_negative(update, "partition", &at_update, errors);
             let Some(unavailable) = present(update, "maxUnavailable") else { return };
             let at = at_update.child("maxUnavailable");
             int_or_percent(unavailable, &at, errors);
@@ -433,7 +427,7 @@ pub(super) fn validate_status(kind: Kind, object: &Value, old: &Value) -> ErrorL
     }
     let number = |of: &Value, field: &str| of.get(field).and_then(Value::as_i64).unwrap_or_default();
     let (all, bounded) = numbers(kind);
-    all.iter().for_each(|field| nonnegative(status, field, &at, &mut errors));
+    all.iter().for_each(|field| not_negative(status, field, &at, &mut errors));
     for field in bounded {
         if number(status, field) > number(status, "replicas") {
             let why = "cannot be greater than status.replicas";

@@ -1,13 +1,26 @@
-//! Reading and filling in the fields of decoded objects.
+//! Reading and filling in the fields of decoded objects, whose shape is right already.
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 
-pub(super) use crate::kinds::read::{items, text};
+/// A field's text; empty without one.
+pub(super) fn text<'a>(of: &'a Value, field: &str) -> &'a str {
+    of.get(field).and_then(Value::as_str).unwrap_or_default()
+}
 
-/// A number; 0 if there is none.
-pub(super) fn number(of: &Value, field: &str) -> i64 {
-    of.get(field).and_then(Value::as_i64).unwrap_or_default()
+/// The items of a field's list.
+pub(super) fn items<'a>(of: &'a Value, field: &str) -> &'a [Value] {
+    of.get(field).and_then(Value::as_array).unwrap_or_default()
+}
+
+/// A field that is an object or a list; null without one.
+pub(super) fn part<'a>(of: &'a Value, field: &str) -> &'a Value {
+    of.get(field).unwrap_or(&Value::Null)
+}
+
+/// A field's number, if it has one.
+pub(super) fn number(of: &Value, field: &str) -> Option<i64> {
+    of.get(field).and_then(Value::as_i64)
 }
 
 /// The value of a field, unless it is absent or null.
@@ -45,7 +58,7 @@ pub(super) fn default_zero(of: &mut Value, field: &str, value: impl Into<Value>)
 
 /// The error in a number that is below 0 (`ValidateNonnegativeField`).
 pub(super) fn not_negative(of: &Value, field: &str, at: &Path<'_>, errors: &mut ErrorList) {
-    let value = number(of, field);
+    let value = number(of, field).unwrap_or_default();
     if value < 0 {
         errors.push(Error::invalid(&at.child(field), value, "must be greater than or equal to 0"));
     }
