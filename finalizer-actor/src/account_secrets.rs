@@ -91,13 +91,9 @@ fn annotation<'a>(secret: &'a Value, name: &str) -> &'a str {
     secret.at(&["metadata", "annotations", name]).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn text<'a>(of: &'a Value, path: &[&str]) -> &'a str {
-    of.at(path).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// The secret as it has to be; `None` if it is so. `token` is what it gets if it has none.
 fn filled(secret: &Value, account_uid: &str, authorities_pem: Option<&str>, token: &str) -> Option<Value> {
-    let namespace = text(secret, &["metadata", "namespace"]);
+    let namespace = secret.text_at(&["metadata", "namespace"]);
     let has = |field: &str| secret.at(&["data", field]).and_then(Value::as_str);
     let mut wanted = vec![("namespace", BASE64.encode(namespace))];
     wanted.extend(authorities_pem.map(|pem| ("ca.crt", BASE64.encode(pem))));
@@ -124,13 +120,13 @@ impl Secrets {
     /// Fills a secret in; deletes it if its account is not there.
     async fn fill(&self, namespace: &str, name: &str) -> Result<(), ReconcileError> {
         let Some(secret) = stored(&self.types.secrets, namespace, name).await? else { return Ok(()) };
-        let is_ours = text(&secret, &["type"]) == TYPE && !annotation(&secret, NAME).is_empty();
+        let is_ours = secret.text_at(&["type"]) == TYPE && !annotation(&secret, NAME).is_empty();
         if !is_ours || secret.at(&["metadata", "deletionTimestamp"]).is_some() {
             return Ok(());
         }
         let account = annotation(&secret, NAME);
         let found = stored(&self.types.accounts, namespace, account).await?;
-        let account_uid = found.as_ref().map(|found| text(found, &["metadata", "uid"])).unwrap_or_default();
+        let account_uid = found.as_ref().map(|found| found.text_at(&["metadata", "uid"])).unwrap_or_default();
         let meant = annotation(&secret, UID);
         if account_uid.is_empty() || !meant.is_empty() && meant != account_uid {
             return self.delete(&secret).await;
@@ -154,10 +150,10 @@ impl Secrets {
                 return Ok(());
             }
         };
-        let uid = text(&secret, &["metadata", "uid"]);
+        let uid = secret.text_at(&["metadata", "uid"]);
         let mut wanted = |cx: &RuleContext<'_>, stored: &Value| {
             // Another secret of this name is settled by itself.
-            let is_this = text(stored, &["metadata", "uid"]) == uid;
+            let is_this = stored.text_at(&["metadata", "uid"]) == uid;
             let filled = filled(stored, account_uid, authorities, &token).filter(|_| is_this);
             let mut object = filled.unwrap_or_else(|| stored.clone());
             cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;
@@ -191,7 +187,8 @@ impl Secrets {
 
     /// Deletes a secret of nobody, unless it has changed since.
     async fn delete(&self, secret: &Value) -> Result<(), ReconcileError> {
-        let field = |name| Some(text(secret, &["metadata", name]).to_owned()).filter(|text| !text.is_empty());
+        let field =
+            |name| Some(secret.text_at(&["metadata", name]).to_owned()).filter(|text| !text.is_empty());
         let (namespace, name) = (field("namespace").unwrap_or_default(), field("name").unwrap_or_default());
         let removal = Removal { uid: field("uid"), ..Removal::default() };
         let place = Target { version: "v1", subresource: None, namespace: Some(&namespace), name: &name };

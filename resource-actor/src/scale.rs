@@ -139,10 +139,6 @@ fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(GROUP, VERSION, KIND)
 }
 
-fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
-    object.at(path).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// Applies a patch to a Scale.
 ///
 /// Upstream's converter knows the Scale that it made itself, but not a merged one. So an apply works only if it changes
@@ -161,7 +157,7 @@ fn applied(
             "{what} object ({object}; {API_VERSION}, Kind={KIND}) to proper version: {NO_SUCH_VERSION}"
         ))
     };
-    let is_scale = text(patch, &["apiVersion"]) == API_VERSION && text(patch, &["kind"]) == KIND;
+    let is_scale = patch.text_at(&["apiVersion"]) == API_VERSION && patch.text_at(&["kind"]) == KIND;
     if is_scale && managers(scale).is_none() && !cx.spec.is_typed() {
         return Err(error("failed to create manager for existing fields: failed to convert live", "/"));
     }
@@ -174,7 +170,7 @@ fn applied(
     };
     if !cx.spec.is_typed() && without(&applied) != without(scale) {
         let name =
-            format!("{}/{}", text(patch, &["metadata", "namespace"]), text(patch, &["metadata", "name"]));
+            format!("{}/{}", patch.text_at(&["metadata", "namespace"]), patch.text_at(&["metadata", "name"]));
         return Err(error("failed to convert new", &name));
     }
     Ok(applied)
@@ -197,14 +193,14 @@ impl ResourceHandle {
             let cx = attempt.cx;
             let shown = attempt.shown(attempt.existing(&target)?)?;
             if let Some(uid) = uid {
-                let stored = text(&shown, &["metadata", "uid"]);
+                let stored = shown.text_at(&["metadata", "uid"]);
                 plan::check_uid(cx, target.namespace, target.name, uid, stored)?;
             }
             let found = Found::new(cx, target.name, shown)?;
             let mut scale = wanted(cx, &found.scale)?;
             if attempt.strip {
                 set_managers(&mut scale, None);
-            } else if text(&scale, &["apiVersion"]).is_empty() {
+            } else if scale.text_at(&["apiVersion"]).is_empty() {
                 // For a Scale without a version upstream's field manager knows no type, and leaves it as it is.
                 set_managers(&mut scale, managers(&found.scale).cloned());
             } else {

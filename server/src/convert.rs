@@ -9,7 +9,7 @@ use kindom_schema::crd::{ConvertError, to_v1};
 
 use crate::BoxError;
 use crate::flags::{Convert, OutputFormat};
-use crate::manifests::{Place, complete_items, items, read, text};
+use crate::manifests::{Place, complete_items, items, read};
 
 /// Reads, converts and prints; nothing is printed if anything cannot be converted.
 pub(crate) fn run(options: &Convert) -> Result<(), BoxError> {
@@ -38,7 +38,7 @@ struct Report {
 /// Converts the document, or each item of a list. A document that is no registration stays as it is.
 fn convert(mut document: Value, place: &Place, report: &mut Report) -> Value {
     let is_of_old_kind =
-        is_old(text(&document, &["apiVersion"]), text(&document, &["kind"]).trim_end_matches("List"));
+        is_old(document.text_at(&["apiVersion"]), document.text_at(&["kind"]).trim_end_matches("List"));
     if is_of_old_kind {
         complete_items(&mut document);
     }
@@ -60,11 +60,11 @@ fn is_old(api_version: &str, kind: &str) -> bool {
 }
 
 fn convert_one(object: Value, place: &Place, report: &mut Report) -> Value {
-    let kind = text(&object, &["kind"]).to_owned();
-    if !is_old(text(&object, &["apiVersion"]), &kind) {
+    let kind = object.text_at(&["kind"]).to_owned();
+    if !is_old(object.text_at(&["apiVersion"]), &kind) {
         return object;
     }
-    let at = format!("{place}: {kind} {:?}", text(&object, &["metadata", "name"]));
+    let at = format!("{place}: {kind} {:?}", object.text_at(&["metadata", "name"]));
     match to_v1(object) {
         Ok(converted) => {
             report.warnings.extend(converted.warnings.into_iter().map(|text| format!("{at}: {text}")));
@@ -115,8 +115,8 @@ mod tests {
         let (all, report) = converted(&format!("{other}---\n{TPR}"));
         assert!(report.errors.is_empty() && report.warnings.is_empty());
         assert_eq!(all[0], parse("", other.as_bytes()).unwrap()[0].1);
-        assert_eq!(text(&all[1], &["apiVersion"]), "apiextensions.k8s.io/v1");
-        assert_eq!(text(&all[1], &["metadata", "name"]), "oxs.farm.example.com");
+        assert_eq!(all[1].text_at(&["apiVersion"]), "apiextensions.k8s.io/v1");
+        assert_eq!(all[1].text_at(&["metadata", "name"]), "oxs.farm.example.com");
         let yaml = print(all.clone(), OutputFormat::Yaml);
         let read: Vec<Value> =
             parse("", yaml.as_bytes()).unwrap().into_iter().map(|(_, value)| value).collect();
@@ -133,7 +133,7 @@ mod tests {
             converted(&format!(r#"{{"apiVersion":"v1","kind":"List","items":[{item},{{"kind":"X"}}]}}"#));
         let items = all[0].get("items").and_then(Value::as_array).unwrap();
         assert_eq!(
-            (text(&items[0], &["kind"]), text(&items[1], &["kind"])),
+            (items[0].text_at(&["kind"]), items[1].text_at(&["kind"])),
             ("CustomResourceDefinition", "X")
         );
         let of_one_kind =
@@ -141,9 +141,9 @@ mod tests {
         let (all, _) = converted(&format!(
             r#"{{"apiVersion":"extensions/v1beta1","kind":"ThirdPartyResourceList","metadata":{{}},"items":[{of_one_kind}]}}"#
         ));
-        assert_eq!((text(&all[0], &["apiVersion"]), text(&all[0], &["kind"])), ("v1", "List"));
+        assert_eq!((all[0].text_at(&["apiVersion"]), all[0].text_at(&["kind"])), ("v1", "List"));
         let items = all[0].get("items").and_then(Value::as_array).unwrap();
-        assert_eq!(text(&items[0], &["kind"]), "CustomResourceDefinition");
+        assert_eq!(items[0].text_at(&["kind"]), "CustomResourceDefinition");
     }
 
     #[test]

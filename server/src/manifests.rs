@@ -65,21 +65,16 @@ pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Vec<(Place, Value)>, Box
     }
 }
 
-/// A field that is a string, or an empty one.
-pub(crate) fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
-    object.at(path).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// The items of a list, such as `kubectl get -o yaml` writes; `None` for any other document.
 pub(crate) fn items(document: &mut Value) -> Option<&mut Vec<Value>> {
-    let is_list = text(document, &["kind"]).ends_with("List");
+    let is_list = document.text_at(&["kind"]).ends_with("List");
     document.get_mut("items").filter(|_| is_list)?.as_array_mut()
 }
 
 /// Gives the items of a list of one kind their type, which a server does not write there for its built-in kinds.
 pub(crate) fn complete_items(list: &mut Value) {
     let api_version = list.get("apiVersion").cloned().unwrap_or_default();
-    let kind = text(list, &["kind"]).trim_end_matches("List").to_owned();
+    let kind = list.text_at(&["kind"]).trim_end_matches("List").to_owned();
     if kind.is_empty() {
         return;
     }

@@ -58,6 +58,12 @@ impl Value {
         path.iter().try_fold(self, |value, field| value.get(field))
     }
 
+    /// The text at a path of members; empty if there is none.
+    #[must_use]
+    pub fn text_at(&self, path: &[&str]) -> &str {
+        self.at(path).and_then(Self::as_str).unwrap_or_default()
+    }
+
     /// The value of a field, for changing it.
     pub fn get_mut(&mut self, field: &str) -> Option<&mut Value> {
         self.as_object_mut()?.get_mut(field)

@@ -66,10 +66,6 @@ pub(super) struct Target {
     pub(super) skips_verification: bool,
 }
 
-fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
-    object.at(path).and_then(Value::as_str).unwrap_or_default()
-}
-
 impl Resolver {
     pub(super) fn new(services: &[Service], allowed_hosts: &[String]) -> Self {
         let by_name = services.iter().cloned();
@@ -80,9 +76,9 @@ impl Resolver {
     /// The server of a remote APIService.
     pub(super) fn target(&self, object: &Value) -> Result<Target, Unreachable> {
         let (namespace, name) =
-            (text(object, &["spec", "service", "namespace"]), text(object, &["spec", "service", "name"]));
+            (object.text_at(&["spec", "service", "namespace"]), object.text_at(&["spec", "service", "name"]));
         let port = object.at(&["spec", "service", "port"]).and_then(Value::as_i64).unwrap_or(443);
-        let url = text(object, &["metadata", "annotations", URL_ANNOTATION]);
+        let url = object.text_at(&["metadata", "annotations", URL_ANNOTATION]);
         let (address, server_name) = if url.is_empty() {
             let port = u16::try_from(port).unwrap_or(0);
             let found = self.services.get(&(namespace.to_owned(), name.to_owned(), port));
@@ -92,14 +88,14 @@ impl Resolver {
             self.of_url(url)?
         };
         // Without them the machine's authorities would count.
-        let authorities = STANDARD.decode(text(object, &["spec", "caBundle"]));
+        let authorities = STANDARD.decode(object.text_at(&["spec", "caBundle"]));
         let authorities = authorities.map_err(|error| Unreachable {
             reason: "FailedDiscoveryCheck",
             message: format!("spec.caBundle is no base64: {error}"),
         })?;
         Ok(Target {
-            group: text(object, &["spec", "group"]).to_owned(),
-            version: text(object, &["spec", "version"]).to_owned(),
+            group: object.text_at(&["spec", "group"]).to_owned(),
+            version: object.text_at(&["spec", "version"]).to_owned(),
             address,
             server_name,
             authorities,

@@ -24,7 +24,7 @@ use crate::BoxError;
 use crate::client::{Answer, Client};
 use crate::flags::{Import, Validate};
 use crate::kubeconfig;
-use crate::manifests::{Place, complete_items, items, read, text};
+use crate::manifests::{Place, complete_items, items, read};
 use object::{clean, differences, follow_owners, owners, uid, waves};
 
 /// The most creates under way at a time.
@@ -182,7 +182,7 @@ impl Importer<'_> {
         let mut looked_for = BTreeSet::new();
         for (_, object) in objects {
             for owner in owners(object) {
-                let (uid, name) = (text(owner, &["uid"]), text(owner, &["name"]));
+                let (uid, name) = (owner.text_at(&["uid"]), owner.text_at(&["name"]));
                 if uid.is_empty() || imported.contains(uid) {
                     continue;
                 }
@@ -215,7 +215,7 @@ impl Importer<'_> {
     }
 
     fn namespace_of<'o>(&'o self, object: &'o Value) -> &'o str {
-        let own = text(object, &["metadata", "namespace"]);
+        let own = object.text_at(&["metadata", "namespace"]);
         if own.is_empty() { &self.namespace } else { own }
     }
 
@@ -325,13 +325,13 @@ impl Importer<'_> {
         imported: &BTreeSet<&str>,
     ) -> Result<Wanted, String> {
         let kind = kind.as_ref().map_err(Clone::clone)?;
-        let name = text(object, &["metadata", "name"]).to_owned();
+        let name = object.text_at(&["metadata", "name"]).to_owned();
         if name.is_empty() {
             return Err("it has no name".to_owned());
         }
         let mut body = clean(object.clone(), kind.has_status);
         let missing = owners(object).find(|owner| {
-            let uid = text(owner, &["uid"]);
+            let uid = owner.text_at(&["uid"]);
             imported.contains(uid) && !self.now.contains_key(uid)
         });
         if let Some(owner) = missing {
@@ -358,26 +358,26 @@ impl Importer<'_> {
 
 /// The apiVersion and kind.
 fn type_of(object: &Value) -> (&str, &str) {
-    (text(object, &["apiVersion"]), text(object, &["kind"]))
+    (object.text_at(&["apiVersion"]), object.text_at(&["kind"]))
 }
 
 /// `ox.farm.example.com/bo`, as kubectl names objects.
 fn name_of(object: &Value) -> String {
     let (api_version, kind) = type_of(object);
     let group = api_version.split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
-    format!("{}{group}/{}", kind.to_lowercase(), text(object, &["metadata", "name"]))
+    format!("{}{group}/{}", kind.to_lowercase(), object.text_at(&["metadata", "name"]))
 }
 
 /// The same with its namespace, as several may have the name.
 fn named(object: &Value) -> String {
-    match text(object, &["metadata", "namespace"]) {
+    match object.text_at(&["metadata", "namespace"]) {
         "" => name_of(object),
         namespace => format!("{} in namespace {namespace}", name_of(object)),
     }
 }
 
 fn owner_name(reference: &Value) -> String {
-    format!("{} {:?}", text(reference, &["kind"]), text(reference, &["name"]))
+    format!("{} {:?}", reference.text_at(&["kind"]), reference.text_at(&["name"]))
 }
 
 fn is_being_deleted(object: &Value) -> bool {
@@ -404,9 +404,9 @@ fn group_version_path(api_version: &str) -> String {
 /// A kind in an APIResourceList; resources of other groups and subresources do not count.
 fn find_type(list: &Value, api_version: &str, kind: &str) -> Option<Type> {
     let all = list.get("resources").and_then(Value::as_array)?;
-    let is_it = |r: &&Value| text(r, &["kind"]) == kind && !text(r, &["name"]).contains('/');
-    let plural = text(all.iter().find(is_it)?, &["name"]).to_owned();
-    let named = |name: &str| all.iter().find(|r| text(r, &["name"]) == name);
+    let is_it = |r: &&Value| r.text_at(&["kind"]) == kind && !r.text_at(&["name"]).contains('/');
+    let plural = all.iter().find(is_it)?.text_at(&["name"]).to_owned();
+    let named = |name: &str| all.iter().find(|r| r.text_at(&["name"]) == name);
     Some(Type {
         namespaced: named(&plural)?.get("namespaced") == Some(&Value::Bool(true)),
         has_status: named(&format!("{plural}/status")).is_some(),
@@ -424,7 +424,7 @@ fn warnings(objects: &[(Place, Value)], imported: &BTreeSet<&str>, there: &HashS
             all.push(format!("{place}: {} was being deleted; as a new object it is not", named(object)));
         }
         for owner in owners(object) {
-            let uid = text(owner, &["uid"]);
+            let uid = owner.text_at(&["uid"]);
             if !imported.contains(uid) && !there.contains(uid) && reported.insert(uid) {
                 all.push(format!(
                     "{place}: {} is no longer owned by {} with uid {uid}, which is neither imported nor there; if its owner has another uid by now, refer to that",

@@ -4,8 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use kindom_api::Value;
 
-use crate::manifests::text;
-
 /// The fields that a server sets; an export holds those of its own server.
 const SET_BY_SERVERS: [&str; 8] = [
     "creationTimestamp",
@@ -34,7 +32,7 @@ pub(super) fn clean(mut object: Value, has_status_subresource: bool) -> Value {
 
 /// The uid that an object has, or had where it came from.
 pub(super) fn uid(object: &Value) -> &str {
-    text(object, &["metadata", "uid"])
+    object.text_at(&["metadata", "uid"])
 }
 
 /// The references to its owners.
@@ -48,7 +46,7 @@ pub(super) fn follow_owners(object: &mut Value, now: &HashMap<String, String>, t
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let Some(references) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
     references.retain(|reference| {
-        let uid = text(reference, &["uid"]);
+        let uid = reference.text_at(&["uid"]);
         now.contains_key(uid) && !uid.is_empty() || there.contains(uid)
     });
     if references.is_empty() {
@@ -81,7 +79,7 @@ pub(super) fn waves(objects: &[&Value]) -> Vec<Vec<usize>> {
     let mut waits_for: Vec<usize> = Vec::new();
     for (i, object) in objects.iter().enumerate() {
         let mut count = 0;
-        for owner in owners(object).filter_map(|reference| by_uid.get(text(reference, &["uid"]))) {
+        for owner in owners(object).filter_map(|reference| by_uid.get(reference.text_at(&["uid"]))) {
             owned.entry(*owner).or_default().push(i);
             count += 1;
         }
@@ -201,7 +199,7 @@ mod tests {
             for wave in waves {
                 for &i in &wave {
                     for reference in super::owners(&objects[i]) {
-                        prop_assert!(seen.contains(&text(reference, &["uid"]).to_owned()));
+                        prop_assert!(seen.contains(&reference.text_at(&["uid"]).to_owned()));
                     }
                 }
                 seen.extend(wave.iter().map(|&i| uid(&objects[i]).to_owned()));

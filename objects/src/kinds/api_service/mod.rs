@@ -49,10 +49,6 @@ pub(super) fn api_services() -> TypeSpec {
     TypeSpec::built_in(GROUP, names, Scope::Cluster, versions, Arc::new(ApiServices))
 }
 
-fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
-    object.at(path).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// `true` if another server serves the group's version.
 #[must_use]
 pub fn is_remote(object: &Value) -> bool {
@@ -63,7 +59,7 @@ fn service(object: &Value) -> Value {
     match is_remote(object) {
         false => "Local".into(),
         true => {
-            let part = |field| text(object, &["spec", "service", field]);
+            let part = |field| object.text_at(&["spec", "service", field]);
             format!("{}/{}", part("namespace"), part("name")).into()
         }
     }
@@ -71,7 +67,7 @@ fn service(object: &Value) -> Value {
 
 fn available(object: &Value) -> Value {
     let Some(condition) = condition(object) else { return "Unknown".into() };
-    match (text(condition, &["status"]), text(condition, &["reason"])) {
+    match (condition.text_at(&["status"]), condition.text_at(&["reason"])) {
         ("True", _) => "True".into(),
         (status, "") => status.into(),
         (status, reason) => format!("{status} ({reason})").into(),
@@ -82,13 +78,13 @@ fn available(object: &Value) -> Value {
 #[must_use]
 pub fn condition(object: &Value) -> Option<&Value> {
     let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
-    conditions.iter().find(|condition| text(condition, &["type"]) == AVAILABLE)
+    conditions.iter().find(|condition| condition.text_at(&["type"]) == AVAILABLE)
 }
 
 /// Sets the condition Available (`SetAPIServiceCondition`); false if it was so already.
 pub fn set_condition(object: &mut Value, status: &str, reason: &str, message: &str, now: &str) -> bool {
     let old = condition(object).cloned();
-    let of_old = |field| old.as_ref().map(|old| text(old, &[field]));
+    let of_old = |field| old.as_ref().map(|old| old.text_at(&[field]));
     let keeps_status = of_old("status") == Some(status);
     if keeps_status && of_old("reason") == Some(reason) && of_old("message") == Some(message) {
         return false;
@@ -105,7 +101,7 @@ pub fn set_condition(object: &mut Value, status: &str, reason: &str, message: &s
         new.insert(field, value);
     }
     let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
-    let others = conditions.iter().filter(|condition| text(condition, &["type"]) != AVAILABLE).cloned();
+    let others = conditions.iter().filter(|condition| condition.text_at(&["type"]) != AVAILABLE).cloned();
     let all: Vec<Value> = others.chain([Value::Object(new)]).collect();
     if let Some(object) = object.as_object_mut() {
         object.insert("status", object! { "conditions": all });
@@ -226,9 +222,9 @@ mod tests {
         assert!(set_condition(&mut object, "False", "A", "a", first));
         assert!(!set_condition(&mut object, "False", "A", "a", later));
         assert!(set_condition(&mut object, "False", "B", "b", later));
-        assert_eq!(text(condition(&object).unwrap(), &["lastTransitionTime"]), first);
+        assert_eq!(condition(&object).unwrap().text_at(&["lastTransitionTime"]), first);
         assert!(set_condition(&mut object, "True", "Passed", "all checks passed", later));
-        assert_eq!(text(condition(&object).unwrap(), &["lastTransitionTime"]), later);
+        assert_eq!(condition(&object).unwrap().text_at(&["lastTransitionTime"]), later);
         assert_eq!(
             object.at(&["status", "conditions"]).and_then(Value::as_array).map(<[Value]>::len),
             Some(1)

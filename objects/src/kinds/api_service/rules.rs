@@ -5,12 +5,12 @@ use kindom_api::field::{Error, ErrorList, Path, go_quote};
 use kindom_api::meta::names::{is_dns1035_label, is_dns1123_subdomain, is_path_segment};
 use kindom_api::meta::validate_object_meta;
 
-use super::{is_remote, text};
+use super::is_remote;
 use crate::kinds::metadata_update;
 
 /// `ValidateAPIService`
 pub(super) fn validate(object: &Value) -> ErrorList {
-    let (group, version) = (text(object, &["spec", "group"]), text(object, &["spec", "version"]));
+    let (group, version) = (object.text_at(&["spec", "group"]), object.text_at(&["spec", "version"]));
     let required = format!("{version}.{group}");
     let is_name = |name: &str, prefix: bool| {
         let wrong = is_path_segment(name, prefix);
@@ -39,7 +39,7 @@ pub(super) fn validate(object: &Value) -> ErrorList {
             errors.push(Error::invalid(&spec.child(field), priority, detail));
         }
     }
-    let bundle = text(object, &["spec", "caBundle"]);
+    let bundle = object.text_at(&["spec", "caBundle"]);
     let is_insecure = object.at(&["spec", "insecureSkipTLSVerify"]) == Some(&Value::Bool(true));
     if !is_remote(object) {
         if !bundle.is_empty() {
@@ -56,7 +56,7 @@ pub(super) fn validate(object: &Value) -> ErrorList {
     }
     let service = spec.child("service");
     for field in ["namespace", "name"] {
-        if text(object, &["spec", "service", field]).is_empty() {
+        if object.text_at(&["spec", "service", field]).is_empty() {
             errors.push(Error::required(&service.child(field), ""));
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn validate_update(object: &Value, old: &Value, of_status: bool) -> E
     let list = status.child("conditions");
     let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
     for (index, condition) in conditions.iter().enumerate() {
-        let value = text(condition, &["status"]);
+        let value = condition.text_at(&["status"]);
         if !matches!(value, "True" | "False" | "Unknown") {
             let at = list.index(index);
             errors.push(Error::not_supported(&at.child("status"), value, &["True", "False", "Unknown"]));

@@ -11,7 +11,7 @@ use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
 use crate::kinds::AGE;
-use crate::kinds::network::{list, maps_mut, set_default};
+use crate::kinds::fields::{default_nil, items, items_mut};
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
@@ -54,7 +54,7 @@ fn shortened(items: impl Iterator<Item = String>) -> Value {
 
 /// `formatDiscoveryPorts`
 fn ports(slice: &Value) -> Value {
-    shortened(list(slice, &["ports"]).iter().map(|port| match port.get("port").and_then(Value::as_i64) {
+    shortened(items(slice, "ports").iter().map(|port| match port.get("port").and_then(Value::as_i64) {
         Some(number) => number.to_string(),
         None => port.get("name").and_then(Value::as_str).unwrap_or("*").to_owned(),
     }))
@@ -62,7 +62,7 @@ fn ports(slice: &Value) -> Value {
 
 /// `formatDiscoveryEndpoints`
 fn addresses(slice: &Value) -> Value {
-    let addresses = list(slice, &["endpoints"]).iter().flat_map(|endpoint| list(endpoint, &["addresses"]));
+    let addresses = items(slice, "endpoints").iter().flat_map(|endpoint| items(endpoint, "addresses"));
     shortened(addresses.map(|address| address.as_str().unwrap_or_default().to_owned()))
 }
 
@@ -75,7 +75,9 @@ fn is_new_generation(slice: &Value, old: &Value) -> bool {
 
 /// Drops a field that no client of `v1` may set (`dropTopologyOnV1`).
 fn drop_topology(slice: &mut Value) {
-    maps_mut(slice, "endpoints").for_each(|endpoint| drop(endpoint.remove("deprecatedTopology")));
+    items_mut(slice, "endpoints")
+        .filter_map(Value::as_object_mut)
+        .for_each(|endpoint| drop(endpoint.remove("deprecatedTopology")));
 }
 
 /// The rules of EndpointSlices.
@@ -96,9 +98,9 @@ impl Strategy for EndpointSlices {
 
     /// `SetDefaults_EndpointPort`
     fn fill_defaults(&self, slice: &mut Value) {
-        for port in maps_mut(slice, "ports") {
-            set_default(port, "name", "", false);
-            set_default(port, "protocol", "TCP", false);
+        for port in items_mut(slice, "ports") {
+            default_nil(port, "name", "");
+            default_nil(port, "protocol", "TCP");
         }
     }
 

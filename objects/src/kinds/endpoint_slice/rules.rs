@@ -11,8 +11,9 @@ use kindom_api::meta::names::{
 use kindom_api::meta::validate_object_meta;
 
 use super::ENDPOINT_SLICE;
+use crate::kinds::fields::{items, part, text, texts};
 use crate::kinds::ip::{self, Ip};
-use crate::kinds::network::{dns_label, invalid, list, node_name, protocols, text};
+use crate::kinds::network::protocols;
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const ADDRESSES_MAX: usize = 100;
@@ -38,29 +39,29 @@ pub(super) fn validate(slice: &Value, old: Option<&Value>) -> ErrorList {
 
 /// `Validate_EndpointSlice` and `ValidateImmutableField`, which does not quote the value.
 fn address_type(slice: &Value, old: Option<&Value>) -> impl Iterator<Item = Error> {
-    let (path, new) = (Path::new("addressType"), text(slice, &["addressType"]));
+    let (path, new) = (Path::new("addressType"), text(slice, "addressType"));
     let wrong = match new {
         "" => Some(Error::required(&path, "")),
         new if !ADDRESS_TYPES.contains(&new) => Some(Error::not_supported(&path, new, &ADDRESS_TYPES)),
         _ => None,
     };
-    let changed = old.is_some_and(|old| text(old, &["addressType"]) != new);
+    let changed = old.is_some_and(|old| text(old, "addressType") != new);
     let changed = changed.then(|| Error::invalid(&path, Value::Null, "field is immutable"));
     wrong.into_iter().chain(changed)
 }
 
 /// `validatePorts`
 fn ports(slice: &Value, errors: &mut ErrorList) {
-    let (ports, path) = (list(slice, &["ports"]), Path::new("ports"));
+    let (ports, path) = (items(slice, "ports"), Path::new("ports"));
     if ports.len() > PORTS_MAX {
         errors.push(Error::too_many(&path, ports.len(), PORTS_MAX));
         return;
     }
     let mut names = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
-        let (at, name) = (path.index(index), text(port, &["name"]));
+        let (at, name) = (path.index(index), text(port, "name"));
         if !name.is_empty() {
-            errors.extend(dns_label(name, &at.child("name")));
+            texts(is_dns1123_label(name), name, &at.child("name"), errors);
         }
         if !names.insert(name) {
             errors.push(Error::duplicate(&at.child("name"), name));
@@ -72,20 +73,20 @@ fn ports(slice: &Value, errors: &mut ErrorList) {
 /// `validateEndpoints`
 fn endpoints(slice: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
-    let (endpoints, path) = (list(slice, &["endpoints"]), Path::new("endpoints"));
+    let (endpoints, path) = (items(slice, "endpoints"), Path::new("endpoints"));
     if endpoints.len() > ENDPOINTS_MAX {
         errors.push(Error::too_many(&path, endpoints.len(), ENDPOINTS_MAX));
         return errors;
     }
-    let kind = text(slice, &["addressType"]);
+    let kind = text(slice, "addressType");
     for (index, endpoint) in endpoints.iter().enumerate() {
         let at = path.index(index);
         addresses(endpoint, kind, &at.child("addresses"), &mut errors);
         if let Some(node) = endpoint.get("nodeName").and_then(Value::as_str) {
-            errors.extend(node_name(node, &at.child("nodeName")));
+            texts(is_dns1123_subdomain(node), node, &at.child("nodeName"), &mut errors);
         }
         if let Some(hostname) = endpoint.get("hostname").and_then(Value::as_str) {
-            errors.extend(dns_label(hostname, &at.child("hostname")));
+            texts(is_dns1123_label(hostname), hostname, &at.child("hostname"), &mut errors);
         }
         hints(endpoint, &at.child("hints"), &mut errors);
         if errors.is_full() {
@@ -96,7 +97,7 @@ fn endpoints(slice: &Value) -> ErrorList {
 }
 
 fn addresses(endpoint: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let addresses = list(endpoint, &["addresses"]);
+    let addresses = items(endpoint, "addresses");
     if addresses.is_empty() {
         errors.push(Error::required(path, ""));
     } else if addresses.len() > ADDRESSES_MAX {
@@ -146,34 +147,34 @@ fn domain_name(name: &str, at: &Path<'_>) -> Option<Error> {
 fn hints(endpoint: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     type Check = fn(&str) -> Vec<String>;
     for (field, check) in [("forZones", is_label_value as Check), ("forNodes", is_dns1123_subdomain)] {
-        let (hints, path) = (list(endpoint, &["hints", field]), at.child(field));
+        let (hints, path) = (items(part(endpoint, "hints"), field), at.child(field));
         if hints.len() > HINTS_MAX {
             errors.push(Error::too_many(&path, hints.len(), HINTS_MAX));
             return;
         }
         let mut names = HashSet::new();
         for (index, hint) in hints.iter().enumerate() {
-            let (at, name) = (path.index(index), text(hint, &["name"]));
+            let (at, name) = (path.index(index), text(hint, "name"));
             if !names.insert(name) {
                 errors.push(Error::duplicate(&at.child("name"), name));
             }
-            errors.extend(invalid(check(name), name, &at.child("name")));
+            texts(check(name), name, &at.child("name"), errors);
         }
     }
 }
 
 /// Warnings of addresses in odd forms, and on create of an address type that goes.
 pub(super) fn warnings(slice: &Value, is_new: bool) -> Vec<String> {
-    let is_deprecated = is_new && text(slice, &["addressType"]) == "FQDN";
+    let is_deprecated = is_new && text(slice, "addressType") == "FQDN";
     let deprecated = is_deprecated.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned());
     let mut warnings = Vec::from_iter(deprecated);
-    let manager = text(slice, &["metadata", "labels", "endpointslice.kubernetes.io/managed-by"]);
+    let manager = slice.text_at(&["metadata", "labels", "endpointslice.kubernetes.io/managed-by"]);
     if CONTROLLERS.contains(&manager) {
         return warnings;
     }
     let path = Path::new("endpoints");
-    for (index, endpoint) in list(slice, &["endpoints"]).iter().enumerate() {
-        let (at, addresses) = (path.index(index), list(endpoint, &["addresses"]));
+    for (index, endpoint) in items(slice, "endpoints").iter().enumerate() {
+        let (at, addresses) = (path.index(index), items(endpoint, "addresses"));
         let at = at.child("addresses");
         let texts = addresses.iter().map(|address| address.as_str().unwrap_or_default());
         let odd = texts.enumerate().filter_map(|(index, address)| ip::warning(address, &at.index(index)));

@@ -11,7 +11,7 @@ use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
 use crate::kinds::AGE;
-use crate::kinds::network::{list, maps_mut, set_default, text};
+use crate::kinds::fields::{default_zero, items, items_mut, text};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 mod rules;
@@ -39,20 +39,20 @@ pub(super) fn endpoints() -> TypeSpec {
 
 /// The first addresses, with each port, and the number of the others (`formatEndpoints`).
 fn cell(endpoints: &Value) -> Value {
-    let subsets = list(endpoints, &["subsets"]);
+    let subsets = items(endpoints, "subsets");
     if subsets.is_empty() {
         return "<none>".into();
     }
     let (mut shown, mut count) = (Vec::new(), 0_usize);
     for subset in subsets {
-        let (addresses, ports) = (list(subset, &["addresses"]), list(subset, &["ports"]));
+        let (addresses, ports) = (items(subset, "addresses"), items(subset, "ports"));
         count = count.saturating_add(addresses.len().saturating_mul(ports.len().max(1)));
         if ports.is_empty() {
-            shown.extend(addresses.iter().take(SHOWN_MAX).map(|address| text(address, &["ip"]).to_owned()));
+            shown.extend(addresses.iter().take(SHOWN_MAX).map(|address| text(address, "ip").to_owned()));
         }
         for port in ports.iter().take(SHOWN_MAX) {
             let port = port.get("port").and_then(Value::as_i64).unwrap_or_default();
-            let with_port = addresses.iter().take(SHOWN_MAX).map(|address| match text(address, &["ip"]) {
+            let with_port = addresses.iter().take(SHOWN_MAX).map(|address| match text(address, "ip") {
                 ip if ip.contains(':') => format!("[{ip}]:{port}"),
                 ip => format!("{ip}:{port}"),
             });
@@ -87,7 +87,7 @@ impl Strategy for Rules {
     fn fill_defaults(&self, endpoints: &mut Value) {
         let subsets = endpoints.get_mut("subsets").and_then(Value::as_array_mut);
         for subset in subsets.into_iter().flatten() {
-            maps_mut(subset, "ports").for_each(|port| set_default(port, "protocol", "TCP", true));
+            items_mut(subset, "ports").for_each(|port| default_zero(port, "protocol", "TCP"));
         }
     }
 

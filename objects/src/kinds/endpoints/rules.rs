@@ -2,11 +2,14 @@
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
-use kindom_api::meta::names::name_is_dns_subdomain;
+use kindom_api::meta::names::{
+    is_dns1123_label, is_dns1123_subdomain, is_port_number, name_is_dns_subdomain,
+};
 use kindom_api::meta::validate_object_meta;
 
 use super::ENDPOINTS;
-use crate::kinds::network::{dns_label, list, node_name, port_number, protocols, text};
+use crate::kinds::fields::{items, text, texts};
+use crate::kinds::network::protocols;
 use crate::kinds::{ip, metadata_update};
 
 /// The lists of addresses of a subset.
@@ -34,18 +37,18 @@ pub(super) fn validate_update(endpoints: &Value, old: &Value) -> ErrorList {
 fn subsets(endpoints: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("subsets");
-    for (index, subset) in list(endpoints, &["subsets"]).iter().enumerate() {
+    for (index, subset) in items(endpoints, "subsets").iter().enumerate() {
         let at = path.index(index);
-        if ADDRESSES.iter().all(|field| list(subset, &[field]).is_empty()) {
+        if ADDRESSES.iter().all(|field| items(subset, field).is_empty()) {
             errors.push(Error::required(&at, "must specify `addresses` or `notReadyAddresses`"));
         }
         for field in ADDRESSES {
             let of_field = at.child(field);
-            for (index, value) in list(subset, &[field]).iter().enumerate() {
+            for (index, value) in items(subset, field).iter().enumerate() {
                 address(value, &of_field.index(index), &mut errors);
             }
         }
-        let (ports, of_ports) = (list(subset, &["ports"]), at.child("ports"));
+        let (ports, of_ports) = (items(subset, "ports"), at.child("ports"));
         for (index, value) in ports.iter().enumerate() {
             port(value, ports.len() > 1, &of_ports.index(index), &mut errors);
         }
@@ -58,45 +61,45 @@ fn subsets(endpoints: &Value) -> ErrorList {
 
 /// `validateEndpointAddress`
 fn address(address: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    let (ip, of_ip) = (text(address, &["ip"]), at.child("ip"));
+    let (ip, of_ip) = (text(address, "ip"), at.child("ip"));
     errors.extend(ip::legacy(ip, &of_ip));
-    let hostname = text(address, &["hostname"]);
+    let hostname = text(address, "hostname");
     if !hostname.is_empty() {
-        errors.extend(dns_label(hostname, &at.child("hostname")));
+        texts(is_dns1123_label(hostname), hostname, &at.child("hostname"), errors);
     }
     if let Some(node) = address.get("nodeName").and_then(Value::as_str) {
-        errors.extend(node_name(node, &at.child("nodeName")));
+        texts(is_dns1123_subdomain(node), node, &at.child("nodeName"), errors);
     }
     errors.append(&mut ip::endpoint(ip, &of_ip));
 }
 
 /// `validateEndpointPort`
 fn port(port: &Value, needs_name: bool, at: &Path<'_>, errors: &mut ErrorList) {
-    let (name, of_name) = (text(port, &["name"]), at.child("name"));
+    let (name, of_name) = (text(port, "name"), at.child("name"));
     if !name.is_empty() {
-        errors.extend(dns_label(name, &of_name));
+        texts(is_dns1123_label(name), name, &of_name, errors);
     } else if needs_name {
         errors.push(Error::required(&of_name, ""));
     }
     let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
-    errors.extend(port_number(number, &at.child("port")));
+    errors.extend(is_port_number(number).map(|why| Error::invalid(&at.child("port"), number, why)));
     protocols(port, at, errors);
 }
 
 /// `endpointsWarnings`: about addresses in odd forms, unless the controller of endpoints wrote them.
 pub(super) fn warnings(endpoints: &Value) -> Vec<String> {
-    let manager = text(endpoints, &["metadata", "labels", "endpoints.kubernetes.io/managed-by"]);
+    let manager = endpoints.text_at(&["metadata", "labels", "endpoints.kubernetes.io/managed-by"]);
     if manager == "endpoint-controller" {
         return Vec::new();
     }
     let (mut warnings, path) = (Vec::new(), Path::new("subsets"));
-    for (index, subset) in list(endpoints, &["subsets"]).iter().enumerate() {
+    for (index, subset) in items(endpoints, "subsets").iter().enumerate() {
         let at = path.index(index);
         for field in ADDRESSES {
             let of_field = at.child(field);
-            for (index, address) in list(subset, &[field]).iter().enumerate() {
+            for (index, address) in items(subset, field).iter().enumerate() {
                 let at = of_field.index(index);
-                warnings.extend(ip::warning(text(address, &["ip"]), &at.child("ip")));
+                warnings.extend(ip::warning(text(address, "ip"), &at.child("ip")));
             }
         }
     }

@@ -17,10 +17,6 @@ const MESSAGE_MAX: usize = 1024;
 const OF_OBJECT: [&str; 7] =
     ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"];
 
-fn text<'a>(of: &'a Value, path: &[&str]) -> &'a str {
-    of.at(path).and_then(Value::as_str).unwrap_or_default()
-}
-
 fn is_set(of: &Value, field: &str) -> bool {
     of.get(field).is_some_and(|value| !value.is_null())
 }
@@ -56,11 +52,11 @@ pub(super) fn validate(event: &Value, is_later: bool) -> ErrorList {
     if !is_set(event, "eventTime") {
         errors.push(Error::required(&Path::new("eventTime"), ""));
     }
-    let kind = text(event, &["type"]);
+    let kind = event.text_at(&["type"]);
     if !matches!(kind, "Normal" | "Warning") {
         errors.push(Error::invalid(&Path::new("type"), "", format!("has invalid value: {kind}")));
     }
-    let source = ["component", "host"].iter().any(|field| !text(event, &["source", field]).is_empty());
+    let source = ["component", "host"].iter().any(|field| !event.text_at(&["source", field]).is_empty());
     for (field, is_set) in [
         ("firstTimestamp", is_set(event, "firstTimestamp")),
         ("lastTimestamp", is_set(event, "lastTimestamp")),
@@ -128,7 +124,7 @@ fn printed(field: &str, value: &Value) -> String {
     if value.is_null() {
         return value.to_string();
     }
-    let fields = names.iter().map(|(go, json)| format!("{go:?}:{}", Value::from(text(value, &[json]))));
+    let fields = names.iter().map(|(go, json)| format!("{go:?}:{}", Value::from(value.text_at(&[json]))));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
@@ -146,8 +142,8 @@ fn validate_series(event: &Value, errors: &mut ErrorList) {
 /// `legacyValidateEvent`
 fn validate_either(event: &Value, is_later: bool) -> ErrorList {
     let mut errors = ErrorList::new();
-    let namespace = text(event, &["metadata", "namespace"]);
-    let of_object = text(event, &["involvedObject", "namespace"]);
+    let namespace = event.text_at(&["metadata", "namespace"]);
+    let of_object = event.text_at(&["involvedObject", "namespace"]);
     let has_time = is_set(event, "eventTime");
     let agrees = match (has_time, of_object.is_empty()) {
         (false, true) => matches!(namespace, "" | "default"),
@@ -163,7 +159,7 @@ fn validate_either(event: &Value, is_later: bool) -> ErrorList {
         return errors;
     }
     let reporter = Path::new(if is_later { "reportingController" } else { "reportingComponent" });
-    let name = text(event, &["reportingComponent"]);
+    let name = event.text_at(&["reportingComponent"]);
     if name.is_empty() {
         errors.push(Error::required(&reporter, ""));
     }
@@ -174,7 +170,7 @@ fn validate_either(event: &Value, is_later: bool) -> ErrorList {
         ("reason", true, TEXT_MAX),
         ("message", false, MESSAGE_MAX),
     ] {
-        let (at, value) = (Path::new(field), text(event, &[field]));
+        let (at, value) = (Path::new(field), event.text_at(&[field]));
         if is_required && value.is_empty() {
             errors.push(Error::required(&at, ""));
         }

@@ -74,11 +74,6 @@ struct Workloads {
     kind: Kind,
 }
 
-/// The text at a path; empty without one.
-fn text<'a>(of: &'a Value, path: &[&str]) -> &'a str {
-    of.at(path).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// Equal, where Go tells none from an empty list or map no more (`Semantic.DeepEqual`).
 fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     let is_empty = |value: Option<&Value>| match value {
@@ -107,7 +102,7 @@ fn generation(object: &Value) -> i64 {
 
 /// The generation of a DaemonSet's template.
 fn template_generation(object: &Value) -> i64 {
-    text(object, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or_default()
+    object.text_at(&["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or_default()
 }
 
 fn set_template_generation(object: &mut Value, generation: i64) {
@@ -217,7 +212,7 @@ impl Strategy for Workloads {
 
     fn warnings(&self, _: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        let wrong = kindom_api::meta::names::is_dns1123_label(text(object, &["metadata", "name"]));
+        let wrong = kindom_api::meta::names::is_dns1123_label(object.text_at(&["metadata", "name"]));
         if matches!(self.kind, Kind::Deployment | Kind::ReplicaSet) && old.is_none() && !wrong.is_empty() {
             let why = wrong.join(" ");
             warnings.push(format!(

@@ -5,7 +5,7 @@ use kindom_api::selector::LabelSelector;
 use kindom_api::{Map, Value};
 use kindom_schema::columns::{Cells, TableColumn, age, name_column};
 
-use super::{Kind, template, text};
+use super::{Kind, template};
 use crate::kinds::pod_spec::container_cells;
 
 const NAMES: &str = "Names of each container in the template.";
@@ -66,7 +66,7 @@ fn row(kind: Kind, object: &Value, now: i64) -> Vec<Value> {
     let status = |field: &str| Value::Int(number(&["status", field]));
     let ready =
         || Value::from(format!("{}/{}", number(&["status", "readyReplicas"]), number(&["spec", "replicas"])));
-    let mut cells = vec![Value::from(text(object, &["metadata", "name"]))];
+    let mut cells = vec![Value::from(object.text_at(&["metadata", "name"]))];
     match kind {
         Kind::Deployment => cells.extend([ready(), status("updatedReplicas"), status("availableReplicas")]),
         Kind::ReplicaSet => {
@@ -91,7 +91,7 @@ fn row(kind: Kind, object: &Value, now: i64) -> Vec<Value> {
             cells.push(labels(object.at(&["spec", "template", "spec", "nodeSelector"])).into());
         }
     }
-    cells.push(age(text(object, &["metadata", "creationTimestamp"]), now).into());
+    cells.push(age(object.text_at(&["metadata", "creationTimestamp"]), now).into());
     cells.extend(container_cells(template(object)).map(Value::from));
     if kind != Kind::StatefulSet {
         cells.push(selector(kind, object).into());

@@ -6,7 +6,7 @@ use kindom_api::meta::validate_object_meta;
 use kindom_api::selector::LabelSelector;
 use kindom_api::{Map, Value};
 
-use super::{Kind, same, template, text};
+use super::{Kind, same, template};
 use crate::kinds::fields::{items, not_negative, present};
 use crate::kinds::pod_spec::validate_template;
 use crate::kinds::{label_selector, metadata_update};
@@ -184,12 +184,12 @@ fn pods(kind: Kind, object: &Value, selector: Option<&LabelSelector>, at: &Path<
 
 fn validate_pods(kind: Kind, object: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let claims = object.get("spec").map_or(&[][..], |spec| items(spec, "volumeClaimTemplates"));
-    let claims: Vec<&str> = claims.iter().map(|claim| text(claim, &["metadata", "name"])).collect();
+    let claims: Vec<&str> = claims.iter().map(|claim| claim.text_at(&["metadata", "name"])).collect();
     let template = template(object);
     validate_template(template, &claims, at, errors);
     let spec = template.get("spec").unwrap_or(&Value::Null);
     let at = at.child("spec");
-    let policy = text(spec, &["restartPolicy"]);
+    let policy = spec.text_at(&["restartPolicy"]);
     if policy != "Always" {
         errors.push(Error::not_supported(&at.child("restartPolicy"), policy, &["Always"]));
     }
@@ -239,7 +239,7 @@ fn at_most_all(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
 fn deployment_strategy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let strategy = spec.get("strategy").unwrap_or(&Value::Null);
     let (update, at_update) = (present(strategy, "rollingUpdate"), at.child("rollingUpdate"));
-    match (text(strategy, &["type"]), update) {
+    match (strategy.text_at(&["type"]), update) {
         ("Recreate", Some(_)) => {
             errors.push(Error::forbidden(
                 &at_update,
@@ -274,7 +274,7 @@ fn deployment_strategy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
 fn daemon_strategy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let strategy = spec.get("updateStrategy").unwrap_or(&Value::Null);
     let (update, at_update) = (present(strategy, "rollingUpdate"), at.child("rollingUpdate"));
-    match (text(strategy, &["type"]), update) {
+    match (strategy.text_at(&["type"]), update) {
         ("OnDelete", _) => {}
         ("RollingUpdate", Some(update)) => {
             let null = Value::Null;
@@ -306,7 +306,7 @@ fn daemon_strategy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn stateful_set(object: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    let policy = text(spec, &["podManagementPolicy"]);
+    let policy = spec.text_at(&["podManagementPolicy"]);
     if !["OrderedReady", "Parallel"].contains(&policy) {
         let why = "must be 'OrderedReady' or 'Parallel'";
         errors.push(Error::invalid(&at.child("podManagementPolicy"), policy, why));
@@ -315,7 +315,7 @@ fn stateful_set(object: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorL
     if let Some(retention) = present(spec, "persistentVolumeClaimRetentionPolicy") {
         let at = at.child("persistentVolumeClaimRetentionPolicy");
         for field in ["whenDeleted", "whenScaled"] {
-            let value = text(retention, &[field]);
+            let value = retention.text_at(&[field]);
             if !["Retain", "Delete"].contains(&value) {
                 errors.push(Error::not_supported(&at.child(field), value, &["Retain", "Delete"]));
             }
@@ -328,7 +328,7 @@ fn stateful_set(object: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorL
     {
         errors.push(Error::invalid(&at.child("ordinals.start"), start, NONNEGATIVE));
     }
-    let service = text(spec, &["serviceName"]);
+    let service = spec.text_at(&["serviceName"]);
     if !service.is_empty() {
         let wrong = is_dns1123_label(service);
         errors.extend(wrong.into_iter().map(|why| Error::invalid(&at.child("serviceName"), service, why)));
@@ -340,7 +340,7 @@ fn stateful_set(object: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorL
 fn stateful_strategy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let strategy = spec.get("updateStrategy").unwrap_or(&Value::Null);
     let (update, at_update) = (present(strategy, "rollingUpdate"), at.child("rollingUpdate"));
-    match (text(strategy, &["type"]), update) {
+    match (strategy.text_at(&["type"]), update) {
         ("OnDelete", Some(update)) => {
             let why = "only allowed for updateStrategy 'RollingUpdate'";
             errors.push(Error::invalid_raw(&at_update, internal_update(update, &ROLLING_STATEFUL), why));
