@@ -260,8 +260,10 @@ async fn a_damaged_hint_is_replaced() {
     for n in 0..100 {
         put(&store, &format!("k{n}"), &"v".repeat(1000)).await;
     }
+    // Of a complete segment: that of the newest is written at the end, and is not put right until then.
+    let hint = of_kind(&disk, "log").remove(0).with_extension("hint");
+    until("the first hint", &disk, || disk.read(&hint).is_some()).await;
     store.close().await.unwrap();
-    let hint = of_kind(&disk, "hint").remove(0);
     let good = disk.read(&hint).unwrap();
     let mut bytes = good.clone();
     *bytes.last_mut().unwrap() ^= 1;
