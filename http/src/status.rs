@@ -235,7 +235,7 @@ fn plan(error: PlanError, resource: &GroupResource, kind: &GroupKind) -> Status 
             Some(error) => request(error.clone()),
             None => Status::internal_error(refusal),
         },
-        PlanError::Corrupt(message) => Status::internal_error(message),
+        PlanError::Corrupt(message) | PlanError::Unallocated(message) => Status::internal_error(message),
         error @ PlanError::WouldLose { .. } => Status::internal_error(error),
         PlanError::Internal(message) => plain_internal(message),
     }

@@ -42,6 +42,8 @@ var (
 	hash        = regexp.MustCompile(`hash=[0-9A-F]{64,}`)
 	marked      = regexp.MustCompile(`<rv([#@])(\d+)>`)
 	jwt         = regexp.MustCompile(`\beyJ[\w-]+\.[\w-]+\.[\w-]+`)
+	clusterIP   = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
+	nodePort    = regexp.MustCompile(`:3[0-2]\d{3}/`)
 	age         = regexp.MustCompile(`^(\d+[smhdy])+$`)
 	textRV      = regexp.MustCompile(`(resourceVersion"?: ?")(\d+)"`)
 	textTime    = regexp.MustCompile(`((?:creationTimestamp|deletionTimestamp|lastTransitionTime)"?: ?"?)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
@@ -180,6 +182,12 @@ func (m *masker) object(node map[string]any) map[string]any {
 				out[key] = m.metadata(metadata, loose)
 				continue
 			}
+		case "nodePort", "healthCheckNodePort":
+			// A port that the server chose; one that stands in the script is the client's.
+			if text := string(encode(child)); digits.MatchString(text) && !strings.Contains(m.script, text) {
+				out[key] = m.symbol("port", text)
+				continue
+			}
 		case "lastTransitionTime", "expirationTimestamp":
 			if text, ok := child.(string); ok && timestamp.MatchString(text) {
 				out[key] = m.time(text)
@@ -268,10 +276,23 @@ func (m *masker) text(text string) string {
 	text = messageNow.ReplaceAllString(text, "${1}<rv>")
 	text = hash.ReplaceAllString(text, "hash=<hash>")
 	text = jwt.ReplaceAllString(text, "<token>")
+	text = clusterIP.ReplaceAllStringFunc(text, func(found string) string { return m.chosen("ip", found) })
+	text = nodePort.ReplaceAllStringFunc(text, func(found string) string {
+		return ":" + m.chosen("port", strings.Trim(found, ":/")) + "/"
+	})
 	for _, generated := range m.generated {
 		text = strings.ReplaceAll(text, generated.from, generated.to)
 	}
 	return text
+}
+
+// chosen masks an address or a port that the server chose from a range, which
+// is one that does not stand in the script.
+func (m *masker) chosen(kind, value string) string {
+	if strings.Contains(m.script, value) {
+		return value
+	}
+	return m.symbol(kind, value)
 }
 
 // document masks a body that is kept as text: YAML, or JSON compared to the byte.

@@ -17,6 +17,8 @@ DOCUMENTS = {
         "EventSeries", "EventSource", "LimitRange", "LimitRangeItem", "LimitRangeList", "LimitRangeSpec",
         "BoundObjectReference", "TokenRequest", "TokenRequestSpec", "TokenRequestStatus",
         "Endpoints", "EndpointsList", "EndpointAddress", "EndpointPort", "EndpointSubset",
+        "ClientIPConfig", "LoadBalancerIngress", "LoadBalancerStatus", "PortStatus", "Service", "ServiceList", "ServicePort",
+        "ServiceSpec", "ServiceStatus", "SessionAffinityConfig",
         "ResourceQuota", "ResourceQuotaList", "ResourceQuotaSpec", "ResourceQuotaStatus", "ScopeSelector", "ScopedResourceSelectorRequirement"],
     "apis__apiregistration.k8s.io__v1": ["APIService", "APIServiceList", "APIServiceSpec", "APIServiceStatus", "APIServiceCondition", "ServiceReference"],
     "apis__apps__v1": [
@@ -64,6 +66,7 @@ DOCUMENTS = {
         "CertificateSigningRequest", "CertificateSigningRequestList", "CertificateSigningRequestSpec", "CertificateSigningRequestStatus",
         "CertificateSigningRequestCondition",
     ],
+    "apis__networking.k8s.io__v1": ["IPAddress", "IPAddressList", "IPAddressSpec", "ParentReference"],
     "apis__rbac.authorization.k8s.io__v1": [
         "AggregationRule", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBindingList", "ClusterRoleList", "PolicyRule", "Role",
         "RoleBinding", "RoleBindingList", "RoleList", "RoleRef", "Subject",

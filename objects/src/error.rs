@@ -168,6 +168,9 @@ pub enum PlanError {
         /// The fields.
         fields: String,
     },
+    /// Nothing is left of the addresses or ports that the object needs, or it cannot have the one that it asks for.
+    #[error("{0}")]
+    Unallocated(String),
     /// A bug, or damage: this should not happen.
     #[error("{0}")]
     Internal(String),

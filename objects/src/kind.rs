@@ -16,6 +16,7 @@ use kindom_schema::scale::ScalePaths;
 use kindom_storage_model::Key;
 
 use crate::StoredObject;
+use crate::claims::{Allocation, Claims};
 use crate::declared::Declared;
 use crate::error::PlanError;
 use crate::metadata::keep_reset;
@@ -398,6 +399,8 @@ pub struct RuleContext<'a> {
     pub user: &'a User,
     /// The time of the request, as metav1.Time prints it.
     pub now: &'a str,
+    /// The means to choose between free addresses and ports.
+    pub allocation: &'a Allocation,
 }
 
 impl RuleContext<'_> {
@@ -564,6 +567,30 @@ pub trait Strategy: Send + Sync {
     /// it never manages them (`GetResetFields`).
     fn reset_fields(&self, _cx: &RuleContext<'_>, _api_version: &str) -> &'static [&'static str] {
         &[]
+    }
+
+    /// `true` if its objects may have [claims](Self::claims).
+    fn has_claims(&self) -> bool {
+        false
+    }
+
+    /// Gives an object the addresses and ports that it lacks, before it is prepared and validated; `old` is the object that
+    /// it replaces.
+    ///
+    /// # Errors
+    /// What the client asked for is taken or cannot be had, or nothing is left.
+    fn allocate(
+        &self,
+        _cx: &RuleContext<'_>,
+        _object: &mut Value,
+        _old: Option<&Value>,
+    ) -> Result<(), PlanError> {
+        Ok(())
+    }
+
+    /// The keys that a valid object holds as long as it exists.
+    fn claims(&self, _cx: &RuleContext<'_>, _object: &Value) -> Claims {
+        Claims::new()
     }
 
     /// Sets the server's fields on create, and drops those that a client may not set.

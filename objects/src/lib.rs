@@ -6,6 +6,7 @@
 //! `pkg/apiserver/customresource_handler.go` (1.37), for behaviour.
 
 mod catalogue;
+pub mod claims;
 mod declared;
 pub mod error;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod stored_registration;
 mod subresource;
 pub mod version;
 
+pub use claims::{Allocation, Claims, ClaimsChange};
 pub use declared::Declared;
 pub use error::{FieldConflict, PlanError, Refusal, Unreadable};
 pub use kind::{BuiltInVersion, Deletion, Faces, NeedsEmpty, RuleContext, Strategy, TypeSpec};

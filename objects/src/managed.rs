@@ -8,6 +8,7 @@ use kindom_api::{GroupVersionKind, User, Value};
 use kindom_managed_fields::{ApplyError, ConvertError, Scope, Versions, apply, update};
 use kindom_schema::merge::{MergeType, built_in};
 
+use crate::claims::NOTHING;
 use crate::error::{FieldConflict, PlanError};
 use crate::kind::Conversion;
 use crate::metadata::metadata_mut;
@@ -171,6 +172,7 @@ pub fn manage_status(spec: &TypeSpec, old: Option<Value>, new: &mut Value, now: 
         subresource: Some(Subresource::Status),
         user: &User::api_server(),
         now,
+        allocation: &NOTHING,
     };
     let part = |status: Option<Value>, entries: Option<Value>, uid: Option<Value>| {
         let metadata = [("managedFields", entries), ("uid", uid)];

@@ -3,6 +3,7 @@
 //!
 //! Sources: apiserver `pkg/registry/rest/{create,update,delete}.go`, `pkg/registry/generic/registry/store.go` (1.37).
 
+use std::collections::BTreeSet;
 use std::num::IntErrorKind;
 
 use kindom_api::field::{self, Path};
@@ -11,8 +12,9 @@ use kindom_api::meta::names::is_path_segment;
 use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
 use kindom_api::{Map, Value};
 use kindom_managed_fields::keep_times;
-use kindom_storage_model::Revision;
+use kindom_storage_model::{Key, Revision};
 
+use crate::claims::{Claims, ClaimsChange};
 use crate::error::PlanError;
 use crate::metadata::metadata_mut;
 use crate::propagation::Propagation;
@@ -39,6 +41,8 @@ pub struct Planned {
     pub warnings: Vec<String>,
     /// Keys that must not exist when it is stored.
     pub needs_empty: Option<NeedsEmpty>,
+    /// The change of its claims.
+    pub claims: ClaimsChange,
 }
 
 /// The plan of an update.
@@ -55,8 +59,8 @@ pub enum UpdatePlan {
 /// The plan of a delete.
 #[derive(Debug)]
 pub enum DeletePlan {
-    /// It goes at once.
-    Delete,
+    /// It goes at once, and its claims with it.
+    Delete(BTreeSet<Key>),
     /// Finalizers hold it: it is marked, and stays.
     Mark(Planned),
     /// It is marked already.
@@ -183,7 +187,9 @@ pub fn create(cx: &RuleContext<'_>, input: &CreateInput<'_>, object: Value) -> R
     cx.spec.strategy.canonicalize(cx, &mut object);
     let warnings = cx.spec.strategy.warnings(cx, &object, None);
     let key = TypeSpec::object_key(input.namespace, &name);
-    Ok(Planned { key, sealed: encode(cx, input.version, object, || false)?, warnings, needs_empty: None })
+    let claims = ClaimsChange::between(Claims::new(), cx.spec.strategy.claims(cx, &object));
+    let sealed = encode(cx, input.version, object, || false)?;
+    Ok(Planned { key, sealed, warnings, needs_empty: None, claims })
 }
 
 /// A new object with the server's own fields.
@@ -214,6 +220,7 @@ fn prepare_create(
         && !input.instead_of_update
         && metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|v| !v.is_empty() && v != "0");
     drop_empty(metadata);
+    cx.spec.strategy.allocate(cx, &mut object, None)?;
     cx.spec.strategy.prepare_for_create(cx, &mut object);
     Ok(Prepared { name, object, with_revision })
 }
@@ -257,8 +264,10 @@ pub fn update(
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);
     warnings.extend(strategy.warnings(cx, &object, Some(old)));
     let key = TypeSpec::object_key(input.namespace, name);
+    let left = if gone { Claims::new() } else { strategy.claims(cx, &object) };
+    let claims = ClaimsChange::between(strategy.claims(cx, old), left);
     let sealed = encode(cx, input.version, object, || !old.nests_within(MAX_DEPTH))?;
-    let planned = Planned { key, sealed, warnings, needs_empty };
+    let planned = Planned { key, sealed, warnings, needs_empty, claims };
     if gone {
         Ok(UpdatePlan::Delete(planned))
     } else if input.stored.is_stored_as(&planned.sealed.json()) {
@@ -287,6 +296,7 @@ fn prepare_update(
         .insert("generation", old_metadata.and_then(|m| m.get("generation")).cloned().unwrap_or(Value::Null));
     metadata.remove("selfLink");
     drop_empty(metadata);
+    cx.spec.strategy.allocate(cx, &mut object, Some(old))?;
     cx.spec.strategy.prepare_for_update(cx, &mut object, old);
     let metadata = metadata_mut(&mut object);
     if text_of(metadata, "uid").is_empty() && !old_uid.is_empty() {
@@ -475,7 +485,8 @@ pub fn delete(
     let mark = |cx: &RuleContext<'_>, object: Value| -> Result<DeletePlan, PlanError> {
         // A mark makes nothing deeper: if it is deep now, it was.
         let sealed = encode(cx, input.version, object, || true)?;
-        Ok(DeletePlan::Mark(Planned { key, sealed, warnings: Vec::new(), needs_empty }))
+        let claims = ClaimsChange::default();
+        Ok(DeletePlan::Mark(Planned { key, sealed, warnings: Vec::new(), needs_empty, claims }))
     };
     let is_marked = object.at(&["metadata", "deletionTimestamp"]).is_some();
     let propagation = cx.spec.strategy.propagation(&object, input.removal.propagation);
@@ -484,7 +495,7 @@ pub fn delete(
         return mark(cx, object);
     }
     if finalizers(&object).is_empty() && !cx.spec.strategy.holds_deletion(&object) {
-        return Ok(DeletePlan::Delete);
+        return Ok(DeletePlan::Delete(cx.spec.strategy.claims(cx, &object).into_keys().collect()));
     }
     if is_marked && !changed {
         return Ok(DeletePlan::Unchanged);

@@ -7,6 +7,7 @@
 //!
 //! **Errors.** See [`WriteError`]: unless the variant says otherwise, nothing was written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kindom_actor_kit::{DEAR, Deadline, dear};
@@ -24,10 +25,18 @@ use kindom_objects::managed::Managing;
 use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
 use kindom_objects::render::{decode, stored};
-use kindom_objects::{NeedsEmpty, PlanError, Removal, RuleContext, StoredObject, TypeSpec};
+use kindom_objects::{
+    Allocation, Claims, ClaimsChange, NeedsEmpty, PlanError, Removal, RuleContext, StoredObject, TypeSpec,
+};
 
 /// The most tries of a create with generateName when the generated name is taken (KEP-4420).
 const GENERATED_NAME_TRIES: usize = 8;
+
+/// The claims that a write tries to take before it asks for all that are held.
+const GUESSES_AT_CLAIMS: usize = 8;
+
+/// The most claims that one write changes, so that every engine takes its transaction.
+const CLAIMS_MAX: usize = 100;
 
 /// The state that one attempt at a write starts from.
 pub(crate) struct Attempt<'a> {
@@ -111,6 +120,7 @@ enum Step {
 /// A write that only has to be committed.
 struct Plan {
     op: Op,
+    claims: ClaimsChange,
     guards: Guards,
     effect: Effect,
     /// The created object's name, and `true` if it was made from generateName.
@@ -129,6 +139,8 @@ struct Guards {
     namespace: Option<Compare>,
     /// Nothing is stored under a prefix.
     empty: Option<NeedsEmpty>,
+    /// Nobody holds these claims.
+    claims: Vec<Key>,
 }
 
 /// One of the [`Guards`].
@@ -139,6 +151,8 @@ enum Guard {
     Namespace,
     Empty,
     Fence,
+    /// The claim at this index.
+    Claim(usize),
 }
 
 impl Guards {
@@ -156,7 +170,9 @@ impl Guards {
             (Guard::Empty, empty),
             (Guard::Fence, fence),
         ];
-        all.into_iter().filter_map(|(guard, compare)| Some((guard, compare?))).unzip()
+        let claims = self.claims.iter().enumerate();
+        let claims = claims.map(|(at, key)| (Guard::Claim(at), Some(Compare::absent(key))));
+        all.into_iter().chain(claims).filter_map(|(guard, compare)| Some((guard, compare?))).unzip()
     }
 }
 
@@ -225,6 +241,8 @@ enum Committed {
     },
     /// Another write was faster.
     Lost(Guard),
+    /// Another object holds this claim.
+    Claimed(Key),
     TooLarge(WriteError),
 }
 
@@ -263,12 +281,17 @@ impl ResourceHandle {
         let key = (!target.name.is_empty()).then(|| TypeSpec::object_key(target.namespace, target.name));
         let mut plans = Plans { knowledge: options.knowledge, first: true };
         let (mut strip, mut names_tried) = (false, 0);
+        let mut allocation =
+            Allocation { seed: String::new(), taken: BTreeSet::new(), dry_run: options.dry_run };
         loop {
             tracing::trace!("read the rules and the object, and plan");
             let freshness = plans.next()?;
             self.turn_to_compile(target.version).await?;
             let rules = self.rules(target.version, freshness)?;
-            let cx = rules.context(target, &options.user);
+            if rules.spec.strategy.has_claims() && allocation.seed.is_empty() {
+                allocation.seed = self.deps().entropy.uuid_v4();
+            }
+            let cx = rules.context(target, &options.user, &allocation);
             let current = match &key {
                 Some(key) => self.found(key, &rules, options.deadline).await?,
                 None => None,
@@ -300,13 +323,15 @@ impl ResourceHandle {
             let committed = match step {
                 Step::Unchanged(written) => return Ok(written),
                 Step::TooLarge(error) => Committed::TooLarge(error),
-                Step::Commit(plan) => self.carry_out(*plan, &rules, options).await?,
+                Step::Commit(plan) => self.carry_out(*plan, &rules, options, &allocation).await?,
             };
             match committed {
                 Committed::Done(written) => return Ok(written),
                 Committed::TooLarge(error) if strip || !may_strip => return Err(error),
                 Committed::TooLarge(_) => strip = true,
-                Committed::Taken { .. } | Committed::Lost(_) if options.knowledge == Knowledge::Guess => {
+                Committed::Taken { .. } | Committed::Lost(_) | Committed::Claimed(_)
+                    if options.knowledge == Knowledge::Guess =>
+                {
                     return Err(WriteError::Guessed);
                 }
                 Committed::Taken { name, generated, key } if !may_exist => {
@@ -319,6 +344,10 @@ impl ResourceHandle {
                     }
                 }
                 Committed::Taken { .. } => options.refuse_if_late()?,
+                Committed::Claimed(key) => {
+                    options.refuse_if_late()?;
+                    self.note_taken(&mut allocation, key).await?;
+                }
                 Committed::Lost(guard) => {
                     options.refuse_if_late()?;
                     if guard == Guard::Registration {
@@ -328,6 +357,22 @@ impl ResourceHandle {
                 }
             }
         }
+    }
+
+    /// Notes that somebody holds a claim. After some of these, most are held: notes all of its prefix.
+    async fn note_taken(&self, allocation: &mut Allocation, key: Key) -> Result<(), WriteError> {
+        let prefix =
+            key.as_bytes().iter().rposition(|byte| *byte == b'/').map_or(0, |at| at.saturating_add(1));
+        let prefix = key.as_bytes().get(..prefix).unwrap_or_default().to_vec();
+        if !allocation.taken.insert(key.clone()) {
+            return Err(PlanError::Internal(format!("{key} is held by another object")).into());
+        }
+        if allocation.taken.len() == GUESSES_AT_CLAIMS {
+            let request = RangeRequest { keys_only: true, ..RangeRequest::prefix(&prefix) };
+            let held = self.deps().storage.range(request).await?;
+            allocation.taken.extend(held.kvs.into_iter().map(|kv| kv.key));
+        }
+        Ok(())
     }
 
     /// Waits for a processor where the version's schema has to be compiled first.
@@ -362,7 +407,7 @@ impl ResourceHandle {
             name_suffix: &new.name_suffix,
             instead_of_update: new.instead_of_update,
         };
-        let planned = spent.on(|| plan::create(attempt.cx, &input, new.object))?;
+        let mut planned = spent.on(|| plan::create(attempt.cx, &input, new.object))?;
         if let Err(error) = check_size(&planned, options) {
             return Ok(Step::TooLarge(error.into()));
         }
@@ -373,6 +418,7 @@ impl ResourceHandle {
         };
         Ok(Step::Commit(Box::new(Plan {
             op: Op::Put(key, planned.sealed.value()),
+            claims: std::mem::take(&mut planned.claims),
             guards,
             effect: Effect::Create(planned),
             created_name: Some((name, generated)),
@@ -386,8 +432,9 @@ impl ResourceHandle {
         plan: Plan,
         rules: &Rules,
         options: &WriteOptions,
+        allocation: &Allocation,
     ) -> Result<Committed, WriteError> {
-        let Plan { op, guards, effect, created_name, proof } = plan;
+        let Plan { op, claims, mut guards, effect, created_name, proof } = plan;
         let taken = |effect: &Effect| match (&created_name, effect) {
             (Some((name, generated)), Effect::Create(planned)) => {
                 Committed::Taken { name: name.clone(), generated: *generated, key: planned.key.clone() }
@@ -401,10 +448,27 @@ impl ResourceHandle {
                 return Ok(taken(&effect));
             }
             self.check_empty(guards.empty).await?;
+            for key in claims.taken.into_keys().filter(|key| !allocation.taken.contains(key)) {
+                let request = RangeRequest { keys_only: true, ..RangeRequest::single(&key) };
+                if !self.deps().storage.range(request).await?.kvs.is_empty() {
+                    return Ok(Committed::Claimed(key));
+                }
+            }
             return Ok(Committed::Done(effect.written(None, rules)));
         }
+        let changed = claims.taken.len().saturating_add(claims.released.len());
+        if changed > CLAIMS_MAX {
+            let message = format!(
+                "{changed} addresses and ports of the object change at once, at most {CLAIMS_MAX} may"
+            );
+            return Err(WriteError::RequestTooLarge(message));
+        }
+        guards.claims = claims.taken.keys().cloned().collect();
         let (order, compares) = guards.compares(options.fence.clone());
-        match self.commit(Txn { compares, ops: vec![op] }, options.deadline).await {
+        let mut ops = vec![op];
+        ops.extend(claims.taken.into_iter().map(|(key, value)| Op::Put(key, value)));
+        ops.extend(claims.released.into_iter().map(Op::Delete));
+        match self.commit(Txn { compares, ops }, options.deadline).await {
             Ok(TxnOutcome::Committed { revision }) => {
                 Ok(Committed::Done(effect.written(Some(revision), rules)))
             }
@@ -413,6 +477,10 @@ impl ResourceHandle {
                 match failed {
                     Guard::Object => Ok(taken(&effect)),
                     Guard::Registration | Guard::Namespace => Ok(Committed::Lost(failed)),
+                    Guard::Claim(at) => Ok(match guards.claims.into_iter().nth(at) {
+                        Some(key) => Committed::Claimed(key),
+                        None => Committed::Lost(failed),
+                    }),
                     Guard::Fence => {
                         let name = created_name.map(|(name, _)| name).unwrap_or_default();
                         let message = "the state that the write rests on has changed".to_owned();
@@ -550,12 +618,13 @@ fn plan_update(
         empty: planned.needs_empty.take(),
         ..Guards::new(Compare::mod_is(&key, before), &rules.spec)
     };
+    let claims = std::mem::take(&mut planned.claims);
     let (op, effect) = match goes {
         true => (Op::Delete(key), Effect::Finish(planned, before)),
         false => (Op::Put(key, planned.sealed.value()), Effect::Put(planned, before)),
     };
     // The same bytes may be somebody else's, whose update this one would have been refused for.
-    Ok(Step::Commit(Box::new(Plan { op, guards, effect, created_name: None, proof: Proof::None })))
+    Ok(Step::Commit(Box::new(Plan { op, claims, guards, effect, created_name: None, proof: Proof::None })))
 }
 
 /// Plans a delete (apiserver `Store.Delete`).
@@ -577,8 +646,9 @@ fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) ->
     let mut guards = Guards::new(Compare::mod_is(&key, before), &rules.spec);
     let plan = match plan::delete(attempt.cx, &input, old)? {
         DeletePlan::Unchanged => return Ok(Step::Unchanged(as_stored(current, Outcome::Unchanged, rules))),
-        DeletePlan::Delete => Plan {
+        DeletePlan::Delete(released) => Plan {
             op: Op::Delete(key),
+            claims: ClaimsChange { taken: Claims::new(), released },
             guards,
             effect: Effect::Remove(Arc::clone(current)),
             created_name: None,
@@ -592,7 +662,8 @@ fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) ->
                 Some(_) => Proof::None,
             };
             let op = Op::Put(key, planned.sealed.value());
-            Plan { op, guards, effect: Effect::Put(planned, before), created_name: None, proof }
+            let claims = ClaimsChange::default();
+            Plan { op, claims, guards, effect: Effect::Put(planned, before), created_name: None, proof }
         }
     };
     Ok(Step::Commit(Box::new(plan)))
@@ -620,6 +691,7 @@ fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Ste
     Ok(Step::Commit(Box::new(Plan {
         guards: Guards::new(Compare::mod_is(&key, current.revision()), &rules.spec),
         op: Op::Delete(key),
+        claims: ClaimsChange::default(),
         effect: Effect::Remove(Arc::clone(current)),
         created_name: None,
         proof: Proof::None,

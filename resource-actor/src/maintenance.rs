@@ -1,16 +1,22 @@
 //! Writes of objects as they are stored, whatever version they are in: drains, and rewrites in the storage version.
 
+use std::sync::Arc;
+
 use kindom_actor_kit::Deadline;
-use kindom_api::meta;
-use kindom_storage::{Compare, Op, Txn, TxnOutcome};
+use kindom_api::{User, meta};
+use kindom_storage::{Compare, Key, Op, Txn, TxnOutcome};
 
 use crate::ResourceHandle;
 use crate::driver::{refuse_loss, registration};
 use crate::error::WriteError;
-use kindom_objects::StoredObject;
+use crate::handle::Freshness;
+use crate::request::Target;
+use crate::rules::Rules;
+use kindom_objects::claims::NOTHING;
 use kindom_objects::plan::{self, DrainPlan};
-use kindom_objects::render::{refresh, restored};
+use kindom_objects::render::{refresh, restored, stored};
 use kindom_objects::seal::{NO_SHAPE, Sealed};
+use kindom_objects::{StoredObject, TypeSpec};
 
 /// The state of an object after one step of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,9 +60,13 @@ impl ResourceHandle {
         let mut compares = vec![Compare::mod_is(&key, object.revision())];
         compares.extend(registration(&spec));
         compares.extend_from_slice(guards);
+        let mut ops = Vec::new();
         let op = match plan::drain(object, &meta::time::format(seconds)) {
             DrainPlan::Held(finalizers) => return Ok(Drained::Held(finalizers)),
-            DrainPlan::Delete => Op::Delete(key),
+            DrainPlan::Delete => {
+                ops = released(&spec, object).into_iter().map(Op::Delete).collect();
+                Op::Delete(key)
+            }
             DrainPlan::Mark(mut tree) => {
                 refuse_loss(object)?;
                 let shape = match refresh(&spec, object, &mut tree) {
@@ -70,7 +80,8 @@ impl ResourceHandle {
             }
         };
         let gone = matches!(op, Op::Delete(_));
-        match self.commit_quietly(Txn { compares, ops: vec![op] }, deadline).await? {
+        ops.push(op);
+        match self.commit_quietly(Txn { compares, ops }, deadline).await? {
             TxnOutcome::Committed { .. } if gone => Ok(Drained::Gone),
             TxnOutcome::Committed { .. } | TxnOutcome::Failed { .. } => Ok(Drained::LookAgain),
         }
@@ -106,4 +117,21 @@ impl ResourceHandle {
             TxnOutcome::Failed { .. } => Ok(Rewritten::LookAgain),
         }
     }
+}
+
+/// The claims that end with an object; none of one that cannot be read.
+fn released(spec: &Arc<TypeSpec>, object: &StoredObject) -> Vec<Key> {
+    if !spec.strategy.has_claims() {
+        return Vec::new();
+    }
+    let claims = || -> Option<Vec<Key>> {
+        let tree = stored(&spec.prefix, object).ok()?;
+        let version = spec.storage()?.name.clone();
+        let rules = Rules::new(Arc::clone(spec), &version, String::new(), Freshness::Any).ok()?;
+        let target = Target { version: &version, subresource: None, namespace: None, name: object.name() };
+        let user = User::api_server();
+        let claims = spec.strategy.claims(&rules.context(&target, &user, &NOTHING), &tree);
+        Some(claims.into_keys().collect())
+    };
+    claims().unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::WriteError;
 use kindom_api::User;
 use kindom_objects::version::{CompiledVersion, VersionSpec};
-use kindom_objects::{PlanError, RuleContext, TypeSpec};
+use kindom_objects::{Allocation, PlanError, RuleContext, TypeSpec};
 
 use crate::handle::Freshness;
 use crate::request::Target;
@@ -38,7 +38,12 @@ impl Rules {
         self.spec.versions.get(self.version_at).ok_or(WriteError::Gone)
     }
 
-    pub(crate) fn context<'a>(&'a self, target: &Target<'a>, user: &'a User) -> RuleContext<'a> {
+    pub(crate) fn context<'a>(
+        &'a self,
+        target: &Target<'a>,
+        user: &'a User,
+        allocation: &'a Allocation,
+    ) -> RuleContext<'a> {
         RuleContext {
             spec: &self.spec,
             version: &self.compiled,
@@ -46,6 +51,7 @@ impl Rules {
             subresource: target.subresource,
             user,
             now: &self.now,
+            allocation,
         }
     }
 }

@@ -8,6 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use kindom_api::meta::names::name_is_dns_label;
 use kindom_objects::kinds;
 use kindom_objects::kinds::registration::Feature;
+use kindom_objects::kinds::service::{AddressRange, PortRange};
 
 use crate::aggregation::ServiceReference;
 use crate::aggregator::{Service, service};
@@ -393,6 +394,12 @@ pub(crate) struct Serve {
     /// The built-in kinds that are served beside namespaces and registrations.
     #[arg(long, value_enum, default_value_t = Profile::ControlPlane)]
     pub(crate) profile: Profile,
+    /// The addresses of services: a range in CIDR notation, or one of IPv4 and one of IPv6, of which the first is the main one.
+    #[arg(long, value_delimiter = ',', value_name = "CIDR,...", default_value = "10.0.0.0/24")]
+    pub(crate) service_cluster_ip_range: Vec<AddressRange>,
+    /// The ports of nodes that services get.
+    #[arg(long, value_name = "PORT-PORT", default_value = "30000-32767")]
+    pub(crate) service_node_port_range: PortRange,
     /// The time for which events are kept after they were last written; 0s: for ever.
     #[arg(long, default_value = "1h", value_parser = duration)]
     pub(crate) event_ttl: Duration,

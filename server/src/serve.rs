@@ -18,6 +18,7 @@ use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard
 use kindom_objects::kinds::registration::{
     aggregated_custom_resource_definitions, custom_resource_definitions_without, third_party_resources,
 };
+use kindom_objects::kinds::service::ServiceNetwork;
 use kindom_objects::kinds::{self, api_service, built_in};
 use kindom_objects::{PlanError, RuleContext};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle};
@@ -203,7 +204,9 @@ async fn serving(
     let third_party = registrations.face(third_party_resources(&crds));
     // The server itself uses some of those that the smallest profile does not serve.
     let profile = kinds::Profile::from(options.profile);
-    let others: Vec<ResourceHandle> = built_in(profile.max(kinds::Profile::ControlPlane))
+    let network = ServiceNetwork::new(&options.service_cluster_ip_range, options.service_node_port_range)
+        .map_err(|why| format!("--service-cluster-ip-range: {why}"))?;
+    let others: Vec<ResourceHandle> = built_in(profile.max(kinds::Profile::ControlPlane), &network)
         .into_iter()
         .map(|spec| ResourceHandle::new(Arc::clone(&deps), Arc::new(spec)))
         .collect();

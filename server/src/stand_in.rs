@@ -24,7 +24,7 @@ const KUBECTL: &str = "kubectl";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The flags of kube-apiserver that mean the same here. All others are accepted, and said to be without effect.
-const SAME: [&str; 22] = [
+const SAME: [&str; 24] = [
     "api-audiences",
     "bind-address",
     "client-ca-file",
@@ -44,6 +44,8 @@ const SAME: [&str; 22] = [
     "service-account-key-file",
     "service-account-max-token-expiration",
     "service-account-signing-key-file",
+    "service-cluster-ip-range",
+    "service-node-port-range",
     "tls-cert-file",
     "tls-private-key-file",
     "token-auth-file",
@@ -278,7 +280,6 @@ mod tests {
             "cert-dir",
             "disable-admission-plugins",
             "etcd-servers",
-            "service-cluster-ip-range",
         ];
         assert_eq!(ignored, unused);
         assert!(api_server(&strings(&["--secure-port=x"])).is_err());

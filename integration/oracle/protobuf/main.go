@@ -28,6 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -69,6 +70,10 @@ var kinds = []struct {
 	{"events.k8s.io/v1", "EventList", eventsv1.EventList{}, true},
 	{"v1", "Endpoints", corev1.Endpoints{}, true},
 	{"v1", "EndpointsList", corev1.EndpointsList{}, true},
+	{"v1", "Service", corev1.Service{}, true},
+	{"v1", "ServiceList", corev1.ServiceList{}, true},
+	{"networking.k8s.io/v1", "IPAddress", networkingv1.IPAddress{}, true},
+	{"networking.k8s.io/v1", "IPAddressList", networkingv1.IPAddressList{}, true},
 	{"v1", "Event", corev1.Event{}, true},
 	{"v1", "EventList", corev1.EventList{}, true},
 	{"v1", "LimitRange", corev1.LimitRange{}, true},

@@ -233,6 +233,7 @@ fn text(escaped: &'static str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::service::ServiceNetwork;
     use crate::kinds::{Profile, built_in, namespace};
 
     fn described(of: &Struct, depth: usize, out: &mut Vec<String>) {
@@ -256,7 +257,10 @@ mod tests {
     #[test]
     fn a_kind_that_is_declared_by_hand_is_as_in_the_table() {
         let mut compared = 0;
-        for spec in built_in(Profile::Kubernetes).into_iter().chain([namespace::namespaces()]) {
+        for spec in built_in(Profile::Kubernetes, &ServiceNetwork::default())
+            .into_iter()
+            .chain([namespace::namespaces()])
+        {
             let declared = spec.versions[0].declared.unwrap().declaration();
             let table = declaration(declared.api_version, declared.kind).unwrap();
             if std::ptr::eq(table.shape, declared.shape) {

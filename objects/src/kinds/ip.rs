@@ -117,6 +117,81 @@ pub(super) fn warning(value: &str, at: &Path<'_>) -> Option<String> {
         .then(|| format!("{at}: IPv6 address {quoted} should be in RFC 5952 canonical format ({canonical})"))
 }
 
+/// A text that is a range of addresses.
+struct Range {
+    address: Ip,
+    network: IpAddr,
+    bits: u8,
+    /// The number of bits has zeros at its head.
+    has_zeros: bool,
+}
+
+impl Range {
+    /// `ParseCIDRSloppy`
+    fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = text.split_once('/')?;
+        let parsed = Ip::parse(address)?;
+        let width: u8 = if address.contains(':') { 128 } else { 32 };
+        let digits = bits.trim_start_matches('0');
+        let number = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+        if number > width || bits.is_empty() || !bits.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let wide = match parsed.address {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        let shift = u32::from(width - number);
+        let masked = u128::from(wide).checked_shr(shift).and_then(|v| v.checked_shl(shift));
+        let masked = Ipv6Addr::from(masked.unwrap_or_default());
+        // As Go prints it: one of IPv4 in the form of IPv6 is one of IPv4.
+        let network = masked.to_ipv4_mapped().map_or(IpAddr::V6(masked), IpAddr::V4);
+        let number = if network.is_ipv4() && width == 128 { number.saturating_sub(96) } else { number };
+        let has_zeros = bits.len() > 1 && bits.starts_with('0');
+        Some(Self { address: parsed, network, bits: number, has_zeros })
+    }
+}
+
+/// `IsValidCIDRForLegacyField`, where strict validation is on.
+pub(super) fn range(value: &str, at: &Path<'_>) -> Option<Error> {
+    let text = match Range::parse(value) {
+        None => "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
+        Some(range) if range.has_zeros || range.address.has_zeros => {
+            "must not have leading 0s in IP or prefix length"
+        }
+        Some(range) if range.address.is_mapped => "must not have an IPv4-mapped IPv6 address",
+        Some(range) if range.address.address != range.network => {
+            "must not have bits set beyond the prefix length"
+        }
+        Some(_) => return None,
+    };
+    Some(Error::invalid(at, value, text))
+}
+
+/// `GetWarningsForCIDR`
+pub(super) fn range_warnings(value: &str, at: &Path<'_>) -> Vec<String> {
+    let Some(range) = Range::parse(value) else { return Vec::new() };
+    let quoted = go_quote(value);
+    let canonical = go_quote(&format!("{}/{}", range.network, range.bits));
+    let mut warnings = Vec::new();
+    if range.address.address != range.network {
+        let width = if range.network.is_ipv4() { 32 } else { 128 };
+        let single = go_quote(&format!("{}/{width}", range.address.address));
+        warnings.push(format!(
+            "{at}: CIDR value {quoted} is ambiguous in this context (should be {canonical} or {single}?)"
+        ));
+    }
+    if range.has_zeros || range.address.strict_error().is_some() {
+        warnings.push(format!("{at}: non-standard CIDR value {quoted} is invalid: use {canonical}"));
+    }
+    if warnings.is_empty() && range.network.is_ipv6() && quoted != canonical {
+        warnings.push(format!(
+            "{at}: IPv6 CIDR value {quoted} should be in RFC 5952 canonical format ({canonical})"
+        ));
+    }
+    warnings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +226,39 @@ mod tests {
         ] {
             check(none, None, None);
         }
+    }
+
+    #[test]
+    fn ranges_are_read_loosely_and_judged_strictly() {
+        let path = Path::new("range");
+        let why = |text| range(text, &path).map(|error| error.detail);
+        for good in ["10.0.0.0/8", "0.0.0.0/0", "::/0", "2001:DB8::/32", "fd00::1/128"] {
+            assert_eq!(why(good), None, "{good}");
+        }
+        let no_range = Some("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned());
+        for none in
+            ["", "/", "10.0.0.0", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/+8", "::/129", "x/8", "10.0.0.0/8/8"]
+        {
+            assert_eq!(why(none), no_range, "{none}");
+        }
+        let zeros = Some("must not have leading 0s in IP or prefix length".to_owned());
+        assert_eq!([why("010.0.0.0/8"), why("10.0.0.0/08")], [zeros.clone(), zeros]);
+        assert_eq!(why("10.0.0.1/8").as_deref(), Some("must not have bits set beyond the prefix length"));
+        assert_eq!(why("::ffff:1.2.3.0/120").as_deref(), Some("must not have an IPv4-mapped IPv6 address"));
+        assert_eq!(
+            range_warnings("FD00::1/64", &path),
+            [
+                "range: CIDR value \"FD00::1/64\" is ambiguous in this context (should be \"fd00::/64\" or \"fd00::1/128\"?)"
+            ]
+        );
+        assert_eq!(
+            range_warnings("FD00::/64", &path),
+            ["range: IPv6 CIDR value \"FD00::/64\" should be in RFC 5952 canonical format (\"fd00::/64\")"]
+        );
+        assert_eq!(
+            range_warnings("::ffff:1.2.3.0/120", &path),
+            ["range: non-standard CIDR value \"::ffff:1.2.3.0/120\" is invalid: use \"1.2.3.0/24\""]
+        );
     }
 
     #[test]

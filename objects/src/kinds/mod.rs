@@ -8,6 +8,7 @@ use kindom_api::{Map, Value};
 use kindom_schema::columns::Printed;
 
 use crate::TypeSpec;
+use service::ServiceNetwork;
 
 mod access_review;
 pub mod api_service;
@@ -18,6 +19,7 @@ mod endpoints;
 pub mod event;
 mod fields;
 mod ip;
+mod ip_address;
 mod keyed;
 mod label_selector;
 mod lease;
@@ -32,6 +34,7 @@ mod resource_quota;
 mod resources;
 mod secret;
 mod self_subject_review;
+pub mod service;
 mod service_account;
 mod signing_request;
 mod status;
@@ -54,12 +57,12 @@ pub enum Profile {
     Kubernetes,
 }
 
-/// The built-in kinds of a profile, beside registrations and namespaces.
+/// The built-in kinds of a profile, beside registrations and namespaces; services get their addresses from `network`.
 #[must_use]
-pub fn built_in(profile: Profile) -> Vec<TypeSpec> {
+pub fn built_in(profile: Profile, network: &ServiceNetwork) -> Vec<TypeSpec> {
     let mut types = Vec::new();
     if profile >= Profile::ControlPlane {
-        types.extend(control_plane());
+        types.extend(control_plane(network));
     }
     if profile >= Profile::Kubernetes {
         types.extend(kubernetes());
@@ -67,7 +70,7 @@ pub fn built_in(profile: Profile) -> Vec<TypeSpec> {
     types
 }
 
-fn control_plane() -> Vec<TypeSpec> {
+fn control_plane(network: &ServiceNetwork) -> Vec<TypeSpec> {
     let [local, own, of_anybody] = access_review::access_reviews();
     let mut types = vec![
         event::events(),
@@ -79,6 +82,7 @@ fn control_plane() -> Vec<TypeSpec> {
         endpoint_slice::endpoint_slices(),
         endpoints::endpoints(),
         secret::secrets(),
+        service::services(network),
         service_account::service_accounts(),
         signing_request::signing_requests(),
         token_review::token_reviews(),
@@ -93,7 +97,7 @@ fn control_plane() -> Vec<TypeSpec> {
 }
 
 fn kubernetes() -> Vec<TypeSpec> {
-    let mut types = vec![priority_class::priority_classes()];
+    let mut types = vec![ip_address::ip_addresses(), priority_class::priority_classes()];
     types.extend(workload::workloads());
     types
 }

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kindom_api::{Map, Value, json};
 use kindom_codec::protobuf::{self, decode_telling, encode_as};
+use kindom_objects::kinds::service::ServiceNetwork;
 use kindom_objects::kinds::{Profile, built_in, event, namespace, token_request};
 use kindom_objects::{Declared, StoredObject, TypeSpec};
 use kindom_schema::openapi::{Document, Format, GroupVersionDoc, TypeDoc};
@@ -21,7 +22,7 @@ fn read(path: &str) -> Value {
 
 /// All kinds that are declared in one place, with their types.
 fn declared() -> Vec<(TypeSpec, &'static Declared)> {
-    let mut types = built_in(Profile::Kubernetes);
+    let mut types = built_in(Profile::Kubernetes, &ServiceNetwork::default());
     let events = types.iter().find(|spec| spec.names.plural == "events").unwrap();
     types.extend([event::later_events(events), namespace::namespaces(), token_request::token_requests()]);
     let declared: Vec<_> = types
@@ -211,6 +212,8 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("endpoints", "/registry/services/endpoints/"),
         ("endpointslices", "/registry/endpointslices/"),
         ("events", "/registry/events/"),
+        ("services", "/registry/services/specs/"),
+        ("ipaddresses", "/registry/ipaddresses/"),
         ("mutatingwebhookconfigurations", "/registry/mutatingwebhookconfigurations/"),
         ("validatingwebhookconfigurations", "/registry/validatingwebhookconfigurations/"),
         ("certificatesigningrequests", "/registry/certificatesigningrequests/"),

@@ -13,7 +13,7 @@ use kindom_api::meta::validate_object_meta;
 use super::ENDPOINT_SLICE;
 use crate::kinds::fields::{items, part, text, texts};
 use crate::kinds::ip::{self, Ip};
-use crate::kinds::network::protocols;
+use crate::kinds::network::{app_protocol, protocol};
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const ADDRESSES_MAX: usize = 100;
@@ -66,7 +66,8 @@ fn ports(slice: &Value, errors: &mut ErrorList) {
         if !names.insert(name) {
             errors.push(Error::duplicate(&at.child("name"), name));
         }
-        protocols(port, &at, errors);
+        protocol(port, &at, errors);
+        app_protocol(port, &at, errors);
     }
 }
 

@@ -9,7 +9,7 @@ use kindom_api::meta::validate_object_meta;
 
 use super::ENDPOINTS;
 use crate::kinds::fields::{items, text, texts};
-use crate::kinds::network::protocols;
+use crate::kinds::network::{app_protocol, protocol};
 use crate::kinds::{ip, metadata_update};
 
 /// The lists of addresses of a subset.
@@ -83,7 +83,8 @@ fn port(port: &Value, needs_name: bool, at: &Path<'_>, errors: &mut ErrorList) {
     }
     let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
     errors.extend(is_port_number(number).map(|why| Error::invalid(&at.child("port"), number, why)));
-    protocols(port, at, errors);
+    protocol(port, at, errors);
+    app_protocol(port, at, errors);
 }
 
 /// `endpointsWarnings`: about addresses in odd forms, unless the controller of endpoints wrote them.
