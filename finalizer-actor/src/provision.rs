@@ -1,8 +1,12 @@
 //! The objects that every namespace has: the service account `default`, and the ConfigMap `kube-root-ca.crt`, by which clients
-//! verify the server. They come with the namespace, and come back if somebody deletes them.
+//! verify the server; and the Service `kubernetes` of the namespace `default`. They come with the namespace, and come back if
+//! somebody deletes them.
 //!
 //! Sources: `pkg/controller/serviceaccount/serviceaccounts_controller.go`,
-//! `pkg/controller/certificates/rootcacertpublisher/publisher.go` (1.37).
+//! `pkg/controller/certificates/rootcacertpublisher/publisher.go`,
+//! `pkg/controlplane/controller/kubernetesservice/controller.go` (1.37).
+
+use std::net::IpAddr;
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
@@ -18,6 +22,7 @@ use crate::error::{DrainError, ReconcileError};
 use crate::follower::{self, Settle};
 
 const ACCOUNT: &str = "default";
+const SERVICE: &str = "kubernetes";
 const AUTHORITIES: &str = "kube-root-ca.crt";
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the \
                            internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
@@ -34,6 +39,8 @@ pub struct Types {
     pub config_maps: ResourceHandle,
     /// Secrets.
     pub secrets: ResourceHandle,
+    /// Services.
+    pub services: ResourceHandle,
     /// The largest object, encoded, in bytes.
     pub object_bytes_max: usize,
 }
@@ -45,7 +52,7 @@ pub struct Types {
 pub fn accounts(registry: &RegistryHandle, types: &Types) -> Result<Reconciler, StartError> {
     let handle = types.accounts.clone();
     let made = object! { "apiVersion": "v1", "kind": "ServiceAccount" };
-    let provision = Provision { types: types.clone(), handle, name: ACCOUNT, made, kept: None };
+    let provision = Provision { types: types.clone(), handle, name: ACCOUNT, within: None, made, kept: None };
     follower::start("service-accounts", registry, provision)
 }
 
@@ -65,16 +72,49 @@ pub fn authorities(
         "metadata": object! { "annotations": object! { "kubernetes.io/description": DESCRIPTION } },
         "data": object! { "ca.crt": authorities_pem },
     };
-    let provision = Provision { types: types.clone(), handle, name: AUTHORITIES, made, kept: Some("data") };
+    let kept = Some("data");
+    let provision = Provision { types: types.clone(), handle, name: AUTHORITIES, within: None, made, kept };
     follower::start("root-authorities", registry, provision)
 }
 
-/// One object in every namespace.
+/// Starts the loop that makes the Service `kubernetes` of this address, behind which the server listens on a port, as the
+/// actor `kubernetes-service`.
+///
+/// # Errors
+/// [`StartError`]
+pub fn kubernetes_service(
+    registry: &RegistryHandle,
+    types: &Types,
+    address: IpAddr,
+    port: u16,
+) -> Result<Reconciler, StartError> {
+    let handle = types.services.clone();
+    let address = address.to_string();
+    let ports =
+        vec![object! { "name": "https", "port": 443, "protocol": "TCP", "targetPort": i64::from(port) }];
+    let made = object! {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": object! { "labels": object! { "component": "apiserver", "provider": "kubernetes" } },
+        "spec": object! {
+            "clusterIP": address.as_str(),
+            "clusterIPs": vec![Value::from(address.as_str())],
+            "ports": ports,
+        },
+    };
+    let within = Some("default");
+    let provision = Provision { types: types.clone(), handle, name: SERVICE, within, made, kept: None };
+    follower::start("kubernetes-service", registry, provision)
+}
+
+/// One object in every namespace, or in one.
 #[derive(Clone)]
 struct Provision {
     types: Types,
     handle: ResourceHandle,
     name: &'static str,
+    /// The only namespace that has it.
+    within: Option<&'static str>,
     /// The object, apart from its name and its namespace.
     made: Value,
     /// The field that is put right if somebody changes it.
@@ -92,12 +132,13 @@ impl Settle for Provision {
     }
 
     fn due(&self, place: usize, of: &str, value: Option<&StoredValue>) -> Option<String> {
+        let has_it = |namespace: &str| self.within.is_none_or(|within| within == namespace);
         if place == 0 {
-            return value.map(|_| of.to_owned());
+            return value.filter(|_| has_it(of)).map(|_| of.to_owned());
         }
         let (namespace, name) = of.split_once('/')?;
         let matters = name == self.name && (value.is_none() || self.kept.is_some());
-        matters.then(|| namespace.to_owned())
+        (matters && has_it(namespace)).then(|| namespace.to_owned())
     }
 
     fn settle<'a>(&'a self, namespace: &'a str) -> LocalBoxFuture<'a, Result<(), ReconcileError>> {

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
 use kindom_finalizer_actor::provision::Types;
-use kindom_finalizer_actor::{expiry, garbage, storage_version};
+use kindom_finalizer_actor::{expiry, garbage, provision, storage_version};
 use kindom_http::{Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, serve};
 use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
@@ -248,9 +248,11 @@ async fn serving(
             accounts: of_plural("serviceaccounts")?,
             config_maps: config_maps.clone(),
             secrets: of_plural("secrets")?,
+            services: of_plural("services")?,
             object_bytes_max: options.max_object_bytes,
         };
         accounts::start(options, &registry, &types, tokens, keeper.authorities_pem())?;
+        provision::kubernetes_service(&registry, &types, network.addresses.0.first(), options.secure_port)?;
     }
     if options.feature_gates.storage_version_migrator {
         storage_version::start(&registry, &registrations, options.storage_version_settle)?;

@@ -74,6 +74,7 @@ mod requirements;
 mod reviews;
 mod scale;
 mod secrets;
+mod services;
 mod sessions;
 mod shell;
 mod shutdown;
