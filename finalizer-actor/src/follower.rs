@@ -28,6 +28,11 @@ pub(crate) trait Settle: Clone + Send + 'static {
     /// gone (`None`). `of` is the object's key within its type.
     fn due(&self, place: usize, of: &str, value: Option<&StoredValue>) -> Option<String>;
 
+    /// False if [`types`](Self::types) would give others by now, so that everything is read again.
+    fn is_current(&self) -> bool {
+        true
+    }
+
     /// Settles a key; it may be settled already.
     fn settle<'a>(&'a self, key: &'a str) -> LocalBoxFuture<'a, Result<(), ReconcileError>>;
 }
@@ -132,7 +137,7 @@ impl<S: Settle> Follower<S> {
         let (mut failures, mut later) = (0, BTreeSet::new());
         let mut again = OptionFuture::default();
         loop {
-            if !self.registry.is_leader() {
+            if !self.registry.is_leader() || due.is_empty() && !self.settle.is_current() {
                 return Ok(());
             }
             if let Some(key) = due.pop_first() {

@@ -28,6 +28,7 @@ pub mod garbage;
 mod namespace;
 mod progress;
 pub mod provision;
+pub mod quotas;
 mod reconciler;
 mod registration;
 pub mod storage_version;

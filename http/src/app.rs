@@ -25,6 +25,8 @@ pub struct Config {
     pub registry: RegistryHandle,
     /// The type of namespaces.
     pub namespaces: ResourceHandle,
+    /// The type of ResourceQuotas, whose bounds hold for clients; `None` where there are none.
+    pub quotas: Option<ResourceHandle>,
     /// Identifies users.
     pub authenticator: Authenticator,
     /// The reviews that a host makes; by default none.
@@ -99,6 +101,7 @@ impl App {
         (state.chaos, state.fallback) = (config.chaos, config.fallback);
         (state.delegation, state.namespaces_are_the_hosts) =
             (config.delegation, config.namespaces_are_the_hosts);
+        state.quotas = config.quotas;
         (state.collector, state.accounts) = (config.collector, config.accounts);
         state.aggregator = config.aggregator;
         Self {

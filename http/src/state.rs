@@ -33,6 +33,8 @@ const EACH_WATCH_ENDS_AFTER: Duration = Duration::from_millis(5);
 pub(crate) struct State {
     pub(crate) registry: RegistryHandle,
     pub(crate) namespaces: ResourceHandle,
+    /// The type of ResourceQuotas, where they bound what clients create.
+    pub(crate) quotas: Option<ResourceHandle>,
     pub(crate) authenticator: Arc<CurrentAuthenticator>,
     /// The reviews that a host makes.
     pub(crate) delegation: Delegation,
@@ -82,6 +84,7 @@ impl State {
         Self {
             registry,
             namespaces,
+            quotas: None,
             authenticator: Arc::new(CurrentAuthenticator::new(authenticator)),
             delegation: Delegation::default(),
             accounts: None,

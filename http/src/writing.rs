@@ -41,6 +41,7 @@ pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
         dry_run,
         object_bytes_max: call.state.object_bytes_max.saturating_sub(reserve),
         namespaces: Some(call.state.namespaces.clone()),
+        quotas: call.state.quotas.clone(),
         manager: String::new(),
         user: Arc::clone(&call.user),
         knowledge: call.knowledge,

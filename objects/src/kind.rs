@@ -593,6 +593,16 @@ pub trait Strategy: Send + Sync {
         Claims::new()
     }
 
+    /// `true` if its objects may have a [usage](Self::quota_usage) of their own.
+    fn has_quota_usage(&self) -> bool {
+        false
+    }
+
+    /// The amounts of resources of quotas that an object uses, besides that it is one more of its type.
+    fn quota_usage(&self, _object: &Value) -> Vec<(&'static str, i64)> {
+        Vec::new()
+    }
+
     /// Sets the server's fields on create, and drops those that a client may not set.
     fn prepare_for_create(&self, _cx: &RuleContext<'_>, _object: &mut Value) {}
 

@@ -46,6 +46,11 @@ impl Sealed {
     }
 
     /// The object's JSON, without the seal.
+    pub fn json_bytes(&self) -> &[u8] {
+        self.value.get(..self.value.len().saturating_sub(LEN)).unwrap_or_default()
+    }
+
+    /// The object's JSON, without the seal, as a part of the value.
     pub fn json(&self) -> Bytes {
         self.value.slice(..self.value.len() - LEN)
     }

@@ -19,6 +19,7 @@ use crate::ResourceHandle;
 use crate::cost::{self, Spent};
 use crate::error::{ReadError, WriteError};
 use crate::handle::Freshness;
+use crate::quota::Demand;
 use crate::request::{Knowledge, Outcome, Target, WriteOptions, Written};
 use crate::rules::Rules;
 use kindom_objects::managed::Managing;
@@ -141,6 +142,10 @@ struct Guards {
     empty: Option<NeedsEmpty>,
     /// Nobody holds these claims.
     claims: Vec<Key>,
+    /// The quotas are as they were found.
+    quotas: Vec<Compare>,
+    /// The store's revision as of which the namespace was found.
+    as_of: Option<Revision>,
 }
 
 /// One of the [`Guards`].
@@ -153,6 +158,7 @@ enum Guard {
     Fence,
     /// The claim at this index.
     Claim(usize),
+    Quota,
 }
 
 impl Guards {
@@ -172,7 +178,12 @@ impl Guards {
         ];
         let claims = self.claims.iter().enumerate();
         let claims = claims.map(|(at, key)| (Guard::Claim(at), Some(Compare::absent(key))));
-        all.into_iter().chain(claims).filter_map(|(guard, compare)| Some((guard, compare?))).unzip()
+        let quotas = self.quotas.iter().cloned().map(|compare| (Guard::Quota, Some(compare)));
+        all.into_iter()
+            .chain(claims)
+            .chain(quotas)
+            .filter_map(|(guard, compare)| Some((guard, compare?)))
+            .unzip()
     }
 }
 
@@ -194,6 +205,21 @@ enum Effect {
 }
 
 impl Effect {
+    /// The write as quotas see it; `None` for one that needs no more of anything.
+    fn demand<'a>(
+        &'a self,
+        current: Option<&'a Arc<StoredObject>>,
+        as_of: Option<Revision>,
+    ) -> Option<Demand<'a>> {
+        let (planned, old) = match self {
+            Self::Create(planned) => (planned, None),
+            Self::Put(planned, _) => (planned, Some(&**current?)),
+            Self::Finish(..) | Self::Remove(_) => return None,
+        };
+        let freshness = as_of.map_or(Freshness::Any, Freshness::AtLeast);
+        Some(Demand { key: &planned.key, new: planned.sealed.json_bytes(), old, freshness })
+    }
+
     /// The answer to the write: committed at a revision, or a dry run.
     fn written(self, committed: Option<Revision>, rules: &Rules) -> Written {
         let dry_run = committed.is_none();
@@ -323,7 +349,9 @@ impl ResourceHandle {
             let committed = match step {
                 Step::Unchanged(written) => return Ok(written),
                 Step::TooLarge(error) => Committed::TooLarge(error),
-                Step::Commit(plan) => self.carry_out(*plan, &rules, options, &allocation).await?,
+                Step::Commit(plan) => {
+                    self.carry_out(*plan, &rules, options, &allocation, current.as_ref()).await?
+                }
             };
             match committed {
                 Committed::Done(written) => return Ok(written),
@@ -413,7 +441,8 @@ impl ResourceHandle {
         }
         let key = rules.spec.storage_key(&planned.key);
         let guards = Guards {
-            namespace: namespace.map(|(key, at)| Compare::mod_is(&key, at)),
+            as_of: namespace.as_ref().map(|(_, as_of)| *as_of),
+            namespace: namespace.map(|(guard, _)| guard),
             ..Guards::new(Compare::absent(&key), &rules.spec)
         };
         Ok(Step::Commit(Box::new(Plan {
@@ -433,8 +462,16 @@ impl ResourceHandle {
         rules: &Rules,
         options: &WriteOptions,
         allocation: &Allocation,
+        current: Option<&Arc<StoredObject>>,
     ) -> Result<Committed, WriteError> {
         let Plan { op, claims, mut guards, effect, created_name, proof } = plan;
+        let mut charged = Vec::new();
+        if let Some(demand) = effect.demand(current, guards.as_of) {
+            for charge in self.charges(demand, rules, options).await? {
+                guards.quotas.push(charge.compare);
+                charged.extend(charge.op);
+            }
+        }
         let taken = |effect: &Effect| match (&created_name, effect) {
             (Some((name, generated)), Effect::Create(planned)) => {
                 Committed::Taken { name: name.clone(), generated: *generated, key: planned.key.clone() }
@@ -456,10 +493,10 @@ impl ResourceHandle {
             }
             return Ok(Committed::Done(effect.written(None, rules)));
         }
-        let changed = claims.taken.len().saturating_add(claims.released.len());
+        let changed = claims.taken.len().saturating_add(claims.released.len()).saturating_add(charged.len());
         if changed > CLAIMS_MAX {
             let message = format!(
-                "{changed} addresses and ports of the object change at once, at most {CLAIMS_MAX} may"
+                "{changed} addresses, ports and quotas change with the object, at most {CLAIMS_MAX} may"
             );
             return Err(WriteError::RequestTooLarge(message));
         }
@@ -468,6 +505,7 @@ impl ResourceHandle {
         let mut ops = vec![op];
         ops.extend(claims.taken.into_iter().map(|(key, value)| Op::Put(key, value)));
         ops.extend(claims.released.into_iter().map(Op::Delete));
+        ops.extend(charged);
         match self.commit(Txn { compares, ops }, options.deadline).await {
             Ok(TxnOutcome::Committed { revision }) => {
                 Ok(Committed::Done(effect.written(Some(revision), rules)))
@@ -476,7 +514,7 @@ impl ResourceHandle {
                 let failed = compare.and_then(|at| order.get(at)).copied().unwrap_or(Guard::Object);
                 match failed {
                     Guard::Object => Ok(taken(&effect)),
-                    Guard::Registration | Guard::Namespace => Ok(Committed::Lost(failed)),
+                    Guard::Registration | Guard::Namespace | Guard::Quota => Ok(Committed::Lost(failed)),
                     Guard::Claim(at) => Ok(match guards.claims.into_iter().nth(at) {
                         Some(key) => Committed::Claimed(key),
                         None => Committed::Lost(failed),
@@ -553,19 +591,19 @@ impl ResourceHandle {
         Ok(snapshot.get(key).cloned())
     }
 
-    /// The key and revision of the namespace of a new object, which guard its create: it has to exist and may not be
-    /// being deleted (admission plugin `NamespaceLifecycle`).
+    /// The guard that the namespace of a new object is as it is now, and the store's revision as of which that is known: it has
+    /// to exist and may not be being deleted (admission plugin `NamespaceLifecycle`).
     async fn namespace_for_create(
         &self,
         rules: &Rules,
         target: &Target<'_>,
         name: &str,
         options: &WriteOptions,
-    ) -> Result<Option<(Key, Revision)>, WriteError> {
+    ) -> Result<Option<(Compare, Revision)>, WriteError> {
         let (Some(namespace), Some(namespaces)) = (target.namespace, &options.namespaces) else {
             return Ok(None);
         };
-        let (snapshot, _) = namespaces.snapshot(rules.freshness, options.deadline).await?;
+        let (snapshot, as_of) = namespaces.snapshot(rules.freshness, options.deadline).await?;
         let Some(found) = snapshot.get(namespace) else {
             return Err(PlanError::NamespaceNotFound { name: namespace.to_owned() }.into());
         };
@@ -577,7 +615,7 @@ impl ResourceHandle {
             .into());
         }
         let spec = namespaces.spec().ok_or(WriteError::Gone)?;
-        Ok(Some((spec.storage_key(namespace), found.revision())))
+        Ok(Some((Compare::mod_is(&spec.storage_key(namespace), found.revision()), as_of)))
     }
 }
 

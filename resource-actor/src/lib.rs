@@ -29,6 +29,7 @@ mod maintenance;
 mod messages;
 mod pages;
 mod past;
+pub mod quota;
 mod request;
 mod rules;
 mod scale;

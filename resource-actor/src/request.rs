@@ -21,6 +21,8 @@ pub struct WriteOptions {
     pub object_bytes_max: usize,
     /// The type of namespaces; `None` for a store without them.
     pub namespaces: Option<ResourceHandle>,
+    /// The type of ResourceQuotas, if they bound this write.
+    pub quotas: Option<ResourceHandle>,
     /// The user who asks.
     pub user: Arc<User>,
     /// The manager of the fields that the write sets (KEP-555); at most 128 bytes.
@@ -43,6 +45,7 @@ impl WriteOptions {
             dry_run: false,
             object_bytes_max,
             namespaces: None,
+            quotas: None,
             user: Arc::new(User::api_server()),
             manager: SERVER.to_owned(),
             knowledge: Knowledge::Latest,

@@ -34,6 +34,11 @@ impl Rules {
         Ok(Self { compiled, version_at: at, now, spec, freshness })
     }
 
+    /// The time of the write.
+    pub(crate) fn now(&self) -> &str {
+        &self.now
+    }
+
     pub(crate) fn version(&self) -> Result<&VersionSpec, WriteError> {
         self.spec.versions.get(self.version_at).ok_or(WriteError::Gone)
     }

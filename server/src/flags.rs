@@ -387,7 +387,7 @@ pub(crate) struct Serve {
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub(crate) enable_garbage_collector: bool,
     /// The controllers that run: * for all, -NAME for all but this one. There are
-    /// garbage-collector-controller, root-ca-certificate-publisher-controller, serviceaccount-controller and
+    /// garbage-collector-controller, resourcequota-controller, root-ca-certificate-publisher-controller, serviceaccount-controller and
     /// serviceaccount-token-controller.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_value = "*", value_parser = controller, allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
@@ -666,6 +666,8 @@ fn etcd_prefix(text: &str) -> Result<String, String> {
 /// The controller that deletes what lost its owners.
 pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
+/// The controller that counts what quotas bound.
+pub(crate) const RESOURCE_QUOTA: &str = "resourcequota-controller";
 /// The controller that gives every namespace the authorities of the server.
 pub(crate) const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 /// The controller that gives every namespace a service account.
@@ -673,7 +675,8 @@ pub(crate) const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
 /// The controller that fills in the token secrets of service accounts.
 pub(crate) const SERVICE_ACCOUNT_TOKEN: &str = "serviceaccount-token-controller";
 
-const CONTROLLERS: [&str; 4] = [GARBAGE_COLLECTOR, ROOT_CA_PUBLISHER, SERVICE_ACCOUNT, SERVICE_ACCOUNT_TOKEN];
+const CONTROLLERS: [&str; 5] =
+    [GARBAGE_COLLECTOR, RESOURCE_QUOTA, ROOT_CA_PUBLISHER, SERVICE_ACCOUNT, SERVICE_ACCOUNT_TOKEN];
 
 /// The name of a controller that is to run, or not to.
 fn controller(text: &str) -> Result<String, String> {

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
 use kindom_finalizer_actor::provision::Types;
-use kindom_finalizer_actor::{expiry, garbage, provision, storage_version};
+use kindom_finalizer_actor::{expiry, garbage, provision, quotas, storage_version};
 use kindom_http::{Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, serve};
 use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
@@ -39,7 +39,7 @@ use crate::BoxError;
 use crate::accounts;
 use crate::aggregator::{self, Aggregator, claim_stored, publish_authentication};
 use crate::credentials::{self, Keeper};
-use crate::flags::{AuthorizationMode, GARBAGE_COLLECTOR, Serve, runs};
+use crate::flags::{AuthorizationMode, GARBAGE_COLLECTOR, RESOURCE_QUOTA, Serve, runs};
 use crate::host::api_services::Registrar;
 use crate::host::namespaces::Mirror;
 use crate::host::{self, Hosts, authentication};
@@ -238,6 +238,13 @@ async fn serving(
     if options.enable_garbage_collector && runs_collector && hosts.authorization.is_none() {
         garbage::start(&registry, &events, &namespaces, options.max_object_bytes)?;
     }
+    let quotas = match profile {
+        kinds::Profile::Minimal => None,
+        _ => Some(of_plural("resourcequotas")?),
+    };
+    if let Some(quotas) = quotas.as_ref().filter(|_| runs(&options.controllers, RESOURCE_QUOTA)) {
+        quotas::start(&registry, quotas, options.max_object_bytes)?;
+    }
     let tokens = match profile {
         kinds::Profile::Minimal => None,
         _ => Some(Arc::new(accounts::tokens(&options.accounts, &*storage).await?)),
@@ -304,7 +311,7 @@ async fn serving(
     let store_counters = (store_writes, store_scrubs);
     let served = registry.clone();
     let accounts = tokens.map(|tokens| ServiceAccounts::new(tokens, registry.clone()));
-    let parts = Parts { registry, namespaces, aggregator, snapshots, accounts };
+    let parts = Parts { registry, namespaces, quotas, aggregator, snapshots, accounts };
     let running = listen(options, (&keeper, &hosts), parts, store_counters, &supervisor)?;
     let url = server_url(running.address);
     let kubeconfig = options.data_dir.join("admin.kubeconfig");
@@ -422,6 +429,7 @@ fn cores() -> usize {
 struct Parts {
     registry: RegistryHandle,
     namespaces: ResourceHandle,
+    quotas: Option<ResourceHandle>,
     aggregator: Option<Arc<dyn kindom_http::Aggregator>>,
     snapshots: Snapshots,
     accounts: Option<ServiceAccounts>,
@@ -440,6 +448,7 @@ fn listen(
     let config = Config {
         registry: parts.registry,
         namespaces: parts.namespaces,
+        quotas: parts.quotas,
         authenticator: keeper.authenticator()?,
         delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,
         accounts: parts.accounts,

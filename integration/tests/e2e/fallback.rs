@@ -69,6 +69,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         accounts: None,
         delegation: Default::default(),
         namespaces_are_the_hosts: false,
+        quotas: None,
         collector: Collector::Nobody,
         host_metrics: None,
         registry,

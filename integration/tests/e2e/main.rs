@@ -67,6 +67,7 @@ mod ownership;
 mod pages;
 mod protobuf;
 mod python_client;
+mod quotas;
 mod rbac;
 mod registration;
 mod replay;

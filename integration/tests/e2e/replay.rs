@@ -102,6 +102,7 @@ async fn replay_all(folder: &Path, any_namespace: bool) {
             "--feature-gates",
             "StorageVersionMigrator=false",
             "--profile=kubernetes",
+            "--controllers=*,-resourcequota-controller",
             "--service-account-issuer=https://127.0.0.1/",
         ]);
         let server = options.start().await.unwrap();

@@ -30,7 +30,7 @@ mod pod_spec;
 mod priority_class;
 mod rbac;
 pub mod registration;
-mod resource_quota;
+pub mod resource_quota;
 mod resources;
 mod secret;
 mod self_subject_review;

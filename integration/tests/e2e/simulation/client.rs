@@ -152,6 +152,7 @@ impl Client {
             user: Arc::new(User::api_server()),
             knowledge,
             bytes: 0,
+            quotas: None,
             fence: None,
         }
     }
@@ -647,6 +648,7 @@ pub(super) async fn release_everything(world: &Rc<World>) {
                 user: Arc::new(User::api_server()),
                 knowledge: Knowledge::Latest,
                 bytes: 0,
+                quotas: None,
                 fence: None,
             };
             let target =

@@ -17,6 +17,7 @@ use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, Ty
 
 mod printed;
 mod rules;
+pub mod usage;
 
 static RESOURCE_QUOTA: Declared = Declared::catalogued("v1", "ResourceQuota");
 

@@ -328,6 +328,25 @@ impl Strategy for Services {
         claims
     }
 
+    fn has_quota_usage(&self) -> bool {
+        true
+    }
+
+    /// `pkg/quota/v1/evaluator/core/services.go`
+    fn quota_usage(&self, service: &Value) -> Vec<(&'static str, i64)> {
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let all = count(items(spec(service), "ports").len());
+        let (of_nodes, balancers) = match kind(service) {
+            "NodePort" => (all, 0),
+            "LoadBalancer" if part(spec(service), "allocateLoadBalancerNodePorts") == &Value::Bool(false) => {
+                (count(node_ports(service).count()), 1)
+            }
+            "LoadBalancer" => (all, 1),
+            _ => (0, 0),
+        };
+        vec![("services.loadbalancers", balancers), ("services.nodeports", of_nodes)]
+    }
+
     fn prepare_for_create(&self, cx: &RuleContext<'_>, service: &mut Value) {
         reset(cx, service);
     }

@@ -1,0 +1,148 @@
+//! The statuses of ResourceQuotas: what each bounds, and how much of it is in use. Creates keep them up to date themselves
+//! (`kindom_resource_actor::quota`); this loop settles new and changed quotas, and those in whose namespace something went.
+//!
+//! Source: `pkg/controller/resourcequota/resource_quota_controller.go` (1.37).
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use kindom_actor_kit::{Deadline, Reconciler, StartError};
+use kindom_api::{GroupResource, Value, json};
+use kindom_objects::kinds::resource_quota::usage::{self, Usage};
+use kindom_objects::{PlanError, RuleContext, Subresource};
+use kindom_registry_actor::RegistryHandle;
+use kindom_resource_actor::{Freshness, ResourceHandle, Target, WriteOptions, quota};
+use kindom_storage::StoredValue;
+
+use crate::attempt::STEP;
+use crate::error::ReconcileError;
+use crate::follower::{self, Settle};
+use crate::provision::unless_it_is_settled;
+
+/// Starts the loop, as the actor `resource-quotas`.
+///
+/// # Errors
+/// [`StartError`]
+pub fn start(
+    registry: &RegistryHandle,
+    quotas: &ResourceHandle,
+    object_bytes_max: usize,
+) -> Result<Reconciler, StartError> {
+    let statuses = Statuses {
+        registry: registry.clone(),
+        quotas: quotas.clone(),
+        followed: Arc::default(),
+        object_bytes_max,
+    };
+    follower::start("resource-quotas", registry, statuses)
+}
+
+#[derive(Clone)]
+struct Statuses {
+    registry: RegistryHandle,
+    quotas: ResourceHandle,
+    /// The types that quotas count, whose objects are followed.
+    followed: Arc<Mutex<Followed>>,
+    object_bytes_max: usize,
+}
+
+#[derive(Default)]
+struct Followed {
+    types: BTreeSet<GroupResource>,
+    /// A type has to be followed that is not yet.
+    is_short: bool,
+}
+
+impl Settle for Statuses {
+    fn types(&self) -> Vec<ResourceHandle> {
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        followed.is_short = false;
+        let types = followed.types.iter().filter_map(|of| self.type_of(of));
+        [self.quotas.clone()].into_iter().chain(types).collect()
+    }
+
+    fn reads(&self, place: usize) -> bool {
+        place == 0
+    }
+
+    fn due(&self, place: usize, of: &str, value: Option<&StoredValue>) -> Option<String> {
+        // Quotas by their namespace: what goes there concerns all of them.
+        let namespace = of.split_once('/')?.0;
+        let matters = if place == 0 { value.is_some() } else { value.is_none() };
+        matters.then(|| namespace.to_owned())
+    }
+
+    fn is_current(&self) -> bool {
+        !self.followed.lock().unwrap_or_else(PoisonError::into_inner).is_short
+    }
+
+    fn settle<'a>(&'a self, namespace: &'a str) -> LocalBoxFuture<'a, Result<(), ReconcileError>> {
+        self.settle_namespace(namespace).boxed_local()
+    }
+}
+
+impl Statuses {
+    /// The type that a resource counts, if it is there.
+    fn type_of(&self, of: &GroupResource) -> Option<ResourceHandle> {
+        self.registry.routes().get(&of.group, &of.resource)
+    }
+
+    /// Follows a type from now on.
+    fn follow(&self, of: GroupResource) {
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        followed.is_short |= followed.types.insert(of);
+    }
+
+    async fn settle_namespace(&self, namespace: &str) -> Result<(), ReconcileError> {
+        let prefix = format!("{namespace}/");
+        let (quotas, _) = self.quotas.snapshot(Freshness::Latest, Deadline::after(STEP)).await?;
+        for stored in quotas.range(&prefix, "") {
+            let Ok(tree) = json::parse_own(stored.json()) else { continue };
+            if stored.deleting() || usage::has_scopes(&tree) {
+                continue;
+            }
+            let used = self.used(&tree, &prefix).await?;
+            self.write(stored.name(), namespace, &used).await?;
+        }
+        Ok(())
+    }
+
+    /// The amounts in use of what a quota bounds, of types that are there.
+    async fn used(&self, quota: &Value, prefix: &str) -> Result<Usage, ReconcileError> {
+        let mut used = Usage::new();
+        let counted = usage::bounded(quota).filter_map(usage::counts);
+        let types: BTreeSet<GroupResource> =
+            counted.map(|(plural, group)| GroupResource::new(group.to_owned(), plural.to_owned())).collect();
+        for of in types {
+            let Some(handle) = self.type_of(&of) else { continue };
+            let Some(spec) = handle.spec().filter(|spec| spec.namespaced()) else { continue };
+            let is_its = |name: &&str| usage::counts(name) == Some((&of.resource, &of.group));
+            let mut amounts: Usage =
+                usage::bounded(quota).filter(is_its).map(|name| (name.to_owned(), 0)).collect();
+            self.follow(of.clone());
+            let (objects, _) = handle.snapshot(Freshness::Latest, Deadline::after(STEP)).await?;
+            quota::count(&spec, &objects, prefix, &mut amounts);
+            used.append(&mut amounts);
+        }
+        Ok(used)
+    }
+
+    async fn write(&self, name: &str, namespace: &str, used: &Usage) -> Result<(), ReconcileError> {
+        let mut wanted = |cx: &RuleContext<'_>, stored: &Value| {
+            let mut quota = stored.clone();
+            usage::set_status(&mut quota, used);
+            cx.spec.strategy.decode(cx, &mut quota, None).map_err(PlanError::Internal)?;
+            Ok(quota)
+        };
+        let options = WriteOptions::by_server(Deadline::after(STEP), self.object_bytes_max);
+        let place = Target {
+            version: "v1",
+            subresource: Some(Subresource::Status),
+            namespace: Some(namespace),
+            name,
+        };
+        self.quotas.update(place, true, &mut wanted, &options).await.map(drop).or_else(unless_it_is_settled)
+    }
+}
