@@ -20,6 +20,7 @@
 
 pub mod account_secrets;
 mod attempt;
+pub mod claims;
 mod drain;
 mod error;
 pub mod expiry;

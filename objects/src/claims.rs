@@ -13,7 +13,7 @@ use kindom_storage_model::Key;
 pub type Claims = BTreeMap<Key, Bytes>;
 
 /// The inputs of a choice between free addresses or ports.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Allocation {
     /// A random uuid of this write: where a search begins, and the uids of what it makes.
     pub seed: String,

@@ -7,7 +7,6 @@
 //!
 //! **Errors.** See [`WriteError`]: unless the variant says otherwise, nothing was written.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kindom_actor_kit::{DEAR, Deadline, dear};
@@ -307,8 +306,7 @@ impl ResourceHandle {
         let key = (!target.name.is_empty()).then(|| TypeSpec::object_key(target.namespace, target.name));
         let mut plans = Plans { knowledge: options.knowledge, first: true };
         let (mut strip, mut names_tried) = (false, 0);
-        let mut allocation =
-            Allocation { seed: String::new(), taken: BTreeSet::new(), dry_run: options.dry_run };
+        let mut allocation = Allocation { dry_run: options.dry_run, ..Allocation::default() };
         loop {
             tracing::trace!("read the rules and the object, and plan");
             let freshness = plans.next()?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::{User, meta};
-use kindom_storage::{Compare, Key, Op, Txn, TxnOutcome};
+use kindom_storage::{Compare, Op, RangeRequest, Txn, TxnOutcome};
 
 use crate::ResourceHandle;
 use crate::driver::{refuse_loss, registration};
@@ -12,7 +12,7 @@ use crate::error::WriteError;
 use crate::handle::Freshness;
 use crate::request::Target;
 use crate::rules::Rules;
-use kindom_objects::claims::NOTHING;
+use kindom_objects::claims::{Allocation, Claims, NOTHING};
 use kindom_objects::plan::{self, DrainPlan};
 use kindom_objects::render::{refresh, restored, stored};
 use kindom_objects::seal::{NO_SHAPE, Sealed};
@@ -64,7 +64,8 @@ impl ResourceHandle {
         let op = match plan::drain(object, &meta::time::format(seconds)) {
             DrainPlan::Held(finalizers) => return Ok(Drained::Held(finalizers)),
             DrainPlan::Delete => {
-                ops = released(&spec, object).into_iter().map(Op::Delete).collect();
+                let released = claims(&spec, object, String::new(), &NOTHING);
+                ops = released.into_keys().map(Op::Delete).collect();
                 Op::Delete(key)
             }
             DrainPlan::Mark(mut tree) => {
@@ -85,6 +86,27 @@ impl ResourceHandle {
             TxnOutcome::Committed { .. } if gone => Ok(Drained::Gone),
             TxnOutcome::Committed { .. } | TxnOutcome::Failed { .. } => Ok(Drained::LookAgain),
         }
+    }
+
+    /// Gives an object that was read from the store those of its claims that nobody holds.
+    ///
+    /// # Errors
+    /// See [`WriteError`]; claims that were taken before it stay.
+    pub async fn hold_claims(&self, object: &StoredObject, deadline: Deadline) -> Result<(), WriteError> {
+        let spec = self.spec().ok_or(WriteError::Gone)?;
+        let now = meta::time::format(self.deps().clock.unix_seconds());
+        let allocation = Allocation { seed: self.deps().entropy.uuid_v4(), ..Allocation::default() };
+        let key = self.storage_key(object.key());
+        for (claim, value) in claims(&spec, object, now, &allocation) {
+            let held = RangeRequest { keys_only: true, ..RangeRequest::single(&claim) };
+            if !self.deps().storage.range(held).await?.kvs.is_empty() {
+                continue;
+            }
+            tracing::info!(%claim, object = object.key(), "an object gets a claim that it lacks");
+            let compares = vec![Compare::mod_is(&key, object.revision()), Compare::absent(&claim)];
+            self.commit_quietly(Txn { compares, ops: vec![Op::Put(claim, value)] }, deadline).await?;
+        }
+        Ok(())
     }
 
     /// Writes an object that was read from the store as the storage version has it now: converted, pruned and defaulted
@@ -119,19 +141,18 @@ impl ResourceHandle {
     }
 }
 
-/// The claims that end with an object; none of one that cannot be read.
-fn released(spec: &Arc<TypeSpec>, object: &StoredObject) -> Vec<Key> {
+/// The claims of an object; none of one that cannot be read.
+fn claims(spec: &Arc<TypeSpec>, object: &StoredObject, now: String, allocation: &Allocation) -> Claims {
     if !spec.strategy.has_claims() {
-        return Vec::new();
+        return Claims::new();
     }
-    let claims = || -> Option<Vec<Key>> {
+    let claims = || -> Option<Claims> {
         let tree = stored(&spec.prefix, object).ok()?;
         let version = spec.storage()?.name.clone();
-        let rules = Rules::new(Arc::clone(spec), &version, String::new(), Freshness::Any).ok()?;
+        let rules = Rules::new(Arc::clone(spec), &version, now, Freshness::Any).ok()?;
         let target = Target { version: &version, subresource: None, namespace: None, name: object.name() };
         let user = User::api_server();
-        let claims = spec.strategy.claims(&rules.context(&target, &user, &NOTHING), &tree);
-        Some(claims.into_keys().collect())
+        Some(spec.strategy.claims(&rules.context(&target, &user, allocation), &tree))
     };
     claims().unwrap_or_default()
 }

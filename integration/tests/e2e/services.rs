@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use kindom_integration::{Client, ClusterOptions, Server, ServerOptions, count};
+use kindom_storage::{Key, Op, RangeRequest, Txn};
 use serde_json::{Value, json};
 
-use crate::support::{namespace, refused, until, until_gone};
+use crate::support::{eventually, namespace, refused, store, until, until_gone};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
@@ -200,4 +201,38 @@ async fn kubectl_creates_exposes_and_describes() {
     server.kubectl(&["delete", "svc", "app", "web"]).await.unwrap();
     let addresses = server.kubectl(&["get", "ipaddresses"]).await.unwrap();
     assert!(!addresses.contains("default/app"), "{addresses}");
+}
+
+#[tokio::test]
+async fn a_service_gets_the_claims_that_its_store_lacks() {
+    let mut server = ServerOptions::default().args(&["--profile=kubernetes"]).start().await.unwrap();
+    let client = server.client().unwrap();
+    let held = service(
+        "held",
+        &json!({"type": "NodePort", "clusterIP": "10.0.0.77",
+        "ports": [{"port": 80, "nodePort": 30_777}]}),
+    );
+    client.post(SERVICES, &held).await.unwrap().expect_status(201).unwrap();
+    server.terminate().await.unwrap();
+    let store = store(&server).await;
+    let keys = ["/registry/ipaddresses/10.0.0.77", "/registry/ranges/servicenodeports/30777"].map(Key::from);
+    for key in &keys {
+        let request = RangeRequest { keys_only: true, ..RangeRequest::single(key) };
+        assert_eq!(store.range(request).await.unwrap().kvs.len(), 1, "{key}");
+    }
+    // As a server would leave it that holds ports in another way.
+    let ops = keys.into_iter().map(Op::Delete).collect();
+    store.txn(Txn { compares: vec![], ops }).await.unwrap();
+    store.close().await.unwrap();
+    drop(store);
+    server.restart().await.unwrap();
+    let client = server.client().unwrap();
+    until(&client, "/apis/networking.k8s.io/v1/ipaddresses", "10.0.0.77", |_| true).await;
+    let other = service("other", &json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_777}]}));
+    eventually("the port is held", async || {
+        let dry = client.post(&format!("{SERVICES}?dryRun=All"), &other).await.unwrap();
+        (dry.status == 422).then_some(())
+    })
+    .await;
+    refused(client.post(SERVICES, &other).await, 422, "Invalid", "provided port is already allocated");
 }
