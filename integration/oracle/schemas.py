@@ -54,6 +54,7 @@ DOCUMENTS = {
     "apis__authentication.k8s.io__v1": ["SelfSubjectReview", "SelfSubjectReviewStatus", "TokenReview", "TokenReviewSpec", "TokenReviewStatus", "UserInfo"],
     "apis__authorization.k8s.io__v1": [
         "FieldSelectorAttributes", "LabelSelectorAttributes", "LocalSubjectAccessReview", "NonResourceAttributes", "ResourceAttributes",
+        "NonResourceRule", "ResourceRule", "SelfSubjectRulesReview", "SelfSubjectRulesReviewSpec", "SubjectRulesReviewStatus",
         "SelfSubjectAccessReview", "SelfSubjectAccessReviewSpec", "SubjectAccessReview", "SubjectAccessReviewSpec",
         "SubjectAccessReviewStatus",
     ],

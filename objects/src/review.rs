@@ -18,6 +18,8 @@ pub enum Inquiry {
     },
     /// The permission of a user to act.
     Access(Box<User>, Action),
+    /// Everything that a user may do.
+    Rules(Box<User>),
 }
 
 /// An action that a user may want to take.
@@ -60,6 +62,8 @@ pub enum Verdict {
     Token(Result<Option<Identified>, String>),
     /// The permission to act.
     Access(Access),
+    /// `true` if the user may do everything, `false` for nothing; `None` if another server decides.
+    Rules(Option<bool>),
 }
 
 /// The user of a token.

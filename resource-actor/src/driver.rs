@@ -20,7 +20,7 @@ use crate::error::{ReadError, WriteError};
 use crate::handle::Freshness;
 use crate::quota::Demand;
 use crate::request::{Knowledge, Outcome, Target, WriteOptions, Written};
-use crate::rules::Rules;
+use crate::rules::{Rules, refuse_loss};
 use kindom_objects::managed::Managing;
 use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
@@ -732,12 +732,6 @@ fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Ste
         created_name: None,
         proof: Proof::None,
     })))
-}
-
-/// Refuses to write an object that another server stored, if that would drop fields unknown here.
-pub(crate) fn refuse_loss(current: &StoredObject) -> Result<(), PlanError> {
-    let Some(fields) = current.would_lose() else { return Ok(()) };
-    Err(PlanError::WouldLose { name: current.name().to_owned(), fields: fields.to_owned() })
 }
 
 fn check_size(planned: &Planned, options: &WriteOptions) -> Result<(), PlanError> {

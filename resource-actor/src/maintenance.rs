@@ -7,11 +7,11 @@ use kindom_api::{User, meta};
 use kindom_storage::{Compare, Op, RangeRequest, Txn, TxnOutcome};
 
 use crate::ResourceHandle;
-use crate::driver::{refuse_loss, registration};
+use crate::driver::registration;
 use crate::error::WriteError;
 use crate::handle::Freshness;
 use crate::request::Target;
-use crate::rules::Rules;
+use crate::rules::{Rules, refuse_loss};
 use kindom_objects::claims::{Allocation, Claims, NOTHING};
 use kindom_objects::plan::{self, DrainPlan};
 use kindom_objects::render::{refresh, restored, stored};

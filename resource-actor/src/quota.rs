@@ -10,11 +10,10 @@ use kindom_objects::{PlanError, StoredObject, TypeSpec};
 use kindom_storage::{Compare, Op};
 
 use crate::ResourceHandle;
-use crate::driver::refuse_loss;
 use crate::error::WriteError;
 use crate::handle::Freshness;
 use crate::request::WriteOptions;
-use crate::rules::Rules;
+use crate::rules::{Rules, refuse_loss};
 use crate::snapshot::Snapshot;
 
 /// The change of a quota, and the condition of it.

@@ -36,6 +36,10 @@ async fn verdict(state: &State, inquiry: Inquiry) -> Verdict {
         Inquiry::Nothing => Verdict::Nothing,
         Inquiry::Token { token, audiences } => Verdict::Token(user_of(state, &token, &audiences).await),
         Inquiry::Access(user, action) => Verdict::Access(may(state, &user, &action).await),
+        Inquiry::Rules(user) => {
+            let here = || authorize(&user, &Attributes::Path { verb: "*", path: "*" }).is_ok();
+            Verdict::Rules(state.delegation.authorization.is_none().then(here))
+        }
     }
 }
 

@@ -102,6 +102,7 @@ var kinds = []struct {
 	{"authentication.k8s.io/v1", "TokenReview", authenticationv1.TokenReview{}, true},
 	{"authorization.k8s.io/v1", "LocalSubjectAccessReview", authorizationv1.LocalSubjectAccessReview{}, true},
 	{"authorization.k8s.io/v1", "SelfSubjectAccessReview", authorizationv1.SelfSubjectAccessReview{}, true},
+	{"authorization.k8s.io/v1", "SelfSubjectRulesReview", authorizationv1.SelfSubjectRulesReview{}, true},
 	{"authorization.k8s.io/v1", "SubjectAccessReview", authorizationv1.SubjectAccessReview{}, true},
 	{"admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", admissionregistrationv1.MutatingWebhookConfiguration{}, true},
 	{"admissionregistration.k8s.io/v1", "MutatingWebhookConfigurationList", admissionregistrationv1.MutatingWebhookConfigurationList{}, true},

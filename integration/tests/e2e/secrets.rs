@@ -1,11 +1,11 @@
 //! Secret and ServiceAccount, `v1`, as kube-apiserver serves them (`objects/src/kinds/secret`, `service_account`), and Helm, which
 //! keeps its releases in secrets.
 
-use kindom_integration::{Caller, Server, full, tools};
-use serde_json::json;
+use kindom_integration::{Caller, Server, ServerOptions, full, tools};
+use serde_json::{Value, json};
 
 use crate::shell::{fails, prints};
-use crate::support::{crd, namespace, register, until_gone};
+use crate::support::{crd, namespace, until_gone};
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
@@ -81,8 +81,9 @@ async fn a_secret_is_stored_as_it_was_sent() {
     assert_eq!(client.get(&format!("{path}/one")).await.unwrap().status, 404);
 }
 
-/// Installs, upgrades, rolls back and removes a chart with a widget of `shop.example.com`; skips where no Helm can be built.
-pub(crate) async fn helm(caller: &Caller, scratch: &std::path::Path) {
+/// Installs, upgrades, rolls back and removes a chart with a widget of `shop.example.com`, a Deployment and a Service; skips where
+/// no Helm can be built. The chart brings the widgets' registration, if it is given.
+pub(crate) async fn helm(caller: &Caller, scratch: &std::path::Path, registration: Option<&Value>) {
     let Some(program) = tools::built("helm").unwrap() else { return };
     let chart = scratch.join("chart");
     std::fs::create_dir_all(chart.join("templates")).unwrap();
@@ -94,6 +95,16 @@ pub(crate) async fn helm(caller: &Caller, scratch: &std::path::Path) {
                     apiVersion: v1\nkind: Secret\nmetadata: {name: hidden}\nstringData: {size: \"{{ .Values.size }}\"}\n---\n\
                     apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: robot}\n";
     std::fs::write(chart.join("templates/settings.yaml"), settings).unwrap();
+    let workload = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: {{ .Release.Name }}}\nspec:\n  replicas: {{ .Values.size }}\n  \
+                    selector: {matchLabels: {app: shop}}\n  template:\n    metadata: {labels: {app: shop}}\n    \
+                    spec: {containers: [{name: shop, image: example.com/shop:1, ports: [{containerPort: 8080}]}]}\n---\n\
+                    apiVersion: v1\nkind: Service\nmetadata: {name: {{ .Release.Name }}}\nspec: {type: NodePort, \
+                    selector: {app: shop}, ports: [{port: 80, targetPort: 8080}]}\n";
+    std::fs::write(chart.join("templates/workload.yaml"), workload).unwrap();
+    if let Some(registration) = registration {
+        std::fs::create_dir_all(chart.join("crds")).unwrap();
+        std::fs::write(chart.join("crds/widgets.yaml"), registration.to_string()).unwrap();
+    }
     let helm = async |args: &[&str]| {
         let mut command = tokio::process::Command::new(&program);
         command.args(args);
@@ -104,20 +115,33 @@ pub(crate) async fn helm(caller: &Caller, scratch: &std::path::Path) {
         let settings =
             caller.kubectl(&["get", "configmap", "settings", "-o", "jsonpath={.data.size}"]).await.unwrap();
         assert_eq!(widget, settings);
+        let replicas =
+            caller.kubectl(&["get", "deployment", "mine", "-o", "jsonpath={.spec.replicas}"]).await.unwrap();
+        assert_eq!(widget, replicas);
         widget
     };
-    helm(&["install", "mine", "chart", "--wait"]).await;
+    let held = async || {
+        let path = "jsonpath={.spec.clusterIP} {.spec.ports[0].nodePort}";
+        caller.kubectl(&["get", "service", "mine", "-o", path]).await.unwrap()
+    };
+    // Nothing runs the pods, so there is nothing to wait for.
+    helm(&["install", "mine", "chart"]).await;
     assert_eq!(size().await, "1");
-    helm(&["upgrade", "mine", "chart", "--set", "size=7", "--wait"]).await;
+    let before = held().await;
+    helm(&["upgrade", "mine", "chart", "--set", "size=7"]).await;
     assert_eq!(size().await, "7");
-    helm(&["rollback", "mine", "1", "--wait"]).await;
+    helm(&["rollback", "mine", "1"]).await;
     assert_eq!(size().await, "1");
+    assert_eq!(held().await, before);
     let status = helm(&["status", "mine"]).await;
     assert!(status.contains("REVISION: 3"), "{status}");
     helm(&["uninstall", "mine", "--wait"]).await;
     assert_eq!(caller.kubectl(&["get", "widgets", "-o", "name"]).await.unwrap(), "");
     let left =
         caller.kubectl(&["get", "secret", "hidden", "--ignore-not-found", "-o", "name"]).await.unwrap();
+    assert_eq!(left, "");
+    let left =
+        caller.kubectl(&["get", "deployments,services", "-l", "!provider", "-o", "name"]).await.unwrap();
     assert_eq!(left, "");
 }
 
@@ -127,7 +151,7 @@ async fn helm_manages_a_release() {
     if !full() {
         return;
     }
-    let server = Server::start().await.unwrap();
-    register(&server.client().unwrap(), &crd("shop.example.com", "widgets", "Widget", "Namespaced")).await;
-    helm(&server.caller(), server.scratch()).await;
+    let server = ServerOptions::default().args(&["--profile=kubernetes"]).start().await.unwrap();
+    let registration = crd("shop.example.com", "widgets", "Widget", "Namespaced");
+    helm(&server.caller(), server.scratch(), Some(&registration)).await;
 }

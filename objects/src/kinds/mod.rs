@@ -32,6 +32,7 @@ mod rbac;
 pub mod registration;
 pub mod resource_quota;
 mod resources;
+mod rules_review;
 mod secret;
 mod self_subject_review;
 pub mod service;
@@ -86,6 +87,7 @@ fn control_plane(network: &ServiceNetwork) -> Vec<TypeSpec> {
         service_account::service_accounts(),
         signing_request::signing_requests(),
         token_review::token_reviews(),
+        rules_review::rules_reviews(),
         local,
         own,
         of_anybody,

@@ -85,7 +85,7 @@ async fn helm_manages_objects_through_the_host() {
     }
     let Some(behind) = Behind::unknown(ServerOptions::default()).await else { return };
     with_widgets(&behind).await;
-    secrets::helm(&behind.admin(), behind.host.scratch()).await;
+    secrets::helm(&behind.admin(), behind.host.scratch(), None).await;
 }
 
 /// The host reads discovery and OpenAPI again by itself, at most once a minute.

@@ -67,7 +67,7 @@ impl Strategy for TokenReviews {
                 }
             }
             Verdict::Token(Err(why)) => drop(status.insert("error", why)),
-            Verdict::Token(Ok(None)) | Verdict::Nothing | Verdict::Access(_) => {}
+            Verdict::Token(Ok(None)) | Verdict::Nothing | Verdict::Access(_) | Verdict::Rules(_) => {}
         }
         status.insert("user", info);
         let mut answer = question.clone();
