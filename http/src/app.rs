@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kindom_actor_kit::{ActorTable, Processors};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
+use kindom_resource_actor::quota::Quotas;
 use kindom_storage::{ScrubCounts, WriteCounts};
 
 use crate::accounts::ServiceAccounts;
@@ -101,7 +102,7 @@ impl App {
         (state.chaos, state.fallback) = (config.chaos, config.fallback);
         (state.delegation, state.namespaces_are_the_hosts) =
             (config.delegation, config.namespaces_are_the_hosts);
-        state.quotas = config.quotas;
+        state.quotas = config.quotas.map(Quotas::new);
         (state.collector, state.accounts) = (config.collector, config.accounts);
         state.aggregator = config.aggregator;
         Self {

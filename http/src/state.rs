@@ -9,6 +9,7 @@ use kindom_actor_kit::{ActorTable, Clock, Entropy, Flow, Processors};
 use kindom_api::user::User;
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::ResourceHandle;
+use kindom_resource_actor::quota::Quotas;
 use tokio::sync::watch;
 
 use crate::accounts::ServiceAccounts;
@@ -33,8 +34,8 @@ const EACH_WATCH_ENDS_AFTER: Duration = Duration::from_millis(5);
 pub(crate) struct State {
     pub(crate) registry: RegistryHandle,
     pub(crate) namespaces: ResourceHandle,
-    /// The type of ResourceQuotas, where they bound what clients create.
-    pub(crate) quotas: Option<ResourceHandle>,
+    /// The quotas that bound what clients create.
+    pub(crate) quotas: Option<Quotas>,
     pub(crate) authenticator: Arc<CurrentAuthenticator>,
     /// The reviews that a host makes.
     pub(crate) delegation: Delegation,

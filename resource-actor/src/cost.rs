@@ -13,6 +13,9 @@ const UNKNOWN: u64 = 100_000;
 /// Nanoseconds for each byte of a registration that is compiled.
 const COMPILED: u64 = 300;
 
+/// Nanoseconds for each byte of an object that is parsed.
+const PARSED: u64 = 10;
+
 /// The dearest of a type's latest writes, by byte.
 pub(crate) struct Cost {
     /// Picoseconds for each byte.
@@ -70,6 +73,11 @@ impl Cost {
 /// The cost of compiling a schema that stands in a registration of so many bytes.
 pub(crate) fn compile(bytes: usize) -> Duration {
     Duration::from_nanos((bytes as u64).saturating_mul(COMPILED))
+}
+
+/// The cost of parsing stored objects of so many bytes.
+pub(crate) fn parse(bytes: usize) -> Duration {
+    Duration::from_nanos((bytes as u64).saturating_mul(PARSED))
 }
 
 /// The processor's time that one plan has taken; the type learns it at the end, whatever that is.

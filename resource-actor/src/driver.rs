@@ -16,11 +16,11 @@ use tokio::time::timeout_at;
 
 use crate::ResourceHandle;
 use crate::cost::{self, Spent};
-use crate::error::{ReadError, WriteError};
+use crate::error::{ReadError, WriteError, refuse_loss};
 use crate::handle::Freshness;
-use crate::quota::Demand;
+use crate::quota::{Charges, Demand};
 use crate::request::{Knowledge, Outcome, Target, WriteOptions, Written};
-use crate::rules::{Rules, refuse_loss};
+use crate::rules::Rules;
 use kindom_objects::managed::Managing;
 use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
@@ -209,6 +209,7 @@ impl Effect {
         &'a self,
         current: Option<&'a Arc<StoredObject>>,
         as_of: Option<Revision>,
+        rules: &'a Rules,
     ) -> Option<Demand<'a>> {
         let (planned, old) = match self {
             Self::Create(planned) => (planned, None),
@@ -216,7 +217,8 @@ impl Effect {
             Self::Finish(..) | Self::Remove(_) => return None,
         };
         let freshness = as_of.map_or(Freshness::Any, Freshness::AtLeast);
-        Some(Demand { key: &planned.key, new: planned.sealed.json_bytes(), old, freshness })
+        let (spec, now) = (&*rules.spec, rules.now());
+        Some(Demand { spec, now, key: &planned.key, new: planned.sealed.json_bytes(), old, freshness })
     }
 
     /// The answer to the write: committed at a revision, or a dry run.
@@ -463,13 +465,10 @@ impl ResourceHandle {
         current: Option<&Arc<StoredObject>>,
     ) -> Result<Committed, WriteError> {
         let Plan { op, claims, mut guards, effect, created_name, proof } = plan;
-        let mut charged = Vec::new();
-        if let Some(demand) = effect.demand(current, guards.as_of) {
-            for charge in self.charges(demand, rules, options).await? {
-                guards.quotas.push(charge.compare);
-                charged.extend(charge.op);
-            }
-        }
+        let mut charges = match (&options.quotas, effect.demand(current, guards.as_of, rules)) {
+            (Some(quotas), Some(demand)) => self.charges(quotas, demand, options.deadline).await?,
+            _ => Charges::default(),
+        };
         let taken = |effect: &Effect| match (&created_name, effect) {
             (Some((name, generated)), Effect::Create(planned)) => {
                 Committed::Taken { name: name.clone(), generated: *generated, key: planned.key.clone() }
@@ -491,7 +490,8 @@ impl ResourceHandle {
             }
             return Ok(Committed::Done(effect.written(None, rules)));
         }
-        let changed = claims.taken.len().saturating_add(claims.released.len()).saturating_add(charged.len());
+        let changed =
+            claims.taken.len().saturating_add(claims.released.len()).saturating_add(charges.ops.len());
         if changed > CLAIMS_MAX {
             let message = format!(
                 "{changed} addresses, ports and quotas change with the object, at most {CLAIMS_MAX} may"
@@ -499,13 +499,15 @@ impl ResourceHandle {
             return Err(WriteError::RequestTooLarge(message));
         }
         guards.claims = claims.taken.keys().cloned().collect();
+        guards.quotas = std::mem::take(&mut charges.compares);
         let (order, compares) = guards.compares(options.fence.clone());
         let mut ops = vec![op];
         ops.extend(claims.taken.into_iter().map(|(key, value)| Op::Put(key, value)));
         ops.extend(claims.released.into_iter().map(Op::Delete));
-        ops.extend(charged);
+        ops.append(&mut charges.ops);
         match self.commit(Txn { compares, ops }, options.deadline).await {
             Ok(TxnOutcome::Committed { revision }) => {
+                charges.committed(revision);
                 Ok(Committed::Done(effect.written(Some(revision), rules)))
             }
             Ok(TxnOutcome::Failed { compare, .. }) => {

@@ -1,7 +1,7 @@
 //! The failures of a read, a write or a watch, by the caller's reaction.
 
 use kindom_actor_kit::Overloaded;
-use kindom_objects::{PlanError, Unreadable};
+use kindom_objects::{PlanError, StoredObject, Unreadable};
 use kindom_storage::{Applied, Revision, StorageError};
 
 /// The reason why an object, or a list, could not be read.
@@ -119,4 +119,10 @@ pub enum WatchError {
     /// The store could not say.
     #[error(transparent)]
     Storage(StorageError),
+}
+
+/// Refuses to write an object that another server stored, if that would drop fields unknown here.
+pub(crate) fn refuse_loss(current: &StoredObject) -> Result<(), PlanError> {
+    let Some(fields) = current.would_lose() else { return Ok(()) };
+    Err(PlanError::WouldLose { name: current.name().to_owned(), fields: fields.to_owned() })
 }

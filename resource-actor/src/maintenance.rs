@@ -8,10 +8,10 @@ use kindom_storage::{Compare, Op, RangeRequest, Txn, TxnOutcome};
 
 use crate::ResourceHandle;
 use crate::driver::registration;
-use crate::error::WriteError;
+use crate::error::{WriteError, refuse_loss};
 use crate::handle::Freshness;
 use crate::request::Target;
-use crate::rules::{Rules, refuse_loss};
+use crate::rules::Rules;
 use kindom_objects::claims::{Allocation, Claims, NOTHING};
 use kindom_objects::plan::{self, DrainPlan};
 use kindom_objects::render::{refresh, restored, stored};

@@ -4,26 +4,76 @@
 
 use std::sync::Arc;
 
+use kindom_actor_kit::{Deadline, dear};
 use kindom_api::{Value, json};
 use kindom_objects::kinds::resource_quota::usage::{self as quota, Usage};
 use kindom_objects::{PlanError, StoredObject, TypeSpec};
-use kindom_storage::{Compare, Op};
+use kindom_storage::{Compare, Op, Revision};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::timeout_at;
 
 use crate::ResourceHandle;
-use crate::error::WriteError;
+use crate::cost;
+use crate::error::{WriteError, refuse_loss};
 use crate::handle::Freshness;
-use crate::request::WriteOptions;
-use crate::rules::{Rules, refuse_loss};
 use crate::snapshot::Snapshot;
 
-/// The change of a quota, and the condition of it.
-pub(crate) struct Charge {
-    pub(crate) compare: Compare,
-    pub(crate) op: Option<Op>,
+/// The ResourceQuotas that bound writes. Cheap to clone.
+#[derive(Clone)]
+pub struct Quotas {
+    handle: ResourceHandle,
+    /// By a hash of the namespace, the writes that quotas bound take turns: of those that count at once all but one would
+    /// have to count again. Each knows the revision of the last one.
+    turns: Arc<[Mutex<Revision>; TURNS]>,
+}
+
+const TURNS: usize = 64;
+
+impl Quotas {
+    /// Quotas of this type.
+    #[must_use]
+    pub fn new(handle: ResourceHandle) -> Self {
+        Self { handle, turns: Arc::new(std::array::from_fn(|_| Mutex::new(Revision::ZERO))) }
+    }
+
+    /// Waits for the turn of a namespace's writes.
+    async fn turn(
+        &self,
+        namespace: &str,
+        deadline: Deadline,
+    ) -> Result<MutexGuard<'_, Revision>, WriteError> {
+        let hash =
+            namespace.bytes().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        let late =
+            || WriteError::Unavailable("timed out while other writes of the namespace were counted".into());
+        let turn = self.turns.get(hash % TURNS).ok_or(WriteError::Busy)?;
+        timeout_at(deadline.instant(), turn.lock()).await.map_err(|_| late())
+    }
+}
+
+/// The changes of quotas that go with a write, and their conditions.
+#[derive(Default)]
+pub(crate) struct Charges<'a> {
+    pub(crate) compares: Vec<Compare>,
+    pub(crate) ops: Vec<Op>,
+    turn: Option<MutexGuard<'a, Revision>>,
+}
+
+impl Charges<'_> {
+    /// Ends the turn of a write that was committed at this revision.
+    pub(crate) fn committed(self, at: Revision) {
+        if let Some(mut last) = self.turn {
+            *last = at.max(*last);
+        }
+    }
 }
 
 /// A write that may need more of what quotas bound.
 pub(crate) struct Demand<'a> {
+    /// The object's type.
+    pub(crate) spec: &'a TypeSpec,
+    /// The time of the write.
+    pub(crate) now: &'a str,
     /// The object's key: its namespace and its name.
     pub(crate) key: &'a str,
     /// The object as it will be stored.
@@ -39,30 +89,31 @@ impl ResourceHandle {
     ///
     /// # Errors
     /// [`PlanError::Forbidden`] where a quota would be exceeded.
-    pub(crate) async fn charges(
+    pub(crate) async fn charges<'a>(
         &self,
+        quotas: &'a Quotas,
         demand: Demand<'_>,
-        rules: &Rules,
-        options: &WriteOptions,
-    ) -> Result<Vec<Charge>, WriteError> {
-        let (Some(quotas), Some((namespace, name))) = (&options.quotas, demand.key.split_once('/')) else {
-            return Ok(Vec::new());
-        };
-        let spec = &rules.spec;
+        deadline: Deadline,
+    ) -> Result<Charges<'a>, WriteError> {
+        let mut charges = Charges::default();
+        let Some((namespace, name)) = demand.key.split_once('/') else { return Ok(charges) };
+        let spec = demand.spec;
         let counted = quota::counted_as(spec);
         if counted.is_empty() || demand.old.is_some() && !spec.strategy.has_quota_usage() {
-            return Ok(Vec::new());
+            return Ok(charges);
         }
-        let (known, _) = quotas.snapshot(demand.freshness, options.deadline).await?;
         let of_namespace = format!("{namespace}/");
-        let mut found = known.range(&of_namespace, "").peekable();
-        if found.peek().is_none() {
-            return Ok(Vec::new());
+        let (known, _) = quotas.handle.snapshot(demand.freshness, deadline).await?;
+        if known.range(&of_namespace, "").next().is_none() {
+            return Ok(charges);
         }
+        let turn = quotas.turn(namespace, deadline).await?;
+        let (known, _) = quotas.handle.snapshot(Freshness::AtLeast(*turn), deadline).await?;
+        charges.turn = Some(turn);
+        dear(cost::parse(bytes(&known, &of_namespace))).await?;
         let requested = requested(spec, counted, &demand);
-        let quotas_spec = quotas.spec().ok_or(WriteError::Gone)?;
-        let mut charges = Vec::new();
-        for stored in found {
+        let quotas_spec = quotas.handle.spec().ok_or(WriteError::Gone)?;
+        for stored in known.range(&of_namespace, "") {
             let mut tree =
                 json::parse_own(stored.json()).map_err(|error| PlanError::Corrupt(error.to_string()))?;
             let concerns =
@@ -71,7 +122,10 @@ impl ResourceHandle {
                 continue;
             }
             // It includes every create since the quota was last charged.
-            let (objects, _) = self.snapshot(Freshness::AtLeast(stored.revision()), options.deadline).await?;
+            let (objects, _) = self.snapshot(Freshness::AtLeast(stored.revision()), deadline).await?;
+            if spec.strategy.has_quota_usage() {
+                dear(cost::parse(bytes(&objects, &of_namespace))).await?;
+            }
             let mut used = in_use(spec, &objects, &of_namespace, &tree, &requested);
             if let Some(message) =
                 quota::exceeded(&tree, &requested, |name| used.get(name).copied().unwrap_or(0))
@@ -82,19 +136,20 @@ impl ResourceHandle {
                 *amount = amount.saturating_add(requested.get(name).copied().unwrap_or_default());
             }
             let key = quotas_spec.storage_key(stored.key());
-            let compare = Compare::mod_is(&key, stored.revision());
-            let op = match refuse_loss(stored) {
-                Ok(()) => {
-                    quota::charge(&quotas_spec, &mut tree, &used, rules.now());
-                    Some(Op::Put(key, quotas_spec.stored_value(tree.to_vec())))
-                }
-                // Another server's quota that nobody may write here still counts.
-                Err(_) => None,
-            };
-            charges.push(Charge { compare, op });
+            charges.compares.push(Compare::mod_is(&key, stored.revision()));
+            // Another server's quota that nobody may write here still counts.
+            if refuse_loss(stored).is_ok() {
+                quota::charge(&quotas_spec, &mut tree, &used, demand.now);
+                charges.ops.push(Op::Put(key, quotas_spec.stored_value(tree.to_vec())));
+            }
         }
         Ok(charges)
     }
+}
+
+/// The bytes of a namespace's objects.
+fn bytes(objects: &Snapshot, prefix: &str) -> usize {
+    objects.range(prefix, "").map(|object| object.json().len()).sum()
 }
 
 /// The amounts that a write needs more.

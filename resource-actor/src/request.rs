@@ -8,6 +8,7 @@ use kindom_storage::{Compare, Revision};
 
 use crate::ResourceHandle;
 use crate::error::WriteError;
+use crate::quota::Quotas;
 use kindom_objects::{PlanError, RuleContext, SERVER, StoredObject, Subresource, TypeSpec};
 
 /// The settings of every write of a request.
@@ -21,8 +22,8 @@ pub struct WriteOptions {
     pub object_bytes_max: usize,
     /// The type of namespaces; `None` for a store without them.
     pub namespaces: Option<ResourceHandle>,
-    /// The type of ResourceQuotas, if they bound this write.
-    pub quotas: Option<ResourceHandle>,
+    /// The quotas that bound this write, if any do.
+    pub quotas: Option<Quotas>,
     /// The user who asks.
     pub user: Arc<User>,
     /// The manager of the fields that the write sets (KEP-555); at most 128 bytes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::WriteError;
 use kindom_api::User;
 use kindom_objects::version::{CompiledVersion, VersionSpec};
-use kindom_objects::{Allocation, PlanError, RuleContext, StoredObject, TypeSpec};
+use kindom_objects::{Allocation, PlanError, RuleContext, TypeSpec};
 
 use crate::handle::Freshness;
 use crate::request::Target;
@@ -59,10 +59,4 @@ impl Rules {
             allocation,
         }
     }
-}
-
-/// Refuses to write an object that another server stored, if that would drop fields unknown here.
-pub(crate) fn refuse_loss(current: &StoredObject) -> Result<(), PlanError> {
-    let Some(fields) = current.would_lose() else { return Ok(()) };
-    Err(PlanError::WouldLose { name: current.name().to_owned(), fields: fields.to_owned() })
 }
