@@ -67,6 +67,14 @@ DOCUMENTS = {
         "CertificateSigningRequest", "CertificateSigningRequestList", "CertificateSigningRequestSpec", "CertificateSigningRequestStatus",
         "CertificateSigningRequestCondition",
     ],
+    "apis__flowcontrol.apiserver.k8s.io__v1": [
+        "ExemptPriorityLevelConfiguration", "FlowDistinguisherMethod", "FlowSchema", "FlowSchemaCondition", "FlowSchemaList",
+        "FlowSchemaSpec", "FlowSchemaStatus", "GroupSubject", "LimitResponse", "LimitedPriorityLevelConfiguration",
+        "NonResourcePolicyRule", "PolicyRulesWithSubjects", "PriorityLevelConfiguration", "PriorityLevelConfigurationCondition",
+        "PriorityLevelConfigurationList", "PriorityLevelConfigurationReference", "PriorityLevelConfigurationSpec",
+        "PriorityLevelConfigurationStatus", "QueuingConfiguration", "ResourcePolicyRule", "ServiceAccountSubject", "Subject",
+        "UserSubject",
+    ],
     "apis__networking.k8s.io__v1": ["IPAddress", "IPAddressList", "IPAddressSpec", "ParentReference"],
     "apis__rbac.authorization.k8s.io__v1": [
         "AggregationRule", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBindingList", "ClusterRoleList", "PolicyRule", "Role",

@@ -28,6 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -72,6 +73,10 @@ var kinds = []struct {
 	{"v1", "EndpointsList", corev1.EndpointsList{}, true},
 	{"v1", "Service", corev1.Service{}, true},
 	{"v1", "ServiceList", corev1.ServiceList{}, true},
+	{"flowcontrol.apiserver.k8s.io/v1", "FlowSchema", flowcontrolv1.FlowSchema{}, true},
+	{"flowcontrol.apiserver.k8s.io/v1", "FlowSchemaList", flowcontrolv1.FlowSchemaList{}, true},
+	{"flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration", flowcontrolv1.PriorityLevelConfiguration{}, true},
+	{"flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfigurationList", flowcontrolv1.PriorityLevelConfigurationList{}, true},
 	{"networking.k8s.io/v1", "IPAddress", networkingv1.IPAddress{}, true},
 	{"networking.k8s.io/v1", "IPAddressList", networkingv1.IPAddressList{}, true},
 	{"v1", "Event", corev1.Event{}, true},

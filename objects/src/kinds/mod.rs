@@ -18,6 +18,7 @@ mod endpoint_slice;
 mod endpoints;
 pub mod event;
 mod fields;
+mod flow_control;
 mod ip;
 mod ip_address;
 mod keyed;
@@ -94,6 +95,7 @@ fn control_plane(network: &ServiceNetwork) -> Vec<TypeSpec> {
         api_service::api_services(),
     ];
     types.extend(rbac::rbac());
+    types.extend(flow_control::flow_control());
     types.extend(webhook_configuration::webhook_configurations());
     types
 }

@@ -212,6 +212,8 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("endpoints", "/registry/services/endpoints/"),
         ("endpointslices", "/registry/endpointslices/"),
         ("events", "/registry/events/"),
+        ("flowschemas", "/registry/flowschemas/"),
+        ("prioritylevelconfigurations", "/registry/prioritylevelconfigurations/"),
         ("services", "/registry/services/specs/"),
         ("ipaddresses", "/registry/ipaddresses/"),
         ("mutatingwebhookconfigurations", "/registry/mutatingwebhookconfigurations/"),
