@@ -63,6 +63,7 @@ mod names;
 mod older_face;
 mod openapi;
 mod operations;
+mod operators;
 mod ownership;
 mod pages;
 mod protobuf;

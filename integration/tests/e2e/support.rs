@@ -71,14 +71,17 @@ pub(crate) async fn condition(client: &Client, name: &str, condition: &str, stat
     .await
 }
 
-/// Waits, on a watch, until the named object is as asked; returns it.
+/// Waits, on a watch, until the named object, or without a name any, is as asked; returns it.
 pub(crate) async fn until(
     client: &Client,
     collection: &str,
     name: &str,
     ready: impl Fn(&Value) -> bool,
 ) -> Value {
-    let path = format!("{collection}?watch=true&fieldSelector=metadata.name%3D{name}");
+    let path = match name {
+        "" => format!("{collection}?watch=true"),
+        name => format!("{collection}?watch=true&fieldSelector=metadata.name%3D{name}"),
+    };
     let mut watch = client.watch(&path).await.unwrap();
     loop {
         let event = watch.event().await.unwrap();
