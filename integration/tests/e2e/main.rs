@@ -39,6 +39,7 @@ mod envtest;
 mod etcd_away;
 mod etcd_tls;
 mod events;
+mod everyday;
 mod exhausted;
 mod fabric8;
 mod faces;
