@@ -102,9 +102,11 @@ impl ResourceHandle {
             if !self.deps().storage.range(held).await?.kvs.is_empty() {
                 continue;
             }
-            tracing::info!(%claim, object = object.key(), "an object gets a claim that it lacks");
             let compares = vec![Compare::mod_is(&key, object.revision()), Compare::absent(&claim)];
-            self.commit_quietly(Txn { compares, ops: vec![Op::Put(claim, value)] }, deadline).await?;
+            let txn = Txn { compares, ops: vec![Op::Put(claim.clone(), value)] };
+            if let TxnOutcome::Committed { .. } = self.commit_quietly(txn, deadline).await? {
+                tracing::info!(%claim, object = object.key(), "an object got a claim that it lacked");
+            }
         }
         Ok(())
     }
