@@ -20,12 +20,12 @@
 
 pub mod account_secrets;
 mod attempt;
-pub mod claims;
 mod drain;
 mod error;
 pub mod expiry;
 mod follower;
 pub mod garbage;
+pub mod holdings;
 mod namespace;
 mod progress;
 pub mod provision;

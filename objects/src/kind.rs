@@ -16,9 +16,9 @@ use kindom_schema::scale::ScalePaths;
 use kindom_storage_model::Key;
 
 use crate::StoredObject;
-use crate::claims::{Allocation, Claims};
 use crate::declared::Declared;
 use crate::error::PlanError;
+use crate::holdings::{Allocation, Holdings};
 use crate::metadata::keep_reset;
 use crate::names::{Names, Scope};
 use crate::object::Translated;
@@ -569,8 +569,8 @@ pub trait Strategy: Send + Sync {
         &[]
     }
 
-    /// `true` if its objects may have [claims](Self::claims).
-    fn has_claims(&self) -> bool {
+    /// `true` if its objects may have [holdings](Self::holdings).
+    fn has_holdings(&self) -> bool {
         false
     }
 
@@ -589,8 +589,8 @@ pub trait Strategy: Send + Sync {
     }
 
     /// The keys that a valid object holds as long as it exists.
-    fn claims(&self, _cx: &RuleContext<'_>, _object: &Value) -> Claims {
-        Claims::new()
+    fn holdings(&self, _cx: &RuleContext<'_>, _object: &Value) -> Holdings {
+        Holdings::new()
     }
 
     /// `true` if its objects may have a [usage](Self::quota_usage) of their own.

@@ -6,11 +6,11 @@
 //! `pkg/apiserver/customresource_handler.go` (1.37), for behaviour.
 
 mod catalogue;
-pub mod claims;
 mod declared;
 pub mod error;
 #[cfg(test)]
 mod fuzz;
+pub mod holdings;
 pub mod kind;
 pub mod kinds;
 pub mod managed;
@@ -29,9 +29,9 @@ mod stored_registration;
 mod subresource;
 pub mod version;
 
-pub use claims::{Allocation, Claims, ClaimsChange};
 pub use declared::Declared;
 pub use error::{FieldConflict, PlanError, Refusal, Unreadable};
+pub use holdings::{Allocation, Holdings, HoldingsChange};
 pub use kind::{BuiltInVersion, Deletion, Faces, NeedsEmpty, RuleContext, Strategy, TypeSpec};
 pub use kindom_managed_fields::ConvertError;
 pub use kinds::CustomObjects;

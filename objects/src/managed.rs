@@ -8,8 +8,8 @@ use kindom_api::{GroupVersionKind, User, Value};
 use kindom_managed_fields::{ApplyError, ConvertError, Scope, Versions, apply, update};
 use kindom_schema::merge::{MergeType, built_in};
 
-use crate::claims::NOTHING;
 use crate::error::{FieldConflict, PlanError};
+use crate::holdings::NOTHING;
 use crate::kind::Conversion;
 use crate::metadata::metadata_mut;
 use crate::render::convert;

@@ -14,8 +14,8 @@ use kindom_api::{Map, Value};
 use kindom_managed_fields::keep_times;
 use kindom_storage_model::{Key, Revision};
 
-use crate::claims::{Claims, ClaimsChange};
 use crate::error::PlanError;
+use crate::holdings::{Holdings, HoldingsChange};
 use crate::metadata::metadata_mut;
 use crate::propagation::Propagation;
 use crate::render::encode;
@@ -41,8 +41,8 @@ pub struct Planned {
     pub warnings: Vec<String>,
     /// Keys that must not exist when it is stored.
     pub needs_empty: Option<NeedsEmpty>,
-    /// The change of its claims.
-    pub claims: ClaimsChange,
+    /// The change of its holdings.
+    pub holdings: HoldingsChange,
 }
 
 /// The plan of an update.
@@ -59,7 +59,7 @@ pub enum UpdatePlan {
 /// The plan of a delete.
 #[derive(Debug)]
 pub enum DeletePlan {
-    /// It goes at once, and its claims with it.
+    /// It goes at once, and its holdings with it.
     Delete(BTreeSet<Key>),
     /// Finalizers hold it: it is marked, and stays.
     Mark(Planned),
@@ -187,9 +187,9 @@ pub fn create(cx: &RuleContext<'_>, input: &CreateInput<'_>, object: Value) -> R
     cx.spec.strategy.canonicalize(cx, &mut object);
     let warnings = cx.spec.strategy.warnings(cx, &object, None);
     let key = TypeSpec::object_key(input.namespace, &name);
-    let claims = ClaimsChange::between(Claims::new(), cx.spec.strategy.claims(cx, &object));
+    let holdings = HoldingsChange::between(Holdings::new(), cx.spec.strategy.holdings(cx, &object));
     let sealed = encode(cx, input.version, object, || false)?;
-    Ok(Planned { key, sealed, warnings, needs_empty: None, claims })
+    Ok(Planned { key, sealed, warnings, needs_empty: None, holdings })
 }
 
 /// A new object with the server's own fields.
@@ -264,10 +264,10 @@ pub fn update(
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);
     warnings.extend(strategy.warnings(cx, &object, Some(old)));
     let key = TypeSpec::object_key(input.namespace, name);
-    let left = if gone { Claims::new() } else { strategy.claims(cx, &object) };
-    let claims = ClaimsChange::between(strategy.claims(cx, old), left);
+    let left = if gone { Holdings::new() } else { strategy.holdings(cx, &object) };
+    let holdings = HoldingsChange::between(strategy.holdings(cx, old), left);
     let sealed = encode(cx, input.version, object, || !old.nests_within(MAX_DEPTH))?;
-    let planned = Planned { key, sealed, warnings, needs_empty, claims };
+    let planned = Planned { key, sealed, warnings, needs_empty, holdings };
     if gone {
         Ok(UpdatePlan::Delete(planned))
     } else if input.stored.is_stored_as(&planned.sealed.json()) {
@@ -485,8 +485,8 @@ pub fn delete(
     let mark = |cx: &RuleContext<'_>, object: Value| -> Result<DeletePlan, PlanError> {
         // A mark makes nothing deeper: if it is deep now, it was.
         let sealed = encode(cx, input.version, object, || true)?;
-        let claims = ClaimsChange::default();
-        Ok(DeletePlan::Mark(Planned { key, sealed, warnings: Vec::new(), needs_empty, claims }))
+        let holdings = HoldingsChange::default();
+        Ok(DeletePlan::Mark(Planned { key, sealed, warnings: Vec::new(), needs_empty, holdings }))
     };
     let is_marked = object.at(&["metadata", "deletionTimestamp"]).is_some();
     let propagation = cx.spec.strategy.propagation(&object, input.removal.propagation);
@@ -495,7 +495,7 @@ pub fn delete(
         return mark(cx, object);
     }
     if finalizers(&object).is_empty() && !cx.spec.strategy.holds_deletion(&object) {
-        return Ok(DeletePlan::Delete(cx.spec.strategy.claims(cx, &object).into_keys().collect()));
+        return Ok(DeletePlan::Delete(cx.spec.strategy.holdings(cx, &object).into_keys().collect()));
     }
     if is_marked && !changed {
         return Ok(DeletePlan::Unchanged);

@@ -26,17 +26,17 @@ use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
 use kindom_objects::render::{decode, stored};
 use kindom_objects::{
-    Allocation, Claims, ClaimsChange, NeedsEmpty, PlanError, Removal, RuleContext, StoredObject, TypeSpec,
+    Allocation, Holdings, HoldingsChange, NeedsEmpty, PlanError, Removal, RuleContext, StoredObject, TypeSpec,
 };
 
 /// The most tries of a create with generateName when the generated name is taken (KEP-4420).
 const GENERATED_NAME_TRIES: usize = 8;
 
-/// The claims that a write tries to take before it asks for all that are held.
-const GUESSES_AT_CLAIMS: usize = 8;
+/// The holdings that a write tries to take before it asks for all that are held.
+const GUESSES_AT_HOLDINGS: usize = 8;
 
-/// The most claims that one write changes, so that every engine takes its transaction.
-const CLAIMS_MAX: usize = 100;
+/// The most holdings that one write changes, so that every engine takes its transaction.
+const HOLDINGS_MAX: usize = 100;
 
 /// The state that one attempt at a write starts from.
 pub(crate) struct Attempt<'a> {
@@ -120,7 +120,7 @@ enum Step {
 /// A write that only has to be committed.
 struct Plan {
     op: Op,
-    claims: ClaimsChange,
+    holdings: HoldingsChange,
     guards: Guards,
     effect: Effect,
     /// The created object's name, and `true` if it was made from generateName.
@@ -139,8 +139,8 @@ struct Guards {
     namespace: Option<Compare>,
     /// Nothing is stored under a prefix.
     empty: Option<NeedsEmpty>,
-    /// Nobody holds these claims.
-    claims: Vec<Key>,
+    /// Nobody holds these keys.
+    holdings: Vec<Key>,
     /// The quotas are as they were found.
     quotas: Vec<Compare>,
     /// The store's revision as of which the namespace was found.
@@ -155,8 +155,8 @@ enum Guard {
     Namespace,
     Empty,
     Fence,
-    /// The claim at this index.
-    Claim(usize),
+    /// The holding at this index.
+    Holding(usize),
     Quota,
 }
 
@@ -175,11 +175,11 @@ impl Guards {
             (Guard::Empty, empty),
             (Guard::Fence, fence),
         ];
-        let claims = self.claims.iter().enumerate();
-        let claims = claims.map(|(at, key)| (Guard::Claim(at), Some(Compare::absent(key))));
+        let holdings = self.holdings.iter().enumerate();
+        let holdings = holdings.map(|(at, key)| (Guard::Holding(at), Some(Compare::absent(key))));
         let quotas = self.quotas.iter().cloned().map(|compare| (Guard::Quota, Some(compare)));
         all.into_iter()
-            .chain(claims)
+            .chain(holdings)
             .chain(quotas)
             .filter_map(|(guard, compare)| Some((guard, compare?)))
             .unzip()
@@ -268,8 +268,8 @@ enum Committed {
     },
     /// Another write was faster.
     Lost(Guard),
-    /// Another object holds this claim.
-    Claimed(Key),
+    /// Another object holds this key.
+    Held(Key),
     TooLarge(WriteError),
 }
 
@@ -314,7 +314,7 @@ impl ResourceHandle {
             let freshness = plans.next()?;
             self.turn_to_compile(target.version).await?;
             let rules = self.rules(target.version, freshness)?;
-            if rules.spec.strategy.has_claims() && allocation.seed.is_empty() {
+            if rules.spec.strategy.has_holdings() && allocation.seed.is_empty() {
                 allocation.seed = self.deps().entropy.uuid_v4();
             }
             let cx = rules.context(target, &options.user, &allocation);
@@ -357,7 +357,7 @@ impl ResourceHandle {
                 Committed::Done(written) => return Ok(written),
                 Committed::TooLarge(error) if strip || !may_strip => return Err(error),
                 Committed::TooLarge(_) => strip = true,
-                Committed::Taken { .. } | Committed::Lost(_) | Committed::Claimed(_)
+                Committed::Taken { .. } | Committed::Lost(_) | Committed::Held(_)
                     if options.knowledge == Knowledge::Guess =>
                 {
                     return Err(WriteError::Guessed);
@@ -372,7 +372,7 @@ impl ResourceHandle {
                     }
                 }
                 Committed::Taken { .. } => options.refuse_if_late()?,
-                Committed::Claimed(key) => {
+                Committed::Held(key) => {
                     options.refuse_if_late()?;
                     self.note_taken(&mut allocation, key).await?;
                 }
@@ -387,7 +387,7 @@ impl ResourceHandle {
         }
     }
 
-    /// Notes that somebody holds a claim. After some of these, most are held: notes all of its prefix.
+    /// Notes that another object holds a key. After some of these, most keys are held: notes all of its prefix.
     async fn note_taken(&self, allocation: &mut Allocation, key: Key) -> Result<(), WriteError> {
         let prefix =
             key.as_bytes().iter().rposition(|byte| *byte == b'/').map_or(0, |at| at.saturating_add(1));
@@ -395,7 +395,7 @@ impl ResourceHandle {
         if !allocation.taken.insert(key.clone()) {
             return Err(PlanError::Internal(format!("{key} is held by another object")).into());
         }
-        if allocation.taken.len() == GUESSES_AT_CLAIMS {
+        if allocation.taken.len() == GUESSES_AT_HOLDINGS {
             let request = RangeRequest { keys_only: true, ..RangeRequest::prefix(&prefix) };
             let held = self.deps().storage.range(request).await?;
             allocation.taken.extend(held.kvs.into_iter().map(|kv| kv.key));
@@ -447,7 +447,7 @@ impl ResourceHandle {
         };
         Ok(Step::Commit(Box::new(Plan {
             op: Op::Put(key, planned.sealed.value()),
-            claims: std::mem::take(&mut planned.claims),
+            holdings: std::mem::take(&mut planned.holdings),
             guards,
             effect: Effect::Create(planned),
             created_name: Some((name, generated)),
@@ -464,7 +464,7 @@ impl ResourceHandle {
         allocation: &Allocation,
         current: Option<&Arc<StoredObject>>,
     ) -> Result<Committed, WriteError> {
-        let Plan { op, claims, mut guards, effect, created_name, proof } = plan;
+        let Plan { op, holdings, mut guards, effect, created_name, proof } = plan;
         let mut charges = match (&options.quotas, effect.demand(current, guards.as_of, rules)) {
             (Some(quotas), Some(demand)) => self.charges(quotas, demand, options.deadline).await?,
             _ => Charges::default(),
@@ -482,28 +482,28 @@ impl ResourceHandle {
                 return Ok(taken(&effect));
             }
             self.check_empty(guards.empty).await?;
-            for key in claims.taken.into_keys().filter(|key| !allocation.taken.contains(key)) {
+            for key in holdings.taken.into_keys().filter(|key| !allocation.taken.contains(key)) {
                 let request = RangeRequest { keys_only: true, ..RangeRequest::single(&key) };
                 if !self.deps().storage.range(request).await?.kvs.is_empty() {
-                    return Ok(Committed::Claimed(key));
+                    return Ok(Committed::Held(key));
                 }
             }
             return Ok(Committed::Done(effect.written(None, rules)));
         }
         let changed =
-            claims.taken.len().saturating_add(claims.released.len()).saturating_add(charges.ops.len());
-        if changed > CLAIMS_MAX {
+            holdings.taken.len().saturating_add(holdings.released.len()).saturating_add(charges.ops.len());
+        if changed > HOLDINGS_MAX {
             let message = format!(
-                "{changed} addresses, ports and quotas change with the object, at most {CLAIMS_MAX} may"
+                "{changed} addresses, ports and quotas change with the object, at most {HOLDINGS_MAX} may"
             );
             return Err(WriteError::RequestTooLarge(message));
         }
-        guards.claims = claims.taken.keys().cloned().collect();
+        guards.holdings = holdings.taken.keys().cloned().collect();
         guards.quotas = std::mem::take(&mut charges.compares);
         let (order, compares) = guards.compares(options.fence.clone());
         let mut ops = vec![op];
-        ops.extend(claims.taken.into_iter().map(|(key, value)| Op::Put(key, value)));
-        ops.extend(claims.released.into_iter().map(Op::Delete));
+        ops.extend(holdings.taken.into_iter().map(|(key, value)| Op::Put(key, value)));
+        ops.extend(holdings.released.into_iter().map(Op::Delete));
         ops.append(&mut charges.ops);
         match self.commit(Txn { compares, ops }, options.deadline).await {
             Ok(TxnOutcome::Committed { revision }) => {
@@ -515,8 +515,8 @@ impl ResourceHandle {
                 match failed {
                     Guard::Object => Ok(taken(&effect)),
                     Guard::Registration | Guard::Namespace | Guard::Quota => Ok(Committed::Lost(failed)),
-                    Guard::Claim(at) => Ok(match guards.claims.into_iter().nth(at) {
-                        Some(key) => Committed::Claimed(key),
+                    Guard::Holding(at) => Ok(match guards.holdings.into_iter().nth(at) {
+                        Some(key) => Committed::Held(key),
                         None => Committed::Lost(failed),
                     }),
                     Guard::Fence => {
@@ -656,13 +656,13 @@ fn plan_update(
         empty: planned.needs_empty.take(),
         ..Guards::new(Compare::mod_is(&key, before), &rules.spec)
     };
-    let claims = std::mem::take(&mut planned.claims);
+    let holdings = std::mem::take(&mut planned.holdings);
     let (op, effect) = match goes {
         true => (Op::Delete(key), Effect::Finish(planned, before)),
         false => (Op::Put(key, planned.sealed.value()), Effect::Put(planned, before)),
     };
     // The same bytes may be somebody else's, whose update this one would have been refused for.
-    Ok(Step::Commit(Box::new(Plan { op, claims, guards, effect, created_name: None, proof: Proof::None })))
+    Ok(Step::Commit(Box::new(Plan { op, holdings, guards, effect, created_name: None, proof: Proof::None })))
 }
 
 /// Plans a delete (apiserver `Store.Delete`).
@@ -686,7 +686,7 @@ fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) ->
         DeletePlan::Unchanged => return Ok(Step::Unchanged(as_stored(current, Outcome::Unchanged, rules))),
         DeletePlan::Delete(released) => Plan {
             op: Op::Delete(key),
-            claims: ClaimsChange { taken: Claims::new(), released },
+            holdings: HoldingsChange { taken: Holdings::new(), released },
             guards,
             effect: Effect::Remove(Arc::clone(current)),
             created_name: None,
@@ -700,8 +700,8 @@ fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) ->
                 Some(_) => Proof::None,
             };
             let op = Op::Put(key, planned.sealed.value());
-            let claims = ClaimsChange::default();
-            Plan { op, claims, guards, effect: Effect::Put(planned, before), created_name: None, proof }
+            let holdings = HoldingsChange::default();
+            Plan { op, holdings, guards, effect: Effect::Put(planned, before), created_name: None, proof }
         }
     };
     Ok(Step::Commit(Box::new(plan)))
@@ -729,7 +729,7 @@ fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Ste
     Ok(Step::Commit(Box::new(Plan {
         guards: Guards::new(Compare::mod_is(&key, current.revision()), &rules.spec),
         op: Op::Delete(key),
-        claims: ClaimsChange::default(),
+        holdings: HoldingsChange::default(),
         effect: Effect::Remove(Arc::clone(current)),
         created_name: None,
         proof: Proof::None,

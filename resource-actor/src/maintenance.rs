@@ -12,7 +12,7 @@ use crate::error::{WriteError, refuse_loss};
 use crate::handle::Freshness;
 use crate::request::Target;
 use crate::rules::Rules;
-use kindom_objects::claims::{Allocation, Claims, NOTHING};
+use kindom_objects::holdings::{Allocation, Holdings, NOTHING};
 use kindom_objects::plan::{self, DrainPlan};
 use kindom_objects::render::{refresh, restored, stored};
 use kindom_objects::seal::{NO_SHAPE, Sealed};
@@ -64,7 +64,7 @@ impl ResourceHandle {
         let op = match plan::drain(object, &meta::time::format(seconds)) {
             DrainPlan::Held(finalizers) => return Ok(Drained::Held(finalizers)),
             DrainPlan::Delete => {
-                let released = claims(&spec, object, String::new(), &NOTHING);
+                let released = holdings(&spec, object, String::new(), &NOTHING);
                 ops = released.into_keys().map(Op::Delete).collect();
                 Op::Delete(key)
             }
@@ -88,24 +88,24 @@ impl ResourceHandle {
         }
     }
 
-    /// Gives an object that was read from the store those of its claims that nobody holds.
+    /// Gives an object that was read from the store those of its holdings that nobody holds.
     ///
     /// # Errors
-    /// See [`WriteError`]; claims that were taken before it stay.
-    pub async fn hold_claims(&self, object: &StoredObject, deadline: Deadline) -> Result<(), WriteError> {
+    /// See [`WriteError`]; holdings that were taken before it stay.
+    pub async fn hold(&self, object: &StoredObject, deadline: Deadline) -> Result<(), WriteError> {
         let spec = self.spec().ok_or(WriteError::Gone)?;
         let now = meta::time::format(self.deps().clock.unix_seconds());
         let allocation = Allocation { seed: self.deps().entropy.uuid_v4(), ..Allocation::default() };
         let key = self.storage_key(object.key());
-        for (claim, value) in claims(&spec, object, now, &allocation) {
-            let held = RangeRequest { keys_only: true, ..RangeRequest::single(&claim) };
+        for (holding, value) in holdings(&spec, object, now, &allocation) {
+            let held = RangeRequest { keys_only: true, ..RangeRequest::single(&holding) };
             if !self.deps().storage.range(held).await?.kvs.is_empty() {
                 continue;
             }
-            let compares = vec![Compare::mod_is(&key, object.revision()), Compare::absent(&claim)];
-            let txn = Txn { compares, ops: vec![Op::Put(claim.clone(), value)] };
+            let compares = vec![Compare::mod_is(&key, object.revision()), Compare::absent(&holding)];
+            let txn = Txn { compares, ops: vec![Op::Put(holding.clone(), value)] };
             if let TxnOutcome::Committed { .. } = self.commit_quietly(txn, deadline).await? {
-                tracing::info!(%claim, object = object.key(), "an object got a claim that it lacked");
+                tracing::info!(%holding, object = object.key(), "an object got a holding that it lacked");
             }
         }
         Ok(())
@@ -143,18 +143,18 @@ impl ResourceHandle {
     }
 }
 
-/// The claims of an object; none of one that cannot be read.
-fn claims(spec: &Arc<TypeSpec>, object: &StoredObject, now: String, allocation: &Allocation) -> Claims {
-    if !spec.strategy.has_claims() {
-        return Claims::new();
+/// The holdings of an object; none of one that cannot be read.
+fn holdings(spec: &Arc<TypeSpec>, object: &StoredObject, now: String, allocation: &Allocation) -> Holdings {
+    if !spec.strategy.has_holdings() {
+        return Holdings::new();
     }
-    let claims = || -> Option<Claims> {
+    let holdings = || -> Option<Holdings> {
         let tree = stored(&spec.prefix, object).ok()?;
         let version = spec.storage()?.name.clone();
         let rules = Rules::new(Arc::clone(spec), &version, now, Freshness::Any).ok()?;
         let target = Target { version: &version, subresource: None, namespace: None, name: object.name() };
         let user = User::api_server();
-        Some(spec.strategy.claims(&rules.context(&target, &user, allocation), &tree))
+        Some(spec.strategy.holdings(&rules.context(&target, &user, allocation), &tree))
     };
-    claims().unwrap_or_default()
+    holdings().unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
 use kindom_finalizer_actor::provision::Types;
-use kindom_finalizer_actor::{claims, expiry, garbage, provision, quotas, storage_version};
+use kindom_finalizer_actor::{expiry, garbage, holdings, provision, quotas, storage_version};
 use kindom_http::{Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, serve};
 use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
@@ -250,7 +250,7 @@ async fn serving(
         _ => Some(Arc::new(accounts::tokens(&options.accounts, &*storage).await?)),
     };
     if profile > kinds::Profile::Minimal {
-        claims::start(&registry, &of_plural("services")?)?;
+        holdings::start(&registry, &of_plural("services")?)?;
     }
     if let Some(tokens) = tokens.clone().filter(|_| hosts.authorization.is_none()) {
         let types = Types {

@@ -7,7 +7,7 @@ use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::{ANONYMOUS, User};
 use kindom_api::{GroupKind, Value, meta};
 use kindom_codec::Format;
-use kindom_objects::claims::NOTHING;
+use kindom_objects::holdings::NOTHING;
 use kindom_objects::managed::{FieldManager, Managing};
 use kindom_objects::review::{Access, Action, Identified, Inquiry, Verdict};
 use kindom_objects::version::CompiledVersion;

@@ -12,7 +12,7 @@ use super::{
     HEADLESS, ServiceNetwork, address_key, cluster_ips, is_headless, kind, needs_health_check, node_port,
     node_ports, policy, port_key, rules, spec,
 };
-use crate::claims::Allocation;
+use crate::holdings::Allocation;
 use crate::kinds::fields::{items, items_mut, number, part, present_mut, text};
 use crate::kinds::ip::Ip;
 use crate::{PlanError, RuleContext};

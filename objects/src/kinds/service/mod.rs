@@ -11,8 +11,8 @@ use kindom_api::field::ErrorList;
 use kindom_api::{Map, Value};
 use kindom_storage_model::Key;
 
-use crate::claims::Claims;
 use crate::declared::Declared;
+use crate::holdings::Holdings;
 use crate::kinds::fields::{
     default_nil, default_zero, items, items_mut, number, part, present, present_mut, text,
 };
@@ -294,7 +294,7 @@ impl Strategy for Services {
         if is_of_status(cx) { &["spec"] } else { &["status"] }
     }
 
-    fn has_claims(&self) -> bool {
+    fn has_holdings(&self) -> bool {
         true
     }
 
@@ -307,16 +307,16 @@ impl Strategy for Services {
         if is_of_status(cx) { Ok(()) } else { allocate::allocate(&self.network, cx, service, old) }
     }
 
-    fn claims(&self, cx: &RuleContext<'_>, service: &Value) -> Claims {
-        let mut claims = Claims::new();
+    fn holdings(&self, cx: &RuleContext<'_>, service: &Value) -> Holdings {
+        let mut holdings = Holdings::new();
         if kind(service) == "ExternalName" {
-            return claims;
+            return holdings;
         }
         for (index, address) in cluster_ips(service).enumerate() {
             // "None" is no address.
             if let Some(parsed) = ip::Ip::parse(address) {
                 let holder = ip_address(cx, service, parsed.address, index);
-                claims.insert(address_key(parsed.address), holder.value());
+                holdings.insert(address_key(parsed.address), holder.value());
             }
         }
         let has_ports = matches!(kind(service), "NodePort" | "LoadBalancer");
@@ -324,8 +324,8 @@ impl Strategy for Services {
             Some(node_port(spec(service), "healthCheckNodePort")).filter(|_| needs_health_check(service));
         let ports = node_ports(service).filter(|_| has_ports).chain(health);
         let holder = ["namespace", "name"].map(|field| service.text_at(&["metadata", field])).join("/");
-        claims.extend(ports.filter(|port| *port > 0).map(|port| (port_key(port), holder.clone().into())));
-        claims
+        holdings.extend(ports.filter(|port| *port > 0).map(|port| (port_key(port), holder.clone().into())));
+        holdings
     }
 
     fn has_quota_usage(&self) -> bool {

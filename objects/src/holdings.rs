@@ -1,8 +1,8 @@
-//! Claims: keys that an object holds for as long as it exists, so that no two objects have the same address or port.
+//! Holdings: keys that an object holds for as long as it exists, so that no two objects have the same address or port.
 //!
-//! The write that stores an object puts its claims, and the one that deletes it deletes them, in one transaction with it. A
-//! claim that somebody else holds makes the transaction fail; the write then plans again and knows the key as taken. So
-//! nothing leaks and nothing is given twice, on however many replicas.
+//! The write that stores an object puts its holdings, and the one that deletes it deletes them, in one transaction with it. If
+//! another object holds a key, the transaction fails; the write plans again and knows the key as taken. So nothing leaks and
+//! nothing is given twice, on however many replicas ([ADR 32](../../docs/decisions/0032-holdings.md)).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use kindom_storage_model::Key;
 
 /// The keys that an object holds, with the value to store under each.
-pub type Claims = BTreeMap<Key, Bytes>;
+pub type Holdings = BTreeMap<Key, Bytes>;
 
 /// The inputs of a choice between free addresses or ports.
 #[derive(Debug, Default)]
@@ -43,19 +43,19 @@ impl Allocation {
     }
 }
 
-/// The change of an object's claims.
+/// The change of an object's holdings.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct ClaimsChange {
-    /// Claims that nobody may hold yet.
-    pub taken: Claims,
-    /// Claims that end.
+pub struct HoldingsChange {
+    /// Holdings that nobody may hold yet.
+    pub taken: Holdings,
+    /// Holdings that end.
     pub released: BTreeSet<Key>,
 }
 
-impl ClaimsChange {
-    /// The change from the claims of `old` to those of `new`.
+impl HoldingsChange {
+    /// The change from the holdings of `old` to those of `new`.
     #[must_use]
-    pub fn between(old: Claims, mut new: Claims) -> Self {
+    pub fn between(old: Holdings, mut new: Holdings) -> Self {
         let released = old.into_keys().filter(|key| new.remove(key).is_none()).collect();
         Self { taken: new, released }
     }
@@ -65,14 +65,14 @@ impl ClaimsChange {
 mod tests {
     use super::*;
 
-    fn claims(keys: &[&str]) -> Claims {
+    fn holdings(keys: &[&str]) -> Holdings {
         keys.iter().map(|key| (Key::from(*key), Bytes::new())).collect()
     }
 
     #[test]
-    fn claims_that_stay_are_neither_taken_nor_released() {
-        let change = ClaimsChange::between(claims(&["a", "b"]), claims(&["b", "c"]));
-        assert_eq!(change.taken, claims(&["c"]));
+    fn keys_that_stay_are_neither_taken_nor_released() {
+        let change = HoldingsChange::between(holdings(&["a", "b"]), holdings(&["b", "c"]));
+        assert_eq!(change.taken, holdings(&["c"]));
         assert_eq!(change.released, BTreeSet::from([Key::from("a")]));
     }
 

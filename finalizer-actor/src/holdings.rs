@@ -1,5 +1,5 @@
-//! The claims of objects that another server stored, or that came with a snapshot: kube-apiserver holds ports of nodes in a
-//! bitmap, which nobody reads here. Each object gets the claims that nobody holds yet, as upstream's repair loops do.
+//! The holdings of objects that another server stored, or that came with a snapshot: kube-apiserver holds ports of nodes in a
+//! bitmap, which nobody reads here. Each object gets the holdings that nobody holds yet, as upstream's repair loops do.
 //!
 //! Sources: `pkg/registry/core/service/ipallocator/controller/repairip.go`,
 //! `pkg/registry/core/service/portallocator/controller/repair.go` (1.37).
@@ -15,12 +15,12 @@ use crate::attempt::STEP;
 use crate::error::ReconcileError;
 use crate::follower::{self, Settle};
 
-/// Starts the loop for the objects of a type, as the actor `claims`.
+/// Starts the loop for the objects of a type, as the actor `holdings`.
 ///
 /// # Errors
 /// [`StartError`]
 pub fn start(registry: &RegistryHandle, holders: &ResourceHandle) -> Result<Reconciler, StartError> {
-    follower::start("claims", registry, Repair { holders: holders.clone() })
+    follower::start("holdings", registry, Repair { holders: holders.clone() })
 }
 
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Settle for Repair {
         async move {
             let (objects, _) = self.holders.snapshot(Freshness::Any, Deadline::after(STEP)).await?;
             if let Some(object) = objects.get(key) {
-                self.holders.hold_claims(object, Deadline::after(STEP)).await?;
+                self.holders.hold(object, Deadline::after(STEP)).await?;
             }
             Ok(())
         }
