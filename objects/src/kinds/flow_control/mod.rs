@@ -25,17 +25,17 @@ static PRIORITY_LEVEL: Declared = Declared::catalogued(API_VERSION, "PriorityLev
 
 /// The kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FlowKind {
     FlowSchema,
     PriorityLevel,
 }
 
 /// The kinds of flow control as built-in types.
 pub(super) fn flow_control() -> [TypeSpec; 2] {
-    [of(Kind::FlowSchema, "flowschemas"), of(Kind::PriorityLevel, "prioritylevelconfigurations")]
+    [of(FlowKind::FlowSchema, "flowschemas"), of(FlowKind::PriorityLevel, "prioritylevelconfigurations")]
 }
 
-fn of(kind: Kind, plural: &str) -> TypeSpec {
+fn of(kind: FlowKind, plural: &str) -> TypeSpec {
     let column = |name: &str, description: &str| TableColumn {
         name: name.to_owned(),
         kind: "string".to_owned(),
@@ -46,14 +46,14 @@ fn of(kind: Kind, plural: &str) -> TypeSpec {
     let text = |path: &[&str]| kind.declared().text_of(path);
     let mut columns = vec![name_column()];
     match kind {
-        Kind::FlowSchema => columns.extend([
+        FlowKind::FlowSchema => columns.extend([
             column("PriorityLevel", text(&["spec", "priorityLevelConfiguration", "name"])),
             column("MatchingPrecedence", text(&["spec", "matchingPrecedence"])),
             column("DistinguisherMethod", text(&["spec", "distinguisherMethod"])),
             column("Age", ""),
             column("MissingPL", "references a broken or non-existent PriorityLevelConfiguration"),
         ]),
-        Kind::PriorityLevel => {
+        FlowKind::PriorityLevel => {
             let queuing = |field| text(&["spec", "limited", "limitResponse", "queuing", field]);
             columns.extend([
                 column("Type", text(&["spec", "type"])),
@@ -66,8 +66,8 @@ fn of(kind: Kind, plural: &str) -> TypeSpec {
         }
     }
     let cells = match kind {
-        Kind::FlowSchema => schema_row,
-        Kind::PriorityLevel => level_row,
+        FlowKind::FlowSchema => schema_row,
+        FlowKind::PriorityLevel => level_row,
     };
     let columns = Columns::rows(columns, cells);
     let versions = vec![BuiltInVersion { name: "v1", columns, deprecation_warning: None }];
@@ -81,7 +81,7 @@ fn of(kind: Kind, plural: &str) -> TypeSpec {
     )
 }
 
-impl Kind {
+impl FlowKind {
     fn declared(self) -> &'static Declared {
         match self {
             Self::FlowSchema => &FLOW_SCHEMA,
@@ -127,7 +127,7 @@ fn level_row(level: &Value, now: i64) -> Vec<Value> {
 
 /// The rules of one of the kinds.
 struct FlowControl {
-    kind: Kind,
+    kind: FlowKind,
 }
 
 impl Strategy for FlowControl {
@@ -145,7 +145,7 @@ impl Strategy for FlowControl {
 
     fn fill_defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
-        if self.kind == Kind::FlowSchema {
+        if self.kind == FlowKind::FlowSchema {
             default_zero(spec, "matchingPrecedence", 1000);
             return;
         }

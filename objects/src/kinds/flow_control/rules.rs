@@ -7,7 +7,7 @@ use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{name_is_dns_label, name_is_dns_subdomain};
 use kindom_api::meta::validate_object_meta;
 
-use super::Kind;
+use super::FlowKind;
 use crate::kinds::fields::{items, number, part, present, text, texts};
 
 /// The highest precedence (`FlowSchemaMaxMatchingPrecedence`).
@@ -24,12 +24,12 @@ const VERBS: [&str; 9] =
 const EVERYTHING: &str = "*";
 
 /// `ValidateFlowSchema`, `ValidatePriorityLevelConfiguration`
-pub(super) fn validate(kind: Kind, object: &Value) -> ErrorList {
+pub(super) fn validate(kind: FlowKind, object: &Value) -> ErrorList {
     let metadata = part(object, "metadata");
     let mut errors = validate_object_meta(metadata, false, &name_is_dns_subdomain, &Path::new("metadata"));
     match kind {
-        Kind::FlowSchema => schema(object, &mut errors),
-        Kind::PriorityLevel => {
+        FlowKind::FlowSchema => schema(object, &mut errors),
+        FlowKind::PriorityLevel => {
             if metadata.at(&["annotations", KEEPS_ZERO]).is_some() {
                 let at = Path::new("metadata");
                 let why = format!("annotation '{KEEPS_ZERO}' is forbidden");
