@@ -1,6 +1,7 @@
 //! The traces of servers in the process that they were in, and on its disk: none.
 //!
 //! The process is one of its own, with one test: others would begin and end threads meanwhile.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
 //! Servers in this process, with kube's client.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::collections::BTreeSet;
 
