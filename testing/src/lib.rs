@@ -34,6 +34,7 @@
 //! # }
 //! ```
 
+use std::fmt;
 use std::sync::Arc;
 
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -93,7 +94,8 @@ impl Builder {
         self
     }
 
-    /// Adds a flag of `kindom serve`, with its value in the same argument: `--event-ttl=5s`. Flags of the log have no effect.
+    /// Adds a flag of `kindom serve`, with its value in the same argument: `--event-ttl=5s`. Flags of the log have no effect, as the
+    /// log is the test's.
     #[must_use]
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
@@ -124,6 +126,13 @@ pub struct TestServer {
     server: Server,
     config: Config,
     connector: HttpsConnector<HttpConnector>,
+}
+
+/// Without the credentials.
+impl fmt::Debug for TestServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestServer").field("url", &self.url()).finish_non_exhaustive()
+    }
 }
 
 impl TestServer {

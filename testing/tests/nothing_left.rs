@@ -91,7 +91,7 @@ fn alone() {
             ("--service-account-signing-key-file=/nowhere", "--service-account-signing-key-file: /nowhere"),
             ("--bind-address=192.0.2.1", "listening on 192.0.2.1:0"),
         ] {
-            let Err(error) = TestServer::builder().flag(flag).start().await else { panic!("{flag}") };
+            let error = TestServer::builder().flag(flag).start().await.unwrap_err();
             assert!(matches!(error, Error::Server(_)));
             let error = error.to_string();
             assert!(error.starts_with("kindom: ") && error.contains(why), "{error}");

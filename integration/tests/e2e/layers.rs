@@ -146,6 +146,7 @@ fn only_the_named_files_know_the_runtimes() {
         "finalizer-actor",
         "http",
         "server",
+        "testing",
     ]) {
         let mut files = Vec::new();
         sources(&root().join(krate).join("src"), &mut files);
