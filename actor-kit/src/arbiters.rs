@@ -1,14 +1,15 @@
 //! The threads that actors live on.
 
-use std::{future::Future, io};
+use std::{future::Future, io, sync::Arc};
 
 use actix::{Arbiter, System};
+use parking_lot::Mutex;
 
-/// A set of arbiters, each one thread with its own event loop; nothing moves between them.
-#[derive(Debug)]
+/// A set of arbiters, each one thread with its own event loop; nothing moves between them. Clones are the same threads.
+#[derive(Clone, Debug)]
 pub struct Arbiters {
     handles: Vec<ArbiterHandle>,
-    owned: Vec<Arbiter>,
+    owned: Arc<Mutex<Vec<Arbiter>>>,
 }
 
 /// One arbiter. Cheap to clone, usable from any thread.
@@ -37,7 +38,7 @@ impl Arbiters {
         }
         let owned = (0..count.max(1)).map(|_| Arbiter::try_new()).collect::<io::Result<Vec<_>>>()?;
         let handles = owned.iter().map(|arbiter| ArbiterHandle(arbiter.handle())).collect();
-        Ok(Self { handles, owned })
+        Ok(Self { handles, owned: Arc::new(Mutex::new(owned)) })
     }
 
     /// The thread that calls this, and no other: for simulations and tests.
@@ -46,7 +47,7 @@ impl Arbiters {
     /// [`ArbiterError::NoSystem`].
     pub fn current() -> Result<Self, ArbiterError> {
         let current = Arbiter::try_current().ok_or(ArbiterError::NoSystem)?;
-        Ok(Self { handles: vec![ArbiterHandle(current)], owned: Vec::new() })
+        Ok(Self { handles: vec![ArbiterHandle(current)], owned: Arc::default() })
     }
 
     /// The arbiter for this name: always the same one, in every process with as many arbiters.
@@ -67,10 +68,11 @@ impl Arbiters {
     /// Ends the threads and waits for them; what still runs on them is dropped. Blocks, so it comes
     /// last, after [`Supervisor::stop_all`](crate::Supervisor::stop_all).
     pub fn shutdown(self) {
-        for arbiter in &self.owned {
+        let owned = std::mem::take(&mut *self.owned.lock());
+        for arbiter in &owned {
             arbiter.stop();
         }
-        for arbiter in self.owned {
+        for arbiter in owned {
             if arbiter.join().is_err() {
                 tracing::error!("an arbiter's thread ended with a panic");
             }

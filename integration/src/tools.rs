@@ -136,6 +136,24 @@ pub fn go() -> Option<PathBuf> {
     found
 }
 
+/// The oldest Node for which the example is written: 20.
+const NODE_MAJOR_MIN: u32 = 20;
+
+/// The `node` command on PATH; none, and a line that says so, where there is no Node of at least 20.
+#[must_use]
+pub fn node() -> Option<PathBuf> {
+    let found = on_path("node").filter(|node| {
+        let version = Command::new(node).arg("--version").stderr(Stdio::null()).output();
+        let text = version.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();
+        let major = text.strip_prefix('v').and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+        major.is_some_and(|major| major >= NODE_MAJOR_MIN)
+    });
+    if found.is_none() {
+        skipped(&format!("there is no Node >= {NODE_MAJOR_MIN} to run the example"));
+    }
+    found
+}
+
 /// The Java program of `integration/fabric8`, which `./test` builds; none, and a line that says so, where there is no Java.
 ///
 /// # Errors

@@ -45,7 +45,8 @@ pub(crate) type Ends = Arc<Mutex<Vec<(&'static str, i64)>>>;
 
 /// The sources of credentials.
 struct Sources {
-    pki: PathBuf,
+    /// The folder of the server's own; `None` if they are in memory.
+    pki: Option<PathBuf>,
     names: Names,
     /// `--tls-cert-file` and `--tls-private-key-file`.
     given: Option<(PathBuf, PathBuf)>,
@@ -122,15 +123,18 @@ impl Keeper {
     pub(crate) fn load(options: &Serve, clock: &Clock) -> Result<Self, BoxError> {
         let names = serving_names(options.bind_address, host_name().as_deref(), &options.tls_san);
         let (pki, names) = match &options.cert_dir {
-            Some(folder) => (folder.clone(), Names::AtLeast(names)),
-            None => (options.data_dir.join("pki"), Names::Exactly(names)),
+            Some(folder) => (Some(folder.clone()), Names::AtLeast(names)),
+            None => (options.folder().map(|folder| folder.join("pki")), Names::Exactly(names)),
         };
         let given = options.tls_cert_file.clone().zip(options.tls_private_key_file.clone());
         let client_ca = options.client_ca_file.clone();
         let (front_proxies, tokens) = (options.front_proxies.clone(), options.token_auth_file.clone());
         let sources = Sources { pki, names, given, client_ca, front_proxies, tokens, host: None };
         let now = now(clock);
-        let pki = Pki::load_or_create(&sources.pki, &sources.names, now)?;
+        let pki = match &sources.pki {
+            Some(folder) => Pki::load_or_create(folder, &sources.names, now)?,
+            None => Pki::in_memory(&sources.names, now)?,
+        };
         for why in pki.overdue() {
             tracing::error!("{why}; the former credentials stay in use");
         }
@@ -197,6 +201,11 @@ impl Keeper {
         Arc::clone(&self.ends)
     }
 
+    /// The administrator's kubeconfig for the server at `url`.
+    pub(crate) fn kubeconfig(&self, url: &str) -> String {
+        self.pki.kubeconfig(url, &self.trust(url))
+    }
+
     /// Writes the administrator's kubeconfig for the server at `url`, from now on whenever it changes.
     ///
     /// # Errors
@@ -206,7 +215,7 @@ impl Keeper {
         if self.sources.given.is_some() {
             tracing::info!("{}: {trust}", file.display());
         }
-        let text = self.pki.kubeconfig(&url, &trust);
+        let text = self.kubeconfig(&url);
         Pki::write_kubeconfig(&file, &text)?;
         self.kubeconfig = Some(Kubeconfig { file, url, written: text });
         Ok(())
@@ -224,6 +233,11 @@ impl Keeper {
         self.trust("").authorities_pem
     }
 
+    /// The administrator's certificate and key, PEM.
+    pub(crate) fn admin_pem(&self) -> (String, String) {
+        self.pki.admin_pem()
+    }
+
     fn bundle(&self, url: &str) -> Option<String> {
         self.trust(url).authorities_pem.map(|pem| STANDARD.encode(pem))
     }
@@ -233,6 +247,13 @@ impl Keeper {
             Some(_) => Trust::of_chain(&self.serving.chain, url),
             None => self.pki.trust(),
         }
+    }
+
+    /// `true` if there is anything to keep up to date.
+    pub(crate) fn can_change(&self) -> bool {
+        let Sources { pki, names: _, given, client_ca, front_proxies, tokens, host } = &self.sources;
+        let files = [pki, client_ca, tokens, &front_proxies.requestheader_client_ca_file];
+        files.into_iter().any(Option::is_some) || given.is_some() || host.is_some() || self.told.is_some()
     }
 
     /// Reads everything again, tokens only if `asked`, and takes over usable changes.
@@ -266,7 +287,8 @@ impl Keeper {
             }
             complaints.insert(text);
         };
-        match Pki::reload(&self.sources.pki, &self.sources.names, now) {
+        let own = self.sources.pki.as_ref().map(|folder| Pki::reload(folder, &self.sources.names, now));
+        match own.unwrap_or(Ok(None)) {
             Ok(Some(pki)) => {
                 for why in pki.overdue() {
                     complain(&mut self.complaints, why.clone().into());
@@ -276,7 +298,7 @@ impl Keeper {
                 }
                 self.pki = pki;
             }
-            // Somebody else who shares the folder is at work in it.
+            // There is no folder, or somebody else who shares it is at work in it.
             Ok(None) => {}
             Err(error) => complain(&mut self.complaints, error.into()),
         }
@@ -341,7 +363,7 @@ impl Keeper {
             }
         }
         if let Some(last) = &self.kubeconfig {
-            let text = self.pki.kubeconfig(&last.url, &self.trust(&last.url));
+            let text = self.kubeconfig(&last.url);
             if text != last.written {
                 match Pki::write_kubeconfig(&last.file, &text) {
                     Ok(()) => {
@@ -375,7 +397,8 @@ impl Keeper {
             warnings.extend(unfit(&file, begins, ends, now));
         }
         if let Some(ends) = self.pki.authority_ends() {
-            let file = self.sources.pki.join("ca.crt").display().to_string();
+            let file = self.sources.pki.as_ref().map(|folder| folder.join("ca.crt").display().to_string());
+            let file = file.unwrap_or_else(|| "the server's own authority".to_owned());
             warnings.extend(unfit(&file, i64::MIN, ends, now));
         }
         if !warnings.is_empty() {

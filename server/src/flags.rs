@@ -1,7 +1,7 @@
 //! The command line. Flags are named as kube-apiserver's where the concept is the same.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -301,12 +301,17 @@ impl From<Profile> for kinds::Profile {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The folder of the store, the certificates and admin.kubeconfig.
-    #[arg(long, default_value = "kindom-data")]
-    pub(crate) data_dir: PathBuf,
+    /// The folder of the store, the certificates and admin.kubeconfig; by default kindom-data. With --in-memory and
+    /// --print-ready json there is none unless this names one.
+    #[arg(long)]
+    pub(crate) data_dir: Option<PathBuf>,
     /// Holds everything in memory, and nothing in the folder but certificates and admin.kubeconfig: for tests.
     #[arg(long, conflicts_with = "etcd_servers")]
     pub(crate) in_memory: bool,
+    /// Ends, as on SIGTERM, when standard input ends: with the process that holds the other end of the pipe, however that
+    /// process ends.
+    #[arg(long)]
+    pub(crate) end_with_stdin: bool,
     /// The form of the line on standard output that says where the server is: for people, or as JSON with the credentials.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) print_ready: Format,
@@ -424,6 +429,17 @@ pub(crate) struct Serve {
     /// Serves /debug/actors: lists the actors, and kills them.
     #[arg(long)]
     pub(crate) enable_chaos: bool,
+}
+
+impl Serve {
+    /// The folder of the server; `None` if it writes nothing at all, as whoever started it gets the credentials in a line.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match &self.data_dir {
+            Some(folder) => Some(folder),
+            None if self.in_memory && self.print_ready == Format::Json => None,
+            None => Some(Path::new("kindom-data")),
+        }
+    }
 }
 
 /// The tokens of service accounts.
@@ -777,6 +793,21 @@ mod tests {
         use clap::CommandFactory as _;
         Flags::command().debug_assert();
         assert!(Flags::try_parse_from(["kindom", "serve", "--authorization-mode", "RBAC"]).is_err());
+    }
+
+    #[test]
+    fn a_server_in_memory_that_prints_its_credentials_has_no_folder() {
+        let folder = |args: &[&str]| {
+            let all = ["kindom", "serve"].into_iter().chain(args.iter().copied());
+            match Flags::try_parse_from(all).unwrap().command {
+                Command::Serve(options) => options.folder().map(Path::to_owned),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(folder(&["--in-memory", "--print-ready", "json"]), None);
+        assert_eq!(folder(&["--in-memory", "--print-ready", "json", "--data-dir", "a"]), Some("a".into()));
+        assert_eq!(folder(&["--in-memory"]), Some("kindom-data".into()));
+        assert_eq!(folder(&["--print-ready", "json"]), Some("kindom-data".into()));
     }
 
     #[test]

@@ -90,6 +90,16 @@ impl Pki {
         Self::of(authority, dir, names, now)
     }
 
+    /// New ones, in no file: they end with the process, and are not renewed.
+    pub(crate) fn in_memory(names: &Names, now: OffsetDateTime) -> Result<Self, PkiError> {
+        let authority = Pair::new(|key| authority_params(now).self_signed(key))?;
+        let issuer = Issuer::from_ca_cert_der(&authority.certificate, &*authority.key)?;
+        let serving = serving_params(&names.of_new(BTreeSet::new()), now)?;
+        let serving = Pair::new(|key| serving.signed_by(key, &issuer))?;
+        let admin = Pair::new(|key| admin_params(now).signed_by(key, &issuer))?;
+        Ok(Self { authority, serving, admin, overdue: Vec::new() })
+    }
+
     /// The same while serving: `None` if another process has the lock on `dir`. The authority is never renewed: every client
     /// that trusts it would be locked out, and a clock that is wrong for a moment would be enough for that.
     pub(crate) fn reload(dir: &Path, names: &Names, now: OffsetDateTime) -> Result<Option<Self>, PkiError> {
@@ -177,6 +187,11 @@ impl Pki {
             vec![self.serving.certificate.clone()],
             PrivateKeyDer::Pkcs8(self.serving.key.serialize_der().into()),
         )
+    }
+
+    /// The administrator's certificate and key.
+    pub(crate) fn admin_pem(&self) -> (String, String) {
+        (self.admin.certificate_pem.clone(), self.admin.key_pem.clone())
     }
 
     /// The administrator's kubeconfig for the server at `url` (see [`server_url`]).

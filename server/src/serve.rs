@@ -32,7 +32,7 @@ use kindom_storage::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::BoxError;
@@ -49,6 +49,8 @@ use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
 use crate::{etcd, history, memory, scrub};
 
+/// The administrator's kubeconfig.
+const ADMIN: &str = "admin.kubeconfig";
 /// The prefix of our own keys that hold no objects (design, "Storage").
 const LEDGER: &str = "/kindom/registry/claims/";
 /// The key at which several replicas agree on their leader.
@@ -63,35 +65,82 @@ const MIRROR: Duration = Duration::from_secs(5);
 /// shutdown timeout is its request timeout).
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// Serves until told to end.
+/// The place that a server has in its process.
+pub(crate) enum Within {
+    /// The whole of it: standard output says where the server is, and what is left at the end goes with the process.
+    Process,
+    /// Some threads of a program, which gets the address and the credentials here. At the end nothing is left.
+    Program(oneshot::Sender<Ready>),
+}
+
+impl Within {
+    /// The number of threads of each kind. A program may have many servers, each with little to do.
+    fn threads(&self) -> usize {
+        match self {
+            Self::Process => cores(),
+            Self::Program(_) => 1,
+        }
+    }
+}
+
+/// A server's address, and the credentials of its administrator.
+pub(crate) struct Ready {
+    pub(crate) url: String,
+    /// A kubeconfig's text.
+    pub(crate) kubeconfig: String,
+    /// Those that vouch for the server, PEM; `None` if only those of the client's system do.
+    pub(crate) authorities_pem: Option<String>,
+    /// The administrator's certificate and key.
+    pub(crate) admin_pem: (String, String),
+}
+
+/// Serves until told to end, as this process.
 pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
-    let AuthorizationMode::AlwaysAllow = options.authorization_mode;
-    let signals = Signals::listen()?;
+    let signals = Signals::listen(options.end_with_stdin)?;
     raise_descriptors();
+    run_within(Within::Process, options, signals)
+}
+
+/// Serves until told to end, and blocks for so long.
+pub(crate) fn run_within(within: Within, options: &Serve, signals: Signals) -> Result<(), BoxError> {
+    let AuthorizationMode::AlwaysAllow = options.authorization_mode;
     let unused = options.etcd.flags();
     if options.etcd_servers.is_empty() && !unused.is_empty() {
         return Err(format!("{} can only be used with --etcd-servers", unused.join(", ")).into());
     }
-    let made = Disk.create_dir(&options.data_dir);
-    made.map_err(|e| format!("--data-dir {}: {e}", options.data_dir.display()))?;
+    let folder = options.folder();
+    if let Some(folder) = folder {
+        Disk.create_dir(folder).map_err(|e| format!("--data-dir {}: {e}", folder.display()))?;
+    }
     let value_bytes_max = options.max_object_bytes.saturating_add(VALUE_SLACK);
     let limits = Limits::default();
     // Also the largest object takes one transaction.
     let txn_bytes_max = limits.txn_bytes_max.max(value_bytes_max.saturating_add(VALUE_SLACK));
     let limits = Limits { value_bytes_max, txn_bytes_max, ..limits };
-    let store = if options.in_memory {
-        Store::Memory(Memory::with_limits(limits))
-    } else if options.etcd_servers.is_empty() {
-        Store::Embedded(embedded(options, limits)?)
-    } else {
-        let mut store = etcd::options(&options.etcd_servers, &options.etcd, limits)?;
-        // As there, 0 switches it off.
-        store.compact_every = Some(options.etcd_compaction_interval).filter(|every| !every.is_zero());
-        Store::Etcd(Box::new(store))
+    let store = match folder {
+        _ if options.in_memory => Store::Memory(Memory::with_limits(limits)),
+        Some(folder) if options.etcd_servers.is_empty() => Store::Embedded(embedded(folder, limits)?),
+        _ => {
+            let mut store = etcd::options(&options.etcd_servers, &options.etcd, limits)?;
+            // As there, 0 switches it off.
+            store.compact_every = Some(options.etcd_compaction_interval).filter(|every| !every.is_zero());
+            Store::Etcd(Box::new(store))
+        }
     };
     let clock = Clock::system();
     let keeper = Keeper::load(options, &clock)?;
-    run_system(serving(options, store, clock, keeper, signals))?
+    run_system(async {
+        let threads = within.threads();
+        let (arbiters, processors) = (Arbiters::new(threads)?, Processors::new(threads)?);
+        let joined = matches!(within, Within::Program(_)).then(|| (arbiters.clone(), processors.clone()));
+        let parts = (store, clock, arbiters, processors);
+        let served = serving(within, options, parts, keeper, signals).await;
+        if let Some((arbiters, processors)) = joined {
+            processors.shutdown();
+            arbiters.shutdown();
+        }
+        served
+    })?
 }
 
 /// Lets this process have as many files open as it may. The default of most systems, 1024, is meant for programs that
@@ -113,12 +162,12 @@ fn connections_max() -> usize {
 }
 
 /// Opens the store of the folder; first of all, as it locks it.
-fn embedded(options: &Serve, limits: Limits) -> Result<Embedded, BoxError> {
-    let store = store_of(&options.data_dir);
+fn embedded(folder: &Path, limits: Limits) -> Result<Embedded, BoxError> {
+    let store = store_of(folder);
     if let Some(left) = EmbeddedRestore::unfinished(&store) {
         return Err(format!(
             "a restore of {} was begun and not finished: run it again, or remove {} to do without it",
-            options.data_dir.display(),
+            folder.display(),
             left.display()
         )
         .into());
@@ -177,9 +226,9 @@ impl Store {
 }
 
 async fn serving(
+    within: Within,
     options: &Serve,
-    store: Store,
-    clock: Clock,
+    (store, clock, arbiters, processors): (Store, Clock, Arbiters, Processors),
     mut keeper: Keeper,
     mut signals: Signals,
 ) -> Result<(), BoxError> {
@@ -193,7 +242,7 @@ async fn serving(
     let deps = Arc::new(Deps {
         storage: Arc::clone(&storage),
         supervisor: supervisor.clone(),
-        arbiters: Arbiters::new(cores())?,
+        arbiters,
         clock,
         entropy,
     });
@@ -314,26 +363,34 @@ async fn serving(
     let store_counters = (store_writes, store_scrubs);
     let served = registry.clone();
     let accounts = tokens.map(|tokens| ServiceAccounts::new(tokens, registry.clone()));
-    let parts = Parts { registry, namespaces, quotas, aggregator, snapshots, accounts };
+    let threads = within.threads();
+    let parts = Parts { registry, namespaces, quotas, aggregator, snapshots, accounts, processors, threads };
     let running = listen(options, (&keeper, &hosts), parts, store_counters, &supervisor)?;
-    let url = server_url(running.address);
-    let kubeconfig = options.data_dir.join("admin.kubeconfig");
-    keeper.write_kubeconfig(kubeconfig.clone(), url.clone())?;
-    let kubeconfig = kubeconfig.canonicalize()?;
+    let ready = Ready::of(&mut keeper, running.address, options.folder())?;
     let host = hosts.authorization.clone().zip(options.host.register_api_services.clone());
     let registering = host.map(|(host, service)| {
-        let bundle = keeper.tell_authorities(url.clone());
+        let bundle = keeper.tell_authorities(ready.url.clone());
         let (registry, clock) = (served, deps.clock.clone());
         tokio::spawn(Registrar { host, registry, registrations, clock, service, bundle }.keep())
     });
     let hangups = signals.hangups();
-    let kept = credentials::keep(keeper, running.credentials(), deps.clock.clone(), hangups);
-    let kept = tokio::spawn(kept);
+    let (credentials, clock) = (running.credentials(), deps.clock.clone());
+    let kept =
+        keeper.can_change().then(|| tokio::spawn(credentials::keep(keeper, credentials, clock, hangups)));
     signals.serving();
-    let mut out = std::io::stdout();
-    // The process that started it may have closed the pipe; the server goes on.
-    let line = ready(options.print_ready, &url, &kubeconfig)?;
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let in_program = match within {
+        Within::Process => {
+            let mut out = std::io::stdout();
+            // The process that started it may have closed the pipe; the server goes on.
+            let _ = writeln!(out, "{}", ready.line(options)?).and_then(|()| out.flush());
+            false
+        }
+        // A program that does not wait any more ends the server.
+        Within::Program(tell) => {
+            let _ = tell.send(ready);
+            true
+        }
+    };
 
     let handle = running.handle();
     let clock = deps.clock.clone();
@@ -342,6 +399,10 @@ async fn serving(
             () = signals.end() => None,
             why = replaced => Some(why),
         };
+        if in_program {
+            handle.cut().await;
+            return why;
+        }
         // Load balancers get time to notice the end, unless the state in memory is no longer true.
         if why.is_none() {
             handle.announce();
@@ -354,9 +415,10 @@ async fn serving(
         }
         why
     };
-    let (served, replaced) = tokio::join!(running.run(), stop);
-    kept.abort();
-    for task in [following, mirroring, registering].into_iter().flatten() {
+    let run =
+        async move { if in_program { running.run_to_the_last_thread().await } else { running.run().await } };
+    let (served, replaced) = tokio::join!(run, stop);
+    for task in [kept, following, mirroring, registering].into_iter().flatten() {
         task.abort();
     }
     // From the top down: who asks goes before who answers.
@@ -436,6 +498,9 @@ struct Parts {
     aggregator: Option<Arc<dyn kindom_http::Aggregator>>,
     snapshots: Snapshots,
     accounts: Option<ServiceAccounts>,
+    processors: Processors,
+    /// The number of those that talk to clients.
+    threads: usize,
 }
 
 fn listen(
@@ -470,7 +535,7 @@ fn listen(
         store_writes,
         store_scrubs,
         certificate_ends: Some(Box::new(move || ends.lock().unwrap_or_else(PoisonError::into_inner).clone())),
-        processors: Processors::new(cores())?,
+        processors: parts.processors,
         memory_budget_bytes: match options.memory_budget {
             0 => memory::available() / 4,
             bytes => bytes,
@@ -488,29 +553,50 @@ fn listen(
         },
     };
     let address = SocketAddr::new(options.bind_address, options.secure_port);
-    Ok(serve(address, tls, cores(), config)?)
+    Ok(serve(address, tls, parts.threads, config)?)
 }
 
-/// The line that says that the server is there.
-fn ready(form: Format, url: &str, kubeconfig: &Path) -> Result<String, BoxError> {
-    if form == Format::Text {
-        return Ok(format!("kindom serves {url}; export KUBECONFIG={}", shell_quoted(kubeconfig)));
-    }
-    let text = std::fs::read_to_string(kubeconfig)?;
-    let mut line = kindom_api::object! {
-        "url": url,
-        "kubeconfig": kubeconfig.display().to_string(),
-        "pid": i64::from(std::process::id()),
-    };
-    let fields =
-        ["certificate-authority-data", "tls-server-name", "client-certificate-data", "client-key-data"];
-    for field in fields {
-        let value = text.lines().find_map(|line| line.trim().strip_prefix(field)?.strip_prefix(": "));
-        if let (Some(value), Some(line)) = (value, line.as_object_mut()) {
-            line.insert(field, value);
+impl Ready {
+    /// Of a server at this address; in `folder`, if there is one, admin.kubeconfig is kept up to date.
+    fn of(keeper: &mut Keeper, address: SocketAddr, folder: Option<&Path>) -> Result<Self, BoxError> {
+        let url = server_url(address);
+        if let Some(folder) = folder {
+            keeper.write_kubeconfig(folder.join(ADMIN), url.clone())?;
         }
+        Ok(Self {
+            kubeconfig: keeper.kubeconfig(&url),
+            authorities_pem: keeper.authorities_pem(),
+            admin_pem: keeper.admin_pem(),
+            url,
+        })
     }
-    Ok(line.to_string())
+
+    /// The line that says that the server is there.
+    fn line(&self, options: &Serve) -> Result<String, BoxError> {
+        let file = options.folder().map(|folder| folder.join(ADMIN).canonicalize()).transpose()?;
+        if let (Format::Text, Some(file)) = (options.print_ready, &file) {
+            return Ok(format!("kindom serves {}; export KUBECONFIG={}", self.url, shell_quoted(file)));
+        }
+        let mut line = kindom_api::object! {
+            "url": self.url.as_str(),
+            "pid": i64::from(std::process::id()),
+        };
+        let fields =
+            ["certificate-authority-data", "tls-server-name", "client-certificate-data", "client-key-data"];
+        let lines = || self.kubeconfig.lines().map(str::trim);
+        let in_text = |field| lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(": "));
+        if let Some(line) = line.as_object_mut() {
+            if let Some(file) = file {
+                line.insert("kubeconfig", file.display().to_string());
+            }
+            for field in fields {
+                if let Some(value) = in_text(field) {
+                    line.insert(field, value);
+                }
+            }
+        }
+        Ok(line.to_string())
+    }
 }
 
 /// A path as a shell reads it: quoted only where that is needed.

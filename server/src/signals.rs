@@ -3,8 +3,9 @@
 //! - SIGTERM and SIGINT end the server in order, and a second one ends it at once (apiserver `pkg/server/signal.go`). One
 //!   that comes while the server still starts ends it at once too: nothing is under way.
 //! - SIGHUP asks for the credentials to be read again; several that come meanwhile are one.
+//! - With `--end-with-stdin` the end of standard input is as good as the first signal to end.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,11 +23,11 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Begins to listen.
+    /// Begins to listen: to signals, and if `to_stdin` to the end of standard input.
     ///
     /// # Errors
-    /// The thread or the handlers cannot be made.
-    pub(crate) fn listen() -> io::Result<Self> {
+    /// The threads or the handlers cannot be made.
+    pub(crate) fn listen(to_stdin: bool) -> io::Result<Self> {
         let serving = Arc::new(AtomicBool::new(false));
         let (end, ends) = watch::channel(false);
         let (hangup, hangups) = watch::channel(());
@@ -39,10 +40,21 @@ impl Signals {
         };
         drop(entered);
         let listeners = Listeners { serving: Arc::clone(&serving), end, hangup };
+        if to_stdin {
+            let listeners = listeners.clone();
+            std::thread::Builder::new().name("stdin".to_owned()).spawn(move || listeners.by_stdin())?;
+        }
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || runtime.block_on(listeners.by(heard)))?;
         Ok(Self { serving, ends, hangups })
+    }
+
+    /// Those of a server without a process of its own: the program that it is a part of ends it.
+    pub(crate) fn of_program() -> (Self, Program) {
+        let (end, ends) = watch::channel(false);
+        let (hangup, hangups) = watch::channel(());
+        (Self { serving: Arc::default(), ends, hangups }, Program { end, _hangup: hangup })
     }
 
     /// From now on, the first signal to end is the server's to obey.
@@ -52,7 +64,7 @@ impl Signals {
 
     /// Waits for the first signal to end. Cancel-safe.
     pub(crate) async fn end(&mut self) {
-        // The thread lives as long as the process.
+        // The thread lives as long as the process; a program that drops its end has no use for the server any more.
         let _ = self.ends.wait_for(|ends| *ends).await;
     }
 
@@ -62,12 +74,26 @@ impl Signals {
     }
 }
 
+/// The program that ends the server.
+pub(crate) struct Program {
+    end: watch::Sender<bool>,
+    _hangup: watch::Sender<()>,
+}
+
+impl Program {
+    /// Tells the server to end; also if it still starts.
+    pub(crate) fn end(&self) {
+        self.end.send_replace(true);
+    }
+}
+
 struct Heard {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
+#[derive(Clone)]
 struct Listeners {
     serving: Arc<AtomicBool>,
     end: watch::Sender<bool>,
@@ -87,16 +113,38 @@ impl Listeners {
         }
     }
 
-    fn end(&self, signal: &str) {
-        if !self.serving.load(Ordering::Acquire) {
-            tracing::info!("{signal} before it served: ended");
-            std::process::exit(0);
+    /// Reads what nobody needs until there is no more of it.
+    fn by_stdin(self) {
+        let (mut stdin, mut buffer) = (io::stdin().lock(), [0; 256]);
+        loop {
+            match stdin.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
         }
-        if self.end.send_replace(true) {
+        self.first("the end of standard input");
+    }
+
+    fn end(&self, signal: &str) {
+        if !self.first(signal) {
             tracing::warn!("a second signal, {signal}: ended at once");
             std::process::exit(ENDED_AT_ONCE);
         }
-        tracing::info!("{signal}: ending");
+    }
+
+    /// Ends the server in order; `false` if it is ending already.
+    fn first(&self, why: &str) -> bool {
+        if !self.serving.load(Ordering::Acquire) {
+            tracing::info!("{why} before it served: ended");
+            std::process::exit(0);
+        }
+        let first = self.end.send_if_modified(|ends| !std::mem::replace(ends, true));
+        if first {
+            tracing::info!("{why}: ending");
+        }
+        first
     }
 }
 

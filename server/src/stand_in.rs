@@ -273,7 +273,7 @@ mod tests {
         let (flags, ignored) = api_server(&args).unwrap().unwrap();
         let options = serve_options(flags).unwrap();
         assert_eq!((options.secure_port, options.in_memory), (4711, true));
-        assert_eq!(options.data_dir, Path::new("/nowhere/kindom"));
+        assert_eq!(options.folder(), Some(Path::new("/nowhere/kindom")));
         let unused = [
             "allow-privileged",
             "authorization-mode",

@@ -20,6 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_task::{FallibleTask, Runnable};
@@ -74,6 +75,8 @@ struct ProcessorPool {
     /// Somebody may take a piece.
     ready: Condvar,
     threads: u64,
+    /// The threads, until they are joined.
+    handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
 struct State {
@@ -86,8 +89,7 @@ struct Ends(Arc<ProcessorPool>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        self.0.state.lock().ended = true;
-        self.0.ready.notify_all();
+        self.0.end();
     }
 }
 
@@ -134,18 +136,32 @@ impl Processors {
             state: Mutex::new(State { queue: FairQueue::default(), ended: false }),
             ready: Condvar::new(),
             threads: threads as u64,
+            handles: Mutex::default(),
         });
         let ends = Arc::new(Ends(Arc::clone(&shared)));
         let runtime = Handle::current();
         for n in 0..=threads {
-            let (shared, runtime) = (Arc::clone(&shared), runtime.clone());
+            let (its_pool, runtime) = (Arc::clone(&shared), runtime.clone());
             let most = if n == threads { nanos(SHORT) } else { u64::MAX };
-            std::thread::Builder::new().name(format!("processor-{n}")).spawn(move || {
+            let thread = std::thread::Builder::new().name(format!("processor-{n}")).spawn(move || {
                 let _entered = runtime.enter();
-                shared.work(most);
+                its_pool.work(most);
             })?;
+            shared.handles.lock().push(thread);
         }
         Ok(Self { shared, _ends: ends })
+    }
+
+    /// Ends the threads and waits for them, whoever else has a clone; what waits in the queue is dropped. Blocks for as long as
+    /// the present steps take, so it must not be called in one.
+    pub fn shutdown(self) {
+        self.shared.end();
+        let threads = std::mem::take(&mut *self.shared.handles.lock());
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a processor's thread ended with a panic");
+            }
+        }
     }
 
     /// Runs a request: on the caller's thread as long as it is cheap.
@@ -238,6 +254,11 @@ impl<T: Send + 'static> Future for Run<T> {
 }
 
 impl ProcessorPool {
+    fn end(&self) {
+        self.state.lock().ended = true;
+        self.ready.notify_all();
+    }
+
     /// Polls a request on this thread. Returns the cost of the dear steps that it came to, too, in nanoseconds.
     fn poll_here<F: Future + ?Sized>(
         self: &Arc<Self>,
@@ -560,5 +581,14 @@ mod tests {
         drop(release);
         assert!(blocked.await.unwrap());
         assert_eq!(waits.await, Err(Lost));
+    }
+
+    #[tokio::test]
+    async fn a_pool_that_is_shut_down_has_no_thread_left() {
+        let pool = Processors::new(2).unwrap();
+        let clone = pool.clone();
+        pool.shutdown();
+        assert_eq!(Arc::strong_count(&clone.shared), 2, "the clone's and that of its end");
+        assert_eq!(clone.compute(flow(1, 1), MINUTE, || 7).await, Err(Lost));
     }
 }

@@ -10,6 +10,7 @@ mod inflow;
 mod paced;
 mod places;
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::ready;
 use std::net::{SocketAddr, TcpListener};
@@ -30,7 +31,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -79,6 +80,8 @@ pub struct Running {
     stop: StopHandle,
     credentials: Credentials,
     server: actix_server::Server,
+    /// Closed when the last worker's thread has ended.
+    workers: mpsc::Receiver<Infallible>,
 }
 
 impl Running {
@@ -94,6 +97,18 @@ impl Running {
             _ = phase.wait_for(|phase| *phase == Phase::Ended) => Ok(()),
             ended = self.server => ended,
         }
+    }
+
+    /// Runs until [`StopHandle::cut`] ends it, and returns when nothing of it is left: no thread, no connection, no listener.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn run_to_the_last_thread(self) -> std::io::Result<()> {
+        let Self { server, mut workers, .. } = self;
+        // The server has senders too, and they go with it.
+        let ended = server.await;
+        while workers.recv().await.is_some() {}
+        ended
     }
 
     /// To stop it.
@@ -176,6 +191,13 @@ impl StopHandle {
         self.phase.send_replace(Phase::Ended);
         cut
     }
+
+    /// Cuts every connection off, whatever is under way. Returns when the listener is closed; see
+    /// [`Running::run_to_the_last_thread`].
+    pub async fn cut(&self) {
+        self.phase.send_replace(Phase::Ending { watches: Duration::ZERO });
+        self.server.stop(false).await;
+    }
 }
 
 /// Listens on `address` (port 0: any free one) with TLS.
@@ -201,6 +223,7 @@ pub fn serve(
     let tls = Arc::clone(&credentials.tls);
     let phase = state.phase.clone();
     let connections = Arc::new(Connections::default());
+    let (alive, workers_ended) = mpsc::channel(1);
     let shared =
         Shared { app, state, tls, connections: Arc::clone(&connections), places, addresses, streams_max };
     let server = actix_server::Server::build()
@@ -210,13 +233,16 @@ pub fn serve(
         // [`StopHandle::stop`] says how long connections have; actix-server would cut them off after 30 seconds.
         .shutdown_timeout(u64::MAX)
         .listen("kindom", listener, move || {
-            let shared = shared.clone();
-            fn_factory(move || worker(shared.clone()))
+            let (shared, alive) = (shared.clone(), alive.clone());
+            fn_factory(move || {
+                ALIVE.set(Some(alive.clone()));
+                worker(shared.clone())
+            })
         })
         .map_err(listen)?
         .run();
     let stop = StopHandle { server: server.handle(), phase, connections };
-    Ok(Running { address: bound, stop, credentials, server })
+    Ok(Running { address: bound, stop, credentials, server, workers: workers_ended })
 }
 
 /// The state that all workers share.
@@ -230,6 +256,11 @@ struct Shared {
     places: usize,
     addresses: Option<Arc<Addresses>>,
     streams_max: u32,
+}
+
+thread_local! {
+    /// Of a worker's thread: dropped when it ends, after everything that ran on it.
+    static ALIVE: RefCell<Option<mpsc::Sender<Infallible>>> = const { RefCell::new(None) };
 }
 
 /// Boxed, because the futures that it passes through would each keep room for it as long as the connection lives.

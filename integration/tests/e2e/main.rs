@@ -18,6 +18,7 @@ mod apply_built_in;
 mod apply_chaos;
 mod authority;
 mod builder_document;
+mod cert_manager;
 mod change;
 mod chaos;
 mod circles;

@@ -43,12 +43,12 @@ fn blocks(page: &str, heading: &str) -> Vec<Block> {
     found
 }
 
-/// A page's first block in a language, such as `go`.
-pub(crate) fn example(page: &str, language: &str) -> String {
+/// A page's blocks in a language, such as `go`.
+pub(crate) fn examples(page: &str, language: &str) -> Vec<String> {
     let page = std::fs::read_to_string(tools::root().join(page)).unwrap();
-    let (_, block) = page.split_once(&format!("\n```{language}\n")).expect("the page has such a block");
-    let (block, _) = block.split_once("\n```\n").expect("the block ends");
-    format!("{block}\n")
+    let begins = format!("\n```{language}\n");
+    let blocks = page.split(&begins).skip(1);
+    blocks.map(|block| format!("{}\n", block.split_once("\n```\n").expect("the block ends").0)).collect()
 }
 
 /// The text with what differs from run to run replaced, and columns by single spaces.

@@ -63,17 +63,25 @@ impl Pair {
         Ok(Some(Self { certificate, certificate_pem, key: Arc::new(key), key_pem }))
     }
 
-    pub(super) fn make(
-        dir: &Path,
-        name: &str,
+    /// A new one, in no file.
+    pub(super) fn new(
         sign: impl FnOnce(&KeyPair) -> Result<rcgen::Certificate, rcgen::Error>,
     ) -> Result<Self, PkiError> {
         let key = KeyPair::generate()?;
         let certificate = sign(&key)?;
         let (certificate_pem, key_pem) = (certificate.pem(), sec1::to_pem(&key));
+        Ok(Self { certificate: certificate.into(), certificate_pem, key: Arc::new(key), key_pem })
+    }
+
+    pub(super) fn make(
+        dir: &Path,
+        name: &str,
+        sign: impl FnOnce(&KeyPair) -> Result<rcgen::Certificate, rcgen::Error>,
+    ) -> Result<Self, PkiError> {
+        let pair = Self::new(sign)?;
         let (certificate_file, key_file) = files(dir, name);
-        let new_key = Unfinished::write(&key_file, &key_pem, KEY_MODE)?;
-        let new_certificate = Unfinished::write(&certificate_file, &certificate_pem, CERTIFICATE_MODE)?;
+        let new_key = Unfinished::write(&key_file, &pair.key_pem, KEY_MODE)?;
+        let new_certificate = Unfinished::write(&certificate_file, &pair.certificate_pem, CERTIFICATE_MODE)?;
         match fs::remove_file(&certificate_file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(PkiError::Write { file: certificate_file, error });
@@ -83,7 +91,7 @@ impl Pair {
         new_key.take_place()?;
         new_certificate.take_place()?;
         tracing::info!(file = %certificate_file.display(), "made a certificate");
-        Ok(Self { certificate: certificate.into(), certificate_pem, key: Arc::new(key), key_pem })
+        Ok(pair)
     }
 
     pub(super) fn ends_after(&self, time: OffsetDateTime) -> bool {

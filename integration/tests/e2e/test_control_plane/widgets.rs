@@ -1,14 +1,9 @@
-use std::process::Stdio;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kindom_testing::TestServer;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::runtime::{conditions, wait};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
-use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
 
 /// The operator under test.
 async fn reconcile(api: &Api<DynamicObject>, name: &str) -> kube::Result<()> {
@@ -17,34 +12,6 @@ async fn reconcile(api: &Api<DynamicObject>, name: &str) -> kube::Result<()> {
     widget.data["status"] = json!({"area": size * size});
     api.replace_status(name, &PostParams::default(), &widget).await?;
     Ok(())
-}
-
-/// A server that ends when this is dropped.
-struct Kindom {
-    folder: TempDir,
-    _process: Child,
-}
-
-impl Kindom {
-    async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut process = Command::new(super::kindom())
-            .args(["serve", "--secure-port", "0", "--data-dir"])
-            .arg(folder.path())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        lines.next_line().await.unwrap().expect("kindom ended before it served");
-        Self { folder, _process: process }
-    }
-
-    async fn client(&self) -> Client {
-        let kubeconfig = Kubeconfig::read_from(self.folder.path().join("admin.kubeconfig")).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        Client::try_from(config.unwrap()).unwrap()
-    }
 }
 
 /// Creates the type of a manifest, and returns once the server serves it.
@@ -57,8 +24,8 @@ async fn register(client: &Client, manifest: &str) {
 
 #[tokio::test]
 async fn a_widget_gets_its_area() {
-    let server = Kindom::start().await;
-    let client = server.client().await;
+    let server = TestServer::start().await.unwrap();
+    let client = server.client();
     register(&client, include_str!("widgets.yaml")).await;
     let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
     let resource = ApiResource::from_gvk_with_plural(&kind, "widgets");

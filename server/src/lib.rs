@@ -1,0 +1,89 @@
+//! The binary `kindom`: flags, threads, wiring, and an end in order; and the commands that help to move to it and to keep
+//! its data.
+//!
+//! [`main`] is the process: the log, the panic hook, signals and limits are set up there and nowhere below. [`in_process`] runs
+//! the same server in a process of somebody else's, whose such things are not touched.
+
+mod accounts;
+mod aggregation;
+mod aggregator;
+mod client;
+mod convert;
+mod credentials;
+mod etcd;
+mod flags;
+#[cfg(test)]
+mod fuzz;
+mod history;
+mod host;
+mod import;
+pub mod in_process;
+mod kubeconfig;
+mod logging;
+mod manifests;
+mod memory;
+mod pki;
+mod repair;
+mod scrub;
+mod serve;
+mod signals;
+mod snapshot;
+mod stand_in;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use flags::{Aggregation, Command, Flags};
+use stand_in::Role;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Does what the arguments of this process say.
+pub fn main() -> ExitCode {
+    let ended = match Role::of(std::env::args_os()) {
+        Role::Own => own(),
+        Role::Etcd(args) => stand_in::etcd(&args).map(|()| ExitCode::SUCCESS),
+        Role::ApiServer(args) => stand_in_api_server(&args),
+    };
+    ended.unwrap_or_else(|error| {
+        // Nobody is left to tell if this fails.
+        let _ = writeln!(std::io::stderr(), "error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Serves as envtest's kube-apiserver.
+fn stand_in_api_server(args: &[String]) -> Result<ExitCode, BoxError> {
+    let Some((flags, ignored)) = stand_in::api_server(args)? else { return Ok(ExitCode::SUCCESS) };
+    if !ignored.is_empty() {
+        let _ = writeln!(std::io::stderr(), "without effect: --{}", ignored.join(", --"));
+    }
+    Ok(serve(&*stand_in::serve_options(flags)?))
+}
+
+fn own() -> Result<ExitCode, BoxError> {
+    match Flags::parse().command {
+        Command::Serve(options) => return Ok(serve(&options)),
+        Command::Assets(options) => stand_in::assets(&options),
+        Command::Convert(options) => convert::run(&options),
+        Command::Import(options) => import::run(&options),
+        Command::Aggregation(Aggregation::Manifests(options)) => aggregation::run(&options),
+        Command::Snapshot(command) => snapshot::run(&command),
+        Command::Storage(command) => repair::run(&command),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(options: &flags::Serve) -> ExitCode {
+    logging::start(options.log_format, options.verbose);
+    kindom_actor_kit::install_panic_hook();
+    memory::keep_freed();
+    match serve::run(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
