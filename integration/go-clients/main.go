@@ -247,6 +247,8 @@ func main() {
 
 	leases(ctx, config, "application/json")
 	leases(ctx, config, "application/vnd.kubernetes.protobuf")
+	reconciles(ctx, config, "application/json")
+	reconciles(ctx, config, "application/vnd.kubernetes.protobuf")
 
 	seen := []string{}
 	for media := range heard.seen {

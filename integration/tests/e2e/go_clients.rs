@@ -11,6 +11,7 @@ async fn run(version: &str) -> Option<String> {
     assert!(said.ends_with("all done\n"), "{said}");
     for media in ["application/json", "application/vnd.kubernetes.protobuf"] {
         assert!(said.contains(&format!("leases in {media}\n")), "no election over {media} in {said}");
+        assert!(said.contains(&format!("reconciled in {media}\n")), "no controller over {media} in {said}");
     }
     Some(said)
 }
