@@ -144,11 +144,13 @@ pub enum Items {
 }
 
 /// The way in which a strategic merge patch changes a field that is a list (the tags `patchStrategy` and `patchMergeKey`).
-/// Maps and structs always merge.
+/// Maps and structs merge, unless the tag is `replace`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patched {
     /// It takes the list's place.
     Replaces,
+    /// It takes the place of a list, map or struct (`replace`).
+    ReplacesAny,
     /// It adds items that the list does not have yet.
     Adds,
     /// It merges items that have the same value at this field, and adds the others.

@@ -302,6 +302,11 @@ impl Error {
         Self::new(ErrorType::Invalid, path, BadValue::Raw(value.into()), detail)
     }
 
+    /// A malformed value that is not shown (`field.OmitValueType`).
+    pub fn invalid_part(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorType::Invalid, path, BadValue::Omitted, detail)
+    }
+
     /// A value of the wrong type.
     pub fn type_invalid(path: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(ErrorType::TypeInvalid, path, BadValue::Value(value.into()), detail)

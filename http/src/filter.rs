@@ -40,9 +40,7 @@ impl Filter {
             match selectable.iter().find(|known| known.name == field) {
                 Some(found) => declared.push(found.clone()),
                 None if !call.spec.is_typed() || !selectable.is_empty() => {
-                    return Err(
-                        RequestError::BadRequest(format!("field label not supported: {field}")).into()
-                    );
+                    return Err(RequestError::BadRequest(call.spec.strategy.unselectable(field)).into());
                 }
                 None => {
                     let known = "only \"metadata.name\", \"metadata.namespace\"";

@@ -141,6 +141,7 @@ pub(crate) async fn list_reply(
     call: &Call<'_>,
     listed: Listed,
     accepted: Accepted,
+    warnings: Vec<String>,
 ) -> Result<Response, Failure> {
     let (spec, version) = (&call.spec, call.version()?);
     let api_version = spec.api_version(&version.name);
@@ -188,7 +189,7 @@ pub(crate) async fn list_reply(
         _held: listed.held,
     };
     let reply = Reply::pieces(200, Box::new(pieces), turns).declared(call.declared());
-    Ok(deprecation(call, reply)?.write(call.request, accepted))
+    Ok(deprecation(call, reply.with_warnings(warnings))?.write(call.request, accepted))
 }
 
 /// The form of a list's items.

@@ -51,6 +51,34 @@ DOCUMENTS = {
         "VolumeHealthCondition", "VolumeHealthStatus", "VolumeMount", "VolumeProjection", "VolumeResourceRequirements",
         "VsphereVirtualDiskVolumeSource", "WeightedPodAffinityTerm", "WindowsSecurityContextOptions"
     ],
+    "apis__batch__v1": [
+        "CronJob", "CronJobList", "CronJobSpec", "CronJobStatus", "Job", "JobCondition", "JobList", "JobSchedulingConfiguration",
+        "JobSpec", "JobStatus", "JobTemplateSpec", "PodFailurePolicy", "PodFailurePolicyOnExitCodesRequirement",
+        "PodFailurePolicyOnPodConditionsPattern", "PodFailurePolicyRule", "SuccessPolicy", "SuccessPolicyRule",
+        "TopologyConstraint", "UncountedTerminatedPods", "WorkloadPodGroupAllDisruptionMode",
+        "WorkloadPodGroupBasicSchedulingPolicy", "WorkloadPodGroupDisruptionMode", "WorkloadPodGroupGangSchedulingPolicy",
+        "WorkloadPodGroupResourceClaim", "WorkloadPodGroupSchedulingConstraints", "WorkloadPodGroupSchedulingPolicy",
+        "WorkloadPodGroupSingleDisruptionMode",
+    ],
+    "apis__networking.k8s.io__v1": [
+        "HTTPIngressPath", "HTTPIngressRuleValue", "IPBlock", "Ingress", "IngressBackend", "IngressClass",
+        "IngressClassList", "IngressClassParametersReference", "IngressClassSpec", "IngressList",
+        "IngressLoadBalancerIngress", "IngressLoadBalancerStatus", "IngressPortStatus", "IngressRule",
+        "IngressServiceBackend", "IngressSpec", "IngressStatus", "IngressTLS", "NetworkPolicy", "NetworkPolicyEgressRule",
+        "NetworkPolicyIngressRule", "NetworkPolicyList", "NetworkPolicyPeer", "NetworkPolicyPort", "NetworkPolicySpec",
+        "ServiceBackendPort", "TypedLocalObjectReference", "IPAddress", "IPAddressList", "IPAddressSpec", "ParentReference",
+    ],
+    "apis__policy__v1": [
+        "PodDisruptionBudget", "PodDisruptionBudgetList", "PodDisruptionBudgetSpec", "PodDisruptionBudgetStatus",
+    ],
+    "apis__autoscaling__v2": [
+        "ContainerResourceMetricSource", "ContainerResourceMetricStatus", "CrossVersionObjectReference",
+        "ExternalMetricSource", "ExternalMetricStatus", "HPAScalingPolicy", "HPAScalingRules", "HorizontalPodAutoscaler",
+        "HorizontalPodAutoscalerBehavior", "HorizontalPodAutoscalerCondition", "HorizontalPodAutoscalerList",
+        "HorizontalPodAutoscalerSpec", "HorizontalPodAutoscalerStatus", "MetricIdentifier", "MetricSpec", "MetricStatus",
+        "MetricTarget", "MetricValueStatus", "ObjectMetricSource", "ObjectMetricStatus", "PodsMetricSource",
+        "PodsMetricStatus", "ResourceMetricSource", "ResourceMetricStatus",
+    ],
     "apis__authentication.k8s.io__v1": ["SelfSubjectReview", "SelfSubjectReviewStatus", "TokenReview", "TokenReviewSpec", "TokenReviewStatus", "UserInfo"],
     "apis__authorization.k8s.io__v1": [
         "FieldSelectorAttributes", "LabelSelectorAttributes", "LocalSubjectAccessReview", "NonResourceAttributes", "ResourceAttributes",
@@ -75,7 +103,6 @@ DOCUMENTS = {
         "PriorityLevelConfigurationStatus", "QueuingConfiguration", "ResourcePolicyRule", "ServiceAccountSubject", "Subject",
         "UserSubject",
     ],
-    "apis__networking.k8s.io__v1": ["IPAddress", "IPAddressList", "IPAddressSpec", "ParentReference"],
     "apis__rbac.authorization.k8s.io__v1": [
         "AggregationRule", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBindingList", "ClusterRoleList", "PolicyRule", "Role",
         "RoleBinding", "RoleBindingList", "RoleList", "RoleRef", "Subject",

@@ -72,6 +72,21 @@ impl Declared {
         text
     }
 
+    /// A value of the field at a path as Kubernetes' own form of the kind prints in errors: by the names of Go's fields, with
+    /// all of them.
+    pub(crate) fn internal(&self, path: &[&str], value: &Value) -> String {
+        let of = path.iter().try_fold(Shape::Struct(self.declaration().shape), |shape, name| {
+            let of = structure(shape)?;
+            of.fields.iter().find(|field| field.name == *name).map(|field| field.shape)
+        });
+        let mut text = String::new();
+        match of {
+            Some(shape) => print(shape, Some(value), &mut text),
+            None => text.push_str(&value.to_string()),
+        }
+        text
+    }
+
     /// The version that it declares: `v1`.
     #[must_use]
     pub fn version(&self) -> &'static str {
@@ -151,5 +166,49 @@ impl Declared {
         unknown.extend(decoded.unknown_fields);
         fill_defaults(&mut decoded.value);
         Ok(Translated { json: decoded.value.to_vec(), other_form, unknown })
+    }
+}
+
+/// The struct of a field, behind a pointer or not.
+fn structure(shape: Shape) -> Option<&'static Struct> {
+    match shape {
+        Shape::Struct(of) => Some(of),
+        Shape::Pointer(inner) | Shape::Named(_, inner) => structure(*inner),
+        _ => None,
+    }
+}
+
+/// Prints a value in Kubernetes' own form, as [`Declared::internal`] has it.
+fn print(shape: Shape, value: Option<&Value>, text: &mut String) {
+    let value = value.filter(|value| !value.is_null());
+    match (shape, value) {
+        (Shape::Named(_, inner), value) => print(*inner, value, text),
+        (Shape::Pointer(inner), Some(value)) => print(*inner, Some(value), text),
+        // Types of meta/v1 have JSON names in every form.
+        (Shape::Struct(of), value) if !of.go_package.ends_with("/meta/v1") => {
+            let mut before = '{';
+            for field in of.fields {
+                text.push(before);
+                text.push_str(&format!("\"{}\":", field.go_name()));
+                print(field.shape, value.and_then(|value| value.get(field.name)), text);
+                before = ',';
+            }
+            text.push_str(if before == '{' { "{}" } else { "}" });
+        }
+        (Shape::List(inner), Some(Value::Array(items))) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                print(*inner, Some(item), text);
+            }
+            text.push(']');
+        }
+        (_, Some(value)) => text.push_str(&value.to_string()),
+        (Shape::String(_), None) => text.push_str("\"\""),
+        (Shape::Bool, None) => text.push_str("false"),
+        (Shape::Int32 | Shape::Int64 | Shape::Float, None) => text.push('0'),
+        (_, None) => text.push_str("null"),
     }
 }

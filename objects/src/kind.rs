@@ -491,6 +491,11 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// The error text of a selector that names a field which nobody selects by.
+    fn unselectable(&self, field: &str) -> String {
+        format!("field label not supported: {field}")
+    }
+
     /// `true` if a PUT without resourceVersion overwrites whatever is there.
     fn allows_unconditional_update(&self) -> bool {
         false
@@ -683,6 +688,12 @@ pub trait Strategy: Send + Sync {
     /// Called on the first DELETE of an object that may need more than to vanish.
     fn begin_delete(&self, _cx: &RuleContext<'_>, _object: &mut Value) -> Deletion {
         Deletion::Plain
+    }
+
+    /// The warning for a delete that does not say what becomes of the objects that this one owns, where those stay
+    /// (`DefaultGarbageCollectionPolicy`); none where they go.
+    fn orphans_by_default(&self) -> Option<&'static str> {
+        None
     }
 
     /// The treatment of the objects that this one owns, where a delete asks for one.

@@ -93,7 +93,8 @@ pub fn has_finalizer(object: &Value, name: &str) -> bool {
 fn propagate(object: &mut Value, propagation: Propagation) -> bool {
     let wanted = match propagation {
         Propagation::Unsaid => return false,
-        Propagation::Orphan => Some(ORPHAN),
+        Propagation::OrphanUnlessSaid if has_finalizer(object, FOREGROUND) => return false,
+        Propagation::Orphan | Propagation::OrphanUnlessSaid => Some(ORPHAN),
         Propagation::Foreground => Some(FOREGROUND),
         Propagation::Background => None,
     };

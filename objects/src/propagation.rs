@@ -7,6 +7,8 @@ pub enum Propagation {
     /// As the object's finalizers say, if they do.
     #[default]
     Unsaid,
+    /// They stay, unless the object's finalizers say otherwise.
+    OrphanUnlessSaid,
     /// They stay, and lose their reference to it.
     Orphan,
     /// They go afterwards.

@@ -58,6 +58,8 @@ pub struct SelectableField {
     pub name: String,
     /// The paths of its value in a stored object; the first one that has one counts.
     paths: Vec<Vec<String>>,
+    /// The value of an object that has none.
+    otherwise: &'static str,
 }
 
 impl SelectableField {
@@ -69,10 +71,15 @@ impl SelectableField {
     /// A field of another name than its paths.
     pub(crate) fn at(name: &str, paths: &[&str]) -> Self {
         let path = |path: &&str| path.split('.').map(str::to_owned).collect();
-        Self { name: name.to_owned(), paths: paths.iter().map(path).collect() }
+        Self { name: name.to_owned(), paths: paths.iter().map(path).collect(), otherwise: "" }
     }
 
-    /// An object's value as a selector compares it; empty if the object has none.
+    /// The same field with a value for objects that have none.
+    pub(crate) fn or(self, otherwise: &'static str) -> Self {
+        Self { otherwise, ..self }
+    }
+
+    /// An object's value as a selector compares it; empty if the object has none and the field no other value for that.
     #[must_use]
     pub fn of(&self, object: &Value) -> String {
         let mut values = self.paths.iter().map(|path| {
@@ -83,7 +90,7 @@ impl SelectableField {
                 _ => String::new(),
             }
         });
-        values.find(|value| !value.is_empty()).unwrap_or_default()
+        values.find(|value| !value.is_empty()).unwrap_or_else(|| self.otherwise.to_owned())
     }
 }
 

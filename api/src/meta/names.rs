@@ -152,6 +152,38 @@ fn subdomain(text: &str, unit: &str) -> Vec<String> {
     wrong
 }
 
+/// The reason of a condition (`IsValidConditionReason`).
+#[must_use]
+pub fn is_condition_reason(text: &str) -> Vec<String> {
+    let bytes = text.as_bytes();
+    let is_end = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+    let fits = bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.last().is_some_and(is_end)
+        && bytes.iter().all(|b| is_end(b) || matches!(b, b',' | b':'));
+    if fits {
+        return Vec::new();
+    }
+    vec![regex_text(
+        "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'",
+        "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
+        &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"],
+    )]
+}
+
+/// A DNS subdomain behind `*.` (`IsWildcardDNS1123Subdomain`).
+#[must_use]
+pub fn is_wildcard_subdomain(text: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = too_long(text, 253, "characters").into_iter().collect();
+    if !text.strip_prefix("*.").is_some_and(|rest| rest.split('.').all(is_label)) {
+        wrong.push(regex_text(
+            "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+            &format!(r"\*\.{SUBDOMAIN_FMT}"),
+            &["*.example.com"],
+        ));
+    }
+    wrong
+}
+
 /// A DNS label that starts with a letter, at most 63 characters: plural names, versions.
 #[must_use]
 pub fn is_dns1035_label(text: &str) -> Vec<String> {

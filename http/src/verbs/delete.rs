@@ -28,8 +28,8 @@ use crate::writing::{carry_out, deletion, failed, respond};
 /// The most objects of a collection that are deleted at once.
 const DELETE_AT_ONCE: usize = 64;
 
-/// The options of a delete: from the body if there is one, else from the query.
-async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOptions, Failure> {
+/// The options of a delete, from the body if there is one, else from the query; and a warning where they leave unsaid what becomes of the objects that an object owns.
+async fn delete_options(call: &Call<'_>, payload: Received) -> Result<(DeleteOptions, Vec<String>), Failure> {
     let bytes = plain_body(call, payload).await?;
     dear(cost::parse(bytes.len())).await?;
     let mut options = if bytes.is_empty() {
@@ -41,6 +41,13 @@ async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOpti
         let dry_run = from_body.dry_run || DeleteOptions::dry_run_of_query(call.query)?;
         DeleteOptions { dry_run, ..from_body }
     };
+    let mut warnings = Vec::new();
+    if let (Propagation::Unsaid, Some(warning)) =
+        (options.removal.propagation, call.spec.strategy.orphans_by_default())
+    {
+        options.removal.propagation = Propagation::OrphanUnlessSaid;
+        warnings.push(warning.to_owned());
+    }
     let is_collected = match call.state.collector {
         Collector::Nobody => false,
         Collector::Own => true,
@@ -50,7 +57,7 @@ async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOpti
         // Nobody would remove the collector's finalizers.
         options.removal.propagation = Propagation::Unsaid;
     }
-    Ok(options)
+    Ok((options, warnings))
 }
 
 fn invalid_delete(error: field::Error) -> RequestError {
@@ -63,16 +70,17 @@ pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Respons
     tracing::trace!("decode the body of DELETE");
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
-    let query = delete_options(call, payload).await?;
+    let (query, warnings) = delete_options(call, payload).await?;
     let write = match query.ignore_store_read_error {
         true => Write::DeleteCorrupt,
         false => Write::Delete(&query.removal),
     };
-    let deleted = carry_out(call, &name, deletion(call, query.dry_run), write).await?;
+    let deleted = carry_out(call, &name, deletion(call, query.dry_run), write).await;
+    let deleted = deleted.map_err(|failure| failure.warned(warnings.clone()))?;
     // What cannot be read cannot be shown.
     let shows = call.spec.strategy.returns_deleted() && !query.ignore_store_read_error;
     if !deleted.outcome.is_deleted() || shows {
-        return respond(call, accepted, 200, &deleted, Vec::new()).await;
+        return respond(call, accepted, 200, &deleted, warnings).await;
     }
     let resource = call.resource();
     let status = Status::success(Details {
@@ -83,7 +91,7 @@ pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Respons
         ..Details::default()
     });
     let whole = Accepted { shape: Shape::Whole, ..accepted };
-    let reply = deprecation(call, Reply::status(status))?;
+    let reply = deprecation(call, Reply::status(status).with_warnings(warnings))?;
     Ok(reply.write(call.request, whole))
 }
 
@@ -92,7 +100,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>, payload: Received) -> Res
     let accepted = call.accept()?;
     let list_options = ListOptions::parse(call.query)?;
     list_options.validate()?;
-    let query = delete_options(call, payload).await?;
+    let (query, warnings) = delete_options(call, payload).await?;
     if query.ignore_store_read_error {
         let path = field::Path::new("ignoreStoreReadErrorWithClusterBreakingPotential");
         let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
@@ -111,7 +119,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>, payload: Received) -> Res
             }
         }
     }
-    list_reply(call, listed, accepted).await
+    list_reply(call, listed, accepted, warnings).await
 }
 
 async fn delete_listed(

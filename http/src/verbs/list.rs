@@ -13,5 +13,5 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response, Failure> {
     let options = ListOptions::parse(call.query)?;
     options.validate()?;
     let listed = select(call, &options).await?;
-    list_reply(call, listed, accepted).await
+    list_reply(call, listed, accepted, Vec::new()).await
 }

@@ -23,6 +23,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +32,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -103,6 +106,20 @@ var kinds = []struct {
 	{"apps/v1", "ReplicaSetList", appsv1.ReplicaSetList{}, true},
 	{"apps/v1", "StatefulSet", appsv1.StatefulSet{}, true},
 	{"apps/v1", "StatefulSetList", appsv1.StatefulSetList{}, true},
+	{"batch/v1", "CronJob", batchv1.CronJob{}, true},
+	{"batch/v1", "CronJobList", batchv1.CronJobList{}, true},
+	{"batch/v1", "Job", batchv1.Job{}, true},
+	{"batch/v1", "JobList", batchv1.JobList{}, true},
+	{"networking.k8s.io/v1", "Ingress", networkingv1.Ingress{}, true},
+	{"networking.k8s.io/v1", "IngressList", networkingv1.IngressList{}, true},
+	{"networking.k8s.io/v1", "IngressClass", networkingv1.IngressClass{}, true},
+	{"networking.k8s.io/v1", "IngressClassList", networkingv1.IngressClassList{}, true},
+	{"networking.k8s.io/v1", "NetworkPolicy", networkingv1.NetworkPolicy{}, true},
+	{"networking.k8s.io/v1", "NetworkPolicyList", networkingv1.NetworkPolicyList{}, true},
+	{"policy/v1", "PodDisruptionBudget", policyv1.PodDisruptionBudget{}, true},
+	{"policy/v1", "PodDisruptionBudgetList", policyv1.PodDisruptionBudgetList{}, true},
+	{"autoscaling/v2", "HorizontalPodAutoscaler", autoscalingv2.HorizontalPodAutoscaler{}, true},
+	{"autoscaling/v2", "HorizontalPodAutoscalerList", autoscalingv2.HorizontalPodAutoscalerList{}, true},
 	{"authentication.k8s.io/v1", "TokenRequest", authenticationv1.TokenRequest{}, true},
 	{"authentication.k8s.io/v1", "TokenReview", authenticationv1.TokenReview{}, true},
 	{"authorization.k8s.io/v1", "LocalSubjectAccessReview", authorizationv1.LocalSubjectAccessReview{}, true},

@@ -160,6 +160,7 @@ impl Table {
         field.patched = match patch.split_once(':') {
             Some((_, key)) => Patched::MergesBy(key),
             None if patch.split(',').any(|one| one == "merge") => Patched::Adds,
+            None if strategy == "replace" => Patched::ReplacesAny,
             None => Patched::Replaces,
         };
         field.items = match items.split_once(':') {

@@ -1,7 +1,8 @@
 //! Reading and filling in the fields of decoded objects, whose shape is right already.
 
-use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
+use kindom_api::meta::names::is_dns1123_subdomain;
+use kindom_api::{Map, Value};
 
 /// A field's text; empty without one.
 pub(super) fn text<'a>(of: &'a Value, field: &str) -> &'a str {
@@ -75,5 +76,45 @@ pub(super) fn one_of(of: &Value, field: &str, known: &[&str], at: &Path<'_>, err
         "" => errors.push(Error::required(&at.child(field), "")),
         value if known.contains(&value) => {}
         value => errors.push(Error::not_supported(&at.child(field), value, known)),
+    }
+}
+
+/// `IsDomainPrefixedPath`: a domain, a slash and a path.
+pub(super) fn domain_prefixed_path(value: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    if value.is_empty() {
+        return errors.push(Error::required(at, ""));
+    }
+    let parts = value.split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty());
+    let Some((host, path)) = parts else {
+        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        return errors.push(Error::invalid(at, value, detail));
+    };
+    texts(is_dns1123_subdomain(host), host, at, errors);
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
+    if !path.bytes().all(fits) {
+        let detail = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        errors.push(Error::invalid(at, path, detail));
+    }
+}
+
+/// Equal, where Go tells none from an empty list or map no more (`Semantic.DeepEqual`).
+pub(super) fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let is_empty = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => true,
+        Some(Value::Array(all)) => all.is_empty(),
+        Some(Value::Object(map)) => map.is_empty(),
+        _ => false,
+    };
+    match (a, b) {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            let covers =
+                |of: &Map, other: &Map| of.iter().all(|(name, value)| same(Some(value), other.get(name)));
+            covers(a, b) && covers(b, a)
+        }
+        (Some(Value::Array(a)), Some(Value::Array(b))) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(Some(a), Some(b)))
+        }
+        _ if is_empty(a) || is_empty(b) => is_empty(a) && is_empty(b),
+        _ => a == b,
     }
 }

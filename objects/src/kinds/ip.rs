@@ -117,74 +117,93 @@ pub(super) fn warning(value: &str, at: &Path<'_>) -> Option<String> {
         .then(|| format!("{at}: IPv6 address {quoted} should be in RFC 5952 canonical format ({canonical})"))
 }
 
-/// A text that is a range of addresses.
-struct Range {
-    address: Ip,
-    network: IpAddr,
-    bits: u8,
-    /// The number of bits has zeros at its head.
+/// A range of addresses, by the loosest of the ways in which Kubernetes reads one (`ParseCIDRSloppy`).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cidr {
+    ip: Ip,
+    /// The bits of the mask that are set, of 32 or of 128.
+    pub(super) bits: u32,
+    /// The text of the bits begins with a zero.
     has_zeros: bool,
 }
 
-impl Range {
-    /// `ParseCIDRSloppy`
-    fn parse(text: &str) -> Option<Self> {
+impl Cidr {
+    /// Reads a range.
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = text.split_once('/')?;
-        let parsed = Ip::parse(address)?;
-        let width: u8 = if address.contains(':') { 128 } else { 32 };
-        let digits = bits.trim_start_matches('0');
-        let number = if digits.is_empty() { 0 } else { digits.parse().ok()? };
-        if number > width || bits.is_empty() || !bits.bytes().all(|b| b.is_ascii_digit()) {
-            return None;
-        }
-        let wide = match parsed.address {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-            IpAddr::V6(v6) => v6,
-        };
-        let shift = u32::from(width - number);
-        let masked = u128::from(wide).checked_shr(shift).and_then(|v| v.checked_shl(shift));
-        let masked = Ipv6Addr::from(masked.unwrap_or_default());
-        // As Go prints it: one of IPv4 in the form of IPv6 is one of IPv4.
-        let network = masked.to_ipv4_mapped().map_or(IpAddr::V6(masked), IpAddr::V4);
-        let number = if network.is_ipv4() && width == 128 { number.saturating_sub(96) } else { number };
+        let ip = Ip::parse(address)?;
+        let is_number = !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit());
         let has_zeros = bits.len() > 1 && bits.starts_with('0');
-        Some(Self { address: parsed, network, bits: number, has_zeros })
+        let all = if address.contains(':') { 128 } else { 32 };
+        let bits = bits.parse().ok().filter(|bits| is_number && *bits <= all)?;
+        Some(Self { ip, bits, has_zeros })
+    }
+
+    /// The bits of the mask over the address as it is kept.
+    fn own_bits(self) -> u32 {
+        if self.ip.is_mapped { self.bits.saturating_sub(96) } else { self.bits }
+    }
+
+    /// The first address of the range.
+    fn first(self) -> IpAddr {
+        masked(self.ip.address, self.own_bits())
+    }
+
+    /// Returns true if another range begins within this one.
+    pub(super) fn holds(self, other: Self) -> bool {
+        let first = other.first();
+        first.is_ipv4() == self.ip.address.is_ipv4() && masked(first, self.own_bits()) == self.first()
+    }
+
+    /// The range as Kubernetes prints it.
+    fn canonical(self) -> String {
+        format!("{}/{}", self.first(), self.own_bits())
+    }
+}
+
+fn masked(address: IpAddr, bits: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32_u32.saturating_sub(bits)).unwrap_or_default();
+            IpAddr::V4((v4.to_bits() & mask).into())
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128_u32.saturating_sub(bits)).unwrap_or_default();
+            IpAddr::V6((v6.to_bits() & mask).into())
+        }
     }
 }
 
 /// `IsValidCIDRForLegacyField`, where strict validation is on.
-pub(super) fn range(value: &str, at: &Path<'_>) -> Option<Error> {
-    let text = match Range::parse(value) {
+pub(super) fn legacy_cidr(value: &str, at: &Path<'_>) -> Option<Error> {
+    let text = match Cidr::parse(value) {
         None => "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
-        Some(range) if range.has_zeros || range.address.has_zeros => {
+        Some(cidr) if cidr.has_zeros || cidr.ip.has_zeros => {
             "must not have leading 0s in IP or prefix length"
         }
-        Some(range) if range.address.is_mapped => "must not have an IPv4-mapped IPv6 address",
-        Some(range) if range.address.address != range.network => {
-            "must not have bits set beyond the prefix length"
-        }
+        Some(cidr) if cidr.ip.is_mapped => "must not have an IPv4-mapped IPv6 address",
+        Some(cidr) if cidr.first() != cidr.ip.address => "must not have bits set beyond the prefix length",
         Some(_) => return None,
     };
     Some(Error::invalid(at, value, text))
 }
 
 /// `GetWarningsForCIDR`
-pub(super) fn range_warnings(value: &str, at: &Path<'_>) -> Vec<String> {
-    let Some(range) = Range::parse(value) else { return Vec::new() };
-    let quoted = go_quote(value);
-    let canonical = go_quote(&format!("{}/{}", range.network, range.bits));
+pub(super) fn cidr_warnings(value: &str, at: &Path<'_>) -> Vec<String> {
+    let Some(cidr) = Cidr::parse(value) else { return Vec::new() };
+    let (quoted, canonical) = (go_quote(value), go_quote(&cidr.canonical()));
     let mut warnings = Vec::new();
-    if range.address.address != range.network {
-        let width = if range.network.is_ipv4() { 32 } else { 128 };
-        let single = go_quote(&format!("{}/{width}", range.address.address));
+    if cidr.first() != cidr.ip.address {
+        let all = if cidr.ip.address.is_ipv4() && !cidr.ip.is_mapped { 32 } else { 128 };
+        let single = go_quote(&format!("{}/{all}", cidr.ip.address));
         warnings.push(format!(
             "{at}: CIDR value {quoted} is ambiguous in this context (should be {canonical} or {single}?)"
         ));
     }
-    if range.has_zeros || range.address.strict_error().is_some() {
+    if cidr.has_zeros || cidr.ip.has_zeros || cidr.ip.is_mapped {
         warnings.push(format!("{at}: non-standard CIDR value {quoted} is invalid: use {canonical}"));
     }
-    if warnings.is_empty() && range.network.is_ipv6() && quoted != canonical {
+    if warnings.is_empty() && cidr.ip.address.is_ipv6() && quoted != canonical {
         warnings.push(format!(
             "{at}: IPv6 CIDR value {quoted} should be in RFC 5952 canonical format ({canonical})"
         ));
@@ -231,7 +250,7 @@ mod tests {
     #[test]
     fn ranges_are_read_loosely_and_judged_strictly() {
         let path = Path::new("range");
-        let why = |text| range(text, &path).map(|error| error.detail);
+        let why = |text| legacy_cidr(text, &path).map(|error| error.detail);
         for good in ["10.0.0.0/8", "0.0.0.0/0", "::/0", "2001:DB8::/32", "fd00::1/128"] {
             assert_eq!(why(good), None, "{good}");
         }
@@ -246,17 +265,17 @@ mod tests {
         assert_eq!(why("10.0.0.1/8").as_deref(), Some("must not have bits set beyond the prefix length"));
         assert_eq!(why("::ffff:1.2.3.0/120").as_deref(), Some("must not have an IPv4-mapped IPv6 address"));
         assert_eq!(
-            range_warnings("FD00::1/64", &path),
+            cidr_warnings("FD00::1/64", &path),
             [
                 "range: CIDR value \"FD00::1/64\" is ambiguous in this context (should be \"fd00::/64\" or \"fd00::1/128\"?)"
             ]
         );
         assert_eq!(
-            range_warnings("FD00::/64", &path),
+            cidr_warnings("FD00::/64", &path),
             ["range: IPv6 CIDR value \"FD00::/64\" should be in RFC 5952 canonical format (\"fd00::/64\")"]
         );
         assert_eq!(
-            range_warnings("::ffff:1.2.3.0/120", &path),
+            cidr_warnings("::ffff:1.2.3.0/120", &path),
             ["range: non-standard CIDR value \"::ffff:1.2.3.0/120\" is invalid: use \"1.2.3.0/24\""]
         );
     }
@@ -285,5 +304,31 @@ mod tests {
             warning("010.0.0.1", &path).as_deref(),
             Some("ip: non-standard IP address \"010.0.0.1\" is invalid: use \"10.0.0.1\"")
         );
+    }
+
+    #[test]
+    fn a_range_holds_those_that_begin_within_it() {
+        let path = Path::new("cidr");
+        for right in ["10.0.0.0/8", "0.0.0.0/0", "::/0", "2001:db8::/32", "2001:DB8::/32", "10.0.0.1/32"] {
+            assert!(legacy_cidr(right, &path).is_none(), "{right}");
+        }
+        for wrong in [
+            "",
+            "x",
+            "10.0.0.0",
+            "10.0.0.1/8",
+            "010.0.0.0/8",
+            "10.0.0.0/08",
+            "10.0.0.0/33",
+            "10.0.0.0/+8",
+            "::ffff:10.0.0.0/104",
+        ] {
+            assert!(legacy_cidr(wrong, &path).is_some(), "{wrong}");
+        }
+        let holds = |a: &str, b: &str| Cidr::parse(a).zip(Cidr::parse(b)).is_some_and(|(a, b)| a.holds(b));
+        assert!(holds("10.0.0.0/8", "10.1.0.0/16") && !holds("10.1.0.0/16", "10.1.0.0/8"));
+        assert!(!holds("0.0.0.0/0", "::/1") && !holds("::/0", "0.0.0.0/0") && holds("::/0", "8000::/1"));
+        let ambiguous = "cidr: CIDR value \"10.0.0.1/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.0.0.1/32\"?)";
+        assert_eq!(cidr_warnings("10.0.0.1/8", &path), [ambiguous]);
     }
 }

@@ -3,8 +3,9 @@
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_label_value, is_qualified_name};
+use kindom_api::selector::LabelSelector;
 
-use crate::kinds::fields::{items, text};
+use crate::kinds::fields::{items, present, text};
 use crate::kinds::keyed::entries;
 
 /// `ValidateLabelSelector`
@@ -42,5 +43,23 @@ fn validate_requirement(requirement: &Value, at: &Path<'_>, errors: &mut ErrorLi
         let value = value.as_str().unwrap_or_default();
         let at = at_values.index(index);
         errors.extend(is_label_value(value).into_iter().map(|why| Error::invalid(&at, value, why)));
+    }
+}
+
+/// A selector as Go prints it, its fields in their own order.
+pub(super) fn printed(selector: &Value) -> String {
+    let fields = ["matchLabels", "matchExpressions"].iter().filter_map(|field| {
+        let value = present(selector, field)?;
+        Some(format!("\"{field}\":{value}"))
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+/// A selector in the cell of a table (`FormatLabelSelector`).
+pub(super) fn cell(selector: Option<&Value>) -> String {
+    match selector.filter(|selector| !selector.is_null()).map(LabelSelector::of_object) {
+        Some(Err(_)) => "<error>".to_owned(),
+        Some(Ok(selector)) if !selector.is_empty() => selector.to_string(),
+        _ => "<none>".to_owned(),
     }
 }

@@ -5,20 +5,26 @@ use kindom_api::field::{ErrorList, Path};
 use kindom_api::meta::validate_object_meta_update;
 use kindom_api::quantity::Quantity;
 use kindom_api::{Map, Value};
-use kindom_schema::columns::Printed;
+use kindom_schema::columns::{Printed, TableColumn};
 
 use crate::TypeSpec;
 use service::ServiceNetwork;
 
 mod access_review;
 pub mod api_service;
+mod autoscaler;
+mod batch;
 mod config_map;
 mod custom;
+mod disruption_budget;
 mod endpoint_slice;
 mod endpoints;
 pub mod event;
 mod fields;
 mod flow_control;
+mod ingress;
+mod ingress_class;
+mod int_or_percent;
 mod ip;
 mod ip_address;
 mod keyed;
@@ -27,6 +33,7 @@ mod lease;
 mod limit_range;
 pub mod namespace;
 mod network;
+mod network_policy;
 mod pod_spec;
 mod priority_class;
 mod rbac;
@@ -101,8 +108,17 @@ fn control_plane(network: &ServiceNetwork) -> Vec<TypeSpec> {
 }
 
 fn kubernetes() -> Vec<TypeSpec> {
-    let mut types = vec![ip_address::ip_addresses(), priority_class::priority_classes()];
+    let mut types = vec![
+        ip_address::ip_addresses(),
+        priority_class::priority_classes(),
+        ingress::ingresses(),
+        ingress_class::ingress_classes(),
+        network_policy::network_policies(),
+        disruption_budget::disruption_budgets(),
+        autoscaler::autoscalers(),
+    ];
     types.extend(workload::workloads());
+    types.extend(batch::batch());
     types
 }
 
@@ -141,5 +157,16 @@ fn column(name: &str, kind: &str, description: &str, json_path: &str) -> ColumnD
         description: description.into(),
         priority: 0,
         json_path: json_path.into(),
+    }
+}
+
+/// A column of a table whose rows have a rule of their own.
+fn table_column(name: &str, kind: &str, priority: i32, description: &str) -> TableColumn {
+    TableColumn {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        format: String::new(),
+        description: description.to_owned(),
+        priority,
     }
 }

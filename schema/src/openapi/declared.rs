@@ -66,7 +66,9 @@ impl Writer<'_> {
         if !required.is_empty() {
             out.insert("required", required);
         }
-        out.insert("properties", properties);
+        if !properties.is_empty() {
+            out.insert("properties", properties);
+        }
         if of.is_atomic {
             out.insert("x-kubernetes-map-type", "atomic");
         }
@@ -114,7 +116,8 @@ impl Writer<'_> {
         }
         let strategy = match (field.patched, field.retains_keys) {
             (Patched::Replaces, false) => None,
-            (Patched::Replaces, true) => Some("retainKeys"),
+            (Patched::Replaces | Patched::ReplacesAny, true) => Some("retainKeys"),
+            (Patched::ReplacesAny, false) => Some("replace"),
             (Patched::Adds | Patched::MergesBy(_), false) => Some("merge"),
             (Patched::Adds | Patched::MergesBy(_), true) => Some("merge,retainKeys"),
         };

@@ -135,6 +135,11 @@ impl Lookup {
         Ok(Self { shape: item, patched })
     }
 
+    /// Returns true for a list whose items merge.
+    pub(super) fn merges(&self) -> bool {
+        matches!(self.patched, Patched::Adds | Patched::MergesBy(_))
+    }
+
     pub(super) fn key(&self) -> Option<&'static str> {
         if let Patched::MergesBy(key) = self.patched { Some(key) } else { None }
     }
@@ -171,11 +176,14 @@ fn maps(mut original: Map, patch: &mut Map, of: &Shape) -> Result<Map, Error> {
         match (current, value) {
             (Some(Value::Object(current)), Value::Object(value)) => {
                 let field = Lookup::field(of, key)?;
-                *current = maps(std::mem::take(current), value, field.shape)?;
+                *current = match field.patched {
+                    Patched::ReplacesAny => value.clone(),
+                    _ => maps(std::mem::take(current), value, field.shape)?,
+                };
             }
             (Some(Value::Array(current)), Value::Array(value)) => {
                 let field = Lookup::list(of, key)?;
-                **current = if deletes || field.patched != Patched::Replaces {
+                **current = if deletes || field.merges() {
                     lists(std::mem::take(&mut **current), value, &field, deletes)?
                 } else {
                     value.to_vec()

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use kindom_api::decode::{Patched, Shape};
+use kindom_api::decode::Shape;
 use kindom_api::json::{Map, Value};
 use kindom_formats::go;
 
@@ -41,7 +41,7 @@ pub(super) fn apply(original: &mut Map, patch: &mut Map, of: &Shape) -> Result<(
                 without_directives(&mut added);
                 added.as_array().unwrap_or_default().to_vec()
             }
-            (Some(current), Some(patched_list)) if field.patched != Patched::Replaces => {
+            (Some(current), Some(patched_list)) if field.merges() => {
                 lists(current.clone(), patched_list, &field, false)?
             }
             (Some(_), Some(patched_list)) => patched_list.clone(),

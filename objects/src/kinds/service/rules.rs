@@ -270,7 +270,7 @@ fn source_ranges(service: &Value, old: Option<&Value>, errors: &mut ErrorList) {
         }
         let known: BTreeSet<&str> = old.into_iter().flat_map(ranges).collect();
         for (index, range) in ranges(service).enumerate().filter(|(_, range)| !known.contains(range)) {
-            errors.extend(ip::range(range, &at.index(index)));
+            errors.extend(ip::legacy_cidr(range, &at.index(index)));
         }
         return;
     }
@@ -286,7 +286,7 @@ fn source_ranges(service: &Value, old: Option<&Value>, errors: &mut ErrorList) {
         errors.push(Error::forbidden(&at, ONLY_LOAD_BALANCER));
     }
     if old.is_none_or(|old| annotation(old) != of_new) && !value.trim().is_empty() {
-        errors.extend(value.trim().split(',').filter_map(|range| ip::range(range.trim(), &at)));
+        errors.extend(value.trim().split(',').filter_map(|range| ip::legacy_cidr(range.trim(), &at)));
     }
 }
 
@@ -538,7 +538,7 @@ pub(super) fn warnings(service: &Value) -> Vec<String> {
     warnings.extend(ip::warning(text(spec, "loadBalancerIP"), &path.child("loadBalancerIP")));
     let at = path.child("loadBalancerSourceRanges");
     let ranges = items(spec, "loadBalancerSourceRanges").iter().filter_map(Value::as_str).enumerate();
-    warnings.extend(ranges.flat_map(|(index, range)| ip::range_warnings(range, &at.index(index))));
+    warnings.extend(ranges.flat_map(|(index, range)| ip::cidr_warnings(range, &at.index(index))));
     if kind == "ExternalName" && !external.is_empty() {
         warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
     }

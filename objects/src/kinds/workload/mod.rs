@@ -10,7 +10,8 @@ use kindom_api::{Map, Value};
 use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
-use crate::kinds::status::{is_of_status, keep, keep_other_part, reset};
+use crate::kinds::fields::same;
+use crate::kinds::status::{is_of_status, keep, keep_other_part, next_generation, reset};
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
@@ -72,32 +73,6 @@ fn of(kind: Kind, plural: &str, short: &str) -> TypeSpec {
 /// The rules of one of the kinds.
 struct Workloads {
     kind: Kind,
-}
-
-/// Equal, where Go tells none from an empty list or map no more (`Semantic.DeepEqual`).
-fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
-    let is_empty = |value: Option<&Value>| match value {
-        None | Some(Value::Null) => true,
-        Some(Value::Array(all)) => all.is_empty(),
-        Some(Value::Object(map)) => map.is_empty(),
-        _ => false,
-    };
-    match (a, b) {
-        (Some(Value::Object(a)), Some(Value::Object(b))) => {
-            let covers =
-                |of: &Map, other: &Map| of.iter().all(|(name, value)| same(Some(value), other.get(name)));
-            covers(a, b) && covers(b, a)
-        }
-        (Some(Value::Array(a)), Some(Value::Array(b))) => {
-            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(Some(a), Some(b)))
-        }
-        _ if is_empty(a) || is_empty(b) => is_empty(a) && is_empty(b),
-        _ => a == b,
-    }
-}
-
-fn generation(object: &Value) -> i64 {
-    object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// The generation of a DaemonSet's template.
@@ -193,7 +168,7 @@ impl Strategy for Workloads {
             set_template_generation(object, template_generation(old).saturating_add(i64::from(changed)));
         }
         if self.is_new_generation(object, old) {
-            metadata_mut(object).insert("generation", generation(old).saturating_add(1));
+            next_generation(object, old);
         }
     }
 

@@ -7,47 +7,44 @@ use kindom_schema::columns::{Cells, TableColumn, age, name_column};
 
 use super::{Kind, template};
 use crate::kinds::pod_spec::container_cells;
+use crate::kinds::{label_selector, table_column};
 
 const NAMES: &str = "Names of each container in the template.";
 const IMAGES: &str = "Images referenced by each container in the template.";
 const READY: &str = "Number of the pod with ready state";
 
 pub(super) fn columns(kind: Kind) -> Vec<TableColumn> {
-    let column = |name: &str, kind: &str, priority, description: &str| TableColumn {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        format: String::new(),
-        description: description.to_owned(),
-        priority,
-    };
     let of = |path: &[&str]| kind.declared().text_of(path);
-    let number = |name: &str, path: &[&str]| column(name, "integer", 0, of(path));
+    let number = |name: &str, path: &[&str]| table_column(name, "integer", 0, of(path));
     let mut columns = vec![name_column()];
     match kind {
         Kind::Deployment => columns.extend([
-            column("Ready", "string", 0, READY),
-            column("Up-to-date", "string", 0, of(&["status", "updatedReplicas"])),
-            column("Available", "string", 0, of(&["status", "availableReplicas"])),
+            table_column("Ready", "string", 0, READY),
+            table_column("Up-to-date", "string", 0, of(&["status", "updatedReplicas"])),
+            table_column("Available", "string", 0, of(&["status", "availableReplicas"])),
         ]),
         Kind::ReplicaSet => columns.extend([
             number("Desired", &["spec", "replicas"]),
             number("Current", &["status", "replicas"]),
             number("Ready", &["status", "readyReplicas"]),
         ]),
-        Kind::StatefulSet => columns.push(column("Ready", "string", 0, READY)),
+        Kind::StatefulSet => columns.push(table_column("Ready", "string", 0, READY)),
         Kind::DaemonSet => columns.extend([
             number("Desired", &["status", "desiredNumberScheduled"]),
             number("Current", &["status", "currentNumberScheduled"]),
             number("Ready", &["status", "numberReady"]),
             number("Up-to-date", &["status", "updatedNumberScheduled"]),
             number("Available", &["status", "numberAvailable"]),
-            column("Node Selector", "string", 0, of(&["spec", "template", "spec", "nodeSelector"])),
+            table_column("Node Selector", "string", 0, of(&["spec", "template", "spec", "nodeSelector"])),
         ]),
     }
-    columns.push(column("Age", "string", 0, ""));
-    columns.extend([column("Containers", "string", 1, NAMES), column("Images", "string", 1, IMAGES)]);
+    columns.push(table_column("Age", "string", 0, ""));
+    columns.extend([
+        table_column("Containers", "string", 1, NAMES),
+        table_column("Images", "string", 1, IMAGES),
+    ]);
     if kind != Kind::StatefulSet {
-        columns.push(column("Selector", "string", 1, of(&["spec", "selector"])));
+        columns.push(table_column("Selector", "string", 1, of(&["spec", "selector"])));
     }
     columns
 }
@@ -108,12 +105,13 @@ fn labels(of: Option<&Value>) -> String {
 }
 
 fn selector(kind: Kind, object: &Value) -> String {
-    let found = object.at(&["spec", "selector"]).map(LabelSelector::of_object);
-    match found {
-        Some(Err(_)) if kind == Kind::Deployment => "<invalid>".to_owned(),
-        Some(Err(_)) => "<error>".to_owned(),
+    let selector = object.at(&["spec", "selector"]);
+    if kind != Kind::Deployment {
+        return label_selector::cell(selector);
+    }
+    match selector.map(LabelSelector::of_object) {
+        Some(Err(_)) => "<invalid>".to_owned(),
         Some(Ok(selector)) if !selector.is_empty() => selector.to_string(),
-        _ if kind == Kind::Deployment => String::new(),
-        _ => "<none>".to_owned(),
+        _ => String::new(),
     }
 }

@@ -6,8 +6,10 @@ use kindom_api::meta::validate_object_meta;
 use kindom_api::selector::LabelSelector;
 use kindom_api::{Map, Value};
 
-use super::{Kind, same, template};
-use crate::kinds::fields::{items, not_negative, present};
+use super::{Kind, template};
+use crate::kinds::fields::{items, not_negative, present, same};
+use crate::kinds::int_or_percent::{amount, at_most_all, int_or_percent};
+use crate::kinds::label_selector::printed;
 use crate::kinds::pod_spec::validate_template;
 use crate::kinds::{label_selector, metadata_update};
 
@@ -90,15 +92,6 @@ fn validate_spec(kind: Kind, object: &Value, errors: &mut ErrorList) {
 fn is_empty_selector(selector: &Value) -> bool {
     let labels = selector.get("matchLabels").and_then(Value::as_object).is_none_or(Map::is_empty);
     labels && items(selector, "matchExpressions").is_empty()
-}
-
-/// A selector as Go prints it, its fields in their own order.
-fn printed(selector: &Value) -> String {
-    let fields = ["matchLabels", "matchExpressions"].iter().filter_map(|field| {
-        let value = present(selector, field)?;
-        Some(format!("\"{field}\":{value}"))
-    });
-    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
 /// A strategy as Kubernetes' own form of it prints: with Go's names, and with all fields.
@@ -201,38 +194,6 @@ fn validate_pods(kind: Kind, object: &Value, at: &Path<'_>, errors: &mut ErrorLi
         };
         let why = format!("activeDeadlineSeconds in {of} is not Supported");
         errors.push(Error::forbidden(&at.child("activeDeadlineSeconds"), why));
-    }
-}
-
-/// The number or the percentage of an IntOrString; `true` for the latter. A text that is no percentage is 0.
-fn amount(value: &Value) -> (i64, bool) {
-    match value {
-        Value::Int(number) => (*number, false),
-        value => {
-            let digits = value.as_str().and_then(|text| text.strip_suffix('%'));
-            let digits = digits.filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()));
-            (digits.and_then(|digits| digits.parse().ok()).unwrap_or_default(), digits.is_some())
-        }
-    }
-}
-
-/// `ValidatePositiveIntOrPercent`
-fn int_or_percent(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    match (value, amount(value)) {
-        (Value::Int(number), _) if *number < 0 => errors.push(Error::invalid(at, *number, NONNEGATIVE)),
-        (Value::String(text), (_, false)) => {
-            let why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
-                       regex used for validation is '[0-9]+%')";
-            errors.push(Error::invalid(at, text.as_str(), why));
-        }
-        _ => {}
-    }
-}
-
-/// `IsNotMoreThan100Percent`
-fn at_most_all(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    if matches!(amount(value), (percent, true) if percent > 100) {
-        errors.push(Error::invalid(at, value.clone(), "must not be greater than 100%"));
     }
 }
 

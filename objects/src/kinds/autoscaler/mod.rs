@@ -1,0 +1,151 @@
+//! HorizontalPodAutoscaler, `autoscaling/v2`. It is kept for whoever scales by it; `autoscaling/v1`, its other face, is not served.
+//!
+//! Sources: `pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go`, `pkg/apis/autoscaling/v2/defaults.go`,
+//! `pkg/apis/autoscaling/validation/validation.go`, `pkg/printers/internalversion/printers.go` (1.37).
+
+use std::sync::Arc;
+
+use kindom_api::field::ErrorList;
+use kindom_api::{Map, Value, object};
+use kindom_schema::columns::{Columns, age, name_column};
+
+use crate::declared::Declared;
+use crate::kinds::fields::{default_nil, items, number, part, present_mut, same, text};
+use crate::kinds::status::{is_of_status, keep_other_part, next_generation, reset};
+use crate::kinds::table_column;
+use crate::metadata::metadata_mut;
+use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
+
+mod printed;
+mod rules;
+
+static AUTOSCALER: Declared = Declared::catalogued("autoscaling/v2", "HorizontalPodAutoscaler");
+/// The percentage of its CPU that a pod should use, unless something else is asked for.
+const CPU_UTILIZATION: i64 = 80;
+/// The period of the policies that are there by default, in seconds.
+const PERIOD: i64 = 15;
+
+/// HorizontalPodAutoscalers as a built-in type.
+pub(super) fn autoscalers() -> TypeSpec {
+    let of = |path: &[&str]| AUTOSCALER.text_of(path);
+    let column = |name: &str, path: &[&str]| table_column(name, "string", 0, of(path));
+    let columns = vec![
+        name_column(),
+        column("Reference", &["spec", "scaleTargetRef"]),
+        column("Targets", &["spec", "metrics"]),
+        column("MinPods", &["spec", "minReplicas"]),
+        column("MaxPods", &["spec", "maxReplicas"]),
+        column("Replicas", &["status", "currentReplicas"]),
+        table_column("Age", "string", 0, ""),
+    ];
+    let columns = Columns::rows(columns, cells);
+    let versions = vec![BuiltInVersion { name: "v2", columns, deprecation_warning: None }];
+    let names = Names {
+        short_names: vec!["hpa".into()],
+        categories: vec!["all".into()],
+        ..Names::of_kind("horizontalpodautoscalers", "HorizontalPodAutoscaler")
+    };
+    TypeSpec::built_in("autoscaling", names, Scope::Namespaced, versions, Arc::new(Autoscalers))
+}
+
+/// `printHorizontalPodAutoscaler`
+fn cells(autoscaler: &Value, now: i64) -> Vec<Value> {
+    let [metadata, spec, status] = ["metadata", "spec", "status"].map(|of| part(autoscaler, of));
+    let target = part(spec, "scaleTargetRef");
+    let least = number(spec, "minReplicas").map_or_else(|| "<unset>".to_owned(), |least| least.to_string());
+    vec![
+        text(metadata, "name").into(),
+        format!("{}/{}", text(target, "kind"), text(target, "name")).into(),
+        printed::metrics(items(spec, "metrics"), items(status, "currentMetrics")).into(),
+        least.into(),
+        Value::Int(number(spec, "maxReplicas").unwrap_or_default()),
+        Value::Int(number(status, "currentReplicas").unwrap_or_default()),
+        age(text(metadata, "creationTimestamp"), now).into(),
+    ]
+}
+
+/// Fills in what a rule for one direction leaves open (`copyHPAScalingRules`).
+fn fill_rules(behavior: &mut Value, field: &str, window: Option<i64>, policies: Vec<Value>) {
+    default_nil(behavior, field, Map::new());
+    let Some(rules) = behavior.get_mut(field) else { return };
+    default_nil(rules, "selectPolicy", "Max");
+    if let Some(window) = window {
+        default_nil(rules, "stabilizationWindowSeconds", window);
+    }
+    default_nil(rules, "policies", policies);
+}
+
+fn policy(kind: &str, value: i64) -> Value {
+    object! { "type": kind, "value": value, "periodSeconds": PERIOD }
+}
+
+/// The rules of HorizontalPodAutoscalers.
+struct Autoscalers;
+
+impl Strategy for Autoscalers {
+    fn declared(&self) -> &'static [Declared] {
+        std::slice::from_ref(&AUTOSCALER)
+    }
+
+    fn known_versions(&self) -> &'static [&'static str] {
+        &["autoscaling/v1"]
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        true
+    }
+
+    fn subresources(&self) -> &'static [Subresource] {
+        &[Subresource::Status]
+    }
+
+    fn reset_fields(&self, cx: &RuleContext<'_>, _: &str) -> &'static [&'static str] {
+        Subresource::reset_fields(cx.subresource)
+    }
+
+    fn fill_defaults(&self, autoscaler: &mut Value) {
+        default_nil(autoscaler, "spec", Map::new());
+        let Some(spec) = autoscaler.get_mut("spec") else { return };
+        default_nil(spec, "minReplicas", 1);
+        if items(spec, "metrics").is_empty()
+            && let Some(spec) = spec.as_object_mut()
+        {
+            let target = object! { "type": "Utilization", "averageUtilization": CPU_UTILIZATION };
+            let resource = object! { "name": "cpu", "target": target };
+            spec.insert("metrics", vec![object! { "type": "Resource", "resource": resource }]);
+        }
+        if let Some(behavior) = present_mut(spec, "behavior") {
+            fill_rules(behavior, "scaleUp", Some(0), vec![policy("Pods", 4), policy("Percent", 100)]);
+            fill_rules(behavior, "scaleDown", None, vec![policy("Percent", 100)]);
+        }
+    }
+
+    fn prepare_for_create(&self, cx: &RuleContext<'_>, autoscaler: &mut Value) {
+        reset(cx, autoscaler);
+        metadata_mut(autoscaler).insert("generation", 1);
+    }
+
+    fn validate(&self, _: &RuleContext<'_>, autoscaler: &Value) -> ErrorList {
+        rules::validate(autoscaler)
+    }
+
+    fn prepare_for_update(&self, cx: &RuleContext<'_>, autoscaler: &mut Value, old: &Value) {
+        keep_other_part(cx, autoscaler, old);
+        if !is_of_status(cx) && !same(autoscaler.get("spec"), old.get("spec")) {
+            next_generation(autoscaler, old);
+        }
+    }
+
+    fn validate_update(
+        &self,
+        cx: &RuleContext<'_>,
+        autoscaler: &Value,
+        old: &Value,
+        _: &mut Vec<String>,
+    ) -> ErrorList {
+        match is_of_status(cx) {
+            true => rules::validate_status_update(autoscaler, old),
+            false => rules::validate_update(autoscaler, old),
+        }
+    }
+}
