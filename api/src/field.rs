@@ -327,6 +327,11 @@ impl Error {
         Self::new(ErrorType::Duplicate, path, BadValue::Value(value.into()), "")
     }
 
+    /// The same of a value that prints verbatim.
+    pub fn duplicate_raw(path: &Path<'_>, value: impl Into<String>) -> Self {
+        Self::new(ErrorType::Duplicate, path, BadValue::Raw(value.into()), "")
+    }
+
     /// Not allowed here.
     pub fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::new(ErrorType::Forbidden, path, BadValue::Omitted, detail)

@@ -31,17 +31,20 @@ mod limit_range;
 pub mod namespace;
 mod network;
 mod network_policy;
+mod node_labels;
 mod pod_spec;
 mod priority_class;
 mod rbac;
 pub mod registration;
 mod resource_quota;
 mod resources;
+mod runtime_class;
 mod secret;
 mod self_subject_review;
 mod service_account;
 mod signing_request;
 mod status;
+mod storage;
 pub mod token_request;
 mod token_review;
 mod user_info;
@@ -107,9 +110,11 @@ fn kubernetes() -> Vec<TypeSpec> {
         network_policy::network_policies(),
         disruption_budget::disruption_budgets(),
         autoscaler::autoscalers(),
+        runtime_class::runtime_classes(),
     ];
     types.extend(workload::workloads());
     types.extend(batch::batch());
+    types.extend(storage::storage());
     types
 }
 
