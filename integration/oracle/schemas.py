@@ -79,6 +79,12 @@ DOCUMENTS = {
         "MetricTarget", "MetricValueStatus", "ObjectMetricSource", "ObjectMetricStatus", "PodsMetricSource",
         "PodsMetricStatus", "ResourceMetricSource", "ResourceMetricStatus",
     ],
+    "apis__node.k8s.io__v1": ["Overhead", "RuntimeClass", "RuntimeClassList", "Scheduling", "Toleration"],
+    "apis__storage.k8s.io__v1": [
+        "CSIDriver", "CSIDriverList", "CSIDriverSpec", "CSIStorageCapacity", "CSIStorageCapacityList", "StorageClass",
+        "StorageClassList", "TokenRequest", "TopologySelectorLabelRequirement", "TopologySelectorTerm", "VolumeAttributesClass",
+        "VolumeAttributesClassList",
+    ],
     "apis__authentication.k8s.io__v1": ["SelfSubjectReview", "SelfSubjectReviewStatus", "TokenReview", "TokenReviewSpec", "TokenReviewStatus", "UserInfo"],
     "apis__authorization.k8s.io__v1": [
         "FieldSelectorAttributes", "LabelSelectorAttributes", "LocalSubjectAccessReview", "NonResourceAttributes", "ResourceAttributes",

@@ -87,6 +87,12 @@ impl Declared {
         text
     }
 
+    /// The same of an item of a list.
+    pub(crate) fn internal_item(&self, path: &[&str], item: &Value) -> String {
+        let list = self.internal(path, &Value::from(vec![item.clone()]));
+        list.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or_default().to_owned()
+    }
+
     /// The version that it declares: `v1`.
     #[must_use]
     pub fn version(&self) -> &'static str {

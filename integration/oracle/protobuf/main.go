@@ -32,9 +32,11 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -120,6 +122,16 @@ var kinds = []struct {
 	{"policy/v1", "PodDisruptionBudgetList", policyv1.PodDisruptionBudgetList{}, true},
 	{"autoscaling/v2", "HorizontalPodAutoscaler", autoscalingv2.HorizontalPodAutoscaler{}, true},
 	{"autoscaling/v2", "HorizontalPodAutoscalerList", autoscalingv2.HorizontalPodAutoscalerList{}, true},
+	{"node.k8s.io/v1", "RuntimeClass", nodev1.RuntimeClass{}, true},
+	{"node.k8s.io/v1", "RuntimeClassList", nodev1.RuntimeClassList{}, true},
+	{"storage.k8s.io/v1", "CSIDriver", storagev1.CSIDriver{}, true},
+	{"storage.k8s.io/v1", "CSIDriverList", storagev1.CSIDriverList{}, true},
+	{"storage.k8s.io/v1", "CSIStorageCapacity", storagev1.CSIStorageCapacity{}, true},
+	{"storage.k8s.io/v1", "CSIStorageCapacityList", storagev1.CSIStorageCapacityList{}, true},
+	{"storage.k8s.io/v1", "StorageClass", storagev1.StorageClass{}, true},
+	{"storage.k8s.io/v1", "StorageClassList", storagev1.StorageClassList{}, true},
+	{"storage.k8s.io/v1", "VolumeAttributesClass", storagev1.VolumeAttributesClass{}, true},
+	{"storage.k8s.io/v1", "VolumeAttributesClassList", storagev1.VolumeAttributesClassList{}, true},
 	{"authentication.k8s.io/v1", "TokenRequest", authenticationv1.TokenRequest{}, true},
 	{"authentication.k8s.io/v1", "TokenReview", authenticationv1.TokenReview{}, true},
 	{"authorization.k8s.io/v1", "LocalSubjectAccessReview", authorizationv1.LocalSubjectAccessReview{}, true},

@@ -34,6 +34,7 @@ mod limit_range;
 pub mod namespace;
 mod network;
 mod network_policy;
+mod node_labels;
 mod pod_spec;
 mod priority_class;
 mod rbac;
@@ -41,12 +42,14 @@ pub mod registration;
 pub mod resource_quota;
 mod resources;
 mod rules_review;
+mod runtime_class;
 mod secret;
 mod self_subject_review;
 pub mod service;
 mod service_account;
 mod signing_request;
 mod status;
+mod storage;
 pub mod token_request;
 mod token_review;
 mod user_info;
@@ -116,9 +119,11 @@ fn kubernetes() -> Vec<TypeSpec> {
         network_policy::network_policies(),
         disruption_budget::disruption_budgets(),
         autoscaler::autoscalers(),
+        runtime_class::runtime_classes(),
     ];
     types.extend(workload::workloads());
     types.extend(batch::batch());
+    types.extend(storage::storage());
     types
 }
 

@@ -78,8 +78,8 @@ pub enum Printed {
 }
 
 impl Columns {
-    /// The name and these columns of a built-in type, each a heading, a description (that of creationTimestamp if it is
-    /// empty), a JSON path and what it shows. kube-apiserver's printers give text alone
+    /// The name and these columns of a built-in type, each a heading, a description (that of creationTimestamp if an
+    /// age or a date has none), a JSON path and what it shows. kube-apiserver's printers give text alone
     /// (`pkg/printers/internalversion`, 1.37).
     #[must_use]
     pub fn printed(columns: &[(&str, &str, &str, Printed)]) -> Self {
@@ -98,7 +98,10 @@ impl Columns {
                 }
                 .to_owned(),
                 format: String::new(),
-                description: if description.is_empty() { AGE_DESCRIPTION } else { description }.to_owned(),
+                description: match (printed, description.is_empty()) {
+                    (Printed::Age | Printed::Date, true) => AGE_DESCRIPTION.to_owned(),
+                    _ => (*description).to_owned(),
+                },
                 priority: i32::from(matches!(printed, Printed::Wide(_))),
             });
         }

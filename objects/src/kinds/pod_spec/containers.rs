@@ -140,7 +140,7 @@ fn quantities<'a>(resources: &'a Value, field: &str) -> impl Iterator<Item = (&'
 }
 
 /// `ValidateContainerResourceRequirements`
-fn validate_resources(resources: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+pub(in crate::kinds) fn validate_resources(resources: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let (mut has_usual, mut has_huge) = (false, false);
     for field in ["limits", "requests"] {
         let field_at = at.child(field);

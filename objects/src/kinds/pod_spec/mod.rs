@@ -15,7 +15,8 @@ mod volumes;
 
 use kindom_api::Value;
 
-pub(super) use validation::validate_template;
+pub(super) use containers::validate_resources;
+pub(super) use validation::{validate_template, validate_toleration};
 
 use crate::kinds::fields::{items, text};
 

@@ -63,7 +63,7 @@ fn validate_spec(spec: &Value, claims: &[&str], at: &Path<'_>, errors: &mut Erro
 }
 
 /// `ValidateTolerations`
-fn validate_toleration(toleration: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+pub(in crate::kinds) fn validate_toleration(toleration: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let of = |field| text(toleration, field);
     let (key, operator, value, effect) = (of("key"), of("operator"), of("value"), of("effect"));
     if !key.is_empty() {
