@@ -58,6 +58,8 @@ pub struct SelectableField {
     pub name: String,
     /// The paths of its value in a stored object; the first one that has one counts.
     paths: Vec<Vec<String>>,
+    /// The value where the object has none.
+    otherwise: &'static str,
 }
 
 impl SelectableField {
@@ -69,7 +71,12 @@ impl SelectableField {
     /// A field of another name than its paths.
     pub(crate) fn at(name: &str, paths: &[&str]) -> Self {
         let path = |path: &&str| path.split('.').map(str::to_owned).collect();
-        Self { name: name.to_owned(), paths: paths.iter().map(path).collect() }
+        Self { name: name.to_owned(), paths: paths.iter().map(path).collect(), otherwise: "" }
+    }
+
+    /// A field that has a value in every object: this one if the object says none.
+    pub(crate) fn or(name: &str, otherwise: &'static str) -> Self {
+        Self { otherwise, ..Self::at(name, &[name]) }
     }
 
     /// An object's value as a selector compares it; empty if the object has none.
@@ -83,7 +90,7 @@ impl SelectableField {
                 _ => String::new(),
             }
         });
-        values.find(|value| !value.is_empty()).unwrap_or_default()
+        values.find(|value| !value.is_empty()).unwrap_or_else(|| self.otherwise.to_owned())
     }
 }
 

@@ -173,6 +173,8 @@ enum Effect {
     Put(Planned, Revision),
     /// The object goes with this last state, which was never stored; it was at `before`.
     Finish(Planned, Revision),
+    /// The object goes with the mark of its deletion, which was never stored; it was at `before`.
+    End(Planned, Revision),
     /// The object goes as it is stored.
     Remove(Arc<StoredObject>),
 }
@@ -190,6 +192,9 @@ impl Effect {
                 written(planned, committed.unwrap_or(before), Outcome::Updated { dry_run }, rules)
             }
             Self::Finish(planned, before) => written(planned, before, Outcome::Deleted { dry_run }, rules),
+            Self::End(planned, before) => {
+                written(planned, committed.unwrap_or(before), Outcome::Deleted { dry_run }, rules)
+            }
             Self::Remove(current) => {
                 // An answer that shows the object shows it as of its deletion.
                 let shown = committed.filter(|_| rules.spec.strategy.returns_deleted());
@@ -581,6 +586,13 @@ fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) ->
             op: Op::Delete(key),
             guards,
             effect: Effect::Remove(Arc::clone(current)),
+            created_name: None,
+            proof: Proof::None,
+        },
+        DeletePlan::Finish(planned) => Plan {
+            op: Op::Delete(key),
+            guards,
+            effect: Effect::End(planned, before),
             created_name: None,
             proof: Proof::None,
         },

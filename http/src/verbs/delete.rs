@@ -32,7 +32,7 @@ const DELETE_AT_ONCE: usize = 64;
 async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOptions, Failure> {
     let bytes = plain_body(call, payload).await?;
     dear(cost::parse(bytes.len())).await?;
-    let mut options = if bytes.is_empty() {
+    let options = if bytes.is_empty() {
         DeleteOptions::from_query(call.query)?
     } else {
         let format = body_format(call.header(header::CONTENT_TYPE), true)?;
@@ -41,16 +41,24 @@ async fn delete_options(call: &Call<'_>, payload: Received) -> Result<DeleteOpti
         let dry_run = from_body.dry_run || DeleteOptions::dry_run_of_query(call.query)?;
         DeleteOptions { dry_run, ..from_body }
     };
+    Ok(unless_collected(call, options))
+}
+
+/// The options of a delete without the treatment of what the object owns, if nobody would carry that out.
+pub(crate) fn unless_collected(call: &Call<'_>, mut options: DeleteOptions) -> DeleteOptions {
     let is_collected = match call.state.collector {
         Collector::Nobody => false,
         Collector::Own => true,
         Collector::Host => Audience::Host.sees(&call.spec),
     };
+    if options.removal.propagation == Propagation::Unsaid {
+        options.removal.propagation = call.spec.strategy.default_propagation();
+    }
     if !is_collected {
         // Nobody would remove the collector's finalizers.
         options.removal.propagation = Propagation::Unsaid;
     }
-    Ok(options)
+    options
 }
 
 fn invalid_delete(error: field::Error) -> RequestError {

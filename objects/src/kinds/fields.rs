@@ -77,3 +77,25 @@ pub(super) fn one_of(of: &Value, field: &str, known: &[&str], at: &Path<'_>, err
         value => errors.push(Error::not_supported(&at.child(field), value, known)),
     }
 }
+
+/// Equal, where Go tells none from an empty list or map no more (`Semantic.DeepEqual`).
+pub(super) fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let is_empty = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => true,
+        Some(Value::Array(all)) => all.is_empty(),
+        Some(Value::Object(map)) => map.is_empty(),
+        _ => false,
+    };
+    match (a, b) {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            // Each pair of fields is compared once: objects nest.
+            a.iter().all(|(name, value)| same(Some(value), b.get(name)))
+                && b.iter().all(|(name, value)| a.get(name).is_some() || is_empty(Some(value)))
+        }
+        (Some(Value::Array(a)), Some(Value::Array(b))) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(Some(a), Some(b)))
+        }
+        _ if is_empty(a) || is_empty(b) => is_empty(a) && is_empty(b),
+        _ => a == b,
+    }
+}

@@ -13,6 +13,7 @@ mod access_review;
 pub mod api_service;
 mod config_map;
 mod custom;
+mod difference;
 mod endpoint_slice;
 mod endpoints;
 pub mod event;
@@ -24,10 +25,16 @@ mod lease;
 mod limit_range;
 pub mod namespace;
 mod network;
+mod node;
+mod persistent_volume;
+mod persistent_volume_claim;
+pub mod pod;
 mod pod_spec;
+mod pod_template;
 mod priority_class;
 mod rbac;
 pub mod registration;
+mod replication_controller;
 mod resource_quota;
 mod resources;
 mod secret;
@@ -93,7 +100,16 @@ fn control_plane() -> Vec<TypeSpec> {
 }
 
 fn kubernetes() -> Vec<TypeSpec> {
-    let mut types = vec![priority_class::priority_classes()];
+    let mut types = vec![
+        pod::bindings(),
+        node::nodes(),
+        persistent_volume::persistent_volumes(),
+        persistent_volume_claim::persistent_volume_claims(),
+        pod::pods(),
+        pod_template::pod_templates(),
+        priority_class::priority_classes(),
+        replication_controller::replication_controllers(),
+    ];
     types.extend(workload::workloads());
     types
 }

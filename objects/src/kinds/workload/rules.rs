@@ -6,8 +6,8 @@ use kindom_api::meta::validate_object_meta;
 use kindom_api::selector::LabelSelector;
 use kindom_api::{Map, Value};
 
-use super::{Kind, same, template};
-use crate::kinds::fields::{items, not_negative, present};
+use super::{Kind, template};
+use crate::kinds::fields::{items, not_negative, present, same};
 use crate::kinds::pod_spec::validate_template;
 use crate::kinds::{label_selector, metadata_update};
 
