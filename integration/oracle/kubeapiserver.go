@@ -17,8 +17,9 @@ import (
 
 // startKubeAPIServer runs a kube-apiserver (integration/kube-apiserver builds one)
 // on a free loopback port, for a client that may do everything. Admission is
-// the default but for service accounts, of which there are none without a
-// controller.
+// the default but for service accounts and for the protection of volumes in
+// use: without a controller there are none of the former, and nobody ends the
+// latter.
 func startKubeAPIServer(ctx context.Context, binary, etcd, dir string) (base string, client *http.Client, done <-chan error, err error) {
 	port, err := freePort()
 	if err != nil {
@@ -44,7 +45,7 @@ func startKubeAPIServer(ctx context.Context, binary, etcd, dir string) (base str
 	server := exec.CommandContext(ctx, binary,
 		"--etcd-servers="+etcd, fmt.Sprintf("--secure-port=%d", port), "--bind-address=127.0.0.1",
 		"--cert-dir="+filepath.Join(dir, "pki"), "--service-cluster-ip-range=10.0.0.0/24",
-		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
+		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection",
 		"--service-account-key-file="+keyFile, "--service-account-signing-key-file="+keyFile,
 		"--service-account-issuer=https://127.0.0.1/", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
 		"--enable-priority-and-fairness=false")

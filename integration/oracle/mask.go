@@ -188,7 +188,7 @@ func (m *masker) object(node map[string]any) map[string]any {
 				out[key] = m.symbol("port", text)
 				continue
 			}
-		case "lastTransitionTime", "expirationTimestamp":
+		case "lastTransitionTime", "lastPhaseTransitionTime", "expirationTimestamp":
 			if text, ok := child.(string); ok && timestamp.MatchString(text) {
 				out[key] = m.time(text)
 				continue

@@ -85,7 +85,7 @@ impl TypeSpec {
     ) -> Self {
         let version = |BuiltInVersion { name, columns, deprecation_warning }| VersionSpec {
             status: strategy.subresources().contains(&Subresource::Status),
-            scale: strategy.subresources().contains(&Subresource::Scale).then(ScalePaths::of_workload),
+            scale: strategy.subresources().contains(&Subresource::Scale).then(|| strategy.scale()),
             declared: strategy.declared().iter().find(|declared| declared.version() == name),
             name: name.to_owned(),
             served: true,
@@ -517,6 +517,11 @@ pub trait Strategy: Send + Sync {
         &[]
     }
 
+    /// The fields of the objects' Scale, for a kind that has one.
+    fn scale(&self) -> ScalePaths {
+        ScalePaths::of_workload()
+    }
+
     /// The Go type of a version's objects, by which strategic merge patches merge; none for a type that has no such
     /// patches.
     fn go_type(&self, spec: &TypeSpec, version: &str) -> Option<&'static Struct> {
@@ -608,6 +613,15 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// Fills in and refuses as the admission plugins do that belong to the kind and need no other object; `old` is the
+    /// object that an update replaces.
+    ///
+    /// # Errors
+    /// The reason why the write is forbidden.
+    fn admit(&self, _cx: &RuleContext<'_>, _object: &mut Value, _old: Option<&Value>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Sets the server's fields on create, and drops those that a client may not set.
     fn prepare_for_create(&self, _cx: &RuleContext<'_>, _object: &mut Value) {}
 
@@ -690,10 +704,20 @@ pub trait Strategy: Send + Sync {
         Deletion::Plain
     }
 
-    /// The warning for a delete that does not say what becomes of the objects that this one owns, where those stay
-    /// (`DefaultGarbageCollectionPolicy`); none where they go.
-    fn orphans_by_default(&self) -> Option<&'static str> {
+    /// The warning for a delete that does not say what becomes of the objects that this one owns.
+    fn propagation_warning(&self) -> Option<&'static str> {
         None
+    }
+
+    /// The seconds that an object may take to end, of which a delete has `asked` for some; `None` for a kind that does not
+    /// end gracefully (`CheckGracefulDelete`).
+    fn grace_period(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// The treatment of the objects that one of these owns, where a delete asks for none (`DefaultGarbageCollectionPolicy`).
+    fn default_propagation(&self) -> Propagation {
+        Propagation::Unsaid
     }
 
     /// The treatment of the objects that this one owns, where a delete asks for one.

@@ -9,7 +9,7 @@ use std::num::IntErrorKind;
 use kindom_api::field::{self, Path};
 use kindom_api::json::{self, MAX_DEPTH};
 use kindom_api::meta::names::is_path_segment;
-use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
+use kindom_api::meta::{time, validate_object_meta, validate_object_meta_update};
 use kindom_api::{Map, Value};
 use kindom_managed_fields::keep_times;
 use kindom_storage_model::{Key, Revision};
@@ -61,7 +61,9 @@ pub enum UpdatePlan {
 pub enum DeletePlan {
     /// It goes at once, and its holdings with it.
     Delete(BTreeSet<Key>),
-    /// Finalizers hold it: it is marked, and stays.
+    /// It goes at once, with the mark of its deletion as its last state.
+    Finish(Planned),
+    /// Finalizers hold it, or its grace period: it is marked, and stays.
     Mark(Planned),
     /// It is marked already.
     Unchanged,
@@ -76,6 +78,8 @@ pub struct Removal {
     pub resource_version: Option<String>,
     /// The treatment of the objects that it owns.
     pub propagation: Propagation,
+    /// The seconds that the object may take to end, where its kind ends gracefully.
+    pub grace: Option<i64>,
 }
 
 /// The finalizer of an object whose dependents lose their reference to it.
@@ -175,8 +179,15 @@ pub fn name_for_create(object: &Value, name_suffix: &str) -> (String, bool) {
 }
 
 /// Plans a create (`rest.BeforeCreate`).
-pub fn create(cx: &RuleContext<'_>, input: &CreateInput<'_>, object: Value) -> Result<Planned, PlanError> {
+pub fn create(
+    cx: &RuleContext<'_>,
+    input: &CreateInput<'_>,
+    mut object: Value,
+) -> Result<Planned, PlanError> {
     tracing::trace!("plan a create");
+    let (name, _) = name_for_create(&object, input.name_suffix);
+    let admitted = cx.spec.strategy.admit(cx, &mut object, None);
+    admitted.map_err(|message| PlanError::Forbidden { name, message })?;
     let Prepared { name, mut object, with_revision } = prepare_create(cx, input, object)?;
     let mut errors = cx.spec.strategy.validate(cx, &object);
     say_once(cx, &mut errors);
@@ -247,11 +258,13 @@ pub struct UpdateInput<'a> {
 pub fn update(
     cx: &RuleContext<'_>,
     input: &UpdateInput<'_>,
-    object: Value,
+    mut object: Value,
     old: &Value,
 ) -> Result<UpdatePlan, PlanError> {
     tracing::trace!("plan an update");
     let (name, strategy) = (input.name, &cx.spec.strategy);
+    let admitted = strategy.admit(cx, &mut object, Some(old));
+    admitted.map_err(|message| PlanError::Forbidden { name: name.to_owned(), message })?;
     let mut object = prepare_update(cx, input, object, old)?;
     if cx.spec.terminating() && cx.spec.third_party() && !only_removes_finalizers(&object, old) {
         let message = "update not allowed while custom resource definition is terminating".to_owned();
@@ -424,7 +437,9 @@ fn finalizers(object: &Value) -> &[Value] {
 
 /// `true` if an object is being deleted and nothing holds it any more.
 fn ready_to_go(cx: &RuleContext<'_>, object: &Value) -> bool {
+    let grace = object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
     object.at(&["metadata", "deletionTimestamp"]).is_some()
+        && grace.is_none_or(|seconds| seconds == 0)
         && finalizers(object).is_empty()
         && !cx.spec.strategy.holds_deletion(object)
 }
@@ -495,6 +510,21 @@ pub fn delete(
     if !is_marked && let Deletion::Changed = cx.spec.strategy.begin_delete(cx, &mut object) {
         return mark(cx, object);
     }
+    match graceful(cx, &mut object, input.removal.grace) {
+        Graceful::No => {}
+        Graceful::Pending => return Ok(DeletePlan::Unchanged),
+        Graceful::Marked { is_over } => {
+            let is_held = !finalizers(&object).is_empty() || cx.spec.strategy.holds_deletion(&object);
+            let held = cx.spec.strategy.holdings(cx, &object);
+            return match (mark(cx, object)?, is_over && !is_held) {
+                (DeletePlan::Mark(planned), true) => {
+                    let holdings = HoldingsChange::between(held, Holdings::new());
+                    Ok(DeletePlan::Finish(Planned { holdings, ..planned }))
+                }
+                (plan, _) => Ok(plan),
+            };
+        }
+    }
     if finalizers(&object).is_empty() && !cx.spec.strategy.holds_deletion(&object) {
         return Ok(DeletePlan::Delete(cx.spec.strategy.holdings(cx, &object).into_keys().collect()));
     }
@@ -507,14 +537,57 @@ pub fn delete(
     mark(cx, object)
 }
 
+/// The part of a kind's graceful end that a delete brings about.
+enum Graceful {
+    /// None: the kind has no such end, or nothing is left of it.
+    No,
+    /// None: the object ends within a grace period that is no longer than the one asked for.
+    Pending,
+    /// The object is marked; `is_over` without a grace period.
+    Marked { is_over: bool },
+}
+
+/// Marks an object whose kind ends gracefully, or shortens the grace period of a marked one (`rest.BeforeDelete`).
+fn graceful(cx: &RuleContext<'_>, object: &mut Value, asked: Option<i64>) -> Graceful {
+    let asked = asked.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    let Some(period) = cx.spec.strategy.grace_period(object, asked) else { return Graceful::No };
+    let now = time::parse(cx.now).unwrap_or_default();
+    let metadata = metadata_mut(object);
+    let Some(marked) = metadata.get("deletionTimestamp").and_then(Value::as_str) else {
+        metadata.insert("deletionTimestamp", time::format(now.saturating_add(period)));
+        metadata.insert("deletionGracePeriodSeconds", period);
+        raise_generation(metadata);
+        return Graceful::Marked { is_over: period == 0 };
+    };
+    let left = match metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64) {
+        None | Some(0) => return Graceful::No,
+        Some(seconds) => seconds.max(1),
+    };
+    let Some(mut period) = asked.filter(|asked| *asked < left) else { return Graceful::Pending };
+    let began = time::parse(marked).unwrap_or(now).saturating_sub(left);
+    let mut end = began.saturating_add(period);
+    if end < now {
+        end = now;
+        // Somebody else still removes what was to end gracefully.
+        period = period.min(1);
+    }
+    metadata.insert("deletionTimestamp", time::format(end));
+    metadata.insert("deletionGracePeriodSeconds", period);
+    Graceful::Marked { is_over: period == 0 }
+}
+
+fn raise_generation(metadata: &mut Map) {
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
+        metadata.insert("generation", generation.saturating_add(1));
+    }
+}
+
 /// Marks an object as being deleted; its generation rises (`markAsDeleting`).
 pub fn mark_deleted(object: &mut Value, now: &str) {
     let metadata = metadata_mut(object);
     metadata.insert("deletionTimestamp", now);
     metadata.insert("deletionGracePeriodSeconds", 0);
-    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
-        metadata.insert("generation", generation.saturating_add(1));
-    }
+    raise_generation(metadata);
 }
 
 /// The plan of draining a stored object.

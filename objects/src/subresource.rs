@@ -15,6 +15,14 @@ pub enum Subresource {
     Finalize,
     /// `/token`: a token of a service account, for a TokenRequest.
     Token,
+    /// `/binding`: the node of a pod, for a Binding.
+    Binding,
+    /// `/eviction`: the end of a pod, for an Eviction.
+    Eviction,
+    /// `/ephemeralcontainers`: the containers that are added to a pod while it runs.
+    EphemeralContainers,
+    /// `/resize`: the resources of a pod's containers.
+    Resize,
 }
 
 /// The description of a subresource.
@@ -27,7 +35,7 @@ struct Entry {
     reset: &'static [&'static str],
 }
 
-const TABLE: [Entry; 5] = [
+const TABLE: [Entry; 9] = [
     Entry { of: Subresource::Status, name: "status", verbs: &["get", "patch", "update"], reset: &["spec"] },
     Entry { of: Subresource::Scale, name: "scale", verbs: &["get", "patch", "update"], reset: &["status"] },
     // It has neither Get nor Patch (`FinalizeREST` in `pkg/registry/core/namespace/storage`, 1.37).
@@ -39,7 +47,20 @@ const TABLE: [Entry; 5] = [
         verbs: &["get", "patch", "update"],
         reset: &["spec"],
     },
+    // They record no managers: `GuaranteedUpdate` knows none.
+    Entry { of: Subresource::Binding, name: "binding", verbs: &["create"], reset: &EVERYTHING },
+    Entry { of: Subresource::Eviction, name: "eviction", verbs: &["create"], reset: &EVERYTHING },
+    Entry {
+        of: Subresource::EphemeralContainers,
+        name: "ephemeralcontainers",
+        verbs: &["get", "patch", "update"],
+        reset: &[],
+    },
+    Entry { of: Subresource::Resize, name: "resize", verbs: &["get", "patch", "update"], reset: &[] },
 ];
+
+/// The fields of an object that no manager owns.
+const EVERYTHING: [&str; 3] = ["metadata", "spec", "status"];
 
 impl Subresource {
     fn entry(self) -> &'static Entry {
@@ -49,6 +70,10 @@ impl Subresource {
             Self::Finalize => &TABLE[2],
             Self::Token => &TABLE[3],
             Self::Approval => &TABLE[4],
+            Self::Binding => &TABLE[5],
+            Self::Eviction => &TABLE[6],
+            Self::EphemeralContainers => &TABLE[7],
+            Self::Resize => &TABLE[8],
         }
     }
 
@@ -89,7 +114,9 @@ impl Subresource {
         match self {
             Self::Scale => Some(GroupVersionKind::new(scale::GROUP, scale::VERSION, scale::KIND)),
             Self::Token => Some(GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest")),
-            Self::Status | Self::Finalize | Self::Approval => None,
+            Self::Binding => Some(GroupVersionKind::new("", "", "Binding")),
+            Self::Eviction => Some(GroupVersionKind::new("policy", "v1", "Eviction")),
+            Self::Status | Self::Finalize | Self::Approval | Self::EphemeralContainers | Self::Resize => None,
         }
     }
 }

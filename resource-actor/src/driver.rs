@@ -199,6 +199,8 @@ enum Effect {
     Put(Planned, Revision),
     /// The object goes with this last state, which was never stored; it was at `before`.
     Finish(Planned, Revision),
+    /// The object goes with the mark of its deletion, which was never stored; it was at `before`.
+    End(Planned, Revision),
     /// The object goes as it is stored.
     Remove(Arc<StoredObject>),
 }
@@ -214,7 +216,7 @@ impl Effect {
         let (planned, old) = match self {
             Self::Create(planned) => (planned, None),
             Self::Put(planned, _) => (planned, Some(&**current?)),
-            Self::Finish(..) | Self::Remove(_) => return None,
+            Self::Finish(..) | Self::End(..) | Self::Remove(_) => return None,
         };
         let freshness = as_of.map_or(Freshness::Any, Freshness::AtLeast);
         let (spec, now) = (&*rules.spec, rules.now());
@@ -233,6 +235,9 @@ impl Effect {
                 written(planned, committed.unwrap_or(before), Outcome::Updated { dry_run }, rules)
             }
             Self::Finish(planned, before) => written(planned, before, Outcome::Deleted { dry_run }, rules),
+            Self::End(planned, before) => {
+                written(planned, committed.unwrap_or(before), Outcome::Deleted { dry_run }, rules)
+            }
             Self::Remove(current) => {
                 // An answer that shows the object shows it as of its deletion.
                 let shown = committed.filter(|_| rules.spec.strategy.returns_deleted());
@@ -689,6 +694,14 @@ fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) ->
             holdings: HoldingsChange { taken: Holdings::new(), released },
             guards,
             effect: Effect::Remove(Arc::clone(current)),
+            created_name: None,
+            proof: Proof::None,
+        },
+        DeletePlan::Finish(mut planned) => Plan {
+            op: Op::Delete(key),
+            holdings: std::mem::take(&mut planned.holdings),
+            guards,
+            effect: Effect::End(planned, before),
             created_name: None,
             proof: Proof::None,
         },

@@ -30,6 +30,8 @@ pub struct ScalePaths {
     selector: Option<FieldPath>,
     /// The selector is a LabelSelector, and not its text.
     selects_by_labels: bool,
+    /// The selector is a map of labels, each of which has to be there; only with `selects_by_labels`.
+    selects_by_map: bool,
 }
 
 /// A path of fields alone, as it is registered, and its fields.
@@ -165,6 +167,7 @@ impl ScalePaths {
             status_replicas: path("statusReplicasPath"),
             selector: path("labelSelectorPath"),
             selects_by_labels: false,
+            selects_by_map: false,
         }
     }
 
@@ -177,7 +180,14 @@ impl ScalePaths {
             status_replicas: path(".status.replicas"),
             selector: path(".spec.selector"),
             selects_by_labels: true,
+            selects_by_map: false,
         }
+    }
+
+    /// Those of a ReplicationController.
+    #[must_use]
+    pub fn of_controller() -> Self {
+        Self { selects_by_map: true, ..Self::of_workload() }
     }
 
     /// The path of the one field that a Scale writes, as it is registered: `.spec.replicas`.
@@ -210,7 +220,12 @@ impl ScalePaths {
         };
         let selector = match &self.selector {
             Some(path) if self.selects_by_labels => {
-                let selector = path.get(object)?.and_then(|selector| LabelSelector::of_object(selector).ok());
+                let labels = |of: &Value| object! { "matchLabels": of.clone() };
+                let selector = path.get(object)?.filter(|selector| !selector.is_null());
+                let selector = selector.and_then(|selector| match self.selects_by_map {
+                    true => LabelSelector::of_object(&labels(selector)).ok(),
+                    false => LabelSelector::of_object(selector).ok(),
+                });
                 selector.map(|selector| selector.to_string()).unwrap_or_default()
             }
             Some(path) => path.string(object)?.unwrap_or_default().to_owned(),

@@ -184,6 +184,27 @@ pub fn is_wildcard_subdomain(text: &str) -> Vec<String> {
     wrong
 }
 
+/// DNS labels with dots between, in which there may be underscores (`IsDNS1123SubdomainWithUnderscore`).
+#[must_use]
+pub fn is_dns1123_subdomain_with_underscore(text: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = too_long(text, 253, "characters").into_iter().collect();
+    let is_label = |label: &str| {
+        let end = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        let label = label.strip_prefix('_').unwrap_or(label);
+        end(label.bytes().next())
+            && end(label.bytes().last())
+            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
+    };
+    if !text.split('.').all(is_label) {
+        wrong.push(regex_text(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character",
+            r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*",
+            &["example.com"],
+        ));
+    }
+    wrong
+}
+
 /// A DNS label that starts with a letter, at most 63 characters: plural names, versions.
 #[must_use]
 pub fn is_dns1035_label(text: &str) -> Vec<String> {

@@ -120,6 +120,13 @@ fn suffix(text: &str) -> Option<(u32, i32, Notation)> {
     })
 }
 
+impl Clone for Quantity {
+    fn clone(&self) -> Self {
+        let compared = AtomicBool::new(self.compared.load(atomic::Ordering::Relaxed));
+        Self { number: self.number.clone(), notation: self.notation, keeps_text: self.keeps_text, compared }
+    }
+}
+
 impl Quantity {
     fn new(number: Number, notation: Notation) -> Self {
         Self { number, notation, keeps_text: false, compared: AtomicBool::new(false) }

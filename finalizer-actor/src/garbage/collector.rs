@@ -347,6 +347,7 @@ impl Collector {
             uid: Some(object.uid().to_owned()),
             resource_version: Some(object.revision().to_string()),
             propagation,
+            grace: None,
         };
         let Some(version) = stored_version(&handle) else { return Err(Trouble::Unknown) };
         let deleted = handle.delete(target(&object, &version), &removal, &self.options()).await;

@@ -13,9 +13,7 @@ use kindom_objects::{Propagation, Removal};
 /// The options of a delete.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeleteOptions {
-    /// The seconds that the object may take to end.
-    pub grace_period_seconds: Option<i64>,
-    /// Its conditions, and the treatment of the objects that it owns; `orphanDependents` is turned into it.
+    /// The grace period of the object's end, its conditions, and the treatment of the objects that it owns; `orphanDependents` is turned into it.
     pub removal: Removal,
     /// `true` if nothing is to be deleted.
     pub dry_run: bool,
@@ -122,7 +120,7 @@ impl DeleteOptions {
             raw.preconditions = Removal {
                 uid: text(value, "preconditions.uid", "uid")?,
                 resource_version: text(value, "preconditions.resourceVersion", "resourceVersion")?,
-                propagation: Propagation::Unsaid,
+                ..Removal::default()
             };
         }
         if let Some(value) = body.get("dryRun").filter(|v| present(v)) {
@@ -179,8 +177,7 @@ impl Raw {
         errors.extend(beside);
         RequestError::invalid_options("DeleteOptions", errors)?;
         Ok(DeleteOptions {
-            grace_period_seconds: self.grace_period_seconds,
-            removal: Removal { propagation, ..self.preconditions },
+            removal: Removal { propagation, grace: self.grace_period_seconds, ..self.preconditions },
             dry_run: !dry_run.is_empty(),
             ignore_store_read_error: self.ignore_store_read_error,
         })
@@ -214,7 +211,7 @@ mod tests {
         let query = Query::parse("propagationPolicy=Foreground&gracePeriodSeconds=5&dryRun=All");
         let options = DeleteOptions::from_query(&query).unwrap();
         assert_eq!(options.removal.propagation, Propagation::Foreground);
-        assert_eq!(options.grace_period_seconds, Some(5));
+        assert_eq!(options.removal.grace, Some(5));
         assert!(options.dry_run);
 
         let options = body(

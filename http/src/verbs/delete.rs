@@ -28,11 +28,12 @@ use crate::writing::{carry_out, deletion, failed, respond};
 /// The most objects of a collection that are deleted at once.
 const DELETE_AT_ONCE: usize = 64;
 
-/// The options of a delete, from the body if there is one, else from the query; and a warning where they leave unsaid what becomes of the objects that an object owns.
+/// The options of a delete, from the body if there is one, else from the query; and a warning where they leave unsaid what
+/// becomes of the objects that an object owns.
 async fn delete_options(call: &Call<'_>, payload: Received) -> Result<(DeleteOptions, Vec<String>), Failure> {
     let bytes = plain_body(call, payload).await?;
     dear(cost::parse(bytes.len())).await?;
-    let mut options = if bytes.is_empty() {
+    let options = if bytes.is_empty() {
         DeleteOptions::from_query(call.query)?
     } else {
         let format = body_format(call.header(header::CONTENT_TYPE), true)?;
@@ -41,23 +42,27 @@ async fn delete_options(call: &Call<'_>, payload: Received) -> Result<(DeleteOpt
         let dry_run = from_body.dry_run || DeleteOptions::dry_run_of_query(call.query)?;
         DeleteOptions { dry_run, ..from_body }
     };
-    let mut warnings = Vec::new();
-    if let (Propagation::Unsaid, Some(warning)) =
-        (options.removal.propagation, call.spec.strategy.orphans_by_default())
-    {
-        options.removal.propagation = Propagation::OrphanUnlessSaid;
-        warnings.push(warning.to_owned());
-    }
+    let is_unsaid = options.removal.propagation == Propagation::Unsaid;
+    let warning = call.spec.strategy.propagation_warning().filter(|_| is_unsaid);
+    Ok((unless_collected(call, options), warning.map(str::to_owned).into_iter().collect()))
+}
+
+/// The options of a delete with the treatment of what the object owns that is its kind's, if it says none; with none, if nobody
+/// would carry that out.
+pub(crate) fn unless_collected(call: &Call<'_>, mut options: DeleteOptions) -> DeleteOptions {
     let is_collected = match call.state.collector {
         Collector::Nobody => false,
         Collector::Own => true,
         Collector::Host => Audience::Host.sees(&call.spec),
     };
+    if options.removal.propagation == Propagation::Unsaid {
+        options.removal.propagation = call.spec.strategy.default_propagation();
+    }
     if !is_collected {
         // Nobody would remove the collector's finalizers.
         options.removal.propagation = Propagation::Unsaid;
     }
-    Ok((options, warnings))
+    options
 }
 
 fn invalid_delete(error: field::Error) -> RequestError {

@@ -7,6 +7,7 @@ pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod patch;
+pub(crate) mod pod;
 pub(crate) mod scale;
 pub(crate) mod token;
 pub(crate) mod update;

@@ -12,6 +12,8 @@ type reference struct {
 	Scalar string  `json:"scalar,omitempty"`
 	List   *list   `json:"list,omitempty"`
 	Map    *fields `json:"map,omitempty"`
+	// Relation is what the field says of a map, other than the named type.
+	Relation schema.ElementRelationship `json:"relation,omitempty"`
 }
 
 type list struct {
@@ -36,7 +38,11 @@ type field struct {
 
 func ref(of schema.TypeRef) reference {
 	if of.NamedType != nil {
-		return reference{Named: *of.NamedType}
+		out := reference{Named: *of.NamedType}
+		if of.ElementRelationship != nil {
+			out.Relation = *of.ElementRelationship
+		}
+		return out
 	}
 	return atom(of.Inlined)
 }

@@ -168,7 +168,7 @@ impl Table {
             None if items == "atomic" => Some(Items::Atomic),
             None if items == "set" => Some(Items::Set),
             None if matches!(items, "map-atomic" | "struct-atomic") => Some(Items::AtomicMap),
-            None if items == "map-granular" => Some(Items::GranularMap),
+            None if matches!(items, "map-granular" | "struct-granular") => Some(Items::GranularMap),
             _ => None,
         };
         Some(field)

@@ -16,6 +16,7 @@ mod autoscaler;
 mod batch;
 mod config_map;
 mod custom;
+mod difference;
 mod disruption_budget;
 mod endpoint_slice;
 mod endpoints;
@@ -34,11 +35,17 @@ mod limit_range;
 pub mod namespace;
 mod network;
 mod network_policy;
+mod node;
 mod node_labels;
+mod persistent_volume;
+mod persistent_volume_claim;
+pub mod pod;
 mod pod_spec;
+mod pod_template;
 mod priority_class;
 mod rbac;
 pub mod registration;
+mod replication_controller;
 pub mod resource_quota;
 mod resources;
 mod rules_review;
@@ -120,6 +127,13 @@ fn kubernetes() -> Vec<TypeSpec> {
         disruption_budget::disruption_budgets(),
         autoscaler::autoscalers(),
         runtime_class::runtime_classes(),
+        pod::bindings(),
+        node::nodes(),
+        persistent_volume::persistent_volumes(),
+        persistent_volume_claim::persistent_volume_claims(),
+        pod::pods(),
+        pod_template::pod_templates(),
+        replication_controller::replication_controllers(),
     ];
     types.extend(workload::workloads());
     types.extend(batch::batch());

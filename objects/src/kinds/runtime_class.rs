@@ -6,16 +6,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_dns1123_label, name_is_dns_subdomain};
 use kindom_api::meta::{validate_labels, validate_object_meta};
-use kindom_api::{Map, Value};
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
 use crate::kinds::fields::{items, part, present, text, texts};
 use crate::kinds::keyed::entries;
-use crate::kinds::pod_spec::{validate_resources, validate_toleration};
+use crate::kinds::pod_spec::{tolerations, validate_limits};
 use crate::kinds::{AGE, metadata_update, node_labels};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
@@ -92,9 +92,7 @@ fn validate(class: &Value) -> ErrorList {
     }
     if let Some(overhead) = present(class, "overhead") {
         // Upstream sees in it the limits of a container.
-        let mut resources = Map::new();
-        resources.insert("limits", part(overhead, "podFixed").clone());
-        validate_resources(&resources.into(), &Path::new("overhead"), &mut errors);
+        validate_limits(part(overhead, "podFixed"), &Path::new("overhead"), &mut errors);
     }
     if let Some(scheduling) = present(class, "scheduling") {
         let at = Path::new("scheduling");
@@ -109,7 +107,7 @@ fn validate_tolerations(scheduling: &Value, at: &Path<'_>, errors: &mut ErrorLis
     let mut seen = BTreeSet::new();
     for (index, toleration) in items(scheduling, "tolerations").iter().enumerate() {
         let at = at.index(index);
-        validate_toleration(toleration, &at, errors);
+        tolerations::validate_one(toleration, &at, errors);
         let key = ["key", "operator", "value", "effect"].map(|field| text(toleration, field));
         if !seen.insert(key) {
             let shown = RUNTIME_CLASS.internal_item(&["scheduling", "tolerations"], toleration);

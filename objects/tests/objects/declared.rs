@@ -97,7 +97,9 @@ fn what_another_server_stored_is_read() {
                 }
             }
         }
-        for damaged in [&b"k8s\0\x12\x03\x0a\x09x"[..], b"{", b"[]", br#"{"apiVersion":"v1","kind":"Pod"}"#] {
+        for damaged in
+            [&b"k8s\0\x12\x03\x0a\x09x"[..], b"{", b"[]", br#"{"apiVersion":"v1","kind":"Nothing"}"#]
+        {
             let translate = |bytes: &[u8]| spec.strategy.translate(bytes);
             let object = StoredObject::read("a", Ok(damaged.to_vec().into()), Revision(7), translate);
             assert!(object.corrupt().is_some());
@@ -220,6 +222,12 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("validatingwebhookconfigurations", "/registry/validatingwebhookconfigurations/"),
         ("certificatesigningrequests", "/registry/certificatesigningrequests/"),
         ("limitranges", "/registry/limitranges/"),
+        ("nodes", "/registry/minions/"),
+        ("persistentvolumes", "/registry/persistentvolumes/"),
+        ("persistentvolumeclaims", "/registry/persistentvolumeclaims/"),
+        ("pods", "/registry/pods/"),
+        ("podtemplates", "/registry/podtemplates/"),
+        ("replicationcontrollers", "/registry/controllers/"),
         ("priorityclasses", "/registry/priorityclasses/"),
         ("cronjobs", "/registry/cronjobs/"),
         ("jobs", "/registry/jobs/"),

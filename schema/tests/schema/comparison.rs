@@ -27,7 +27,13 @@ impl<'e> Comparison<'e> {
     }
 
     pub(crate) fn compare(&mut self, at: &str, ours: MergeType<'_>, theirs: &'e Value) {
-        let theirs = match theirs.get("named").and_then(Value::as_str) {
+        let named = theirs.get("named").and_then(Value::as_str);
+        // A field may say otherwise of its map than the type that it names, whose fields are compared where nothing is said.
+        if let Some(relation) = theirs.get("relation").and_then(Value::as_str).filter(|_| named.is_some()) {
+            let is_atomic = ours.map().is_some_and(MapType::is_atomic);
+            return self.equal(at, "atomic", is_atomic, relation == "atomic");
+        }
+        let theirs = match named {
             Some(name) if !self.seen.insert(name) => return,
             Some(name) => self.types.get(name).unwrap(),
             None => theirs,

@@ -11,6 +11,7 @@ use kindom_api::field::{ErrorList, go_quote};
 use kindom_api::meta::names::is_dns1123_label;
 use kindom_schema::columns::Columns;
 
+use crate::Propagation;
 use crate::declared::Declared;
 use crate::kinds::fields::{number, part, same, text};
 use crate::kinds::status::{is_of_status, keep_other_part, next_generation, reset};
@@ -132,7 +133,11 @@ impl Strategy for Jobs {
     }
 
     /// The pods of a job stay where its delete does not say otherwise, as they did in the first versions.
-    fn orphans_by_default(&self) -> Option<&'static str> {
+    fn default_propagation(&self) -> Propagation {
+        Propagation::OrphanUnlessSaid
+    }
+
+    fn propagation_warning(&self) -> Option<&'static str> {
         Some(DELETE_WARNING)
     }
 

@@ -51,14 +51,8 @@ fn pull_policy(of: &mut Value, field: &str, reference: &str) {
     default_zero(of, field, policy);
 }
 
-fn volume(volume: &mut Value) {
-    let has_source = volume
-        .as_object()
-        .is_some_and(|map| map.iter().any(|(field, value)| field != "name" && !value.is_null()));
-    if !has_source {
-        default_nil(volume, "emptyDir", Map::new());
-        return;
-    }
+/// Fills in the sources that pods and persistent volumes have.
+pub(in crate::kinds) fn sources(volume: &mut Value) {
     // The texts of the in-tree volumes, whose zero value counts as unset, and those of pointers.
     for (source, field, value) in [
         ("iscsi", "iscsiInterface", "default"),
@@ -81,6 +75,17 @@ fn volume(volume: &mut Value) {
         default_nil(disk, "readOnly", false);
         default_nil(disk, "kind", "Shared");
     }
+}
+
+fn volume(volume: &mut Value) {
+    let has_source = volume
+        .as_object()
+        .is_some_and(|map| map.iter().any(|(field, value)| field != "name" && !value.is_null()));
+    if !has_source {
+        default_nil(volume, "emptyDir", Map::new());
+        return;
+    }
+    sources(volume);
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = present_mut(volume, source) {
             default_nil(source, "defaultMode", FILE_MODE);

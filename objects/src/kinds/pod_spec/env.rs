@@ -2,8 +2,12 @@
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
-use kindom_api::meta::names::{is_config_map_key, is_env_name, is_qualified_name, name_is_dns_subdomain};
+use kindom_api::meta::names::{
+    is_config_map_key, is_dns1123_label, is_env_name, is_qualified_name, name_is_dns_subdomain,
+};
+use kindom_api::quantity::Quantity;
 
+use super::volumes;
 use crate::kinds::fields::{items, present, text, texts};
 
 const FIELDS_OF_ENV: [&str; 9] = [
@@ -27,6 +31,10 @@ const RESOURCES: [&str; 6] = [
     "requests.ephemeral-storage",
     "requests.memory",
 ];
+const OF_CPU: [&str; 2] = ["1", "1m"];
+const OF_BYTES: [&str; 13] =
+    ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+const BYTES: &str = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei";
 const TOO_MANY: &str = "may not have more than one field specified at a time";
 
 pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
@@ -51,14 +59,7 @@ fn validate_source(env: &Value, source: &Value, at: &Path<'_>, errors: &mut Erro
     }
     if let Some(of) = present(source, "resourceFieldRef") {
         sources += 1;
-        let at = at.child("resourceFieldRef");
-        match text(of, "resource") {
-            "" => errors.push(Error::required(&at.child("resource"), "")),
-            name if RESOURCES.contains(&name)
-                || name.starts_with("requests.hugepages-")
-                || name.starts_with("limits.hugepages-") => {}
-            name => errors.push(Error::not_supported(&at.child("resource"), name, &RESOURCES)),
-        }
+        validate_resource(of, false, &at.child("resourceFieldRef"), errors);
     }
     for field in ["configMapKeyRef", "secretKeyRef"] {
         let Some(of) = present(source, field) else { continue };
@@ -70,7 +71,10 @@ fn validate_source(env: &Value, source: &Value, at: &Path<'_>, errors: &mut Erro
             key => texts(is_config_map_key(key), key, &at.child("key"), errors),
         }
     }
-    sources += i32::from(present(source, "fileKeyRef").is_some());
+    if let Some(of) = present(source, "fileKeyRef") {
+        sources += 1;
+        validate_file_key(of, &at.child("fileKeyRef"), errors);
+    }
     let detail = if sources == 0 {
         "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
     } else if !text(env, "value").is_empty() {
@@ -81,6 +85,48 @@ fn validate_source(env: &Value, source: &Value, at: &Path<'_>, errors: &mut Erro
         return;
     };
     errors.push(Error::invalid(at, "", detail));
+}
+
+/// `validateContainerResourceFieldSelector`; `of_volume` if the container has to be named.
+pub(super) fn validate_resource(of: &Value, of_volume: bool, at: &Path<'_>, errors: &mut ErrorList) {
+    let name = text(of, "resource");
+    let is_huge = name.starts_with("requests.hugepages-") || name.starts_with("limits.hugepages-");
+    if of_volume && text(of, "containerName").is_empty() {
+        errors.push(Error::required(&at.child("containerName"), ""));
+    } else if name.is_empty() {
+        errors.push(Error::required(&at.child("resource"), ""));
+    } else if !RESOURCES.contains(&name) && !is_huge {
+        errors.push(Error::not_supported(&at.child("resource"), name, &RESOURCES));
+    }
+    let divisor = text(of, "divisor");
+    if Quantity::parse(divisor).is_ok_and(|divisor| divisor.sign() == 0) || divisor.is_empty() {
+        return;
+    }
+    let (known, list, kind) = match name.split_once('.').map(|(_, kind)| kind) {
+        Some("cpu") => (&OF_CPU[..], "1m and 1", "cpu"),
+        Some("memory") => (&OF_BYTES[..], BYTES, "memory"),
+        Some("ephemeral-storage") => (&OF_BYTES[..], BYTES, "local ephemeral storage"),
+        _ if is_huge => (&OF_BYTES[..], BYTES, "hugepages"),
+        _ => return,
+    };
+    if RESOURCES.contains(&name) | is_huge && !known.contains(&divisor) {
+        let detail = format!("only divisor's values {list} are supported with the {kind} resource");
+        errors.push(Error::invalid(&at.child("divisor"), name, detail));
+    }
+}
+
+/// `validateFileKeySelector`
+fn validate_file_key(of: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let field = |name: &str, wrong: fn(&str) -> Vec<String>, errors: &mut ErrorList| match text(of, name) {
+        "" => errors.push(Error::required(&at.child(name), "")),
+        value => texts(wrong(value), value, &at.child(name), errors),
+    };
+    field("key", is_env_name, errors);
+    field("volumeName", is_dns1123_label, errors);
+    match text(of, "path") {
+        "" => errors.push(Error::required(&at.child("path"), "")),
+        path => volumes::validate_no_backsteps(path, &at.child("path"), errors),
+    }
 }
 
 /// `validateObjectFieldSelector`

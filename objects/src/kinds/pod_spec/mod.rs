@@ -1,22 +1,32 @@
 //! The spec of a pod, and templates of pods: what the kinds that make pods share.
 //!
-//! Of upstream's validation this has names, labels, required fields, enums, ports, environments, resources, volumes by their
-//! kind and the usual sources, probes and tolerations. Not checked are security contexts, affinity, topology spread,
-//! DNS configuration, host aliases, resource claims, resize policies, volume devices, the sources of in-tree and projected
-//! volumes, annotations of seccomp and AppArmor, fields by operating system, scheduling gates, readiness gates and overhead.
+//! Of upstream's validation this lacks the groups of scheduling, users of files, options of bind mounts, and certificates of
+//! pods (`ValidatePodSpec` and what it calls, 1.37).
 
+pub(super) mod affinity;
+pub(super) mod annotations;
+pub(super) mod claims;
 mod containers;
 pub(super) mod defaults;
 mod env;
 mod image;
+mod node_labels;
 mod probes;
+mod projected;
+mod security;
+pub(super) mod sources;
+mod spread;
+pub(super) mod tolerations;
 mod validation;
-mod volumes;
+pub(super) mod volume_claim;
+pub(super) mod volumes;
+mod warnings;
 
-use kindom_api::Value;
+use kindom_api::{Map, Value};
 
-pub(super) use containers::validate_resources;
-pub(super) use validation::{validate_template, validate_toleration};
+pub(super) use containers::validate_limits;
+pub(super) use validation::{validate_spec, validate_template};
+pub(super) use warnings::{node_selector_warnings, warnings};
 
 use crate::kinds::fields::{items, text};
 
@@ -30,4 +40,12 @@ pub(super) fn container_cells(template: &Value) -> [String; 2] {
         let all: Vec<&str> = items(spec, "containers").iter().map(|one| text(one, field)).collect();
         all.join(",")
     })
+}
+
+/// `labels.FormatLabels`
+pub(super) fn label_cell(of: Option<&Value>) -> String {
+    let all = of.and_then(Value::as_object).into_iter().flat_map(Map::iter);
+    let all: Vec<String> =
+        all.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    if all.is_empty() { "<none>".to_owned() } else { all.join(",") }
 }

@@ -21,6 +21,8 @@ mod printed;
 mod request;
 mod rules;
 
+pub(super) use rules::validate_signer;
+
 static SIGNING_REQUEST: Declared =
     Declared::catalogued("certificates.k8s.io/v1", "CertificateSigningRequest");
 

@@ -118,7 +118,7 @@ fn validate_usages(request: &Value, old: Option<&Value>, at: &Path<'_>, errors: 
 }
 
 /// `ValidateSignerName`
-fn validate_signer(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
+pub(in crate::kinds) fn validate_signer(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         return errors.push(Error::required(at, ""));
     }

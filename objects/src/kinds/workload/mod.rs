@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use kindom_api::field::ErrorList;
+use kindom_api::field::{ErrorList, Path};
 use kindom_api::{Map, Value};
 use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
-use crate::kinds::fields::same;
+use crate::kinds::fields::{items, part, same};
+use crate::kinds::pod_spec;
 use crate::kinds::status::{is_of_status, keep, keep_other_part, next_generation, reset};
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
@@ -73,6 +74,10 @@ fn of(kind: Kind, plural: &str, short: &str) -> TypeSpec {
 /// The rules of one of the kinds.
 struct Workloads {
     kind: Kind,
+}
+
+fn generation(object: &Value) -> i64 {
+    object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// The generation of a DaemonSet's template.
@@ -185,8 +190,11 @@ impl Strategy for Workloads {
         rules::validate_update(self.kind, object, old)
     }
 
-    fn warnings(&self, _: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, cx: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
+        if is_of_status(cx) {
+            return warnings;
+        }
         let wrong = kindom_api::meta::names::is_dns1123_label(object.text_at(&["metadata", "name"]));
         if matches!(self.kind, Kind::Deployment | Kind::ReplicaSet) && old.is_none() && !wrong.is_empty() {
             let why = wrong.join(" ");
@@ -194,6 +202,23 @@ impl Strategy for Workloads {
                 "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS \
                  label is recommended: [{why}]"
             ));
+        }
+        let is_new = old.is_none_or(|old| match self.kind {
+            Kind::DaemonSet => !same(Some(template(object)), Some(template(old))),
+            _ => generation(object) != generation(old),
+        });
+        let at = Path::new("spec");
+        if is_new {
+            let (spec, metadata) = (part(template(object), "spec"), part(template(object), "metadata"));
+            warnings.extend(pod_spec::warnings(spec, metadata, &at.child("template")));
+        }
+        let claims = at.child("volumeClaimTemplates");
+        for (index, claim) in items(part(object, "spec"), "volumeClaimTemplates").iter().enumerate() {
+            let at = claims.index(index);
+            // Upstream names the spec of a claim in updates alone, and so.
+            let spec_at = at.child("Spec");
+            let at = if old.is_some() { &spec_at } else { &at };
+            warnings.extend(pod_spec::volume_claim::warnings(part(claim, "spec"), at));
         }
         let limit = object.at(&["spec", "revisionHistoryLimit"]).and_then(Value::as_i64);
         if self.kind == Kind::StatefulSet && limit.is_some_and(|limit| limit < 0) {

@@ -1,12 +1,12 @@
 //! The tables of workloads (`printDeployment`, `printReplicaSet`, `printStatefulSet`, `printDaemonSet` of
 //! `pkg/printers/internalversion/printers.go`, 1.37).
 
+use kindom_api::Value;
 use kindom_api::selector::LabelSelector;
-use kindom_api::{Map, Value};
 use kindom_schema::columns::{Cells, TableColumn, age, name_column};
 
 use super::{Kind, template};
-use crate::kinds::pod_spec::container_cells;
+use crate::kinds::pod_spec::{container_cells, label_cell};
 use crate::kinds::{label_selector, table_column};
 
 const NAMES: &str = "Names of each container in the template.";
@@ -85,7 +85,7 @@ fn row(kind: Kind, object: &Value, now: i64) -> Vec<Value> {
                 ]
                 .map(status),
             );
-            cells.push(labels(object.at(&["spec", "template", "spec", "nodeSelector"])).into());
+            cells.push(label_cell(object.at(&["spec", "template", "spec", "nodeSelector"])).into());
         }
     }
     cells.push(age(object.text_at(&["metadata", "creationTimestamp"]), now).into());
@@ -94,14 +94,6 @@ fn row(kind: Kind, object: &Value, now: i64) -> Vec<Value> {
         cells.push(selector(kind, object).into());
     }
     cells
-}
-
-/// `labels.FormatLabels`
-fn labels(of: Option<&Value>) -> String {
-    let all = of.and_then(Value::as_object).into_iter().flat_map(Map::iter);
-    let all: Vec<String> =
-        all.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
-    if all.is_empty() { "<none>".to_owned() } else { all.join(",") }
 }
 
 fn selector(kind: Kind, object: &Value) -> String {
