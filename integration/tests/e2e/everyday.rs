@@ -5,7 +5,9 @@ use kindom_integration::{Server, ServerOptions};
 use crate::support::until_gone;
 
 async fn run(server: &Server, command: &str) -> String {
-    let args: Vec<&str> = command.split_whitespace().collect();
+    // A space within an argument is a hard one here.
+    let args: Vec<String> = command.split(' ').map(|arg| arg.replace('\u{a0}', " ")).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
     server.kubectl(&args).await.unwrap_or_else(|error| panic!("kubectl {command}: {error}"))
 }
 
@@ -18,12 +20,20 @@ async fn kubectl_makes_shows_and_describes_each_kind() {
         ("serviceaccount", "create serviceaccount one"),
         ("deployment", "create deployment one --image=example.com/one:1 --replicas=2"),
         ("quota", "create quota one --hard=count/secrets=5,services=4"),
-        ("role", "create role one --verb=get,list --resource=secrets,deployments.apps"),
+        ("role", "create role one --verb=get,list --resource=pods,deployments.apps"),
         ("rolebinding", "create rolebinding one --role=one --serviceaccount=default:one"),
         ("clusterrole", "create clusterrole one --verb=get --non-resource-url=/healthz"),
         ("clusterrolebinding", "create clusterrolebinding one --clusterrole=one --user=jane"),
         ("service", "create service nodeport one --tcp=80:8080"),
         ("priorityclass", "create priorityclass one --value=7"),
+        ("pod", "run one --image=example.com/one:1"),
+        ("job", "create job one --image=example.com/one:1"),
+        (
+            "cronjob",
+            "create cronjob one --image=example.com/one:1 --schedule=*/5\u{a0}*\u{a0}*\u{a0}*\u{a0}*",
+        ),
+        ("ingress", "create ingress one --rule=example.com/=one:80"),
+        ("poddisruptionbudget", "create poddisruptionbudget one --selector=a=b --min-available=1"),
     ] {
         assert!(run(&server, command).await.contains("created"), "{command}");
         let shown = run(&server, &format!("get {kind} one")).await;
@@ -39,7 +49,7 @@ async fn kubectl_makes_shows_and_describes_each_kind() {
     assert_eq!(run(&server, "create token one").await.split('.').count(), 3);
     assert!(run(&server, "auth whoami").await.contains("system:masters"));
     assert!(run(&server, "auth can-i --list").await.contains("*.*"));
-    assert!(run(&server, "auth can-i create secrets").await.contains("yes"));
+    assert!(run(&server, "auth can-i create pods").await.contains("yes"));
     assert!(run(&server, "cluster-info").await.contains("is running at"));
     let all = run(&server, "get all").await;
     assert!(all.contains("deployment.apps/one") && all.contains("service/kubernetes"), "{all}");
@@ -48,8 +58,13 @@ async fn kubectl_makes_shows_and_describes_each_kind() {
     run(&server, "scale deployment one --replicas=3").await;
     run(&server, "set image deployment/one one=example.com/one:2").await;
     run(&server, "rollout restart deployment/one").await;
-    let events = run(&server, "events").await;
-    assert!(events.contains("No events found"), "{events}");
+    let event = serde_json::json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "one"}, "reason": "Tried",
+        "message": "all is well", "type": "Normal", "source": {"component": "test"},
+        "involvedObject": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "one"}});
+    let events = "/api/v1/namespaces/default/events";
+    server.client().unwrap().post(events, &event).await.unwrap().expect_status(201).unwrap();
+    let events = run(&server, "events --for deployment/one").await;
+    assert!(events.contains("Tried") && events.contains("all is well"), "{events}");
     for kind in ["deployment", "service", "configmap", "secret", "serviceaccount", "role", "rolebinding"] {
         run(&server, &format!("delete {kind} one")).await;
     }

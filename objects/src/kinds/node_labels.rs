@@ -2,6 +2,7 @@
 
 use kindom_api::Value;
 use kindom_api::field::Path;
+use kindom_api::meta::names::is_label_value;
 
 use crate::kinds::fields::{items, text};
 use crate::kinds::keyed::entries;
@@ -34,17 +35,31 @@ pub(super) fn advice(label: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(old, _)| *old == label).map(|(_, advice)| *advice)
 }
 
+/// Warnings about a term that selects nodes (`GetWarningsForNodeSelectorTerm`).
+pub(super) fn of_term(term: &Value, with_values: bool, at: &Path<'_>, warnings: &mut Vec<String>) {
+    let all = at.child("matchExpressions");
+    for (index, requirement) in items(term, "matchExpressions").iter().enumerate() {
+        let (at, key) = (all.index(index), text(requirement, "key"));
+        if let Some(advice) = advice(key) {
+            warnings.push(format!("{}: {key} is {advice}", at.child("key")));
+        }
+        let values = at.child("values");
+        for (index, value) in items(requirement, "values").iter().enumerate().filter(|_| with_values) {
+            let value = value.as_str().unwrap_or_default();
+            for why in is_label_value(value) {
+                warnings.push(format!("{}: {value} is invalid, {why}", values.index(index)));
+            }
+        }
+    }
+}
+
 /// Warnings of old labels in a selector of nodes (`GetWarningsForNodeSelector`).
 pub(super) fn warnings(selector: &Value, at: &Path<'_>) -> Vec<String> {
-    let expressions = at.child("matchExpressions");
-    let of_expression = |(index, expression): (usize, &Value)| {
-        let key = text(expression, "key");
-        let at = expressions.index(index);
-        advice(key).map(|advice| format!("{}: {key} is {advice}", at.child("key")))
-    };
+    let mut warnings = Vec::new();
+    of_term(selector, false, at, &mut warnings);
     let labels = at.child("matchLabels");
     let of_label =
         |(label, _): (&str, &str)| advice(label).map(|advice| format!("{}: {advice}", labels.child(label)));
-    let warnings = items(selector, "matchExpressions").iter().enumerate().filter_map(of_expression);
-    warnings.chain(entries(selector, "matchLabels").filter_map(of_label)).collect()
+    warnings.extend(entries(selector, "matchLabels").filter_map(of_label));
+    warnings
 }

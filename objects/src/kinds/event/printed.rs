@@ -4,16 +4,12 @@ use kindom_api::Value;
 use kindom_schema::columns::{TableColumn, age, name_column};
 
 use super::Declared;
+use crate::kinds::table_column;
 
 /// The columns; their descriptions are those of the fields.
 pub(super) fn columns(core: &Declared) -> Vec<TableColumn> {
-    let column = |name: &str, priority, path: &[&str]| TableColumn {
-        name: name.to_owned(),
-        kind: "string".to_owned(),
-        format: String::new(),
-        description: core.text_of(path).to_owned(),
-        priority,
-    };
+    let column =
+        |name: &str, priority, path: &[&str]| table_column(name, "string", priority, core.text_of(path));
     vec![
         column("Last Seen", 0, &["lastTimestamp"]),
         column("Type", 0, &["type"]),

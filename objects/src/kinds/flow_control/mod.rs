@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_api::field::ErrorList;
-use kindom_schema::columns::{Columns, TableColumn, age, name_column};
+use kindom_schema::columns::{Columns, age, name_column};
 
 use crate::declared::Declared;
 use crate::kinds::fields::{default_nil, default_zero, items, part, present, present_mut, text};
 use crate::kinds::status::{is_of_status, keep, keep_other_part, reset};
+use crate::kinds::table_column;
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
@@ -36,13 +37,7 @@ pub(super) fn flow_control() -> [TypeSpec; 2] {
 }
 
 fn of(kind: FlowKind, plural: &str) -> TypeSpec {
-    let column = |name: &str, description: &str| TableColumn {
-        name: name.to_owned(),
-        kind: "string".to_owned(),
-        format: String::new(),
-        description: description.to_owned(),
-        priority: 0,
-    };
+    let column = |name: &str, description: &str| table_column(name, "string", 0, description);
     let text = |path: &[&str]| kind.declared().text_of(path);
     let mut columns = vec![name_column()];
     match kind {

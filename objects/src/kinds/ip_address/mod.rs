@@ -9,24 +9,18 @@ use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_dns1123_subdomain, is_path_segment};
 use kindom_api::meta::validate_object_meta;
-use kindom_schema::columns::{Columns, TableColumn, age, name_column};
+use kindom_schema::columns::{Columns, age, name_column};
 
 use crate::declared::Declared;
 use crate::kinds::fields::{part, present, text, texts};
-use crate::kinds::{ip, metadata_update};
+use crate::kinds::{ip, metadata_update, table_column};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 static IP_ADDRESS: Declared = Declared::catalogued("networking.k8s.io/v1", "IPAddress");
 
 /// IPAddresses as a built-in type.
 pub(super) fn ip_addresses() -> TypeSpec {
-    let parent = TableColumn {
-        name: "ParentRef".to_owned(),
-        kind: "string".to_owned(),
-        format: String::new(),
-        description: IP_ADDRESS.text_of(&["spec", "parentRef"]).to_owned(),
-        priority: 0,
-    };
+    let parent = table_column("ParentRef", "string", 0, IP_ADDRESS.text_of(&["spec", "parentRef"]));
     let columns = Columns::rows(vec![name_column(), parent], row);
     let versions = vec![BuiltInVersion { name: "v1", columns, deprecation_warning: None }];
     let names = Names { short_names: vec!["ip".into()], ..Names::of_kind("ipaddresses", "IPAddress") };

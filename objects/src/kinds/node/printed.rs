@@ -8,15 +8,11 @@ use kindom_schema::columns::{TableColumn, age, name_column};
 use crate::declared::Declared;
 use crate::kinds::fields::{items, part, text};
 use crate::kinds::keyed::entries;
+use crate::kinds::table_column;
 
 pub(super) fn columns(node: &Declared) -> Vec<TableColumn> {
-    let column = |name: &str, priority, description: &str| TableColumn {
-        name: name.to_owned(),
-        kind: "string".to_owned(),
-        format: String::new(),
-        description: description.to_owned(),
-        priority,
-    };
+    let column =
+        |name: &str, priority, description: &str| table_column(name, "string", priority, description);
     let of_info = |field| node.text_of(&["status", "nodeInfo", field]);
     let addresses = node.text_of(&["status", "addresses"]);
     vec![

@@ -6,15 +6,11 @@ use kindom_schema::columns::{TableColumn, age, name_column};
 use crate::declared::Declared;
 use crate::kinds::fields::{part, present, text};
 use crate::kinds::persistent_volume_claim::{access_modes, class};
+use crate::kinds::table_column;
 
 pub(super) fn columns(volume: &Declared) -> Vec<TableColumn> {
-    let column = |name: &str, priority, description: &str| TableColumn {
-        name: name.to_owned(),
-        kind: "string".to_owned(),
-        format: String::new(),
-        description: description.to_owned(),
-        priority,
-    };
+    let column =
+        |name: &str, priority, description: &str| table_column(name, "string", priority, description);
     let of = |path: [&str; 2]| volume.text_of(&path);
     vec![
         name_column(),

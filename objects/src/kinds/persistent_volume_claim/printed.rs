@@ -6,15 +6,11 @@ use kindom_schema::columns::{TableColumn, age, name_column};
 use super::CLASS;
 use crate::declared::Declared;
 use crate::kinds::fields::{items, part, present, text};
+use crate::kinds::table_column;
 
 pub(super) fn columns(claim: &Declared) -> Vec<TableColumn> {
-    let column = |name: &str, priority, description: &str| TableColumn {
-        name: name.to_owned(),
-        kind: "string".to_owned(),
-        format: String::new(),
-        description: description.to_owned(),
-        priority,
-    };
+    let column =
+        |name: &str, priority, description: &str| table_column(name, "string", priority, description);
     vec![
         name_column(),
         column("Status", 0, claim.text_of(&["status", "phase"])),

@@ -7,16 +7,12 @@ use kindom_schema::columns::{TableColumn, age, name_column};
 use super::spec;
 use crate::declared::Declared;
 use crate::kinds::fields::{items, number, part, text};
+use crate::kinds::table_column;
 
 /// The columns.
 pub(super) fn columns(pod: &Declared) -> Vec<TableColumn> {
-    let column = |name: &str, priority, description: &str| TableColumn {
-        name: name.to_owned(),
-        kind: "string".to_owned(),
-        format: String::new(),
-        description: description.to_owned(),
-        priority,
-    };
+    let column =
+        |name: &str, priority, description: &str| table_column(name, "string", priority, description);
     vec![
         name_column(),
         column("Ready", 0, "The aggregate readiness state of this pod for accepting traffic."),

@@ -10,7 +10,6 @@ mod containers;
 pub(super) mod defaults;
 mod env;
 mod image;
-mod node_labels;
 mod probes;
 mod projected;
 mod security;

@@ -8,10 +8,10 @@ use kindom_api::field::{Path, go_quote};
 use kindom_api::{Map, Value};
 
 use super::security::each_container;
-use super::{node_labels, volume_claim};
+use super::volume_claim;
 use crate::kinds::fields::{items, number, part, present, text};
-use crate::kinds::ip;
 use crate::kinds::keyed::entries;
+use crate::kinds::{ip, node_labels};
 
 const ANNOTATIONS: [(&str, &str); 3] = [
     (
@@ -111,7 +111,7 @@ pub(in crate::kinds) fn node_selector_warnings(selector: &Value, at: &Path<'_>) 
 fn of_scheduling(spec: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
     let selector_at = at.child("nodeSelector");
     for (key, _) in entries(spec, "nodeSelector") {
-        if let Some(message) = node_labels::deprecated(key) {
+        if let Some(message) = node_labels::advice(key) {
             warnings.push(format!("{}: {message}", selector_at.key(key)));
         }
     }
@@ -130,7 +130,7 @@ fn of_scheduling(spec: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
     let all = at.child("topologySpreadConstraints");
     for (index, constraint) in items(spec, "topologySpreadConstraints").iter().enumerate() {
         let (at, key) = (all.index(index), text(constraint, "topologyKey"));
-        if let Some(message) = node_labels::deprecated(key) {
+        if let Some(message) = node_labels::advice(key) {
             warnings.push(format!("{}: {key} is {message}", at.child("topologyKey")));
         }
         if present(constraint, "labelSelector").is_none() {

@@ -9,12 +9,13 @@ use kindom_api::field::{ErrorList, Path};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::validate_object_meta;
 use kindom_api::{Map, Value};
-use kindom_schema::columns::{Columns, TableColumn, name_column};
+use kindom_schema::columns::{Columns, name_column};
 
 use crate::declared::Declared;
 use crate::kinds::fields::{default_nil, part, same};
 use crate::kinds::metadata_update;
 use crate::kinds::pod_spec::{self, container_cells, defaults, validate_template};
+use crate::kinds::table_column;
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
@@ -22,13 +23,7 @@ static POD_TEMPLATE: Declared = Declared::catalogued("v1", "PodTemplate");
 
 /// PodTemplates as a built-in type.
 pub(super) fn pod_templates() -> TypeSpec {
-    let column = |name: &str, description: &str| TableColumn {
-        name: name.to_owned(),
-        kind: "string".to_owned(),
-        format: String::new(),
-        description: description.to_owned(),
-        priority: 0,
-    };
+    let column = |name: &str, description: &str| table_column(name, "string", 0, description);
     let columns = vec![
         name_column(),
         column("Containers", "Names of each container in the template."),

@@ -10,11 +10,12 @@ use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::validate_object_meta;
-use kindom_schema::columns::{Columns, TableColumn, age, name_column};
+use kindom_schema::columns::{Columns, age, name_column};
 
 use crate::declared::Declared;
 use crate::kinds::fields::{number, part, text};
 use crate::kinds::metadata_update;
+use crate::kinds::table_column;
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
@@ -29,13 +30,8 @@ const OF_SYSTEM: [(&str, i64); 2] =
 
 /// PriorityClasses as a built-in type.
 pub(super) fn priority_classes() -> TypeSpec {
-    let column = |name: &str, kind: &str, field: &str| TableColumn {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        format: String::new(),
-        description: PRIORITY_CLASS.text_of(&[field]).to_owned(),
-        priority: 0,
-    };
+    let column =
+        |name: &str, kind: &str, field: &str| table_column(name, kind, 0, PRIORITY_CLASS.text_of(&[field]));
     let columns = vec![
         name_column(),
         column("Value", "integer", "value"),

@@ -18,6 +18,7 @@ use crate::kinds::keyed::entries;
 use crate::kinds::metadata_update;
 use crate::kinds::pod_spec::{self, container_cells, defaults, validate_template};
 use crate::kinds::status::{is_of_status, keep_other_part, reset};
+use crate::kinds::table_column;
 use crate::metadata::metadata_mut;
 use crate::propagation::Propagation;
 use crate::version::SelectableField;
@@ -38,13 +39,8 @@ pub(super) fn replication_controllers() -> TypeSpec {
 }
 
 fn columns() -> Vec<TableColumn> {
-    let column = |name: &str, kind: &str, priority, description: &str| TableColumn {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        format: String::new(),
-        description: description.to_owned(),
-        priority,
-    };
+    let column =
+        |name: &str, kind: &str, priority, description: &str| table_column(name, kind, priority, description);
     let of = |path: &[&str]| REPLICATION_CONTROLLER.text_of(path);
     vec![
         name_column(),

@@ -3,20 +3,16 @@
 use std::collections::BTreeSet;
 
 use kindom_api::Value;
-use kindom_schema::columns::{Columns, TableColumn, age, name_column};
+use kindom_schema::columns::{Columns, age, name_column};
 
 use super::SERVICE;
 use crate::kinds::fields::{items, number, part, text};
 use crate::kinds::keyed::entries;
+use crate::kinds::table_column;
 
 pub(super) fn table() -> Columns {
-    let column = |name: &str, priority, path: &[&str]| TableColumn {
-        name: name.to_owned(),
-        kind: "string".to_owned(),
-        format: String::new(),
-        description: SERVICE.text_of(path).to_owned(),
-        priority,
-    };
+    let column =
+        |name: &str, priority, path: &[&str]| table_column(name, "string", priority, SERVICE.text_of(path));
     let columns = vec![
         name_column(),
         column("Type", 0, &["spec", "type"]),

@@ -5,16 +5,11 @@ use kindom_schema::columns::{TableColumn, age, name_column};
 
 use super::{APPROVED, DENIED, FAILED};
 use crate::kinds::fields::{items, number, part, text};
+use crate::kinds::table_column;
 
 /// The columns; the descriptions are those that the fields had in v1beta1.
 pub(super) fn columns() -> Vec<TableColumn> {
-    let column = |name: &str, description: &str| TableColumn {
-        name: name.to_owned(),
-        kind: "string".to_owned(),
-        format: String::new(),
-        description: description.to_owned(),
-        priority: 0,
-    };
+    let column = |name: &str, description: &str| table_column(name, "string", 0, description);
     vec![
         name_column(),
         column("Age", ""),

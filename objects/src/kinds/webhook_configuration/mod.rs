@@ -14,6 +14,7 @@ use kindom_schema::columns::{Columns, TableColumn, age, name_column};
 use crate::declared::Declared;
 use crate::kinds::fields::{items, number, part, text};
 use crate::kinds::metadata_update;
+use crate::kinds::table_column;
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
@@ -45,13 +46,7 @@ pub(super) fn webhook_configurations() -> [TypeSpec; 2] {
 }
 
 fn columns() -> Vec<TableColumn> {
-    let column = |name: &str, kind: &str, description: &str| TableColumn {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        format: String::new(),
-        description: description.to_owned(),
-        priority: 0,
-    };
+    let column = |name: &str, kind: &str, description: &str| table_column(name, kind, 0, description);
     let about = "Webhooks indicates the number of webhooks registered in this configuration";
     vec![name_column(), column("Webhooks", "integer", about), column("Age", "string", "")]
 }
