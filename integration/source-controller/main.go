@@ -1,8 +1,9 @@
-// Program source-controller is Flux's source-controller: the controllers of its module, with its own flags and their defaults. The
+// Program source-controller is Flux's source-controller: all controllers of its module, with the defaults of its own binary. The
 // full tests fetch a Helm repository with it.
 //
-// Upstream's own program finds the namespace of its lease in the files that a kubelet gives a pod, so this file takes its place:
-// outside of a pod, that program cannot lead. This module's path is below upstream's, whose controllers are internal packages.
+// Outside a pod, upstream's binary cannot elect a leader: it reads the namespace of its lease from a file that a kubelet writes.
+// This main names the namespace instead. The controllers are internal packages, which Go lets a module import whose path is below
+// theirs.
 //
 // It reads $KUBECONFIG, leads by a lease in the namespace flux-system, which has to exist, serves its artifacts at a free port of
 // 127.0.0.1, and runs until it is told to end.
@@ -107,7 +108,7 @@ func run() error {
 		return err
 	}
 
-	// As in upstream's, but at a port that is free, which its artifacts name.
+	// Upstream's server of artifacts takes a fixed port; this one takes a free port, which the URLs of artifacts name.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func run() error {
 		{Schemes: []string{"oci"}, New: getter.NewOCIGetter},
 	}
 
-	// By default, indexes are in no cache. Tokens of clouds are, which nobody asks for here.
+	// Upstream's default is no cache of indexes. Its cache of cloud tokens is left out: the tests have no cloud.
 	git := &controller.GitRepositoryReconciler{
 		Client: manager.GetClient(), EventRecorder: recorder, Metrics: measured, Storage: stored, ControllerName: name,
 	}
