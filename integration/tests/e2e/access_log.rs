@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const NAMESPACES: &str = "/api/v1/namespaces";
 
 /// The lines of the access log that a server has written.
-fn answered(server: &Server) -> Vec<Value> {
+pub(crate) fn answered(server: &Server) -> Vec<Value> {
     let log = std::fs::read_to_string(server.log_path()).unwrap();
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter(|line| line["target"] == "kindom_http::access").collect()

@@ -46,6 +46,7 @@ mod fabric8;
 mod faces;
 mod fair;
 mod fallback;
+mod flux;
 mod frames;
 mod garbage;
 mod go_clients;
