@@ -588,7 +588,7 @@ pub trait Strategy: Send + Sync {
     /// it replaces.
     ///
     /// # Errors
-    /// What the client asked for is taken or cannot be had, or nothing is left.
+    /// A field whose value is taken or cannot be had, or for which nothing is left.
     fn allocate(
         &self,
         _cx: &RuleContext<'_>,

@@ -140,7 +140,7 @@ async fn the_python_example_passes() {
 
 #[tokio::test]
 async fn a_python_test_that_is_killed_leaves_no_server() {
-    const WAITS: &str = "import kindom, time\nwith kindom.server() as ready:\n    print(ready['url'], flush=True)\n    time.sleep(3600)\n";
+    const WAITS: &str = "import kindom, signal\nwith kindom.server() as ready:\n    print(ready['url'], flush=True)\n    signal.pause()\n";
     let folder = python_example();
     let before = files(folder.path());
     let mut command = Command::new(tools::python().unwrap());

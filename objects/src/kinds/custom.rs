@@ -10,6 +10,7 @@ use kindom_api::{Map, Value};
 use kindom_schema::Others;
 use kindom_schema::scale::{ScalePaths, Selectors};
 
+use crate::kinds::generation;
 use crate::metadata::metadata_mut;
 use crate::{RuleContext, Strategy, Subresource};
 
@@ -136,7 +137,7 @@ impl Strategy for CustomObjects {
         if let Some(map) = object.as_object_mut().filter(|_| has_status(cx)) {
             map.remove("status");
         }
-        metadata_mut(object).insert("generation", 1);
+        generation::first(object);
     }
 
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
@@ -167,8 +168,7 @@ impl Strategy for CustomObjects {
             }
         }
         if is_new_generation(cx, object, old) {
-            let before = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
-            metadata_mut(object).insert("generation", before.saturating_add(1));
+            generation::next(object, old);
         }
     }
 

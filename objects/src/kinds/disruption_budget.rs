@@ -13,10 +13,10 @@ use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
 use crate::kinds::fields::{items, not_negative, part, present, same, text};
+use crate::kinds::generation;
 use crate::kinds::int_or_percent::{at_most_all, int_or_percent};
-use crate::kinds::status::{is_of_status, keep_other_part, next_generation, reset, validate_conditions};
+use crate::kinds::status::{is_of_status, keep_other_part, reset, validate_conditions};
 use crate::kinds::{AGE, label_selector};
-use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 static DISRUPTION_BUDGET: Declared = Declared::catalogued("policy/v1", "PodDisruptionBudget");
@@ -105,7 +105,7 @@ impl Strategy for DisruptionBudgets {
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, budget: &mut Value) {
         reset(cx, budget);
-        metadata_mut(budget).insert("generation", 1);
+        generation::first(budget);
         drop_old_label(budget);
     }
 
@@ -123,9 +123,7 @@ impl Strategy for DisruptionBudgets {
             return;
         }
         // Upstream compares before it drops the label.
-        if !same(budget.get("spec"), old.get("spec")) {
-            next_generation(budget, old);
-        }
+        generation::next_if_changed(budget, old, "spec");
         let selector = &["spec", "selector"];
         if !same(budget.at(selector), old.at(selector)) {
             drop_old_label(budget);

@@ -14,12 +14,9 @@ use kindom_api::meta::validate_object_meta;
 use kindom_schema::columns::{Columns, age, name_column};
 
 use crate::declared::Declared;
-use crate::kinds::fields::{
-    default_nil, domain_prefixed_path, part, present, present_mut, same, text, texts,
-};
-use crate::kinds::status::next_generation;
+use crate::kinds::fields::{default_nil, domain_prefixed_path, part, present, present_mut, text, texts};
+use crate::kinds::generation;
 use crate::kinds::{metadata_update, table_column};
-use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 static INGRESS_CLASS: Declared = Declared::catalogued("networking.k8s.io/v1", "IngressClass");
@@ -88,7 +85,7 @@ impl Strategy for IngressClasses {
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, class: &mut Value) {
-        metadata_mut(class).insert("generation", 1);
+        generation::first(class);
     }
 
     fn validate(&self, _: &RuleContext<'_>, class: &Value) -> ErrorList {
@@ -96,9 +93,7 @@ impl Strategy for IngressClasses {
     }
 
     fn prepare_for_update(&self, _: &RuleContext<'_>, class: &mut Value, old: &Value) {
-        if !same(class.get("spec"), old.get("spec")) {
-            next_generation(class, old);
-        }
+        generation::next_if_changed(class, old, "spec");
     }
 
     fn validate_update(

@@ -23,6 +23,7 @@ mod endpoints;
 pub mod event;
 mod fields;
 mod flow_control;
+mod generation;
 mod ingress;
 mod ingress_class;
 mod int_or_percent;

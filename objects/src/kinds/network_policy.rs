@@ -13,11 +13,10 @@ use kindom_api::{Map, Value};
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
-use crate::kinds::fields::{default_nil, items, items_mut, number, part, present, same, text, texts};
+use crate::kinds::fields::{default_nil, items, items_mut, number, part, present, text, texts};
+use crate::kinds::generation;
 use crate::kinds::ip::{self, Cidr};
-use crate::kinds::status::next_generation;
 use crate::kinds::{AGE, label_selector, metadata_update};
-use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 static NETWORK_POLICY: Declared = Declared::catalogued("networking.k8s.io/v1", "NetworkPolicy");
@@ -73,7 +72,7 @@ impl Strategy for NetworkPolicies {
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, policy: &mut Value) {
-        metadata_mut(policy).insert("generation", 1);
+        generation::first(policy);
     }
 
     fn validate(&self, _: &RuleContext<'_>, policy: &Value) -> ErrorList {
@@ -84,9 +83,7 @@ impl Strategy for NetworkPolicies {
     }
 
     fn prepare_for_update(&self, _: &RuleContext<'_>, policy: &mut Value, old: &Value) {
-        if !same(policy.get("spec"), old.get("spec")) {
-            next_generation(policy, old);
-        }
+        generation::next_if_changed(policy, old, "spec");
     }
 
     fn validate_update(

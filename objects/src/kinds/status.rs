@@ -7,7 +7,6 @@ use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::{is_condition_reason, is_qualified_name};
 
 use crate::kinds::fields::{items, number, one_of, present, text, texts};
-use crate::metadata::metadata_mut;
 use crate::{RuleContext, Subresource};
 
 /// Takes a field from the stored object.
@@ -34,12 +33,6 @@ pub(super) fn keep_other_part(cx: &RuleContext<'_>, object: &mut Value, old: &Va
 /// Returns true for a write through `/status`.
 pub(super) fn is_of_status(cx: &RuleContext<'_>) -> bool {
     cx.subresource == Some(Subresource::Status)
-}
-
-/// Counts a change of the object on its generation.
-pub(super) fn next_generation(object: &mut Value, old: &Value) {
-    let before = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
-    metadata_mut(object).insert("generation", before.saturating_add(1));
 }
 
 /// Returns true if a status has a condition that is true; of several of one type, one is enough.

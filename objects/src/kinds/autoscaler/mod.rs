@@ -10,10 +10,10 @@ use kindom_api::{Map, Value, object};
 use kindom_schema::columns::{Columns, age, name_column};
 
 use crate::declared::Declared;
-use crate::kinds::fields::{default_nil, items, number, part, present_mut, same, text};
-use crate::kinds::status::{is_of_status, keep_other_part, next_generation, reset};
+use crate::kinds::fields::{default_nil, items, number, part, present_mut, text};
+use crate::kinds::generation;
+use crate::kinds::status::{is_of_status, keep_other_part, reset};
 use crate::kinds::table_column;
-use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 mod printed;
@@ -122,7 +122,7 @@ impl Strategy for Autoscalers {
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, autoscaler: &mut Value) {
         reset(cx, autoscaler);
-        metadata_mut(autoscaler).insert("generation", 1);
+        generation::first(autoscaler);
     }
 
     fn validate(&self, _: &RuleContext<'_>, autoscaler: &Value) -> ErrorList {
@@ -131,8 +131,8 @@ impl Strategy for Autoscalers {
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, autoscaler: &mut Value, old: &Value) {
         keep_other_part(cx, autoscaler, old);
-        if !is_of_status(cx) && !same(autoscaler.get("spec"), old.get("spec")) {
-            next_generation(autoscaler, old);
+        if !is_of_status(cx) {
+            generation::next_if_changed(autoscaler, old, "spec");
         }
     }
 

@@ -13,9 +13,9 @@ use kindom_schema::columns::Columns;
 
 use crate::Propagation;
 use crate::declared::Declared;
-use crate::kinds::fields::{number, part, same, text};
-use crate::kinds::status::{is_of_status, keep_other_part, next_generation, reset};
-use crate::metadata::metadata_mut;
+use crate::kinds::fields::{number, part, text};
+use crate::kinds::generation;
+use crate::kinds::status::{is_of_status, keep_other_part, reset};
 use crate::version::SelectableField;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
@@ -148,7 +148,7 @@ impl Strategy for Jobs {
     fn prepare_for_create(&self, cx: &RuleContext<'_>, job: &mut Value) {
         reset(cx, job);
         selector::generate(job);
-        metadata_mut(job).insert("generation", 1);
+        generation::first(job);
         drop_scheduling(job.get_mut("spec"), None);
     }
 
@@ -160,9 +160,7 @@ impl Strategy for Jobs {
         keep_other_part(cx, job, old);
         if !is_of_status(cx) {
             drop_scheduling(job.get_mut("spec"), old.get("spec"));
-            if !same(job.get("spec"), old.get("spec")) {
-                next_generation(job, old);
-            }
+            generation::next_if_changed(job, old, "spec");
         }
     }
 
@@ -217,7 +215,7 @@ impl Strategy for CronJobs {
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, cron_job: &mut Value) {
         reset(cx, cron_job);
-        metadata_mut(cron_job).insert("generation", 1);
+        generation::first(cron_job);
         drop_scheduling(job_spec_mut(cron_job), None);
     }
 
@@ -229,9 +227,7 @@ impl Strategy for CronJobs {
         keep_other_part(cx, cron_job, old);
         if !is_of_status(cx) {
             drop_scheduling(job_spec_mut(cron_job), old.at(&JOB_SPEC));
-            if !same(cron_job.get("spec"), old.get("spec")) {
-                next_generation(cron_job, old);
-            }
+            generation::next_if_changed(cron_job, old, "spec");
         }
     }
 

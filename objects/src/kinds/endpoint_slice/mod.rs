@@ -12,7 +12,7 @@ use kindom_schema::columns::{Columns, Printed};
 use crate::declared::Declared;
 use crate::kinds::AGE;
 use crate::kinds::fields::{default_nil, items, items_mut};
-use crate::metadata::metadata_mut;
+use crate::kinds::generation;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 mod rules;
@@ -105,7 +105,7 @@ impl Strategy for EndpointSlices {
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, slice: &mut Value) {
-        metadata_mut(slice).insert("generation", 1);
+        generation::first(slice);
         drop_topology(slice);
     }
 
@@ -115,8 +115,7 @@ impl Strategy for EndpointSlices {
 
     fn prepare_for_update(&self, _: &RuleContext<'_>, slice: &mut Value, old: &Value) {
         if is_new_generation(slice, old) {
-            let before = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
-            metadata_mut(slice).insert("generation", before.saturating_add(1));
+            generation::next(slice, old);
         }
         if !ENDPOINT_SLICE.is_same(slice, old, "endpoints") {
             drop_topology(slice);

@@ -12,6 +12,7 @@ use kindom_schema::columns::{Columns, age, name_column};
 
 use crate::declared::Declared;
 use crate::kinds::fields::{default_nil, default_zero, items, part, present, present_mut, text};
+use crate::kinds::generation;
 use crate::kinds::status::{is_of_status, keep, keep_other_part, reset};
 use crate::kinds::table_column;
 use crate::metadata::metadata_mut;
@@ -172,7 +173,7 @@ impl Strategy for FlowControl {
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value) {
         reset(cx, object);
-        metadata_mut(object).insert("generation", 1);
+        generation::first(object);
     }
 
     fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
@@ -190,8 +191,7 @@ impl Strategy for FlowControl {
                 None => drop(metadata_mut(object).remove("managedFields")),
             }
         } else if !self.kind.declared().is_same(object, old, "spec") {
-            let before = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
-            metadata_mut(object).insert("generation", before.saturating_add(1));
+            generation::next(object, old);
         }
     }
 

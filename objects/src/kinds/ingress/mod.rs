@@ -11,10 +11,10 @@ use kindom_api::field::{ErrorList, Path};
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
-use crate::kinds::fields::{items, part, present, same, text};
-use crate::kinds::status::{is_of_status, keep_other_part, next_generation, reset};
+use crate::kinds::fields::{items, part, present, text};
+use crate::kinds::generation;
+use crate::kinds::status::{is_of_status, keep_other_part, reset};
 use crate::kinds::{AGE, ip};
-use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 mod rules;
@@ -112,7 +112,7 @@ impl Strategy for Ingresses {
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, ingress: &mut Value) {
         reset(cx, ingress);
-        metadata_mut(ingress).insert("generation", 1);
+        generation::first(ingress);
     }
 
     fn validate(&self, _: &RuleContext<'_>, ingress: &Value) -> ErrorList {
@@ -121,8 +121,8 @@ impl Strategy for Ingresses {
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, ingress: &mut Value, old: &Value) {
         keep_other_part(cx, ingress, old);
-        if !is_of_status(cx) && !same(ingress.get("spec"), old.get("spec")) {
-            next_generation(ingress, old);
+        if !is_of_status(cx) {
+            generation::next_if_changed(ingress, old, "spec");
         }
     }
 

@@ -5,7 +5,7 @@ use kindom_api::{Value, object};
 
 use crate::kinds::fields::{default_nil, items, number, present, text};
 
-/// How long a pod stays on a node that is in trouble, in seconds.
+/// Seconds that a pod stays on a node that is in trouble.
 const STAY: i64 = 300;
 /// The classes that every server has, and their values.
 const OF_SYSTEM: [(&str, i64); 2] =

@@ -11,9 +11,9 @@ use kindom_api::field::ErrorList;
 use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
-use crate::kinds::fields::{present, same, text};
+use crate::kinds::fields::{present, text};
+use crate::kinds::generation;
 use crate::kinds::status::{is_of_status, keep};
-use crate::metadata::metadata_mut;
 use crate::version::SelectableField;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
@@ -78,10 +78,7 @@ fn spec(pod: &Value) -> &Value {
 
 /// `updatePodGeneration`
 fn update_generation(pod: &mut Value, old: &Value) {
-    if !same(pod.get("spec"), old.get("spec")) {
-        let generation = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
-        metadata_mut(pod).insert("generation", generation.saturating_add(1));
-    }
+    generation::next_if_changed(pod, old, "spec");
 }
 
 impl Strategy for Pods {

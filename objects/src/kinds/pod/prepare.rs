@@ -6,16 +6,16 @@ use kindom_api::{Value, object};
 
 use super::{keep_metadata, qos, spec};
 use crate::kinds::fields::{items, items_mut, number, part, present, present_mut, text};
+use crate::kinds::generation;
 use crate::kinds::pod_spec::claims::{Amounts, aggregate, amounts};
 use crate::kinds::resources::is_huge_pages;
 use crate::kinds::status::keep;
-use crate::metadata::metadata_mut;
 
 /// The lists whose containers have resources.
 const WITH_RESOURCES: [&str; 2] = ["containers", "initContainers"];
 
 pub(super) fn for_create(pod: &mut Value, now: &str) {
-    metadata_mut(pod).insert("generation", 1);
+    generation::first(pod);
     let mut status = object! { "phase": "Pending" };
     if !items(spec(pod), "schedulingGates").is_empty() {
         set_condition(

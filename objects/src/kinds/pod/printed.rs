@@ -80,7 +80,7 @@ fn state<'a>(container: &'a Value, name: &str) -> Option<&'a Value> {
     container.at(&["state", name]).filter(|state| !state.is_null())
 }
 
-/// What the containers of a pod have come to.
+/// The sum of the states of a pod's containers.
 struct Summary {
     reason: String,
     ready: usize,

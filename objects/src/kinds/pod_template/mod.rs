@@ -13,10 +13,10 @@ use kindom_schema::columns::{Columns, name_column};
 
 use crate::declared::Declared;
 use crate::kinds::fields::{default_nil, part, same};
+use crate::kinds::generation;
 use crate::kinds::metadata_update;
 use crate::kinds::pod_spec::{self, container_cells, defaults, validate_template};
 use crate::kinds::table_column;
-use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 static POD_TEMPLATE: Declared = Declared::catalogued("v1", "PodTemplate");
@@ -72,7 +72,7 @@ impl Strategy for PodTemplates {
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, object: &mut Value) {
-        metadata_mut(object).insert("generation", 1);
+        generation::first(object);
     }
 
     fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
@@ -83,10 +83,7 @@ impl Strategy for PodTemplates {
     }
 
     fn prepare_for_update(&self, _: &RuleContext<'_>, object: &mut Value, old: &Value) {
-        if !same(object.get("template"), old.get("template")) {
-            let generation = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
-            metadata_mut(object).insert("generation", generation.saturating_add(1));
-        }
+        generation::next_if_changed(object, old, "template");
     }
 
     fn validate_update(

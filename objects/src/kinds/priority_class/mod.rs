@@ -14,9 +14,9 @@ use kindom_schema::columns::{Columns, age, name_column};
 
 use crate::declared::Declared;
 use crate::kinds::fields::{number, part, text};
+use crate::kinds::generation;
 use crate::kinds::metadata_update;
 use crate::kinds::table_column;
-use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 static PRIORITY_CLASS: Declared = Declared::catalogued("scheduling.k8s.io/v1", "PriorityClass");
@@ -103,7 +103,7 @@ impl Strategy for PriorityClasses {
     }
 
     fn prepare_for_create(&self, _: &RuleContext<'_>, class: &mut Value) {
-        metadata_mut(class).insert("generation", Value::Int(1));
+        generation::first(class);
     }
 
     /// `ValidatePriorityClass`

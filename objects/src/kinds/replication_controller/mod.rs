@@ -14,6 +14,7 @@ use kindom_schema::scale::ScalePaths;
 
 use crate::declared::Declared;
 use crate::kinds::fields::{default_nil, not_negative, number, part, present, present_mut, same};
+use crate::kinds::generation;
 use crate::kinds::keyed::entries;
 use crate::kinds::metadata_update;
 use crate::kinds::pod_spec::{self, container_cells, defaults, validate_template};
@@ -183,7 +184,7 @@ impl Strategy for ReplicationControllers {
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value) {
         reset(cx, object);
-        metadata_mut(object).insert("generation", 1);
+        generation::first(object);
     }
 
     fn validate(&self, _: &RuleContext<'_>, object: &Value) -> ErrorList {
@@ -195,9 +196,8 @@ impl Strategy for ReplicationControllers {
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
         keep_other_part(cx, object, old);
-        if !is_of_status(cx) && !same(object.get("spec"), old.get("spec")) {
-            let generation = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
-            metadata_mut(object).insert("generation", generation.saturating_add(1));
+        if !is_of_status(cx) {
+            generation::next_if_changed(object, old, "spec");
         }
     }
 

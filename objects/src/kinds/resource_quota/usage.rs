@@ -1,5 +1,5 @@
-//! What objects count toward the quotas of their namespace, and the state of a ResourceQuota when one more comes. Nobody counts
-//! Events, and scopes are of pods alone, so that a quota with scopes concerns no other type.
+//! The usage by which objects count toward the quotas of their namespace, and the state of a ResourceQuota when one more comes.
+//! Nobody counts Events, and scopes are of pods alone, so that a quota with scopes concerns no other type.
 //!
 //! Unlike Kubernetes', the amount in use is counted when it is needed, and is no number that a controller may not have brought up
 //! to date; the bound is that of `spec`.

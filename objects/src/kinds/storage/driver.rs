@@ -12,7 +12,7 @@ use kindom_schema::columns::{Columns, age, name_column};
 use super::{API_VERSION, of};
 use crate::declared::Declared;
 use crate::kinds::fields::{default_nil, items, number, part, present, same, text};
-use crate::kinds::status::next_generation;
+use crate::kinds::generation;
 use crate::kinds::{metadata_update, table_column};
 use crate::{Names, RuleContext, Scope, Strategy, TypeSpec};
 
@@ -112,9 +112,7 @@ impl Strategy for Drivers {
     }
 
     fn prepare_for_update(&self, _: &RuleContext<'_>, driver: &mut Value, old: &Value) {
-        if !same(driver.get("spec"), old.get("spec")) {
-            next_generation(driver, old);
-        }
+        generation::next_if_changed(driver, old, "spec");
     }
 
     fn validate_update(

@@ -11,8 +11,9 @@ use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
 use crate::kinds::fields::{items, part, same};
+use crate::kinds::generation;
 use crate::kinds::pod_spec;
-use crate::kinds::status::{is_of_status, keep, keep_other_part, next_generation, reset};
+use crate::kinds::status::{is_of_status, keep, keep_other_part, reset};
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
@@ -146,7 +147,7 @@ impl Strategy for Workloads {
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value) {
         reset(cx, object);
-        metadata_mut(object).insert("generation", 1);
+        generation::first(object);
         if self.kind == Kind::DaemonSet && template_generation(object) < 1 {
             set_template_generation(object, 1);
         }
@@ -173,7 +174,7 @@ impl Strategy for Workloads {
             set_template_generation(object, template_generation(old).saturating_add(i64::from(changed)));
         }
         if self.is_new_generation(object, old) {
-            next_generation(object, old);
+            generation::next(object, old);
         }
     }
 
