@@ -2,6 +2,7 @@
 //! status, in its own transaction, which requires the quota as it was found. So of two creates that count the same, on any
 //! replicas, one plans again: as many objects as the quota allows are created, and no more.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kindom_actor_kit::{Deadline, dear};
@@ -9,7 +10,8 @@ use kindom_api::{Value, json};
 use kindom_objects::kinds::resource_quota::usage::{self as quota, Usage};
 use kindom_objects::{PlanError, StoredObject, TypeSpec};
 use kindom_storage::{Compare, Op, Revision};
-use tokio::sync::{Mutex, MutexGuard};
+use parking_lot::Mutex as Lock;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout_at;
 
 use crate::ResourceHandle;
@@ -22,44 +24,60 @@ use crate::snapshot::Snapshot;
 #[derive(Clone)]
 pub struct Quotas {
     handle: ResourceHandle,
-    /// By a hash of the namespace, the writes that quotas bound take turns: of those that count at once all but one would
-    /// have to count again. Each knows the revision of the last one.
-    turns: Arc<[Mutex<Revision>; TURNS]>,
+    turns: Turns,
 }
-
-const TURNS: usize = 64;
 
 impl Quotas {
     /// Quotas of this type.
     #[must_use]
     pub fn new(handle: ResourceHandle) -> Self {
-        Self { handle, turns: Arc::new(std::array::from_fn(|_| Mutex::new(Revision::ZERO))) }
+        Self { handle, turns: Turns::default() }
     }
+}
 
+/// So many namespaces are remembered between their writes.
+const TURNS_KEPT: usize = 256;
+
+/// The writes of a namespace that quotas bound take turns: of those that count at once all but one would have to count again.
+/// Each knows the revision of the last one. No namespace waits for another.
+#[derive(Clone, Default)]
+struct Turns(Arc<Lock<HashMap<String, Arc<Mutex<Revision>>>>>);
+
+impl Turns {
     /// Waits for the turn of a namespace's writes.
-    async fn turn(
+    async fn wait(
         &self,
         namespace: &str,
         deadline: Deadline,
-    ) -> Result<MutexGuard<'_, Revision>, WriteError> {
-        let hash =
-            namespace.bytes().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-        let late =
-            || WriteError::Unavailable("timed out while other writes of the namespace were counted".into());
-        let turn = self.turns.get(hash % TURNS).ok_or(WriteError::Busy)?;
-        timeout_at(deadline.instant(), turn.lock()).await.map_err(|_| late())
+    ) -> Result<OwnedMutexGuard<Revision>, WriteError> {
+        let turn = self.of(namespace).lock_owned();
+        timeout_at(deadline.instant(), turn).await.map_err(|_| {
+            WriteError::Unavailable("timed out while other writes of the namespace were counted".into())
+        })
+    }
+
+    fn of(&self, namespace: &str) -> Arc<Mutex<Revision>> {
+        let mut turns = self.0.lock();
+        if let Some(turn) = turns.get(namespace) {
+            return Arc::clone(turn);
+        }
+        if turns.len() >= TURNS_KEPT {
+            // A forgotten revision costs a write one more plan.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        }
+        Arc::clone(turns.entry(namespace.to_owned()).or_default())
     }
 }
 
 /// The changes of quotas that go with a write, and their conditions.
 #[derive(Default)]
-pub(crate) struct Charges<'a> {
+pub(crate) struct Charges {
     pub(crate) compares: Vec<Compare>,
     pub(crate) ops: Vec<Op>,
-    turn: Option<MutexGuard<'a, Revision>>,
+    turn: Option<OwnedMutexGuard<Revision>>,
 }
 
-impl Charges<'_> {
+impl Charges {
     /// Ends the turn of a write that was committed at this revision.
     pub(crate) fn committed(self, at: Revision) {
         if let Some(mut last) = self.turn {
@@ -89,12 +107,12 @@ impl ResourceHandle {
     ///
     /// # Errors
     /// [`PlanError::Forbidden`] where a quota would be exceeded.
-    pub(crate) async fn charges<'a>(
+    pub(crate) async fn charges(
         &self,
-        quotas: &'a Quotas,
+        quotas: &Quotas,
         demand: Demand<'_>,
         deadline: Deadline,
-    ) -> Result<Charges<'a>, WriteError> {
+    ) -> Result<Charges, WriteError> {
         let mut charges = Charges::default();
         let Some((namespace, name)) = demand.key.split_once('/') else { return Ok(charges) };
         let spec = demand.spec;
@@ -107,7 +125,7 @@ impl ResourceHandle {
         if known.range(&of_namespace, "").next().is_none() {
             return Ok(charges);
         }
-        let turn = quotas.turn(namespace, deadline).await?;
+        let turn = quotas.turns.wait(namespace, deadline).await?;
         let (known, _) = quotas.handle.snapshot(Freshness::AtLeast(*turn), deadline).await?;
         charges.turn = Some(turn);
         dear(cost::parse(bytes(&known, &of_namespace))).await?;
@@ -200,5 +218,28 @@ pub fn count(spec: &TypeSpec, objects: &Snapshot, prefix: &str, used: &mut Usage
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn namespaces_take_turns_of_their_own() {
+        let (turns, deadline) = (Turns::default(), Deadline::after(Duration::from_secs(60)));
+        let mut held = Vec::new();
+        for index in 0..2 * TURNS_KEPT {
+            let turn = turns.of(&format!("busy-{index}")).try_lock_owned();
+            held.push(turn.expect("it is free"));
+        }
+        assert!(turns.of("busy-0").try_lock_owned().is_err(), "a turn was forgotten while it was held");
+        held.clear();
+        *turns.wait("busy-0", deadline).await.unwrap() = Revision(7);
+        assert_eq!(*turns.wait("busy-0", deadline).await.unwrap(), Revision(7));
+        turns.of("idle");
+        assert_eq!(turns.0.lock().len(), 1);
     }
 }
