@@ -1,13 +1,13 @@
 //! The latest of a value that many wait on.
 //!
-//! As tokio's `watch`, with one difference: that one spreads its waiters over eight lists by a random number that can't be
-//! seeded, so the order of wake-ups changes from run to run. Here the first one to wait is woken first, and a simulation
-//! repeats.
+//! As tokio's `watch`, with two differences. That one spreads its waiters over eight lists by a random number that can't be
+//! seeded, so the order of wake-ups changes from run to run; here the first one to wait is woken first, and a simulation
+//! repeats. And readers get a copy: whoever looked again while it held the value would wait for a sender that waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 /// Sets the value. Dropping it closes the channel for those that wait.
@@ -47,9 +47,12 @@ impl<T> Sender<T> {
         }))
     }
 
-    /// The value; not to be held for long.
-    pub fn borrow(&self) -> RwLockReadGuard<'_, T> {
-        self.0.value.read()
+    /// The value as it is now.
+    pub fn get(&self) -> T
+    where
+        T: Clone,
+    {
+        self.0.value.read().clone()
     }
 
     /// Sets the value and gives back the one before; wakes everyone, also if they are equal.
@@ -59,7 +62,7 @@ impl<T> Sender<T> {
         before
     }
 
-    /// Changes the value in place; wakes everyone.
+    /// Changes the value in place, where `change` may not look at it by any other way; wakes everyone.
     pub fn send_modify(&self, change: impl FnOnce(&mut T)) {
         change(&mut self.0.value.write());
         self.0.raise();
@@ -93,9 +96,12 @@ impl<T> Clone for Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The value; not to be held for long.
-    pub fn borrow(&self) -> RwLockReadGuard<'_, T> {
-        self.shared.value.read()
+    /// The value as it is now.
+    pub fn get(&self) -> T
+    where
+        T: Clone,
+    {
+        self.shared.value.read().clone()
     }
 
     /// The value as it is now counts as seen.
@@ -104,10 +110,13 @@ impl<T> Receiver<T> {
     }
 
     /// The value, which counts as seen.
-    pub fn borrow_and_update(&mut self) -> RwLockReadGuard<'_, T> {
+    pub fn see(&mut self) -> T
+    where
+        T: Clone,
+    {
         // Before the value is read: one that is set in between is seen twice rather than never.
         self.mark_seen();
-        self.shared.value.read()
+        self.get()
     }
 
     /// Waits until the value was set since it was last seen. Cancel-safe.
@@ -136,9 +145,12 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// [`Closed`]
-    pub async fn wait_for(&mut self, such: impl Fn(&T) -> bool) -> Result<(), Closed> {
+    pub async fn wait_for(&mut self, such: impl Fn(&T) -> bool) -> Result<(), Closed>
+    where
+        T: Clone,
+    {
         loop {
-            if such(&self.borrow_and_update()) {
+            if such(&self.see()) {
                 return Ok(());
             }
             self.changed().await?;
@@ -162,7 +174,7 @@ mod tests {
         assert_eq!(sender.send_replace(2), 1);
         sender.send_modify(|value| *value += 1);
         assert_eq!(receiver.changed().now_or_never(), Some(Ok(())));
-        assert_eq!(*receiver.borrow(), 3);
+        assert_eq!(receiver.get(), 3);
         assert!(receiver.changed().now_or_never().is_none());
         assert_eq!(receiver.wait_for(|value| *value == 3).now_or_never(), Some(Ok(())));
         sender.send_replace(4);
@@ -170,6 +182,32 @@ mod tests {
         assert_eq!(receiver.changed().now_or_never(), Some(Ok(())), "what was set last is told first");
         assert_eq!(receiver.changed().now_or_never(), Some(Err(Closed)));
         assert_eq!(receiver.wait_for(|value| *value == 5).now_or_never(), Some(Err(Closed)));
+    }
+
+    /// A sender comes between the two looks.
+    #[test]
+    fn a_waiter_may_look_again() {
+        let sender = Sender::new(1);
+        let mut receiver = sender.subscribe();
+        std::thread::scope(|scope| {
+            let (look, looks) = std::sync::mpsc::channel();
+            let shared = &sender;
+            let sending = scope.spawn(move || {
+                looks.recv().unwrap();
+                shared.send_replace(2);
+            });
+            let such = |_: &_| {
+                // At the second look it has been set.
+                let _ = look.send(());
+                // The sender has set it, or waits for whoever holds it.
+                while !sending.is_finished() && sender.0.value.try_read().is_some() {
+                    std::thread::yield_now();
+                }
+                sender.get() == 2
+            };
+            let waiting = receiver.wait_for(such).now_or_never();
+            assert_eq!(waiting, Some(Ok(())));
+        });
     }
 
     #[test]

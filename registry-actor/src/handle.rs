@@ -119,7 +119,7 @@ impl RegistryHandle {
     /// [`LeaderHandle`](crate::LeaderHandle) was started. It saves work and promises nothing: there may be two at once.
     #[must_use]
     pub fn is_leader(&self) -> bool {
-        *self.shared.leads.borrow()
+        self.shared.leads.get()
     }
 
     /// Waits until [`RegistryHandle::is_leader`].

@@ -77,7 +77,7 @@ impl Routes {
     /// Raised whenever anything that discovery or OpenAPI shows has changed.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        *self.generation.borrow()
+        self.generation.get()
     }
 
     pub(crate) fn publish(&self, table: RouteTable) {

@@ -80,7 +80,7 @@ impl Feed {
     #[must_use]
     pub fn is_complete_at(&self, at: Revision) -> bool {
         let progress = self.progress.load();
-        progress.as_ref().is_some_and(|progress| *self.folded.borrow() >= progress.last_sent().min(at))
+        progress.as_ref().is_some_and(|progress| self.folded.get() >= progress.last_sent().min(at))
     }
 
     /// Waits until the state holds every change answered anywhere before the call; returns a revision up to which it does.
@@ -129,7 +129,7 @@ impl Feed {
     /// # Errors
     /// [`ReadError::Timeout`], and [`ReadError::Gone`] once it is closed.
     pub async fn reaches(&self, revision: Revision, deadline: Deadline) -> Result<(), ReadError> {
-        self.until(deadline, || *self.folded.borrow() >= revision).await
+        self.until(deadline, || self.folded.get() >= revision).await
     }
 
     async fn until(&self, deadline: Deadline, done: impl Fn() -> bool) -> Result<(), ReadError> {

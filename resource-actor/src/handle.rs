@@ -134,7 +134,7 @@ impl ResourceHandle {
     /// The type as it is registered now; none if it is gone.
     #[must_use]
     pub fn spec(&self) -> Option<Arc<TypeSpec>> {
-        self.spec.borrow().clone()
+        self.spec.get()
     }
 
     /// A receiver of changes of the type's registration.
@@ -187,7 +187,7 @@ impl ResourceHandle {
     /// With `turning` held.
     fn fall_asleep(&self) -> bool {
         let cell = &*self.cell;
-        if let Some(spec) = &*cell.spec.borrow() {
+        if let Some(spec) = cell.spec.get() {
             spec.drop_compiled();
         }
         let Some(awake) = cell.awake.swap(None) else { return false };
@@ -217,7 +217,7 @@ impl ResourceHandle {
         if let Some(awake) = cell.awake.load_full() {
             return Ok(awake);
         }
-        if cell.spec.borrow().is_none() {
+        if cell.spec.get().is_none() {
             return Err(ReadError::Gone);
         }
         let new = Arc::new(self.start()?);

@@ -71,7 +71,7 @@ impl Live {
 
     /// Returns true once a snapshot was loaded.
     pub(crate) fn is_loaded(&self) -> bool {
-        *self.feed.folded().borrow() > Revision::ZERO || self.feed.is_running()
+        self.feed.folded().get() > Revision::ZERO || self.feed.is_running()
     }
 
     /// The snapshot as it is, once one was loaded; it is good enough also while the next incarnation loads.

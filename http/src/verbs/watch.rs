@@ -292,7 +292,7 @@ impl WatchStream {
                 }
                 continue;
             }
-            let now = self.specs.borrow_and_update().clone();
+            let now = self.specs.see();
             let Some(spec) = now.filter(|s| served(s, &self.version)) else {
                 self.last_words = Some("the type or its version is not served any more".to_owned());
                 continue;
@@ -334,7 +334,7 @@ impl WatchStream {
     /// The next chunk of the initial state, or its end.
     fn initial_chunk(&mut self) -> Option<Bytes> {
         let mut objects = self.initial.take()?;
-        let spec = self.specs.borrow().clone()?;
+        let spec = self.specs.get()?;
         let mut chunk = Vec::new();
         while chunk.len() < CHUNK_BYTES
             && let Some(object) = objects.pop_front()
@@ -356,7 +356,7 @@ impl WatchStream {
     /// The next chunk of what was taken; none if there is nothing to be sent of it.
     fn pending_chunk(&mut self) -> Option<Bytes> {
         // The type may have changed since, or be forgotten by now.
-        let now = self.specs.borrow().clone().filter(|s| served(s, &self.version));
+        let now = self.specs.get().filter(|s| served(s, &self.version));
         let spec = now.or_else(|| self.last_spec.clone())?;
         let (mut chunk, mut read) = (Vec::new(), 0);
         while chunk.len() < CHUNK_BYTES

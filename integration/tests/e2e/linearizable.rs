@@ -42,6 +42,8 @@ struct Caller {
     history: Vec<Operation>,
     /// Answers that no correct server gives.
     faults: Vec<String>,
+    /// What the last answer was, or why there was none.
+    last: String,
 }
 
 impl Caller {
@@ -81,6 +83,11 @@ impl Caller {
             request.json(&body)
         };
         let answer = tokio::time::timeout(PATIENCE, request.send()).await;
+        self.last = match &answer {
+            Err(_) => format!("no answer within {PATIENCE:?}"),
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok(answer)) => format!("{} {}", answer.status, answer.text()),
+        };
         let reply = match answer {
             Err(_) | Ok(Err(_)) => Reply::Unknown,
             Ok(Ok(answer)) => reply(call, &answer).unwrap_or_else(|| {
@@ -242,6 +249,7 @@ fn callers(cluster: &Cluster, table: &Arc<Table>, round: usize) -> Vec<Caller> {
         known: BTreeMap::new(),
         history: Vec::new(),
         faults: Vec::new(),
+        last: String::new(),
     };
     (0..CLIENTS).map(caller).collect()
 }
@@ -287,16 +295,15 @@ async fn round(
     // Every replica serves again.
     let mut caller = callers(cluster, table, round).swap_remove(0);
     for key in caller.keys.clone() {
-        for client in caller.replicas.clone() {
+        for (replica, client) in caller.replicas.clone().into_iter().enumerate() {
             let before = *table.answered.borrow();
             let insist = async {
                 while *table.answered.borrow() == before {
                     caller.perform(&client, &key, Call::Get, call_of(&key, Call::Get)).await;
                 }
             };
-            tokio::time::timeout(STUCK, insist)
-                .await
-                .unwrap_or_else(|_| panic!("{what}: a replica does not recover"));
+            let served = tokio::time::timeout(STUCK, insist).await;
+            assert!(served.is_ok(), "{what}: replica {replica} does not recover: {}", caller.last);
         }
     }
     assert!(caller.faults.is_empty(), "{what}:\n{}", caller.faults.join("\n"));
