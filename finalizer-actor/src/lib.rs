@@ -1,5 +1,5 @@
 //! Empties types and namespaces that are being deleted, and brings the objects of a type to its storage version
-//! (`storage_version`). Makes what every namespace has (`provision`), and fills in the token secrets of service accounts
+//! (`storage_version`). Makes what every namespace has (`provision`), tells where the replicas are (`endpoints`), and fills in the token secrets of service accounts
 //! (`account_secrets`). Deletes events some time after their last write (`expiry`).
 //!
 //! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, and the removal
@@ -21,6 +21,7 @@
 pub mod account_secrets;
 mod attempt;
 mod drain;
+pub mod endpoints;
 mod error;
 pub mod expiry;
 mod follower;

@@ -1,6 +1,6 @@
 //! The objects that every namespace has: the service account `default`, and the ConfigMap `kube-root-ca.crt`, by which clients
-//! verify the server; and the Service `kubernetes` of the namespace `default`. They come with the namespace, and come back if
-//! somebody deletes them.
+//! verify the server; and the Service `kubernetes` of the namespace `default`, whose endpoints `endpoints.rs` keeps. They come
+//! with the namespace, and come back if somebody deletes them.
 //!
 //! Sources: `pkg/controller/serviceaccount/serviceaccounts_controller.go`,
 //! `pkg/controller/certificates/rootcacertpublisher/publisher.go`,
@@ -22,7 +22,9 @@ use crate::error::{DrainError, ReconcileError};
 use crate::follower::{self, Settle};
 
 const ACCOUNT: &str = "default";
-const SERVICE: &str = "kubernetes";
+/// The namespace and the name of the Service by which pods reach the server, and of its endpoints.
+pub(crate) const DEFAULT: &str = "default";
+pub(crate) const SERVICE: &str = "kubernetes";
 const AUTHORITIES: &str = "kube-root-ca.crt";
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the \
                            internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
@@ -41,6 +43,10 @@ pub struct Types {
     pub secrets: ResourceHandle,
     /// Services.
     pub services: ResourceHandle,
+    /// Endpoints.
+    pub endpoints: ResourceHandle,
+    /// EndpointSlices.
+    pub endpoint_slices: ResourceHandle,
     /// The largest object, encoded, in bytes.
     pub object_bytes_max: usize,
 }
@@ -51,9 +57,9 @@ pub struct Types {
 /// [`StartError`]
 pub fn accounts(registry: &RegistryHandle, types: &Types) -> Result<Reconciler, StartError> {
     let handle = types.accounts.clone();
-    let made = object! { "apiVersion": "v1", "kind": "ServiceAccount" };
-    let provision = Provision { types: types.clone(), handle, name: ACCOUNT, within: None, made, kept: None };
-    follower::start("service-accounts", registry, provision)
+    let object = object! { "apiVersion": "v1", "kind": "ServiceAccount" };
+    let made = Made { handle, name: ACCOUNT, object, kept: &[] };
+    follower::start("service-accounts", registry, Provision { types: types.clone(), within: None, made })
 }
 
 /// Starts the loop that publishes the authorities, PEM, as the actor `root-authorities`.
@@ -66,15 +72,14 @@ pub fn authorities(
     authorities_pem: &str,
 ) -> Result<Reconciler, StartError> {
     let handle = types.config_maps.clone();
-    let made = object! {
+    let object = object! {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": object! { "annotations": object! { "kubernetes.io/description": DESCRIPTION } },
         "data": object! { "ca.crt": authorities_pem },
     };
-    let kept = Some("data");
-    let provision = Provision { types: types.clone(), handle, name: AUTHORITIES, within: None, made, kept };
-    follower::start("root-authorities", registry, provision)
+    let made = Made { handle, name: AUTHORITIES, object, kept: &[&["data"]] };
+    follower::start("root-authorities", registry, Provision { types: types.clone(), within: None, made })
 }
 
 /// Starts the loop that makes the Service `kubernetes` of this address, behind which the server listens on a port, as the
@@ -92,7 +97,7 @@ pub fn kubernetes_service(
     let address = address.to_string();
     let ports =
         vec![object! { "name": "https", "port": 443, "protocol": "TCP", "targetPort": i64::from(port) }];
-    let made = object! {
+    let object = object! {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": object! { "labels": object! { "component": "apiserver", "provider": "kubernetes" } },
@@ -102,8 +107,8 @@ pub fn kubernetes_service(
             "ports": ports,
         },
     };
-    let within = Some("default");
-    let provision = Provision { types: types.clone(), handle, name: SERVICE, within, made, kept: None };
+    let made = Made { handle, name: SERVICE, object, kept: &[] };
+    let provision = Provision { types: types.clone(), within: Some(DEFAULT), made };
     follower::start("kubernetes-service", registry, provision)
 }
 
@@ -111,19 +116,26 @@ pub fn kubernetes_service(
 #[derive(Clone)]
 struct Provision {
     types: Types,
-    handle: ResourceHandle,
-    name: &'static str,
     /// The only namespace that has it.
     within: Option<&'static str>,
+    made: Made,
+}
+
+/// An object that the server makes where it is missing.
+#[derive(Clone)]
+pub(crate) struct Made {
+    /// Its type, which has a version `v1`.
+    pub(crate) handle: ResourceHandle,
+    pub(crate) name: &'static str,
     /// The object, apart from its name and its namespace.
-    made: Value,
-    /// The field that is put right if somebody changes it.
-    kept: Option<&'static str>,
+    pub(crate) object: Value,
+    /// The paths of the fields that are put right if somebody changes them.
+    pub(crate) kept: &'static [&'static [&'static str]],
 }
 
 impl Settle for Provision {
     fn types(&self) -> Vec<ResourceHandle> {
-        vec![self.types.namespaces.clone(), self.handle.clone()]
+        vec![self.types.namespaces.clone(), self.made.handle.clone()]
     }
 
     /// Every namespace is looked at; what other objects of the kind there are says nothing.
@@ -137,7 +149,7 @@ impl Settle for Provision {
             return value.filter(|_| has_it(of)).map(|_| of.to_owned());
         }
         let (namespace, name) = of.split_once('/')?;
-        let matters = name == self.name && (value.is_none() || self.kept.is_some());
+        let matters = name == self.made.name && (value.is_none() || !self.made.kept.is_empty());
         (matters && has_it(namespace)).then(|| namespace.to_owned())
     }
 
@@ -152,27 +164,29 @@ impl Provision {
         if found.is_none_or(|namespace| namespace.deleting()) {
             return Ok(());
         }
+        self.made.put(&self.types, namespace).await
+    }
+}
+
+impl Made {
+    /// Makes it, or puts it right.
+    pub(crate) async fn put(&self, types: &Types, namespace: &str) -> Result<(), ReconcileError> {
         let stored = stored(&self.handle, namespace, self.name).await?;
-        let is_right = |stored: &Value| self.kept.is_none_or(|kept| stored.get(kept) == self.made.get(kept));
+        let is_right = |stored: &Value| self.kept.iter().all(|kept| stored.at(kept) == self.object.at(kept));
         if stored.as_ref().is_some_and(is_right) {
             return Ok(());
         }
         let mut wanted = |cx: &RuleContext<'_>, stored: &Value| {
-            let mut object = if stored.is_null() { self.made.clone() } else { stored.clone() };
-            if let Some(object) = object.as_object_mut() {
-                if let Some(metadata) = object.entry_or_insert_with("metadata", || object! {}).as_object_mut()
-                {
-                    metadata.insert("name", self.name);
-                    metadata.insert("namespace", namespace);
-                }
-                if let Some(kept) = self.kept {
-                    object.insert(kept, self.made.get(kept).cloned().unwrap_or_default());
-                }
+            let mut object = if stored.is_null() { self.object.clone() } else { stored.clone() };
+            set(&mut object, &["metadata", "name"], self.name.into());
+            set(&mut object, &["metadata", "namespace"], namespace.into());
+            for kept in self.kept {
+                set(&mut object, kept, self.object.at(kept).cloned().unwrap_or_default());
             }
             cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;
             Ok(object)
         };
-        let options = options(&self.types);
+        let options = options(types);
         let place = Target { version: "v1", subresource: None, namespace: Some(namespace), name: "" };
         let written = match stored {
             None => self.handle.create(place, &mut wanted, &options).await,
@@ -182,6 +196,17 @@ impl Provision {
             }
         };
         written.map(drop).or_else(unless_it_is_settled)
+    }
+}
+
+/// Sets a field; objects on the way to it are made.
+fn set(object: &mut Value, path: &[&str], value: Value) {
+    let Some((field, rest)) = path.split_first() else {
+        *object = value;
+        return;
+    };
+    if let Some(object) = object.as_object_mut() {
+        set(object.entry_or_insert_with(field, || object! {}), rest, value);
     }
 }
 

@@ -318,6 +318,10 @@ pub(crate) struct Serve {
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) bind_address: IpAddr,
+    /// The address at which others reach the server, in the endpoints of the Service kubernetes; by default --bind-address or, if
+    /// that is every address, the host's on its default route. There are none if the server listens for its own host alone.
+    #[arg(long, value_name = "IP")]
+    pub(crate) advertise_address: Option<IpAddr>,
     /// The port to listen on; 0 takes a free one.
     #[arg(long, default_value_t = 6443)]
     pub(crate) secure_port: u16,

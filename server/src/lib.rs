@@ -5,6 +5,7 @@
 //! the same server in a process of somebody else's, whose such things are not touched.
 
 mod accounts;
+mod advertised;
 mod aggregation;
 mod aggregator;
 mod client;

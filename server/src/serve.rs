@@ -10,8 +10,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
+use kindom_finalizer_actor::endpoints::Advertised;
 use kindom_finalizer_actor::provision::Types;
-use kindom_finalizer_actor::{expiry, garbage, holdings, provision, quotas, storage_version};
+use kindom_finalizer_actor::{endpoints, expiry, garbage, holdings, provision, quotas, storage_version};
 use kindom_http::{Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, serve};
 use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
@@ -37,6 +38,7 @@ use tokio::task::JoinHandle;
 
 use crate::BoxError;
 use crate::accounts;
+use crate::advertised::advertised;
 use crate::aggregator::{self, Aggregator, claim_stored, publish_authentication};
 use crate::credentials::{self, Keeper};
 use crate::flags::{AuthorizationMode, GARBAGE_COLLECTOR, RESOURCE_QUOTA, Serve, runs};
@@ -55,6 +57,8 @@ const ADMIN: &str = "admin.kubeconfig";
 const LEDGER: &str = "/kindom/registry/claims/";
 /// The key at which several replicas agree on their leader.
 const LEASE: &str = "/kindom/registry/leases/leader";
+/// The prefix of the keys by which several replicas know each other's addresses.
+const ADDRESSES: &str = "/kindom/registry/leases/addresses/";
 /// The most bytes by which the stored form may be longer than an object: a registration's status, say.
 const VALUE_SLACK: usize = 256 << 10;
 /// The longest that the start may wait for the store and the registry.
@@ -233,6 +237,7 @@ async fn serving(
     mut signals: Signals,
 ) -> Result<(), BoxError> {
     let is_local = !matches!(store, Store::Etcd(_));
+    let address = advertised(options.advertise_address, options.bind_address)?;
     let Opened { storage, writes: store_writes, folder, replaced } = store.open().await?;
     refuse_unfinished(&*storage).await?;
     let entropy = Entropy::system()?;
@@ -301,6 +306,7 @@ async fn serving(
     if profile > kinds::Profile::Minimal {
         holdings::start(&registry, &of_plural("services")?)?;
     }
+    let mut has_endpoints = None;
     if let Some(tokens) = tokens.clone().filter(|_| hosts.authorization.is_none()) {
         let types = Types {
             namespaces: namespaces.clone(),
@@ -308,10 +314,13 @@ async fn serving(
             config_maps: config_maps.clone(),
             secrets: of_plural("secrets")?,
             services: of_plural("services")?,
+            endpoints: of_plural("endpoints")?,
+            endpoint_slices: of_plural("endpointslices")?,
             object_bytes_max: options.max_object_bytes,
         };
         accounts::start(options, &registry, &types, tokens, keeper.authorities_pem())?;
         provision::kubernetes_service(&registry, &types, network.addresses.0.first(), options.secure_port)?;
+        has_endpoints = Some(types);
     }
     if options.feature_gates.storage_version_migrator {
         storage_version::start(&registry, &registrations, options.storage_version_settle)?;
@@ -367,10 +376,17 @@ async fn serving(
     let parts = Parts { registry, namespaces, quotas, aggregator, snapshots, accounts, processors, threads };
     let running = listen(options, (&keeper, &hosts), parts, store_counters, &supervisor)?;
     let ready = Ready::of(&mut keeper, running.address, options.folder())?;
+    let endpoints = match has_endpoints.zip(address) {
+        Some((types, address)) => {
+            let advertised = Advertised { address, port: running.address.port(), keys: ADDRESSES };
+            Some(endpoints::start(&served, &types, advertised)?)
+        }
+        None => None,
+    };
     let host = hosts.authorization.clone().zip(options.host.register_api_services.clone());
     let registering = host.map(|(host, service)| {
         let bundle = keeper.tell_authorities(ready.url.clone());
-        let (registry, clock) = (served, deps.clock.clone());
+        let (registry, clock) = (served.clone(), deps.clock.clone());
         tokio::spawn(Registrar { host, registry, registrations, clock, service, bundle }.keep())
     });
     let hangups = signals.hangups();
@@ -406,6 +422,9 @@ async fn serving(
         // Load balancers get time to notice the end, unless the state in memory is no longer true.
         if why.is_none() {
             handle.announce();
+            if let Some(endpoints) = endpoints {
+                endpoints.leave().await;
+            }
             clock.sleep(options.shutdown_delay_duration).await;
         }
         let watches = options.shutdown_watch_termination_grace_period;

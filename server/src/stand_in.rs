@@ -24,7 +24,8 @@ const KUBECTL: &str = "kubectl";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The flags of kube-apiserver that mean the same here. All others are accepted, and said to be without effect.
-const SAME: [&str; 24] = [
+const SAME: [&str; 25] = [
+    "advertise-address",
     "api-audiences",
     "bind-address",
     "client-ca-file",

@@ -57,6 +57,7 @@ mod hostile_schemas;
 mod import;
 mod kill9;
 mod kube_rs;
+mod kubernetes_endpoints;
 mod layers;
 mod leases;
 mod linearizable;

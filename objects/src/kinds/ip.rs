@@ -80,6 +80,15 @@ pub(super) fn strict(value: &str, at: &Path<'_>) -> Option<Error> {
     })
 }
 
+/// The rules of `ValidateEndpointIP`.
+///
+/// # Errors
+/// The address means something else to each machine.
+pub fn refuse_endpoint(address: IpAddr) -> Result<(), String> {
+    let errors = endpoint(&address.to_string(), &Path::new("ip"));
+    errors.first().map_or(Ok(()), |error| Err(error.detail.clone()))
+}
+
 /// `ValidateEndpointIP`
 pub(super) fn endpoint(value: &str, at: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();

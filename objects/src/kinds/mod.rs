@@ -65,6 +65,7 @@ mod webhook_configuration;
 mod workload;
 
 pub use custom::CustomObjects;
+pub use ip::refuse_endpoint;
 
 /// The built-in kinds that a server serves beside its registrations. Each profile holds the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
