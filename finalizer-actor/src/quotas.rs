@@ -9,12 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{Deadline, Reconciler, StartError};
-use kindom_api::{GroupResource, Value, json};
-use kindom_objects::kinds::resource_quota::usage::{self, Usage};
+use kindom_api::quantity::Quantity;
+use kindom_api::{GroupResource, Value, json, meta};
+use kindom_objects::kinds::resource_quota::measure::Usage;
+use kindom_objects::kinds::resource_quota::usage;
 use kindom_objects::{PlanError, RuleContext, Subresource};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::{Freshness, ResourceHandle, Target, WriteOptions, quota};
-use kindom_storage::StoredValue;
+use kindom_storage::{Revision, StoredValue};
 
 use crate::attempt::STEP;
 use crate::error::ReconcileError;
@@ -51,6 +53,8 @@ struct Statuses {
 #[derive(Default)]
 struct Followed {
     types: BTreeSet<GroupResource>,
+    /// Those that are there.
+    handles: Vec<ResourceHandle>,
     /// A type has to be followed that is not yet.
     is_short: bool,
 }
@@ -59,7 +63,8 @@ impl Settle for Statuses {
     fn types(&self) -> Vec<ResourceHandle> {
         let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
         followed.is_short = false;
-        let types = followed.types.iter().filter_map(|of| self.type_of(of));
+        let types: Vec<ResourceHandle> = followed.types.iter().filter_map(|of| self.type_of(of)).collect();
+        followed.handles.clone_from(&types);
         [self.quotas.clone()].into_iter().chain(types).collect()
     }
 
@@ -70,7 +75,11 @@ impl Settle for Statuses {
     fn due(&self, place: usize, of: &str, value: Option<&StoredValue>) -> Option<String> {
         // Quotas by their namespace: what goes there concerns all of them.
         let namespace = of.split_once('/')?.0;
-        let matters = if place == 0 { value.is_some() } else { value.is_none() };
+        let matters = match (place.checked_sub(1), value) {
+            (None, value) => value.is_some(),
+            (Some(_), None) => true,
+            (Some(place), Some(value)) => self.gives_back(place, of, value),
+        };
         matters.then(|| namespace.to_owned())
     }
 
@@ -89,6 +98,17 @@ impl Statuses {
         self.registry.routes().get(&of.group, &of.resource)
     }
 
+    /// True if an object of the type at this place uses less than it may have used.
+    fn gives_back(&self, place: usize, of: &str, value: &StoredValue) -> bool {
+        let handle = self.followed.lock().unwrap_or_else(PoisonError::into_inner).handles.get(place).cloned();
+        let Some((handle, spec)) = handle.and_then(|handle| Some((handle.clone(), handle.spec()?))) else {
+            return false;
+        };
+        let Some(measure) = spec.strategy.quota_measure() else { return false };
+        let object = handle.stored_object(of, value.clone(), Revision::ZERO);
+        json::parse_own(object.json()).is_ok_and(|object| measure.gives_back(&object))
+    }
+
     /// Follows a type from now on.
     fn follow(&self, of: GroupResource) {
         let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +120,7 @@ impl Statuses {
         let (quotas, _) = self.quotas.snapshot(Freshness::Latest, Deadline::after(STEP)).await?;
         for stored in quotas.range(&prefix, "") {
             let Ok(tree) = json::parse_own(stored.json()) else { continue };
-            if stored.deleting() || usage::has_scopes(&tree) {
+            if stored.deleting() {
                 continue;
             }
             let used = self.used(&tree, &prefix).await?;
@@ -119,11 +139,14 @@ impl Statuses {
             let Some(handle) = self.type_of(&of) else { continue };
             let Some(spec) = handle.spec().filter(|spec| spec.namespaced()) else { continue };
             let is_its = |name: &&str| usage::counts(name) == Some((&of.resource, &of.group));
-            let mut amounts: Usage =
-                usage::bounded(quota).filter(is_its).map(|name| (name.to_owned(), 0)).collect();
+            let mut amounts: Usage = usage::bounded(quota)
+                .filter(is_its)
+                .map(|name| (name.to_owned(), Quantity::of_count(0)))
+                .collect();
             self.follow(of.clone());
             let (objects, _) = handle.snapshot(Freshness::Latest, Deadline::after(STEP)).await?;
-            quota::count(&spec, &objects, prefix, &mut amounts);
+            let now = meta::time::format(self.quotas.deps().clock.unix_seconds());
+            quota::count(&spec, quota, &objects, prefix, &now, &mut amounts);
             used.append(&mut amounts);
         }
         Ok(used)

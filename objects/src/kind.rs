@@ -19,6 +19,7 @@ use crate::StoredObject;
 use crate::declared::Declared;
 use crate::error::PlanError;
 use crate::holdings::{Allocation, Holdings};
+use crate::kinds::resource_quota::measure::QuotaMeasure;
 use crate::metadata::keep_reset;
 use crate::names::{Names, Scope};
 use crate::object::Translated;
@@ -603,14 +604,9 @@ pub trait Strategy: Send + Sync {
         Holdings::new()
     }
 
-    /// `true` if its objects may have a [usage](Self::quota_usage) of their own.
-    fn has_quota_usage(&self) -> bool {
-        false
-    }
-
-    /// The amounts of resources of quotas that an object uses, besides that it is one more of its type.
-    fn quota_usage(&self, _object: &Value) -> Vec<(&'static str, i64)> {
-        Vec::new()
+    /// The measure by which its objects count toward quotas, besides that each is one more of its type.
+    fn quota_measure(&self) -> Option<&dyn QuotaMeasure> {
+        None
     }
 
     /// Fills in and refuses as the admission plugins do that belong to the kind and need no other object; `old` is the

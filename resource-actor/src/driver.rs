@@ -26,7 +26,8 @@ use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
 use kindom_objects::render::{decode, stored};
 use kindom_objects::{
-    Allocation, Holdings, HoldingsChange, NeedsEmpty, PlanError, Removal, RuleContext, StoredObject, TypeSpec,
+    Allocation, Holdings, HoldingsChange, NeedsEmpty, PlanError, Removal, RuleContext, StoredObject,
+    Subresource, TypeSpec,
 };
 
 /// The most tries of a create with generateName when the generated name is taken (KEP-4420).
@@ -211,6 +212,7 @@ impl Effect {
         &'a self,
         current: Option<&'a Arc<StoredObject>>,
         as_of: Option<Revision>,
+        subresource: Option<Subresource>,
         rules: &'a Rules,
     ) -> Option<Demand<'a>> {
         let (planned, old) = match self {
@@ -220,7 +222,8 @@ impl Effect {
         };
         let freshness = as_of.map_or(Freshness::Any, Freshness::AtLeast);
         let (spec, now) = (&*rules.spec, rules.now());
-        Some(Demand { spec, now, key: &planned.key, new: planned.sealed.json_bytes(), old, freshness })
+        let new = planned.sealed.json_bytes();
+        Some(Demand { spec, now, key: &planned.key, subresource, new, old, freshness })
     }
 
     /// The answer to the write: committed at a revision, or a dry run.
@@ -355,7 +358,8 @@ impl ResourceHandle {
                 Step::Unchanged(written) => return Ok(written),
                 Step::TooLarge(error) => Committed::TooLarge(error),
                 Step::Commit(plan) => {
-                    self.carry_out(*plan, &rules, options, &allocation, current.as_ref()).await?
+                    self.carry_out(*plan, &rules, target.subresource, options, &allocation, current.as_ref())
+                        .await?
                 }
             };
             match committed {
@@ -465,12 +469,13 @@ impl ResourceHandle {
         &self,
         plan: Plan,
         rules: &Rules,
+        subresource: Option<Subresource>,
         options: &WriteOptions,
         allocation: &Allocation,
         current: Option<&Arc<StoredObject>>,
     ) -> Result<Committed, WriteError> {
         let Plan { op, holdings, mut guards, effect, created_name, proof } = plan;
-        let mut charges = match (&options.quotas, effect.demand(current, guards.as_of, rules)) {
+        let mut charges = match (&options.quotas, effect.demand(current, guards.as_of, subresource, rules)) {
             (Some(quotas), Some(demand)) => self.charges(quotas, demand, options.deadline).await?,
             _ => Charges::default(),
         };

@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kindom_actor_kit::{Deadline, dear};
+use kindom_api::quantity::Quantity;
 use kindom_api::{Value, json};
-use kindom_objects::kinds::resource_quota::usage::{self as quota, Usage};
-use kindom_objects::{PlanError, StoredObject, TypeSpec};
+use kindom_objects::kinds::resource_quota::measure::Usage;
+use kindom_objects::kinds::resource_quota::usage::{self as quota, QuotaChange};
+use kindom_objects::{PlanError, StoredObject, Subresource, TypeSpec};
 use kindom_storage::{Compare, Op, Revision};
 use parking_lot::Mutex as Lock;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -94,6 +96,8 @@ pub(crate) struct Demand<'a> {
     pub(crate) now: &'a str,
     /// The object's key: its namespace and its name.
     pub(crate) key: &'a str,
+    /// The subresource through which it is written.
+    pub(crate) subresource: Option<Subresource>,
     /// The object as it will be stored.
     pub(crate) new: &'a [u8],
     /// The object that it replaces.
@@ -116,8 +120,9 @@ impl ResourceHandle {
         let mut charges = Charges::default();
         let Some((namespace, name)) = demand.key.split_once('/') else { return Ok(charges) };
         let spec = demand.spec;
-        let counted = quota::counted_as(spec);
-        if counted.is_empty() || demand.old.is_some() && !spec.strategy.has_quota_usage() {
+        if quota::counted_as(spec).is_empty()
+            || demand.old.is_some() && spec.strategy.quota_measure().is_none()
+        {
             return Ok(charges);
         }
         let of_namespace = format!("{namespace}/");
@@ -125,33 +130,38 @@ impl ResourceHandle {
         if known.range(&of_namespace, "").next().is_none() {
             return Ok(charges);
         }
+        dear(cost::parse(demand.new.len().saturating_add(demand.old.map_or(0, |old| old.json().len()))))
+            .await?;
+        let corrupt = |error: json::ParseError| PlanError::Corrupt(error.to_string());
+        let new = json::parse_own(demand.new).map_err(corrupt)?;
+        // What cannot be read is taken to have used nothing.
+        let old = demand.old.map(|old| json::parse_own(old.json()).unwrap_or_default());
+        let Some(change) = QuotaChange::of(spec, demand.subresource, new, old, demand.now) else {
+            return Ok(charges);
+        };
         let turn = quotas.turns.wait(namespace, deadline).await?;
         let (known, _) = quotas.handle.snapshot(Freshness::AtLeast(*turn), deadline).await?;
         charges.turn = Some(turn);
         dear(cost::parse(bytes(&known, &of_namespace))).await?;
-        let requested = requested(spec, counted, &demand);
         let quotas_spec = quotas.handle.spec().ok_or(WriteError::Gone)?;
         for stored in known.range(&of_namespace, "") {
-            let mut tree =
-                json::parse_own(stored.json()).map_err(|error| PlanError::Corrupt(error.to_string()))?;
-            let concerns =
-                quota::bounded(&tree).any(|name| requested.get(name).is_some_and(|more| *more > 0));
-            if !concerns || quota::has_scopes(&tree) {
-                continue;
-            }
+            let mut tree = json::parse_own(stored.json()).map_err(corrupt)?;
+            let forbidden = |message| PlanError::Forbidden { name: name.to_owned(), message };
+            let Some(requested) = change.requested(spec, &tree).map_err(forbidden)? else { continue };
             // It includes every create since the quota was last charged.
             let (objects, _) = self.snapshot(Freshness::AtLeast(stored.revision()), deadline).await?;
-            if spec.strategy.has_quota_usage() {
+            let mut used: Usage =
+                requested.keys().map(|name| (name.clone(), Quantity::of_count(0))).collect();
+            if quota::needs_objects(spec, &tree, &used) {
                 dear(cost::parse(bytes(&objects, &of_namespace))).await?;
             }
-            let mut used = in_use(spec, &objects, &of_namespace, &tree, &requested);
-            if let Some(message) =
-                quota::exceeded(&tree, &requested, |name| used.get(name).copied().unwrap_or(0))
-            {
-                return Err(PlanError::Forbidden { name: name.to_owned(), message }.into());
+            count(spec, &tree, &objects, &of_namespace, demand.now, &mut used);
+            if let Some(message) = quota::exceeded(&tree, &requested, &used) {
+                return Err(forbidden(message).into());
             }
             for (name, amount) in &mut used {
-                *amount = amount.saturating_add(requested.get(name).copied().unwrap_or_default());
+                *amount =
+                    requested.get(name).and_then(|more| amount.add(more)).unwrap_or_else(|| amount.clone());
             }
             let key = quotas_spec.storage_key(stored.key());
             charges.compares.push(Compare::mod_is(&key, stored.revision()));
@@ -170,55 +180,15 @@ fn bytes(objects: &Snapshot, prefix: &str) -> usize {
     objects.range(prefix, "").map(|object| object.json().len()).sum()
 }
 
-/// The amounts that a write needs more.
-fn requested(spec: &TypeSpec, counted: Vec<String>, demand: &Demand<'_>) -> Usage {
-    let of = |json: &[u8]| match json::parse_own(json) {
-        Ok(object) => quota::usage(spec, &object),
-        Err(_) => Usage::new(),
-    };
-    let mut requested = if spec.strategy.has_quota_usage() { of(demand.new) } else { Usage::new() };
-    match demand.old {
-        None => requested.extend(counted.into_iter().map(|name| (name, 1))),
-        Some(old) => {
-            let before = of(old.json());
-            for (name, amount) in &mut requested {
-                *amount = amount.saturating_sub(before.get(name).copied().unwrap_or_default());
-            }
-        }
+/// Counts the objects of a namespace into these amounts of a quota.
+pub fn count(spec: &TypeSpec, quota: &Value, objects: &Snapshot, prefix: &str, now: &str, used: &mut Usage) {
+    if quota::needs_objects(spec, quota, used) {
+        let trees = objects.range(prefix, "").filter_map(|stored| json::parse_own(stored.json()).ok());
+        quota::count(spec, quota, trees, now, used);
+        return;
     }
-    requested
-}
-
-/// The amounts in use of what a quota bounds and a write may need.
-fn in_use(spec: &TypeSpec, objects: &Arc<Snapshot>, prefix: &str, quota: &Value, requested: &Usage) -> Usage {
-    let names = quota::bounded(quota).filter(|name| requested.contains_key(*name));
-    let mut used: Usage = names.map(|name| (name.to_owned(), 0)).collect();
-    count(spec, objects, prefix, &mut used);
-    used
-}
-
-/// Counts the objects of a namespace into these amounts.
-pub fn count(spec: &TypeSpec, objects: &Snapshot, prefix: &str, used: &mut Usage) {
-    let counted = quota::counted_as(spec);
     let number = i64::try_from(objects.count(prefix, "")).unwrap_or(i64::MAX);
-    let mut is_more = false;
-    for (name, amount) in used.iter_mut() {
-        if counted.contains(name) {
-            *amount = number;
-        } else {
-            is_more = true;
-        }
-    }
-    if is_more && spec.strategy.has_quota_usage() {
-        for stored in objects.range(prefix, "") {
-            let Ok(object) = json::parse_own(stored.json()) else { continue };
-            for (name, amount) in quota::usage(spec, &object) {
-                if let Some(sum) = used.get_mut(&name) {
-                    *sum = sum.saturating_add(amount);
-                }
-            }
-        }
-    }
+    used.values_mut().for_each(|amount| *amount = Quantity::of_count(number));
 }
 
 #[cfg(test)]

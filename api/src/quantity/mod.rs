@@ -138,6 +138,12 @@ impl Quantity {
         Self::new(Number::Int { value, scale: 0 }, Notation::DecimalExponent)
     }
 
+    /// A number of things (`NewQuantity(value, DecimalSI)`).
+    #[must_use]
+    pub fn of_count(value: i64) -> Self {
+        Self::new(Number::Int { value, scale: 0 }, Notation::DecimalSi)
+    }
+
     /// `resource.ParseQuantity`, but here numbers of more than 2,000 digits are errors.
     ///
     /// # Errors
@@ -223,23 +229,35 @@ impl Quantity {
     /// # Errors
     /// As for [`Quantity::parse`].
     pub fn canonical_to_milli(text: &str) -> Result<String, &'static str> {
-        const MILLI: i32 = -3;
         let quantity = Self::parse(text)?;
-        let mut decimal = match quantity.number {
-            Number::Int { scale, .. } if scale >= MILLI => {
-                return Ok(if quantity.keeps_text { text.to_owned() } else { quantity.to_string() });
-            }
-            _ => quantity.decimal(),
+        Ok(match quantity.rounded_up(-3) {
+            Some(rounded) => rounded.to_string(),
+            None if quantity.keeps_text => text.to_owned(),
+            None => quantity.to_string(),
+        })
+    }
+
+    /// The least whole number that is not smaller, for amounts below zero the greatest that is not larger (`RoundUp(0)`).
+    #[must_use]
+    pub fn whole(&self) -> Self {
+        self.rounded_up(0).unwrap_or_else(|| self.clone())
+    }
+
+    /// Rounded away from zero to a multiple of `10^scale`; `None` if it is one by its form.
+    fn rounded_up(&self, scale: i32) -> Option<Self> {
+        let mut decimal = match self.number {
+            Number::Int { scale: own, .. } if own >= scale => return None,
+            _ => self.decimal(),
         };
         let is_negative = decimal.sign() < 0;
         if is_negative {
             decimal.negate();
         }
-        decimal.round_up(-MILLI);
+        decimal.round_up(scale.wrapping_neg());
         if is_negative {
             decimal.negate();
         }
-        Ok(Self::new(Number::Decimal(decimal), quantity.notation).to_string())
+        Some(Self::new(Number::Decimal(decimal), self.notation))
     }
 
     /// The 64-bit form, while it is that.

@@ -1,7 +1,7 @@
 //! ResourceQuotas: as many objects as they allow, and no more, whoever creates at the same time.
 
 use futures::future::join_all;
-use kindom_integration::{Client, ClusterOptions, Server, count};
+use kindom_integration::{Client, ClusterOptions, Server, ServerOptions, count};
 use serde_json::{Value, json};
 
 use crate::support::{crd, namespace, refused, register, until};
@@ -195,4 +195,53 @@ async fn quotas_with_scopes_are_about_pods_and_a_full_namespace_can_go() {
     create(&client, MAPS, &map("one")).await;
     client.delete(TEAM).await.unwrap().expect_status(200).unwrap();
     crate::support::until_gone(&client, "/api/v1/namespaces", "team").await;
+}
+
+/// Twenty pods want what three may have; what one that has ended gives back another gets.
+async fn share(clients: &[Client]) {
+    let pods = "/api/v1/namespaces/team/pods";
+    let client = &clients[0];
+    namespace(client, "team").await;
+    create(client, QUOTAS, &quota("q", &json!({"requests.cpu": "1", "pods": "10", "count/pods": "10"})))
+        .await;
+    let of = |cpu: &str, running: &str, all: &str| json!({"requests.cpu": cpu, "pods": running, "count/pods": all});
+    until_used(client, "q", &of("0", "0", "0")).await;
+    let pod = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": "300m"}}}]}})
+    };
+    let wanted = (0..20).map(|n| {
+        let (client, pod) = (clients[n % clients.len()].clone(), pod(&format!("p{n}")));
+        async move { client.post(pods, &pod).await.unwrap() }
+    });
+    let answers = join_all(wanted).await;
+    let refused_with =
+        "exceeded quota: q, requested: requests.cpu=300m, used: requests.cpu=900m, limited: requests.cpu=1";
+    for answer in answers.iter().filter(|answer| answer.status != 201) {
+        assert_eq!(answer.status, 403, "{}", answer.text());
+        assert!(answer.text().contains(refused_with), "{}", answer.text());
+    }
+    let created: Vec<Value> =
+        answers.iter().filter(|answer| answer.status == 201).map(kindom_integration::Answer::json).collect();
+    assert_eq!(created.len(), 3);
+    until_used(client, "q", &of("900m", "3", "3")).await;
+    let ended = format!("{pods}/{}/status", created[0]["metadata"]["name"].as_str().unwrap());
+    let status = json!({"status": {"phase": "Succeeded"}});
+    client.merge_patch(&ended, &status).await.unwrap().expect_status(200).unwrap();
+    until_used(client, "q", &of("600m", "2", "3")).await;
+    create(client, pods, &pod("later")).await;
+    until_used(client, "q", &of("900m", "3", "4")).await;
+}
+
+#[tokio::test]
+async fn pods_share_what_they_may_request() {
+    let server = ServerOptions::default().args(&["--profile=kubernetes"]).start().await.unwrap();
+    share(&vec![server.client().unwrap(); 4]).await;
+}
+
+#[tokio::test]
+async fn pods_of_several_replicas_share_what_they_may_request() {
+    let cluster = ClusterOptions::default().args(&["--profile=kubernetes"]).start().await.unwrap();
+    let clients: Vec<Client> = (0..3).map(|replica| cluster.client(replica, false).unwrap()).collect();
+    share(&clients).await;
 }

@@ -15,12 +15,14 @@ use kindom_schema::columns::Columns;
 use crate::declared::Declared;
 use crate::kinds::fields::{default_nil, default_zero, part, present, text};
 use crate::kinds::pod_spec::{defaults, volume_claim};
+use crate::kinds::resource_quota::measure::QuotaMeasure;
 use crate::kinds::round_up;
 use crate::kinds::status::{is_of_status, keep, keep_other_part, reset};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 mod printed;
 mod rules;
+mod usage;
 
 pub(super) use printed::{access_modes, class};
 pub(super) use rules::validate_basic;
@@ -91,6 +93,10 @@ fn normalize_sources(claim: &mut Value, old: Option<&Value>) {
 }
 
 impl Strategy for PersistentVolumeClaims {
+    fn quota_measure(&self) -> Option<&dyn QuotaMeasure> {
+        Some(self)
+    }
+
     fn declared(&self) -> &'static [Declared] {
         std::slice::from_ref(&CLAIM)
     }

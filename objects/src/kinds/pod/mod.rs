@@ -13,6 +13,7 @@ use kindom_schema::columns::Columns;
 use crate::declared::Declared;
 use crate::kinds::fields::{present, text};
 use crate::kinds::generation;
+use crate::kinds::resource_quota::measure::QuotaMeasure;
 use crate::kinds::status::{is_of_status, keep};
 use crate::version::SelectableField;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
@@ -27,6 +28,7 @@ mod qos;
 mod rules;
 mod status_rules;
 mod update_rules;
+mod usage;
 
 pub use binding::{assign, bindings, validate as validate_binding};
 pub use eviction::{evicted, evictions};
@@ -82,6 +84,10 @@ fn update_generation(pod: &mut Value, old: &Value) {
 }
 
 impl Strategy for Pods {
+    fn quota_measure(&self) -> Option<&dyn QuotaMeasure> {
+        Some(self)
+    }
+
     fn declared(&self) -> &'static [Declared] {
         std::slice::from_ref(&POD)
     }

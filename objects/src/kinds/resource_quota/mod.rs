@@ -15,6 +15,7 @@ use crate::declared::Declared;
 use crate::kinds::{AGE, round_up, status};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
+pub mod measure;
 mod printed;
 mod rules;
 pub mod usage;

@@ -1,5 +1,5 @@
 //! The usage by which objects count toward the quotas of their namespace, and the state of a ResourceQuota when one more comes.
-//! Nobody counts Events, and scopes are of pods alone, so that a quota with scopes concerns no other type.
+//! Nobody counts Events, and a quota with scopes concerns the kinds that know them alone.
 //!
 //! Unlike Kubernetes', the amount in use is counted when it is needed, and is no number that a controller may not have brought up
 //! to date; the bound is that of `spec`.
@@ -7,16 +7,14 @@
 //! Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go` (`CheckRequest`), `pkg/quota/v1/generic/evaluator.go`;
 //! `pkg/quota/v1/evaluator/core` (1.37).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use kindom_api::quantity::Quantity;
 use kindom_api::{Map, Value, object};
 
-use crate::kinds::fields::{items, part, present};
-use crate::{TypeSpec, manage_status};
-
-/// Amounts of resources, by their names.
-pub type Usage = BTreeMap<String, i64>;
+use super::measure::{QuotaMeasure, Usage, scopes};
+use crate::kinds::fields::part;
+use crate::{Subresource, TypeSpec, manage_status};
 
 /// Types of the core group whose objects count under their own name, too.
 const ALIASES: [&str; 6] = [
@@ -47,14 +45,142 @@ pub fn counts(resource: &str) -> Option<(&str, &str)> {
     match resource.strip_prefix("count/") {
         Some(counted) => Some(counted.split_once('.').unwrap_or((counted, ""))),
         None if ALIASES.contains(&resource) => Some((resource, "")),
-        None => resource.strip_prefix("services.").map(|_| ("services", "")),
+        None if resource.starts_with("services.") => Some(("services", "")),
+        None if resource == "requests.storage" || resource.contains(OF_CLASS) => {
+            Some(("persistentvolumeclaims", ""))
+        }
+        None => is_of_pods(resource).then_some(("pods", "")),
     }
 }
 
-/// The usage of an object, besides that it is one more.
+/// The infix of the resources that claims of one storage class use.
+pub(crate) const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+/// The prefix of the amounts of large pages.
+pub(crate) const HUGE_PAGES: &str = "hugepages-";
+const OF_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+
+/// True for a resource of pods (`podResources`, `podResourcePrefixes`).
+fn is_of_pods(resource: &str) -> bool {
+    const COMPUTED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+    if let Some(limited) = resource.strip_prefix("limits.") {
+        return COMPUTED.contains(&limited);
+    }
+    let requested = resource.strip_prefix("requests.");
+    let of = requested.unwrap_or(resource);
+    COMPUTED.contains(&of)
+        || of.starts_with(HUGE_PAGES)
+        || resource == "pods"
+        || requested.is_some_and(is_extended)
+}
+
+/// True for a resource that Kubernetes does not know itself (`IsDRAExtendedResourceName`).
+pub(crate) fn is_extended(resource: &str) -> bool {
+    let is_native = !resource.contains('/') || resource.contains("kubernetes.io/");
+    !is_native && !resource.starts_with("requests.") || resource.starts_with(OF_DEVICE_CLASS)
+}
+
+/// A write, as quotas see it.
+pub struct QuotaChange {
+    counted: Vec<String>,
+    new: Value,
+    new_usage: Usage,
+    old: Option<(Value, Usage)>,
+}
+
+impl QuotaChange {
+    /// The write of an object of a type at a time. `None` if it needs no more of anything.
+    #[must_use]
+    pub fn of(
+        spec: &TypeSpec,
+        subresource: Option<Subresource>,
+        new: Value,
+        old: Option<Value>,
+        now: &str,
+    ) -> Option<Self> {
+        let measure = spec.strategy.quota_measure();
+        let usage = |object: &Value| measure.map_or_else(Usage::new, |measure| measure.usage(object, now));
+        match (measure, &old) {
+            (Some(measure), _) if !measure.concerns(subresource, &new, old.as_ref()) => return None,
+            (None, Some(_)) => return None,
+            _ => {}
+        }
+        let counted = if old.is_none() { counted_as(spec) } else { Vec::new() };
+        let new_usage = usage(&new);
+        let old = old.map(|old| {
+            let used = usage(&old);
+            (old, used)
+        });
+        Some(Self { counted, new, new_usage, old })
+    }
+
+    /// The amounts of what a quota bounds that the write needs more. `None` if the quota does not count the object.
+    ///
+    /// # Errors
+    /// The reason why the object may not be: it does not say how much it needs.
+    pub fn requested(&self, spec: &TypeSpec, quota: &Value) -> Result<Option<Usage>, String> {
+        let measure = spec.strategy.quota_measure();
+        let (plural, group) = (spec.names.plural.as_str(), spec.group.as_str());
+        let bounded: BTreeSet<&str> =
+            bounded(quota).filter(|name| counts(name) == Some((plural, group))).collect();
+        if bounded.is_empty() || !is_counted(measure, &self.new, quota) {
+            return Ok(None);
+        }
+        if let Some(why) = measure.and_then(|measure| measure.unsaid(&self.new, &bounded)) {
+            return Err(format!("failed quota: {}: {why}", quota.text_at(&["metadata", "name"])));
+        }
+        let before = self.old.as_ref().filter(|(old, _)| is_counted(measure, old, quota));
+        let mut requested: Usage =
+            self.counted.iter().map(|name| (name.clone(), Quantity::of_count(1))).collect();
+        for (name, amount) in &self.new_usage {
+            let more = match before.and_then(|(_, used)| used.get(name)) {
+                Some(used) => amount.sub(used),
+                None => Some(amount.clone()),
+            };
+            // A number of thousands of digits is more than any bound.
+            let more = more.unwrap_or_else(|| amount.clone());
+            if more.sign() > 0 {
+                requested.insert(name.clone(), more);
+            }
+        }
+        requested.retain(|name, _| bounded.contains(name.as_str()));
+        Ok(Some(requested).filter(|requested| !requested.is_empty()))
+    }
+}
+
+/// True if an object belongs to the scopes of a quota.
+fn is_counted(measure: Option<&dyn QuotaMeasure>, object: &Value, quota: &Value) -> bool {
+    scopes(quota).all(|scope| measure.is_some_and(|measure| measure.is_in(object, &scope)))
+}
+
+/// Counts objects of a type into the amounts of a quota; there is an amount for each resource that is to be counted.
+pub fn count(
+    spec: &TypeSpec,
+    quota: &Value,
+    objects: impl Iterator<Item = Value>,
+    now: &str,
+    used: &mut Usage,
+) {
+    let measure = spec.strategy.quota_measure();
+    let counted = counted_as(spec);
+    let one = Quantity::of_count(1);
+    for object in objects.filter(|object| is_counted(measure, object, quota)) {
+        let own = measure.map_or_else(Usage::new, |measure| measure.usage(&object, now));
+        let ones = counted.iter().map(|name| (name, &one));
+        for (name, amount) in own.iter().chain(ones) {
+            if let Some(sum) = used.get_mut(name)
+                && let Some(more) = sum.add(amount)
+            {
+                *sum = more;
+            }
+        }
+    }
+}
+
+/// True if the objects of a type have to be read to count them for a quota: their number does not do.
 #[must_use]
-pub fn usage(spec: &TypeSpec, object: &Value) -> Usage {
-    spec.strategy.quota_usage(object).into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect()
+pub fn needs_objects(spec: &TypeSpec, quota: &Value, used: &Usage) -> bool {
+    let counted = counted_as(spec);
+    scopes(quota).next().is_some() || used.keys().any(|name| !counted.contains(name))
 }
 
 /// The bounds of a quota.
@@ -68,24 +194,17 @@ pub fn bounded(quota: &Value) -> impl Iterator<Item = &str> {
     bounds(quota).map(|(name, _)| name)
 }
 
-/// `true` if a quota is about some of the pods only.
+/// The reason why a write that needs `requested` more would exceed a quota, in upstream's words; `used` is what is in use.
 #[must_use]
-pub fn has_scopes(quota: &Value) -> bool {
-    let spec = part(quota, "spec");
-    let selector = present(spec, "scopeSelector").map(|selector| items(selector, "matchExpressions"));
-    !items(spec, "scopes").is_empty() || selector.is_some_and(|selector| !selector.is_empty())
-}
-
-/// The reason why a write that needs `requested` more would exceed a quota, in upstream's words; `used` tells how much of a
-/// resource is in use.
-pub fn exceeded(quota: &Value, requested: &Usage, mut used: impl FnMut(&str) -> i64) -> Option<String> {
+pub fn exceeded(quota: &Value, requested: &Usage, used: &Usage) -> Option<String> {
     let (mut asked, mut in_use, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+    let none = Quantity::of_count(0);
     for (name, bound) in bounds(quota) {
-        let Some(&more) = requested.get(name).filter(|more| **more > 0) else { continue };
-        let now = used(name);
-        let is_over = match Quantity::parse(bound) {
-            Ok(bound) => Quantity::of_int(now.saturating_add(more)).compare(&bound).is_gt(),
-            Err(_) => true,
+        let Some(more) = requested.get(name).filter(|more| more.sign() > 0) else { continue };
+        let now = used.get(name).unwrap_or(&none);
+        let is_over = match (Quantity::parse(bound), now.add(more)) {
+            (Ok(bound), Some(sum)) => sum.compare(&bound).is_gt(),
+            _ => true,
         };
         if is_over {
             asked.push(format!("{name}={more}"));
@@ -148,25 +267,26 @@ mod tests {
         }
     }
 
-    fn requested(names: &[&str]) -> Usage {
-        names.iter().map(|name| ((*name).to_owned(), 1)).collect()
+    fn amounts(names: &[&str], amount: i64) -> Usage {
+        names.iter().map(|name| ((*name).to_owned(), Quantity::of_count(amount))).collect()
     }
 
     #[test]
     fn only_what_is_bounded_is_refused() {
-        let widgets = requested(&["count/widgets.example.com"]);
-        assert_eq!(exceeded(&quota(), &widgets, |_| 1), None);
+        let is_exceeded =
+            |names: &[&str], used| exceeded(&quota(), &amounts(names, 1), &amounts(names, used));
+        let widgets = ["count/widgets.example.com"];
+        assert_eq!(is_exceeded(&widgets, 1), None);
         assert_eq!(
-            exceeded(&quota(), &widgets, |_| 2).as_deref(),
+            is_exceeded(&widgets, 2).as_deref(),
             Some(
                 "exceeded quota: q, requested: count/widgets.example.com=1, used: count/widgets.example.com=2, limited: \
                  count/widgets.example.com=2"
             )
         );
-        let maps = requested(&["configmaps", "count/configmaps"]);
-        assert_eq!(exceeded(&quota(), &maps, |_| 999), None);
-        assert!(exceeded(&quota(), &maps, |_| 1000).is_some());
-        assert_eq!(exceeded(&quota(), &requested(&["secrets"]), |_| 1000), None);
+        assert_eq!(is_exceeded(&["configmaps", "count/configmaps"], 999), None);
+        assert!(is_exceeded(&["configmaps", "count/configmaps"], 1000).is_some());
+        assert_eq!(is_exceeded(&["secrets"], 1000), None);
     }
 
     #[test]
@@ -175,12 +295,26 @@ mod tests {
         assert_eq!(counts("count/configmaps"), Some(("configmaps", "")));
         assert_eq!(counts("secrets"), Some(("secrets", "")));
         assert_eq!(counts("services.nodeports"), Some(("services", "")));
-        assert_eq!(counts("requests.cpu"), None);
-    }
-
-    #[test]
-    fn scopes_are_found() {
-        assert!(!has_scopes(&quota()));
-        assert!(has_scopes(&object! { "spec": object! { "scopes": vec![Value::from("BestEffort")] } }));
+        for of_pods in [
+            "pods",
+            "cpu",
+            "requests.cpu",
+            "limits.memory",
+            "requests.ephemeral-storage",
+            "hugepages-2Mi",
+            "requests.hugepages-1Gi",
+            "requests.example.com/gpu",
+            "requests.deviceclass.resource.kubernetes.io/fast",
+        ] {
+            assert_eq!(counts(of_pods), Some(("pods", "")), "{of_pods}");
+        }
+        for of_claims in ["requests.storage", "gold.storageclass.storage.k8s.io/requests.storage"] {
+            assert_eq!(counts(of_claims), Some(("persistentvolumeclaims", "")), "{of_claims}");
+        }
+        for other in
+            ["limits.hugepages-2Mi", "requests.kubernetes.io/x", "limits.example.com/gpu", "requests.pods"]
+        {
+            assert_eq!(counts(other), None, "{other}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kindom_api::field::ErrorList;
+use kindom_api::quantity::Quantity;
 use kindom_api::{Map, Value};
 use kindom_storage_model::Key;
 
@@ -17,6 +18,7 @@ use crate::kinds::fields::{
     default_nil, default_zero, items, items_mut, number, part, present, present_mut, text,
 };
 use crate::kinds::ip;
+use crate::kinds::resource_quota::measure::{QuotaMeasure, Usage};
 use crate::kinds::status::{is_of_status, keep_other_part, reset};
 use crate::seal::Sealed;
 use crate::version::SelectableField;
@@ -220,6 +222,28 @@ fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
     items(spec(service), "ports").iter().map(|port| node_port(port, "nodePort")).filter(|port| *port != 0)
 }
 
+/// `pkg/quota/v1/evaluator/core/services.go`
+impl QuotaMeasure for Services {
+    fn usage(&self, service: &Value, _: &str) -> Usage {
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let all = count(items(spec(service), "ports").len());
+        let (of_nodes, balancers) = match kind(service) {
+            "NodePort" => (all, 0),
+            "LoadBalancer" if part(spec(service), "allocateLoadBalancerNodePorts") == &Value::Bool(false) => {
+                (count(node_ports(service).count()), 1)
+            }
+            "LoadBalancer" => (all, 1),
+            _ => (0, 0),
+        };
+        let amounts = [("services.loadbalancers", balancers), ("services.nodeports", of_nodes)];
+        amounts.map(|(name, amount)| (name.to_owned(), Quantity::of_count(amount))).into()
+    }
+
+    fn gives_back(&self, service: &Value) -> bool {
+        matches!(kind(service), "ClusterIP" | "ExternalName")
+    }
+}
+
 impl Strategy for Services {
     fn declared(&self) -> &'static [Declared] {
         std::slice::from_ref(&SERVICE)
@@ -328,23 +352,8 @@ impl Strategy for Services {
         holdings
     }
 
-    fn has_quota_usage(&self) -> bool {
-        true
-    }
-
-    /// `pkg/quota/v1/evaluator/core/services.go`
-    fn quota_usage(&self, service: &Value) -> Vec<(&'static str, i64)> {
-        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let all = count(items(spec(service), "ports").len());
-        let (of_nodes, balancers) = match kind(service) {
-            "NodePort" => (all, 0),
-            "LoadBalancer" if part(spec(service), "allocateLoadBalancerNodePorts") == &Value::Bool(false) => {
-                (count(node_ports(service).count()), 1)
-            }
-            "LoadBalancer" => (all, 1),
-            _ => (0, 0),
-        };
-        vec![("services.loadbalancers", balancers), ("services.nodeports", of_nodes)]
+    fn quota_measure(&self) -> Option<&dyn QuotaMeasure> {
+        Some(self)
     }
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, service: &mut Value) {
