@@ -3,7 +3,7 @@
 //!
 //! Source: `pkg/controller/resourcequota/resource_quota_controller.go` (1.37).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
@@ -15,13 +15,17 @@ use kindom_objects::kinds::resource_quota::measure::Usage;
 use kindom_objects::kinds::resource_quota::usage;
 use kindom_objects::{PlanError, RuleContext, Subresource};
 use kindom_registry_actor::RegistryHandle;
-use kindom_resource_actor::{Freshness, ResourceHandle, Target, WriteOptions, quota};
+use kindom_resource_actor::quota::{Counted, Sums};
+use kindom_resource_actor::{Freshness, ResourceHandle, Target, WriteError, WriteOptions};
 use kindom_storage::{Revision, StoredValue};
 
 use crate::attempt::STEP;
 use crate::error::ReconcileError;
 use crate::follower::{self, Settle};
 use crate::provision::unless_it_is_settled;
+
+/// So many namespaces are remembered.
+const SUMS_KEPT: usize = 64;
 
 /// Starts the loop, as the actor `resource-quotas`.
 ///
@@ -36,6 +40,7 @@ pub fn start(
         registry: registry.clone(),
         quotas: quotas.clone(),
         followed: Arc::default(),
+        sums: Arc::default(),
         object_bytes_max,
     };
     follower::start("resource-quotas", registry, statuses)
@@ -47,6 +52,8 @@ struct Statuses {
     quotas: ResourceHandle,
     /// The types that quotas count, whose objects are followed.
     followed: Arc<Mutex<Followed>>,
+    /// What was counted last, by namespace.
+    sums: Arc<Mutex<HashMap<String, Sums>>>,
     object_bytes_max: usize,
 }
 
@@ -109,6 +116,16 @@ impl Statuses {
         json::parse_own(object.json()).is_ok_and(|object| measure.gives_back(&object))
     }
 
+    /// What was counted of a namespace, to count on from there.
+    fn take_sums(&self, namespace: &str) -> Sums {
+        let mut all = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let sums = all.remove(namespace).unwrap_or_default();
+        if all.len() >= SUMS_KEPT {
+            all.clear();
+        }
+        sums
+    }
+
     /// Follows a type from now on.
     fn follow(&self, of: GroupResource) {
         let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,19 +135,23 @@ impl Statuses {
     async fn settle_namespace(&self, namespace: &str) -> Result<(), ReconcileError> {
         let prefix = format!("{namespace}/");
         let (quotas, _) = self.quotas.snapshot(Freshness::Latest, Deadline::after(STEP)).await?;
+        let mut sums = self.take_sums(namespace);
+        sums.begin();
         for stored in quotas.range(&prefix, "") {
             let Ok(tree) = json::parse_own(stored.json()) else { continue };
             if stored.deleting() {
                 continue;
             }
-            let used = self.used(&tree, &prefix).await?;
+            let used = self.used(&tree, &prefix, &mut sums).await?;
             self.write(stored.name(), namespace, &used).await?;
         }
+        sums.end();
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.to_owned(), sums);
         Ok(())
     }
 
     /// The amounts in use of what a quota bounds, of types that are there.
-    async fn used(&self, quota: &Value, prefix: &str) -> Result<Usage, ReconcileError> {
+    async fn used(&self, quota: &Value, prefix: &str, sums: &mut Sums) -> Result<Usage, ReconcileError> {
         let mut used = Usage::new();
         let counted = usage::bounded(quota).filter_map(usage::counts);
         let types: BTreeSet<GroupResource> =
@@ -146,7 +167,8 @@ impl Statuses {
             self.follow(of.clone());
             let (objects, _) = handle.snapshot(Freshness::Latest, Deadline::after(STEP)).await?;
             let now = meta::time::format(self.quotas.deps().clock.unix_seconds());
-            quota::count(&spec, quota, &objects, prefix, &now, &mut amounts);
+            let counted = Counted { spec: &spec, quota, objects: &objects, prefix };
+            sums.count(&counted, &now, &mut amounts);
             used.append(&mut amounts);
         }
         Ok(used)
@@ -166,6 +188,14 @@ impl Statuses {
             namespace: Some(namespace),
             name,
         };
-        self.quotas.update(place, true, &mut wanted, &options).await.map(drop).or_else(unless_it_is_settled)
+        let written = self.quotas.update(place, true, &mut wanted, &options).await;
+        written.map(drop).or_else(|error| match error {
+            WriteError::Plan(PlanError::TooLarge { .. }) | WriteError::RequestTooLarge(_) => {
+                // It would not fit the next time either.
+                tracing::warn!(namespace, name, %error, "the status of a quota does not fit beside its spec");
+                Ok(())
+            }
+            error => unless_it_is_settled(error),
+        })
     }
 }

@@ -19,7 +19,8 @@ use kindom_objects::StoredObject;
 /// The most objects in a chunk: copying one costs well under a microsecond per 64.
 const CHUNK_MAX: usize = 128;
 
-type Chunk = Arc<Vec<Arc<StoredObject>>>;
+/// Some objects, in key order.
+pub(crate) type Chunk = Arc<Vec<Arc<StoredObject>>>;
 
 /// A type's objects, by key, with the revision up to which changes are in it.
 #[derive(Debug, Clone, Default)]
@@ -90,6 +91,16 @@ impl Snapshot {
         start: &'a str,
     ) -> impl Iterator<Item = &'a Arc<StoredObject>> {
         self.from_key(prefix.max(start)).take_while(move |o| o.key().starts_with(prefix))
+    }
+
+    /// The chunks with objects whose key starts with `prefix`; the first and the last may have others, too. One that is the same
+    /// as in another snapshot has the same objects.
+    pub(crate) fn chunks_of<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Chunk> {
+        let first = self.chunk_of(prefix).unwrap_or(0);
+        let begins_before_its_end = move |chunk: &&Chunk| {
+            chunk.first().is_some_and(|o| o.key() < prefix || o.key().starts_with(prefix))
+        };
+        self.chunks.iter().skip(first).take_while(begins_before_its_end)
     }
 
     /// The number of objects whose key starts with `prefix` and is at or after `start`. O(log n).

@@ -166,14 +166,24 @@ pub fn count(
     for object in objects.filter(|object| is_counted(measure, object, quota)) {
         let own = measure.map_or_else(Usage::new, |measure| measure.usage(&object, now));
         let ones = counted.iter().map(|name| (name, &one));
-        for (name, amount) in own.iter().chain(ones) {
-            if let Some(sum) = used.get_mut(name)
-                && let Some(more) = sum.add(amount)
-            {
-                *sum = more;
-            }
-        }
+        own.iter().chain(ones).for_each(|(name, amount)| add_one(used, name, amount));
     }
+}
+
+/// Adds amounts to those of the same resources.
+pub fn add(used: &mut Usage, more: &Usage) {
+    more.iter().for_each(|(name, amount)| add_one(used, name, amount));
+}
+
+fn add_one(used: &mut Usage, name: &str, amount: &Quantity) {
+    if let Some(sum) = used.get_mut(name) {
+        *sum = sum.add(amount).unwrap_or_else(|| larger(sum, amount));
+    }
+}
+
+/// In the place of a sum of thousands of digits, which is beyond any bound like the larger of its parts.
+fn larger(a: &Quantity, b: &Quantity) -> Quantity {
+    if a.compare(b).is_gt() { a.clone() } else { b.clone() }
 }
 
 /// True if the objects of a type have to be read to count them for a quota: their number does not do.
@@ -269,6 +279,15 @@ mod tests {
 
     fn amounts(names: &[&str], amount: i64) -> Usage {
         names.iter().map(|name| ((*name).to_owned(), Quantity::of_count(amount))).collect()
+    }
+
+    #[test]
+    fn what_is_beyond_any_sum_is_not_forgotten() {
+        let [all, one] = ["1e3000", "1"].map(|text| Quantity::parse(text).unwrap());
+        assert!(all.add(&one).is_none());
+        assert!(larger(&all, &one).equals(&all) && larger(&one, &all).equals(&all));
+        let used = Usage::from([("pods".to_owned(), all)]);
+        assert!(exceeded(&quota(), &amounts(&["pods"], 1), &used).is_some());
     }
 
     #[test]
