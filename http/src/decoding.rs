@@ -40,6 +40,8 @@ pub(crate) fn object_of_body(
     let message = cx.declared().and_then(Declared::messages).map(Messages::object);
     let decoded = codec::object(bytes, format, &expected, message, built_in, validation);
     let mut decoded = decoded.map_err(undecodable)?;
+    let is_accepted = decoded.kind.kind == expected.kind && accepts(cx, &decoded.kind);
+    let expected = if is_accepted { decoded.kind.clone() } else { expected };
     if decoded.value.get("apiVersion").is_some_and(Value::is_null) {
         let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
         return Err(undecodable(codec::cannot_be_handled(&decoded.kind, &expected, why)));
@@ -80,6 +82,11 @@ pub(crate) fn object_of_body(
 /// The versions in which upstream knows a built-in kind; `None` for a registered type.
 pub(crate) fn known_versions(cx: &RuleContext<'_>) -> Option<&'static [&'static str]> {
     cx.spec.is_typed().then(|| cx.spec.strategy.known_versions())
+}
+
+/// Returns true if a built-in type takes bodies of a version that it does not serve.
+fn accepts(cx: &RuleContext<'_>, found: &GroupVersionKind) -> bool {
+    cx.spec.strategy.accepted_versions().contains(&&*found.api_version())
 }
 
 /// Decodes an object as one of its own version, as upstream does before it compares the object with the URL. In a version
