@@ -198,11 +198,20 @@ impl Eviction<'_, '_> {
         if disruption_budget::spares(&budget, pod) {
             return Ok(Verdict::Spared(name.to_owned()));
         }
-        if self.options.dry_run {
-            let now = meta::time::format(self.call.state.now_seconds());
-            disruption_budget::count_down(&budget, self.name, &now).map_err(over_budget)?;
-            return Ok(Verdict::Free);
+        // A refusal takes no turn.
+        let now = meta::time::format(self.call.state.now_seconds());
+        disruption_budget::count_down(&budget, self.name, &now).map_err(over_budget)?;
+        if !self.options.dry_run {
+            self.count(&budgets, name).await.map_err(of_budgets)?;
         }
+        Ok(Verdict::Free)
+    }
+
+    /// Counts the eviction in the status of a budget, as the budget is then.
+    async fn count(&self, budgets: &ResourceHandle, budget: &str) -> Result<(), WriteError> {
+        let namespace = self.call.namespace();
+        let key = TypeSpec::object_key(namespace, budget);
+        let _turn = self.call.state.evictions.wait(&key, self.options.deadline).await?;
         let mut wanted = |cx: &RuleContext<'_>, stored: &Value| {
             let counted = disruption_budget::count_down(stored, self.name, cx.now);
             let mut counted = counted.map_err(|refusal| PlanError::Caller(Refusal::new(refusal)))?;
@@ -210,14 +219,8 @@ impl Eviction<'_, '_> {
             Ok(counted)
         };
         let options = Options::by_server(self.options.deadline, self.call.state.object_bytes_max);
-        let place = Target {
-            version: "v1",
-            subresource: Some(Subresource::Status),
-            namespace: self.call.namespace(),
-            name,
-        };
-        let counted = budgets.write(place, &mut Write::Patch(&mut wanted), &options).await;
-        counted.map(|_| Verdict::Free).map_err(of_budgets)
+        let place = Target { version: "v1", subresource: Some(Subresource::Status), namespace, name: budget };
+        budgets.write(place, &mut Write::Patch(&mut wanted), &options).await.map(drop)
     }
 
     /// The one budget that covers a pod, as of every write answered before.
