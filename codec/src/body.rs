@@ -68,6 +68,10 @@ pub fn object(
         })?;
     let mut kind = type_of(&value).map_err(unrecognized)?;
     let says_version = !(kind.group.is_empty() && kind.version.is_empty());
+    if default_type && value.is_null() {
+        // Go's decoder leaves an object as it is.
+        value = Value::Object(Map::new());
+    }
     if default_type && let Some(fields) = value.as_object_mut() {
         complete_type(&mut kind, fields, expected);
     }

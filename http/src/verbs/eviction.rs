@@ -43,7 +43,15 @@ pub(crate) async fn evict(call: &Call<'_>, payload: Received) -> Result<Response
     wait_for::check(call, query.wait_for)?;
     let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
     let (eviction, warnings) = ask::decoded(call, &query, &body, format).await?;
+    match carry_out(call, eviction, options(call, &query, &body)).await {
+        Ok(()) => Ok(done(call, accepted, warnings)),
+        Err(failure) => Err(failure.warned(warnings)),
+    }
+}
+
+async fn carry_out(call: &Call<'_>, eviction: Value, options: Options) -> Result<(), Failure> {
     let name = call.info.required_name()?;
+    check_namespace(call, name, &options).await?;
     if name != eviction.text_at(&["metadata", "name"]) {
         let why = "name in URL does not match name in Eviction object";
         return Err(RequestError::BadRequest(why.to_owned()).into());
@@ -53,15 +61,23 @@ pub(crate) async fn evict(call: &Call<'_>, payload: Received) -> Result<Response
         return Err(unsafe_eviction(name).into());
     }
     propagate_dry_run(&mut deletion, call.query.all("dryRun").collect())?;
-    let options = Options {
-        knowledge: Knowledge::Latest,
-        dry_run: !deletion.dry_run.is_empty(),
-        ..options(call, &query, &body)
-    };
-    let eviction = Eviction { call, name, pods: pods(call, name)?, deletion, options };
-    match eviction.carry_out().await {
-        Ok(()) => Ok(done(call, accepted, warnings)),
-        Err(failure) => Err(failure.warned(warnings)),
+    let dry_run = !deletion.dry_run.is_empty();
+    let options = Options { knowledge: Knowledge::Latest, dry_run, ..options };
+    Eviction { call, name, pods: pods(call, name)?, deletion, options }.carry_out().await
+}
+
+/// An eviction is a create in its namespace, which has to be there and to stay (admission plugin `NamespaceLifecycle`).
+async fn check_namespace(call: &Call<'_>, name: &str, options: &Options) -> Result<(), Failure> {
+    let (Some(namespace), Some(namespaces)) = (call.namespace(), &options.namespaces) else { return Ok(()) };
+    let found = namespaces.read(namespace, Freshness::Latest, options.deadline).await;
+    let found = found.map_err(|error| Failure::Read(error, GroupResource::new("", "namespaces")))?;
+    let namespace = namespace.to_owned();
+    match found {
+        None => Err(refused(PlanError::NamespaceNotFound { name: namespace }, "pods")),
+        Some(found) if found.deleting() => {
+            Err(refused(PlanError::NamespaceTerminating { namespace, name: name.to_owned() }, "pods"))
+        }
+        Some(_) => Ok(()),
     }
 }
 

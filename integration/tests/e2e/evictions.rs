@@ -4,6 +4,8 @@ use futures::future::{join, join_all};
 use kindom_integration::{Client, ClusterOptions, Server, ServerOptions, count};
 use serde_json::{Value, json};
 
+use crate::support::{namespace, refused};
+
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 const PROFILE: &str = "--profile=kubernetes";
@@ -182,4 +184,43 @@ async fn kubectl_drains_a_node_as_far_as_a_budget_allows() {
     let drained = drain(&server).await;
     assert!(drained.contains("node/node drained"), "{drained}");
     assert_eq!(server.kubectl(&["get", "pods", "-o", "name"]).await.unwrap(), "");
+}
+
+/// The bytes of a field of protobuf.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
+}
+
+#[tokio::test]
+async fn an_eviction_comes_in_protobuf_of_both_versions() {
+    let server = ServerOptions::default().args(&[PROFILE]).start().await.unwrap();
+    let client = server.client().unwrap();
+    for version in ["policy/v1", "policy/v1beta1"] {
+        pod(&client, "one", "True").await;
+        let grace = field(2, &[1 << 3, 0]);
+        let eviction = [field(1, &field(1, b"one")), grace].concat();
+        let kind = [field(1, version.as_bytes()), field(2, b"Eviction")].concat();
+        let body = [b"k8s\0".to_vec(), field(1, &kind), field(2, &eviction)].concat();
+        let evict = client.request("POST", &format!("{PODS}/one/eviction"));
+        let answer = evict.body("application/vnd.kubernetes.protobuf", body).send().await.unwrap();
+        assert_eq!(answer.status, 201, "{version}: {}", answer.text());
+        client.get(&format!("{PODS}/one")).await.unwrap().expect_status(404).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_evicted_from_a_namespace_that_is_ending() {
+    let server = ServerOptions::default().args(&[PROFILE]).start().await.unwrap();
+    let client = server.client().unwrap();
+    namespace(&client, "team").await;
+    let pods = PODS.replace("default", "team");
+    let spec = json!({"containers": [{"name": "c", "image": "example.com/c:1"}]});
+    let metadata = json!({"name": "one", "finalizers": ["example.com/hold"]});
+    create(&client, &pods, &json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+        .await;
+    client.delete("/api/v1/namespaces/team").await.unwrap();
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "one"}});
+    let answer = client.post(&format!("{pods}/one/eviction"), &eviction).await;
+    let why = "pods \"one\" is forbidden: unable to create new content in namespace team because it is being terminated";
+    refused(answer, 403, "Forbidden", why);
 }
