@@ -292,7 +292,8 @@ fn check_removal(removal: &Removal, old: &Value) -> Result<(), PlanError> {
         let current = found(field);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| !wanted.is_empty() && *wanted != current) {
             let message = format!(
-                "the {what} in the precondition ({wanted}) does not match the {what} in record ({current}). The object might have been {fate}"
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({current}). The \
+                 object might have been {fate}"
             );
             return Err(PlanError::Precondition { name: found("name").to_owned(), message });
         }

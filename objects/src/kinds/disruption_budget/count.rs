@@ -31,7 +31,8 @@ pub enum BudgetRefusal {
     },
     /// The status names too many evicted pods already.
     #[error(
-        "The disruption budget {budget} does not allow evicting pods currently: too many pending evictions not confirmed by PDB controller"
+        "The disruption budget {budget} does not allow evicting pods currently: too many pending evictions not \
+         confirmed by PDB controller"
     )]
     Full {
         /// The budget's name.
