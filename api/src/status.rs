@@ -52,6 +52,8 @@ pub mod reason {
 /// The reasons of causes that clients look for (`metav1.CauseType`); those of field errors are in
 /// [`field::ErrorType::reason`].
 pub mod cause {
+    /// An eviction meets a PodDisruptionBudget (`policy/v1`).
+    pub const DISRUPTION_BUDGET: &str = "DisruptionBudget";
     /// An apply meets a field that another manager owns.
     pub const FIELD_MANAGER_CONFLICT: &str = "FieldManagerConflict";
     /// A create in a namespace that is going away.

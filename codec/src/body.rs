@@ -68,6 +68,10 @@ pub fn object(
         })?;
     let mut kind = type_of(&value).map_err(unrecognized)?;
     let says_version = !(kind.group.is_empty() && kind.version.is_empty());
+    if default_type && value.is_null() {
+        // Go's decoder leaves an object as it is.
+        value = Value::Object(Map::new());
+    }
     if default_type && let Some(fields) = value.as_object_mut() {
         complete_type(&mut kind, fields, expected);
     }
@@ -341,12 +345,12 @@ mod tests {
                 .map(|d| (d.value, d.kind))
         };
         let whole = decoded(r#"{"apiVersion":"example.com/v1","kind":"Widget"}"#).unwrap();
-        for part in ["{}", r#"{"kind":"Widget"}"#, r#"{"apiVersion":"example.com/v1","kind":""}"#] {
+        for part in ["null", "{}", r#"{"kind":"Widget"}"#, r#"{"apiVersion":"example.com/v1","kind":""}"#] {
             assert_eq!(decoded(part).unwrap(), whole, "{part}");
         }
         // A kind or apiVersion in the object stays.
         assert_eq!(decoded(r#"{"kind":"Gadget"}"#).unwrap().1.kind, "Gadget");
         assert!(decoded("[]").is_err());
-        assert!(decoded("null").is_err());
+        assert!(decoded("7").is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use kindom_api::names::{GroupKind, GroupVersionKind};
 use kindom_api::{Value, field};
-use kindom_codec::protobuf::Messages;
+use kindom_codec::protobuf::{Envelope, Messages};
 use kindom_codec::{self as codec, DecodeError, FieldValidation, Format};
 use kindom_objects::PlanError;
 use kindom_objects::{Declared, RuleContext};
@@ -35,11 +35,19 @@ pub(crate) fn object_of_body(
 ) -> Result<(Value, Option<PlanError>), PlanError> {
     // Discard the previous attempt's warnings: this runs again after every lost race.
     warnings.clear();
-    let expected = expected(cx, version);
+    let mut expected = expected(cx, version);
+    if format == Format::Protobuf
+        && let Some(sent) = accepted_envelope(cx, &expected, bytes)
+    {
+        expected = sent;
+    }
     let built_in = cx.spec.is_typed();
     let message = cx.declared().and_then(Declared::messages).map(Messages::object);
     let decoded = codec::object(bytes, format, &expected, message, built_in, validation);
     let mut decoded = decoded.map_err(undecodable)?;
+    if accepts(cx, &expected, &decoded.kind) {
+        expected = decoded.kind.clone();
+    }
     if decoded.value.get("apiVersion").is_some_and(Value::is_null) {
         let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
         return Err(undecodable(codec::cannot_be_handled(&decoded.kind, &expected, why)));
@@ -80,6 +88,26 @@ pub(crate) fn object_of_body(
 /// The versions in which upstream knows a built-in kind; `None` for a registered type.
 pub(crate) fn known_versions(cx: &RuleContext<'_>) -> Option<&'static [&'static str]> {
     cx.spec.is_typed().then(|| cx.spec.strategy.known_versions())
+}
+
+/// Returns true if a built-in type takes bodies of a version that it does not serve.
+fn accepts(cx: &RuleContext<'_>, expected: &GroupVersionKind, found: &GroupVersionKind) -> bool {
+    found.kind == expected.kind && cx.spec.strategy.accepted_versions().contains(&&*found.api_version())
+}
+
+/// The type that a body in protobuf says it has, if it is accepted beside the served one: it is read as the latter is.
+fn accepted_envelope(
+    cx: &RuleContext<'_>,
+    expected: &GroupVersionKind,
+    bytes: &[u8],
+) -> Option<GroupVersionKind> {
+    if cx.spec.strategy.accepted_versions().is_empty() {
+        return None;
+    }
+    let envelope = Envelope::open(bytes).ok()?;
+    let (group, version) = envelope.api_version.split_once('/')?;
+    let sent = GroupVersionKind::new(group, version, envelope.kind.as_str());
+    accepts(cx, expected, &sent).then_some(sent)
 }
 
 /// Decodes an object as one of its own version, as upstream does before it compares the object with the URL. In a version

@@ -42,7 +42,7 @@ use crate::route::{deprecated, find, look_up, nothing_there, subresource_served}
 use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::{Failure, namespaces_are_the_hosts};
 use crate::turns;
-use crate::verbs::{create, delete, get, list, patch, pod, scale, token, update, watch};
+use crate::verbs::{create, delete, eviction, get, list, patch, pod, scale, token, update, watch};
 use crate::{RequestError, access, documents, websocket};
 
 /// So many headers are not counted.
@@ -543,7 +543,7 @@ async fn verb(call: &Call<'_>, received: Option<Received>) -> Result<Response, F
         (Verb::Patch, _) => Box::pin(patch::patch(call, body)).await,
         (Verb::Create, Some(Subresource::Token)) => Box::pin(token::create(call, body)).await,
         (Verb::Create, Some(Subresource::Binding)) => Box::pin(pod::bind(call, body)).await,
-        (Verb::Create, Some(Subresource::Eviction)) => Box::pin(pod::evict(call, body)).await,
+        (Verb::Create, Some(Subresource::Eviction)) => Box::pin(eviction::evict(call, body)).await,
         (Verb::Create, None) if pod::are_bindings(call) => Box::pin(pod::bind(call, body)).await,
         (Verb::Create, _) => Box::pin(create::create(call, body)).await,
         (Verb::Delete, _) => Box::pin(delete::delete(call, body)).await,

@@ -5,6 +5,7 @@ use kindom_actor_kit::Overloaded;
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
 use kindom_api::status::{Cause, Details, Outcome, Status, cause, reason};
+use kindom_objects::kinds::disruption_budget::BudgetRefusal;
 use kindom_objects::{FieldConflict, PlanError, Unreadable};
 use kindom_resource_actor::{ReadError, WriteError};
 use kindom_storage::StorageError;
@@ -231,14 +232,42 @@ fn plan(error: PlanError, resource: &GroupResource, kind: &GroupKind) -> Status 
         PlanError::TooLarge { bytes, limit } => {
             Status::request_entity_too_large(format!("the object has {bytes} bytes, the limit is {limit}"))
         }
-        PlanError::Caller(refusal) => match refusal.get::<RequestError>() {
-            Some(error) => request(error.clone()),
-            None => Status::internal_error(refusal),
+        PlanError::Caller(refusal) => match (refusal.get::<RequestError>(), refusal.get::<BudgetRefusal>()) {
+            (Some(error), _) => request(error.clone()),
+            (None, Some(budget)) => over_budget(budget),
+            (None, None) => Status::internal_error(refusal),
         },
         PlanError::Corrupt(message) | PlanError::Unallocated(message) => Status::internal_error(message),
         error @ PlanError::WouldLose { .. } => Status::internal_error(error),
         PlanError::Internal(message) => plain_internal(message),
     }
+}
+
+/// A PodDisruptionBudget refuses an eviction (`createTooManyRequestsError`, `checkAndDecrement` of
+/// `pkg/registry/core/pod/storage/eviction.go`, 1.37).
+fn over_budget(refusal: &BudgetRefusal) -> Status {
+    const UNSETTLED_SECONDS: u32 = 10;
+    let too_many = |seconds| {
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        Status::too_many_requests(message, seconds)
+    };
+    // Upstream names the resource in the singular here.
+    let forbidden =
+        |budget, why| Status::forbidden(&GroupResource::new("policy", "poddisruptionbudget"), budget, why);
+    let status = match refusal {
+        BudgetRefusal::Unsettled { .. } => too_many(UNSETTLED_SECONDS),
+        BudgetRefusal::Exhausted { .. } => too_many(0),
+        BudgetRefusal::Negative { budget } => forbidden(budget, "pdb disruptions allowed is negative"),
+        BudgetRefusal::Full { budget } => forbidden(
+            budget,
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        ),
+    };
+    status.with_cause(Cause {
+        reason: cause::DISRUPTION_BUDGET.into(),
+        message: refusal.to_string(),
+        field: String::new(),
+    })
 }
 
 fn write(error: WriteError, resource: &GroupResource, kind: &GroupKind) -> Status {

@@ -118,6 +118,19 @@ func (m *masker) time(text string) string {
 	return "<time>"
 }
 
+// times masks the times of a map.
+func (m *masker) times(of map[string]any) map[string]any {
+	out := map[string]any{}
+	for _, key := range sortedKeys(of) {
+		if text, ok := of[key].(string); ok && timestamp.MatchString(text) {
+			out[key] = m.time(text)
+			continue
+		}
+		out[key] = m.walk(of[key])
+	}
+	return out
+}
+
 // body masks one JSON document.
 func (m *masker) body(value any) any {
 	m.learnNames(value)
@@ -186,6 +199,12 @@ func (m *masker) object(node map[string]any) map[string]any {
 			// A port that the server chose; one that stands in the script is the client's.
 			if text := string(encode(child)); digits.MatchString(text) && !strings.Contains(m.script, text) {
 				out[key] = m.symbol("port", text)
+				continue
+			}
+		case "disruptedPods":
+			// The names of pods, each with the time of its eviction.
+			if pods, ok := child.(map[string]any); ok {
+				out[key] = m.times(pods)
 				continue
 			}
 		case "lastTransitionTime", "lastPhaseTransitionTime", "expirationTimestamp":

@@ -79,7 +79,7 @@ func (r *runner) step(step *Step) (*Answer, error) {
 			return nil, err
 		}
 		missing := unmet(step.Until, response.StatusCode, data)
-		if response.StatusCode == http.StatusTooManyRequests {
+		if response.StatusCode == http.StatusTooManyRequests && !ofBudget(data) {
 			// Upstream rebuilds a type's storage when its registration changes
 			// and sends whoever comes in between away.
 			missing = "anything but 429"
@@ -93,6 +93,27 @@ func (r *runner) step(step *Step) (*Answer, error) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// ofBudget tells the 429 of a PodDisruptionBudget, which is an answer, from
+// that of a server which asks for patience.
+func ofBudget(data []byte) bool {
+	var status struct {
+		Details struct {
+			Causes []struct {
+				Reason string `json:"reason"`
+			} `json:"causes"`
+		} `json:"details"`
+	}
+	if json.Unmarshal(data, &status) != nil {
+		return false
+	}
+	for _, cause := range status.Details.Causes {
+		if cause.Reason == "DisruptionBudget" {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *runner) send(ctx context.Context, step *Step) (*http.Response, error) {

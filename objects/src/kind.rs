@@ -508,6 +508,12 @@ pub trait Strategy: Send + Sync {
         &[]
     }
 
+    /// The apiVersions beside the served ones in which a body may come all the same, with the same fields
+    /// (`rest.GroupVersionAcceptor`).
+    fn accepted_versions(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// `true` if a PUT creates the object that it names, unless there is one.
     fn allows_create_on_update(&self) -> bool {
         false

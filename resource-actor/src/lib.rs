@@ -36,6 +36,7 @@ mod scale;
 mod snapshot;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod turns;
 mod watch;
 mod write;
 
@@ -49,5 +50,6 @@ pub use maintenance::{Drained, Rewritten};
 pub use pages::{Page, Pages};
 pub use request::{Knowledge, Outcome, Target, Wanted, WriteOptions, Written, is_conclusive};
 pub use snapshot::Snapshot;
+pub use turns::WriteTurns;
 pub use watch::WatchCursor;
 pub use write::Write;

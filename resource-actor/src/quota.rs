@@ -13,38 +13,30 @@ use kindom_objects::kinds::resource_quota::measure::Usage;
 use kindom_objects::kinds::resource_quota::usage::{self as quota, QuotaChange};
 use kindom_objects::{PlanError, StoredObject, Subresource, TypeSpec};
 use kindom_storage::{Compare, Op, Revision};
-use parking_lot::Mutex as Lock;
-use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio::time::timeout_at;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::ResourceHandle;
 use crate::cost;
 use crate::error::{WriteError, refuse_loss};
 use crate::handle::Freshness;
 use crate::snapshot::{Chunk, Snapshot};
+use crate::turns::WriteTurns;
 
 /// The ResourceQuotas that bound writes. Cheap to clone.
 #[derive(Clone)]
 pub struct Quotas {
     handle: ResourceHandle,
-    turns: Turns,
+    /// The writes that quotas bound, by namespace.
+    turns: WriteTurns<Turn>,
 }
 
 impl Quotas {
     /// Quotas of this type.
     #[must_use]
     pub fn new(handle: ResourceHandle) -> Self {
-        Self { handle, turns: Turns::default() }
+        Self { handle, turns: WriteTurns::default() }
     }
 }
-
-/// So many namespaces are remembered between their writes.
-const TURNS_KEPT: usize = 256;
-
-/// The writes of a namespace that quotas bound take turns: of those that count at once all but one would have to count again.
-/// No namespace waits for another.
-#[derive(Clone, Default)]
-struct Turns(Arc<Lock<HashMap<String, Arc<Mutex<Turn>>>>>);
 
 /// What one write of a namespace leaves to the next.
 #[derive(Default)]
@@ -52,28 +44,6 @@ struct Turn {
     /// The revision of the last one.
     last: Revision,
     sums: Sums,
-}
-
-impl Turns {
-    /// Waits for the turn of a namespace's writes.
-    async fn wait(&self, namespace: &str, deadline: Deadline) -> Result<OwnedMutexGuard<Turn>, WriteError> {
-        let turn = self.of(namespace).lock_owned();
-        timeout_at(deadline.instant(), turn).await.map_err(|_| {
-            WriteError::Unavailable("timed out while other writes of the namespace were counted".into())
-        })
-    }
-
-    fn of(&self, namespace: &str) -> Arc<Mutex<Turn>> {
-        let mut turns = self.0.lock();
-        if let Some(turn) = turns.get(namespace) {
-            return Arc::clone(turn);
-        }
-        if turns.len() >= TURNS_KEPT {
-            // A forgotten revision costs a write one more plan.
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        }
-        Arc::clone(turns.entry(namespace.to_owned()).or_default())
-    }
 }
 
 /// The changes of quotas that go with a write, and their conditions.
@@ -289,8 +259,6 @@ fn own<'a>(chunk: &'a Chunk, prefix: &'a str) -> impl Iterator<Item = &'a Arc<St
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use kindom_objects::kinds::service::{AddressRange, ServiceNetwork};
     use kindom_objects::kinds::{Profile, built_in};
     use kindom_storage::StoredValue;
@@ -362,21 +330,5 @@ mod tests {
                 objects.chunks_of("n1/").filter(|chunk| chunk.iter().any(|object| object.deleting())).count();
             prop_assert!(of_deleting > 0 || after * 2 < all, "{} of {}", after, all);
         }
-    }
-
-    #[tokio::test]
-    async fn namespaces_take_turns_of_their_own() {
-        let (turns, deadline) = (Turns::default(), Deadline::after(Duration::from_secs(60)));
-        let mut held = Vec::new();
-        for index in 0..2 * TURNS_KEPT {
-            let turn = turns.of(&format!("busy-{index}")).try_lock_owned();
-            held.push(turn.expect("it is free"));
-        }
-        assert!(turns.of("busy-0").try_lock_owned().is_err(), "a turn was forgotten while it was held");
-        held.clear();
-        turns.wait("busy-0", deadline).await.unwrap().last = Revision(7);
-        assert_eq!(turns.wait("busy-0", deadline).await.unwrap().last, Revision(7));
-        turns.of("idle");
-        assert_eq!(turns.0.lock().len(), 1);
     }
 }

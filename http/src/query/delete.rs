@@ -23,16 +23,18 @@ pub struct DeleteOptions {
 
 const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
-/// As sent, before it is validated.
-#[derive(Default)]
-struct Raw {
+/// The options as sent, before they are validated.
+#[derive(Clone, Default)]
+pub(crate) struct SentDeleteOptions {
     grace_period_seconds: Option<i64>,
-    preconditions: Removal,
+    /// The preconditions alone.
+    pub(crate) preconditions: Removal,
     orphan_dependents: Option<bool>,
     propagation_policy: Option<String>,
-    dry_run: Vec<String>,
+    /// Any value asks for a dry run, and is valid or not.
+    pub(crate) dry_run: Vec<String>,
     has_preconditions: bool,
-    ignore_store_read_error: bool,
+    pub(crate) ignore_store_read_error: bool,
 }
 
 impl DeleteOptions {
@@ -42,7 +44,7 @@ impl DeleteOptions {
     /// [`RequestError::BadRequest`] for a malformed number, [`RequestError::Invalid`] of kind
     /// `DeleteOptions.meta.k8s.io`.
     pub fn from_query(query: &Query) -> Result<Self, RequestError> {
-        Raw {
+        SentDeleteOptions {
             grace_period_seconds: query.integer("gracePeriodSeconds")?,
             preconditions: Removal::default(),
             orphan_dependents: query.get("orphanDependents").map(is_true),
@@ -60,7 +62,7 @@ impl DeleteOptions {
     /// [`RequestError::Invalid`] of kind `DeleteOptions.meta.k8s.io`.
     pub fn dry_run_of_query(query: &Query) -> Result<bool, RequestError> {
         let dry_run = query.all("dryRun").map(str::to_owned).collect();
-        Ok(Raw { dry_run, ..Raw::default() }.validate()?.dry_run)
+        Ok(SentDeleteOptions { dry_run, ..SentDeleteOptions::default() }.validate()?.dry_run)
     }
 
     /// Reads them from a decoded body; the query is then ignored but for `dryRun`, as upstream does. Any group's `DeleteOptions` are
@@ -70,6 +72,16 @@ impl DeleteOptions {
     /// [`RequestError::BadRequest`] for another kind or a field of the wrong type, [`RequestError::Invalid`] of kind
     /// `DeleteOptions.meta.k8s.io`.
     pub fn from_body(body: &Value) -> Result<Self, RequestError> {
+        SentDeleteOptions::from_body(body)?.validate()
+    }
+}
+
+impl SentDeleteOptions {
+    /// Reads them from a decoded body, as [`DeleteOptions::from_body`] does, without validating them.
+    ///
+    /// # Errors
+    /// [`RequestError::BadRequest`]
+    pub(crate) fn from_body(body: &Value) -> Result<Self, RequestError> {
         let bad = |found: &Value, what: &str, want: &str| {
             let found = go_type(found);
             let why = format!(
@@ -96,9 +108,9 @@ impl DeleteOptions {
             let message = format!("no kind {kind} is registered for version {version} in scheme {SCHEME}");
             return Err(RequestError::BadRequest(message));
         }
-        let mut raw = Raw {
+        let mut raw = SentDeleteOptions {
             propagation_policy: text(body, "propagationPolicy", "propagationPolicy")?,
-            ..Raw::default()
+            ..SentDeleteOptions::default()
         };
         if let Some(value) = body.get("gracePeriodSeconds").filter(|v| present(v)) {
             raw.grace_period_seconds =
@@ -129,13 +141,14 @@ impl DeleteOptions {
                 raw.dry_run.push(item.as_str().ok_or_else(|| bad(item, "dryRun", "string"))?.to_owned());
             }
         }
-        raw.validate()
+        Ok(raw)
     }
-}
 
-impl Raw {
     /// `ValidateDeleteOptions`, `ValidateIgnoreStoreReadError`
-    fn validate(self) -> Result<DeleteOptions, RequestError> {
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] of kind `DeleteOptions.meta.k8s.io`.
+    pub(crate) fn validate(self) -> Result<DeleteOptions, RequestError> {
         let path = Path::new("propagationPolicy");
         let mut errors = ErrorList::new();
         let beside = [

@@ -14,6 +14,7 @@ use crate::RequestError;
 
 pub use continue_token::{ContinueToken, EXPIRED, EXPIRED_WITH_TOKEN};
 pub use delete::DeleteOptions;
+pub(crate) use delete::SentDeleteOptions;
 pub use list::{ListOptions, VersionMatch, parse_resource_version};
 pub use write::{WaitFor, WriteOptions};
 

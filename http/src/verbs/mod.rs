@@ -4,6 +4,7 @@ pub(crate) mod apply;
 pub(crate) mod ask;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod eviction;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod patch;

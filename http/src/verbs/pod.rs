@@ -1,28 +1,27 @@
-//! POST of a pod's node, and of its eviction: bodies of other kinds, which are carried out and not stored.
+//! POST of a pod's node: a body of another kind, which is carried out and not stored.
 //!
-//! Sources: `BindingREST` of `pkg/registry/core/pod/storage/storage.go`, `EvictionREST` of `eviction.go` there (1.37). An eviction
-//! asks no disruption budget.
+//! Source: `BindingREST` of `pkg/registry/core/pod/storage/storage.go` (1.37).
 
 use std::sync::Arc;
 
 use actix_web::http::header;
-use kindom_api::field::{Error, ErrorList, Path, aggregate};
+use kindom_api::field::aggregate;
 use kindom_api::status::{Details, Status};
 use kindom_api::{GroupKind, GroupResource, Value};
 use kindom_objects::kinds::pod;
 use kindom_objects::plan::check_uid;
-use kindom_objects::{PlanError, Removal, RuleContext, Subresource};
+use kindom_objects::{PlanError, RuleContext, Subresource};
 use kindom_resource_actor::{Knowledge, ResourceHandle, Target, Write, WriteError, WriteOptions as Options};
 
 use crate::RequestError;
 use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::negotiate::{Accepted, Endpoint, accept};
-use crate::query::{DeleteOptions, WriteOptions};
+use crate::query::WriteOptions;
 use crate::respond::Reply;
 use crate::response::Response;
 use crate::status::Failure;
-use crate::verbs::{ask, delete};
+use crate::verbs::ask;
 use crate::wait_for;
 use crate::writing::options;
 
@@ -31,22 +30,22 @@ pub(crate) fn are_bindings(call: &Call<'_>) -> bool {
     call.spec.group.is_empty() && call.spec.names.plural == "bindings"
 }
 
-fn refused(error: impl Into<WriteError>, resource: &str) -> Failure {
+pub(super) fn refused(error: impl Into<WriteError>, resource: &str) -> Failure {
     let kind = GroupKind { group: String::new(), kind: "Pod".to_owned() };
     Failure::Write(Box::new(error.into()), GroupResource::new("", resource), kind)
 }
 
 /// The type of pods.
-fn pods(call: &Call<'_>, name: &str) -> Result<ResourceHandle, Failure> {
+pub(super) fn pods(call: &Call<'_>, name: &str) -> Result<ResourceHandle, Failure> {
     let gone = || Failure::NotFound(GroupResource::new("", "pods"), name.to_owned());
     call.state.registry.routes().get("", "pods").ok_or_else(gone)
 }
 
-fn target<'a>(call: &'a Call<'_>, through: Subresource, name: &'a str) -> Target<'a> {
+pub(super) fn target<'a>(call: &'a Call<'_>, through: Subresource, name: &'a str) -> Target<'a> {
     Target { version: "v1", subresource: Some(through), namespace: call.namespace(), name }
 }
 
-fn done(call: &Call<'_>, accepted: Accepted, warnings: Vec<String>) -> Response {
+pub(super) fn done(call: &Call<'_>, accepted: Accepted, warnings: Vec<String>) -> Response {
     let status = Status { code: 201, details: None, ..Status::success(Details::default()) };
     Reply::status(status).with_warnings(warnings).write(call.request, accepted)
 }
@@ -119,77 +118,4 @@ fn check_preconditions(
         cx.spec.prefix
     );
     Err(PlanError::Conflict { name: name.to_owned(), message })
-}
-
-/// POST of an Eviction.
-pub(crate) async fn evict(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
-    let (user, handle, share) = (Arc::clone(&call.user), call.handle.clone(), call.share.clone());
-    let call = &Call { spec: pod::evictions(), user, handle, share, ..*call };
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Plain)?;
-    let query = WriteOptions::for_create(call.query)?;
-    wait_for::check(call, query.wait_for)?;
-    let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
-    let (eviction, warnings) = ask::decoded(call, &query, &body, format).await?;
-    let name = call.info.required_name()?;
-    if name != eviction.text_at(&["metadata", "name"]) {
-        let why = "name in URL does not match name in Eviction object";
-        return Err(RequestError::BadRequest(why.to_owned()).into());
-    }
-    let deletion = match eviction.get("deleteOptions").filter(|of| !of.is_null()) {
-        Some(of) => DeleteOptions::from_body(of)?,
-        None => DeleteOptions::default(),
-    };
-    if deletion.ignore_store_read_error {
-        return Err(unsafe_eviction(name).into());
-    }
-    let mut deletion = delete::unless_collected(call, deletion);
-    let pods = pods(call, name)?;
-    let dry_run = query.dry_run || deletion.dry_run;
-    let options = Options { knowledge: Knowledge::Latest, dry_run, ..options(call, &query, &body) };
-    let target = target(call, Subresource::Eviction, name);
-    if !dry_run {
-        let removal = deletion.removal.clone();
-        let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
-            if old.is_null() {
-                return Ok(Value::Null);
-            }
-            check_removal(&removal, old)?;
-            Ok(pod::evicted(old, cx.now))
-        };
-        let written = pods.write(target, &mut Write::Patch(&mut wanted), &options).await;
-        let written = written.map_err(|error| refused(error, "pods"))?;
-        if deletion.removal.resource_version.is_some() {
-            deletion.removal.resource_version = Some(written.object.revision().to_string());
-        }
-    }
-    let deleted = pods.write(target, &mut Write::Delete(&deletion.removal), &options).await;
-    deleted.map_err(|error| refused(error, "pods"))?;
-    Ok(done(call, accepted, warnings))
-}
-
-fn unsafe_eviction(name: &str) -> RequestError {
-    let path = Path::new("deleteOptions");
-    let detail = "can not be set for pod eviction, try after removing the option";
-    let path = path.child("ignoreStoreReadErrorWithClusterBreakingPotential");
-    let errors = ErrorList::from(Error::invalid(&path, true, detail));
-    let kind = GroupKind { group: "policy".to_owned(), kind: "Eviction".to_owned() };
-    RequestError::Invalid { kind, name: name.to_owned(), errors }
-}
-
-/// The pod must be the one that an eviction means.
-fn check_removal(removal: &Removal, old: &Value) -> Result<(), PlanError> {
-    let found = |field| old.text_at(&["metadata", field]);
-    for (wanted, field, what, fate) in [
-        (&removal.uid, "uid", "UID", "deleted and then recreated"),
-        (&removal.resource_version, "resourceVersion", "ResourceVersion", "modified"),
-    ] {
-        let current = found(field);
-        if let Some(wanted) = wanted.as_deref().filter(|wanted| !wanted.is_empty() && *wanted != current) {
-            let message = format!(
-                "the {what} in the precondition ({wanted}) does not match the {what} in record ({current}). The object might have been {fate}"
-            );
-            return Err(PlanError::Precondition { name: found("name").to_owned(), message });
-        }
-    }
-    Ok(())
 }

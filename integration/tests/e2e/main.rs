@@ -41,6 +41,7 @@ mod etcd_away;
 mod etcd_tls;
 mod events;
 mod everyday;
+mod evictions;
 mod exhausted;
 mod fabric8;
 mod faces;

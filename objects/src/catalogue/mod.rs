@@ -92,8 +92,9 @@ impl Table {
         let text = text(head.next()?);
         let fields =
             [Field::new("kind", Shape::String("string")), Field::new("apiVersion", Shape::String("string"))];
-        let mut fields: Vec<Field> =
-            if self.kinds.iter().any(|[.., of]| *of == name) { fields.into() } else { Vec::new() };
+        // An Eviction has options within it that are an object of their own elsewhere.
+        let is_object = name == "meta/v1.DeleteOptions" || self.kinds.iter().any(|[.., of]| *of == name);
+        let mut fields: Vec<Field> = if is_object { fields.into() } else { Vec::new() };
         for line in lines {
             self.add(line, &mut fields)?;
         }

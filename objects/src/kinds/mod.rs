@@ -17,7 +17,7 @@ mod batch;
 mod config_map;
 mod custom;
 mod difference;
-mod disruption_budget;
+pub mod disruption_budget;
 mod endpoint_slice;
 mod endpoints;
 pub mod event;

@@ -51,7 +51,7 @@ impl Strategy for Evictions {
         std::slice::from_ref(&EVICTION)
     }
 
-    fn known_versions(&self) -> &'static [&'static str] {
+    fn accepted_versions(&self) -> &'static [&'static str] {
         &["policy/v1beta1"]
     }
 

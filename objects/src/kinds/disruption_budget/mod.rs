@@ -1,4 +1,5 @@
-//! PodDisruptionBudget, `policy/v1`. It is kept for whoever heeds it: nothing evicts a pod here.
+//! PodDisruptionBudget, `policy/v1`: the number of pods that may be evicted at once. Evictions count in its status; nothing here
+//! computes that anew when pods come and go, so it is what clients write.
 //!
 //! Sources: `pkg/registry/policy/poddisruptionbudget/strategy.go`, `pkg/apis/policy/validation/validation.go`,
 //! `pkg/apis/policy/helper.go`, `pkg/apis/policy/v1`, `pkg/printers/internalversion/printers.go` (1.37).
@@ -18,6 +19,10 @@ use crate::kinds::int_or_percent::{at_most_all, int_or_percent};
 use crate::kinds::status::{is_of_status, keep_other_part, reset, validate_conditions};
 use crate::kinds::{AGE, label_selector};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
+
+mod count;
+
+pub use count::{BudgetRefusal, count_down, covers, is_exempt, may_get_ready, spares};
 
 static DISRUPTION_BUDGET: Declared = Declared::catalogued("policy/v1", "PodDisruptionBudget");
 /// The label by which `v1beta1` told a selector of everything from one of nothing.
