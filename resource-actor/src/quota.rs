@@ -3,12 +3,11 @@
 //! replicas, one plans again: as many objects as the quota allows are created, and no more.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Weak};
 
 use kindom_actor_kit::{Deadline, dear};
 use kindom_api::quantity::Quantity;
-use kindom_api::{Value, json};
+use kindom_api::{GroupResource, Value, json};
 use kindom_objects::kinds::resource_quota::measure::Usage;
 use kindom_objects::kinds::resource_quota::usage::{self as quota, QuotaChange};
 use kindom_objects::{PlanError, StoredObject, Subresource, TypeSpec};
@@ -172,9 +171,8 @@ pub struct Counted<'a> {
 /// have changed.
 #[derive(Default)]
 pub struct Sums {
-    hasher: RandomState,
-    /// By the hash of a type and a quota's spec.
-    of: HashMap<u64, Remembered>,
+    /// By a type and a quota's spec.
+    of: HashMap<(GroupResource, Vec<u8>), Remembered>,
 }
 
 #[derive(Default)]
@@ -199,9 +197,9 @@ impl Sums {
         self.of.retain(|_, remembered| remembered.is_used);
     }
 
-    fn key(&self, counted: &Counted<'_>) -> u64 {
-        let (spec, quota) = (counted.spec, counted.quota.get("spec").map(Value::to_vec));
-        self.hasher.hash_one((&spec.group, &spec.names.plural, quota))
+    fn key(counted: &Counted<'_>) -> (GroupResource, Vec<u8>) {
+        let of = GroupResource::new(counted.spec.group.clone(), counted.spec.names.plural.clone());
+        (of, counted.quota.get("spec").map(Value::to_vec).unwrap_or_default())
     }
 
     /// The bytes that have to be read to count these amounts.
@@ -210,7 +208,7 @@ impl Sums {
         if !quota::needs_objects(counted.spec, counted.quota, used) {
             return 0;
         }
-        let remembered = self.of.get(&self.key(counted));
+        let remembered = self.of.get(&Self::key(counted));
         let is_unknown = |chunk: &&Chunk| remembered.is_none_or(|known| known.get(chunk).is_none());
         let unknown = counted.objects.chunks_of(counted.prefix).filter(is_unknown);
         unknown.flat_map(|chunk| own(chunk, counted.prefix)).map(|object| object.json().len()).sum()
@@ -224,7 +222,7 @@ impl Sums {
             used.values_mut().for_each(|amount| *amount = Quantity::of_count(number));
             return;
         }
-        let known = self.of.entry(self.key(counted)).or_default();
+        let known = self.of.entry(Self::key(counted)).or_default();
         known.is_used = true;
         let mut chunks = HashMap::with_capacity(known.chunks.len());
         let all = || quota::bounded(quota).map(|name| (name.to_owned(), Quantity::of_count(0))).collect();
