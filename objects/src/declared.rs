@@ -75,12 +75,8 @@ impl Declared {
     /// A value of the field at a path as Kubernetes' own form of the kind prints in errors: by the names of Go's fields, with
     /// all of them.
     pub(crate) fn internal(&self, path: &[&str], value: &Value) -> String {
-        let of = path.iter().try_fold(Shape::Struct(self.declaration().shape), |shape, name| {
-            let of = structure(shape)?;
-            of.fields.iter().find(|field| field.name == *name).map(|field| field.shape)
-        });
         let mut text = String::new();
-        match of {
+        match self.field_at(path) {
             Some(shape) => print(shape, Some(value), &mut text),
             None => text.push_str(&value.to_string()),
         }
@@ -91,6 +87,18 @@ impl Declared {
     pub(crate) fn internal_item(&self, path: &[&str], item: &Value) -> String {
         let list = self.internal(path, &Value::from(vec![item.clone()]));
         list.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or_default().to_owned()
+    }
+
+    fn field_at(&self, path: &[&str]) -> Option<Shape> {
+        path.iter().try_fold(Shape::Struct(self.declaration().shape), |shape, name| {
+            let of = structure(shape)?;
+            of.fields.iter().find(|field| field.name == *name).map(|field| field.shape)
+        })
+    }
+
+    /// The struct of the field at a path, behind a pointer or not.
+    pub(crate) fn shape_at(&self, path: &[&str]) -> Option<&'static Struct> {
+        structure(self.field_at(path)?)
     }
 
     /// The version that it declares: `v1`.

@@ -152,6 +152,17 @@ fn subdomain(text: &str, unit: &str) -> Vec<String> {
     wrong
 }
 
+/// The same, where capitals are taken, too (`IsDNS1123SubdomainCaseless` of `pkg/api/validate/content/dns.go`).
+#[must_use]
+pub fn is_dns1123_subdomain_caseless(text: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = too_long(text, 253, "characters").into_iter().collect();
+    if !text.to_ascii_lowercase().split('.').all(is_label) {
+        let rule = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+        wrong.push(regex_text(rule, SUBDOMAIN_FMT, &["Example.com"]));
+    }
+    wrong
+}
+
 /// The reason of a condition (`IsValidConditionReason`).
 #[must_use]
 pub fn is_condition_reason(text: &str) -> Vec<String> {

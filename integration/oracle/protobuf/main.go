@@ -171,6 +171,16 @@ var kinds = []struct {
 	{"scheduling.k8s.io/v1", "PriorityClassList", schedulingv1.PriorityClassList{}, true},
 	{"apiregistration.k8s.io/v1", "APIService", apiregistrationv1.APIService{}, true},
 	{"apiregistration.k8s.io/v1", "APIServiceList", apiregistrationv1.APIServiceList{}, true},
+	{"autoscaling/v1", "HorizontalPodAutoscaler", autoscalingv1.HorizontalPodAutoscaler{}, true},
+	{"autoscaling/v1", "HorizontalPodAutoscalerList", autoscalingv1.HorizontalPodAutoscalerList{}, true},
+	{"apps/v1", "ControllerRevision", appsv1.ControllerRevision{}, true},
+	{"apps/v1", "ControllerRevisionList", appsv1.ControllerRevisionList{}, true},
+	{"storage.k8s.io/v1", "CSINode", storagev1.CSINode{}, true},
+	{"storage.k8s.io/v1", "CSINodeList", storagev1.CSINodeList{}, true},
+	{"storage.k8s.io/v1", "VolumeAttachment", storagev1.VolumeAttachment{}, true},
+	{"storage.k8s.io/v1", "VolumeAttachmentList", storagev1.VolumeAttachmentList{}, true},
+	{"networking.k8s.io/v1", "ServiceCIDR", networkingv1.ServiceCIDR{}, true},
+	{"networking.k8s.io/v1", "ServiceCIDRList", networkingv1.ServiceCIDRList{}, true},
 }
 
 // Types that convert themselves, by what the table calls them.
