@@ -152,7 +152,7 @@ impl Provision {
         if found.is_none_or(|namespace| namespace.deleting()) {
             return Ok(());
         }
-        let stored = stored(&self.handle, namespace, self.name).await?;
+        let stored = stored(&self.handle, Some(namespace), self.name).await?;
         let is_right = |stored: &Value| self.kept.is_none_or(|kept| stored.get(kept) == self.made.get(kept));
         if stored.as_ref().is_some_and(is_right) {
             return Ok(());
@@ -194,10 +194,10 @@ pub(crate) fn options(types: &Types) -> WriteOptions {
 /// An object as the store has it. The type's actor stays asleep: there may be very many objects, and this loop needs one.
 pub(crate) async fn stored(
     handle: &ResourceHandle,
-    namespace: &str,
+    namespace: Option<&str>,
     name: &str,
 ) -> Result<Option<Value>, ReconcileError> {
-    let key = TypeSpec::object_key(Some(namespace), name);
+    let key = TypeSpec::object_key(namespace, name);
     let request = RangeRequest::single(&Key::from(format!("{}{key}", handle.prefix())));
     let found = handle.deps().storage.range(request).await.map_err(DrainError::Check)?;
     Ok(found.kvs.into_iter().next().map(|kv| {

@@ -15,6 +15,7 @@ pub mod api_service;
 mod autoscaler;
 mod batch;
 mod config_map;
+mod controller_revision;
 mod custom;
 mod difference;
 mod disruption_budget;
@@ -55,6 +56,7 @@ mod secret;
 mod self_subject_review;
 pub mod service;
 mod service_account;
+mod service_cidr;
 mod signing_request;
 mod status;
 mod storage;
@@ -127,6 +129,8 @@ fn kubernetes() -> Vec<TypeSpec> {
         network_policy::network_policies(),
         disruption_budget::disruption_budgets(),
         autoscaler::autoscalers(),
+        controller_revision::controller_revisions(),
+        service_cidr::service_cidrs(),
         runtime_class::runtime_classes(),
         pod::bindings(),
         node::nodes(),
