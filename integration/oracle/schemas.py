@@ -136,6 +136,18 @@ DOCUMENTS = {
         "AggregationRule", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBindingList", "ClusterRoleList", "PolicyRule", "Role",
         "RoleBinding", "RoleBindingList", "RoleList", "RoleRef", "Subject",
     ],
+    "apis__resource.k8s.io__v1": [
+        "AllocatedDeviceStatus", "AllocationResult", "CELDeviceSelector", "CapacityRequestPolicy", "CapacityRequestPolicyRange",
+        "CapacityRequirements", "Counter", "CounterSet", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult",
+        "DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass",
+        "DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConstraint", "DeviceCounterConsumption",
+        "DeviceDerivedAttribute", "DeviceRequest", "DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest",
+        "DeviceTaint", "DeviceToleration", "ExactDeviceRequest", "NetworkDeviceData", "NodeAllocatableMapping",
+        "NodeAllocatableOverhead", "NodeAllocatableResource", "NodeSelector", "NodeSelectorRequirement", "NodeSelectorTerm",
+        "OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList",
+        "ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList",
+        "ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec",
+    ],
     "apis__scheduling.k8s.io__v1": ["PriorityClass", "PriorityClassList"],
     "apis__discovery.k8s.io__v1": [
         "Endpoint", "EndpointConditions", "EndpointHints", "EndpointPort", "EndpointSlice", "EndpointSliceList", "ForNode", "ForZone",

@@ -101,6 +101,11 @@ impl Declared {
         structure(self.field_at(path)?)
     }
 
+    /// The struct of the items of the list at a path.
+    pub(crate) fn item_at(&self, path: &[&str]) -> Option<&'static Struct> {
+        item(self.field_at(path)?)
+    }
+
     /// The version that it declares: `v1`.
     #[must_use]
     pub fn version(&self) -> &'static str {
@@ -189,6 +194,65 @@ fn structure(shape: Shape) -> Option<&'static Struct> {
         Shape::Struct(of) => Some(of),
         Shape::Pointer(inner) | Shape::Named(_, inner) => structure(*inner),
         _ => None,
+    }
+}
+
+/// The struct of the items of a list.
+fn item(shape: Shape) -> Option<&'static Struct> {
+    match shape {
+        Shape::List(inner) => structure(*inner),
+        Shape::Pointer(inner) | Shape::Named(_, inner) => item(*inner),
+        _ => None,
+    }
+}
+
+/// The struct of the items of a field of a struct that is a list.
+pub(crate) fn item_of(of: &'static Struct, field: &str) -> Option<&'static Struct> {
+    item(of.fields.iter().find(|known| known.name == field)?.shape)
+}
+
+/// Prints a value as Go's encoder does: with the fields of structs in Go's order, not in that of their names.
+pub(crate) fn print_versioned(of: &'static Struct, value: &Value) -> String {
+    let mut text = String::new();
+    print_ordered(Shape::Struct(of), value, &mut text);
+    text
+}
+
+fn print_ordered(shape: Shape, value: &Value, text: &mut String) {
+    match (shape, value) {
+        (Shape::Pointer(of) | Shape::Named(_, of), value) => print_ordered(*of, value, text),
+        (Shape::Struct(of), Value::Object(map)) => {
+            let mut before = '{';
+            for field in of.fields {
+                let Some(value) = map.get(field.name) else { continue };
+                text.push(before);
+                text.push_str(&format!("\"{}\":", field.name));
+                print_ordered(field.shape, value, text);
+                before = ',';
+            }
+            text.push_str(if before == '{' { "{}" } else { "}" });
+        }
+        (Shape::List(of), Value::Array(items)) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                print_ordered(*of, item, text);
+            }
+            text.push(']');
+        }
+        (Shape::Map(of), Value::Object(map)) => {
+            let mut before = '{';
+            for (key, value) in map.iter() {
+                text.push(before);
+                text.push_str(&format!("{}:", Value::from(key)));
+                print_ordered(*of, value, text);
+                before = ',';
+            }
+            text.push_str(if before == '{' { "{}" } else { "}" });
+        }
+        (_, value) => text.push_str(&value.to_string()),
     }
 }
 

@@ -17,6 +17,7 @@ mod batch;
 mod config_map;
 mod controller_revision;
 mod custom;
+mod device;
 mod difference;
 mod disruption_budget;
 mod endpoint_slice;
@@ -143,6 +144,7 @@ fn kubernetes() -> Vec<TypeSpec> {
     types.extend(workload::workloads());
     types.extend(batch::batch());
     types.extend(storage::storage());
+    types.extend(device::devices());
     types
 }
 

@@ -1,14 +1,14 @@
 //! An autoscaler as `autoscaling/v1` shows it: of its metrics it has the utilization of a CPU alone, so the others, the behavior and
 //! the conditions stand in annotations, as JSON (`pkg/apis/autoscaling/v1/conversion.go`, 1.37).
 
-use kindom_api::decode::{Shape, Struct};
+use kindom_api::decode::Shape;
 use kindom_api::field::ErrorList;
 use kindom_api::json::Key;
 use kindom_api::{Map, Value, json, object};
 use kindom_schema::merge::MergeType;
 
 use super::{CPU_UTILIZATION, first, metrics, second};
-use crate::declared::Declared;
+use crate::declared::{Declared, print_versioned};
 use crate::kinds::fields::{items, part, present, text};
 use crate::metadata::metadata_mut;
 use crate::{ConvertError, Faces, Subresource};
@@ -259,41 +259,10 @@ fn list(declared: &'static Declared, all: &[Value]) -> String {
         }
         // It has the fields of the type, of the right types.
         let item = shape.decode(item).map_or_else(|_| item.clone(), |decoded| decoded.value);
-        print(shape, &item, &mut text);
+        text.push_str(&print_versioned(shape, &item));
     }
     text.push(']');
     escaped(&text)
-}
-
-/// Prints a struct with its fields in Go's order, not in that of their names.
-fn print(of: &Struct, value: &Value, text: &mut String) {
-    let mut before = '{';
-    for field in of.fields {
-        let Some(value) = value.get(field.name) else { continue };
-        text.push(before);
-        text.push_str(&format!("\"{}\":", field.name));
-        print_any(&field.shape, value, text);
-        before = ',';
-    }
-    text.push_str(if before == '{' { "{}" } else { "}" });
-}
-
-fn print_any(shape: &Shape, value: &Value, text: &mut String) {
-    match (shape, value) {
-        (Shape::Pointer(of) | Shape::Named(_, of), value) => print_any(of, value, text),
-        (Shape::Struct(of), Value::Object(_)) => print(of, value, text),
-        (Shape::List(of), Value::Array(items)) => {
-            text.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
-                }
-                print_any(of, item, text);
-            }
-            text.push(']');
-        }
-        (_, value) => text.push_str(&value.to_string()),
-    }
 }
 
 /// JSON as Go's encoder writes it by default: safe within HTML. These characters stand in texts alone.

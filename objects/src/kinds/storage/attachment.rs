@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
-use kindom_api::meta::names::{is_dns1123_subdomain_caseless, name_is_dns_subdomain};
+use kindom_api::meta::names::{is_long_name_caseless, name_is_dns_subdomain};
 use kindom_api::meta::validate_object_meta;
 use kindom_schema::columns::{Columns, TableColumn, age, name_column};
 
@@ -135,7 +135,7 @@ fn validate_attacher(attacher: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if attacher.chars().count() > ATTACHER_MAX {
         errors.push(Error::too_long_text(at, ATTACHER_MAX));
     }
-    texts(is_dns1123_subdomain_caseless(attacher), attacher, at, errors);
+    texts(is_long_name_caseless(attacher), attacher, at, errors);
 }
 
 /// `validateVolumeAttachmentSource`
