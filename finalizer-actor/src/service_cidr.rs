@@ -1,5 +1,5 @@
-//! The ServiceCIDR `kubernetes`, which shows the ranges from which services get their addresses. It comes back if somebody deletes it,
-//! and becomes ready if it has the server's ranges (`pkg/controlplane/controller/defaultservicecidr`, 1.37).
+//! The ServiceCIDR `kubernetes`, which shows the ranges from which services get their addresses. It comes back if somebody
+//! deletes it, and becomes ready if it has the server's ranges (`pkg/controlplane/controller/defaultservicecidr`, 1.37).
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
@@ -67,7 +67,7 @@ impl Settle for Keeper {
 
 /// The next write of the object; each comes back as a change, after which the next one is due.
 #[derive(Clone, Copy)]
-enum Step {
+enum Writing {
     Create,
     AddRange,
     MakeReady,
@@ -76,7 +76,7 @@ enum Step {
 impl Keeper {
     async fn keep(&self) -> Result<(), ReconcileError> {
         let step = match stored(&self.handle, None, NAME).await? {
-            None => Step::Create,
+            None => Writing::Create,
             Some(object) => {
                 let Some(step) = self.step(&object) else { return Ok(()) };
                 step
@@ -93,10 +93,10 @@ impl Keeper {
             }
             if let Some(object) = object.as_object_mut() {
                 match step {
-                    Step::Create | Step::AddRange => {
+                    Writing::Create | Writing::AddRange => {
                         object.insert("spec", object! { "cidrs": self.ranges.clone() });
                     }
-                    Step::MakeReady => {
+                    Writing::MakeReady => {
                         let ready = object! {
                             "type": "Ready",
                             "status": "True",
@@ -117,12 +117,12 @@ impl Keeper {
         let options = WriteOptions::by_server(Deadline::after(STEP), self.object_bytes_max);
         let place = Target { version: "v1", subresource: None, namespace: None, name: "" };
         let written = match step {
-            Step::Create => self.handle.create(place, &mut wanted, &options).await,
-            Step::AddRange => {
+            Writing::Create => self.handle.create(place, &mut wanted, &options).await,
+            Writing::AddRange => {
                 let place = Target { name: NAME, ..place };
                 self.handle.update(place, true, &mut wanted, &options).await
             }
-            Step::MakeReady => {
+            Writing::MakeReady => {
                 let place = Target { name: NAME, subresource: Some(Subresource::Status), ..place };
                 self.handle.update(place, true, &mut wanted, &options).await
             }
@@ -131,10 +131,10 @@ impl Keeper {
     }
 
     /// The write that the object still needs (`sync` and `syncStatus`).
-    fn step(&self, object: &Value) -> Option<Step> {
+    fn step(&self, object: &Value) -> Option<Writing> {
         let ranges = object.at(&["spec", "cidrs"]).and_then(Value::as_array).unwrap_or_default();
         if self.ranges.len() > 1 && ranges.len() == 1 && ranges.first() == self.ranges.first() {
-            return Some(Step::AddRange);
+            return Some(Writing::AddRange);
         }
         if object.at(&["metadata", "deletionTimestamp"]).is_some() {
             return None;
@@ -146,7 +146,7 @@ impl Keeper {
         let ready = conditions(object).iter().find(|condition| is_ready(condition));
         // Somebody who has said that it is not ready has a reason.
         let is_said = ready.is_some_and(|ready| matches!(ready.text_at(&["status"]), "True" | "False"));
-        (!is_said).then_some(Step::MakeReady)
+        (!is_said).then_some(Writing::MakeReady)
     }
 }
 

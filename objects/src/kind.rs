@@ -449,7 +449,8 @@ pub trait Faces: Send + Sync {
     /// A stored object as a version shows it.
     fn show(&self, version: &str, stored: Value) -> Value;
 
-    /// The form that Kubernetes has in memory, of which tables and answers with metadata alone are made, whichever version is asked for.
+    /// The form of which tables and answers with metadata alone are made, whichever version is asked for: the one that Kubernetes
+    /// has in memory.
     fn internal(&self, version: &str, stored: Value) -> Value {
         self.show(version, stored)
     }

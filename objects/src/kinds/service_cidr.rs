@@ -1,5 +1,5 @@
-//! ServiceCIDR, `networking.k8s.io/v1`: blocks from which services get their addresses. It is kept as data: services get theirs from
-//! `--service-cluster-ip-range` alone, which the object `kubernetes` shows.
+//! ServiceCIDR, `networking.k8s.io/v1`: blocks from which services get their addresses. It is kept as data: services get theirs
+//! from `--service-cluster-ip-range` alone, which the object `kubernetes` shows.
 //!
 //! Sources: `pkg/registry/networking/servicecidr/strategy.go`, `pkg/apis/networking/validation/validation.go`,
 //! `pkg/printers/internalversion/printers.go` (1.37).

@@ -1,5 +1,5 @@
-//! An autoscaler as `autoscaling/v1` shows it: of its metrics it has the utilization of a CPU alone, so the others, the behavior and
-//! the conditions stand in annotations, as JSON (`pkg/apis/autoscaling/v1/conversion.go`, 1.37).
+//! An autoscaler as `autoscaling/v1` shows it: of its metrics it has the utilization of a CPU alone, so the others, the behavior
+//! and the conditions stand in annotations, as JSON (`pkg/apis/autoscaling/v1/conversion.go`, 1.37).
 
 use kindom_api::decode::Shape;
 use kindom_api::field::ErrorList;
@@ -28,9 +28,9 @@ static CURRENT_METRIC: Declared = Declared::catalogued("autoscaling/v1", "Metric
 static CONDITION: Declared = Declared::catalogued("autoscaling/v1", "HorizontalPodAutoscalerCondition");
 
 /// The two versions; the second is stored.
-pub(super) struct Versions;
+pub(super) struct AutoscalerFaces;
 
-impl Faces for Versions {
+impl Faces for AutoscalerFaces {
     fn is_stored(&self, version: &str) -> bool {
         version == second().version()
     }
@@ -275,4 +275,55 @@ fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(text: &str) -> Value {
+        json::parse(text.as_bytes()).unwrap()
+    }
+
+    /// An object of the first version with these annotations.
+    fn first_with(annotations: Value) -> Value {
+        let metadata = object! { "name": "a", "annotations": annotations };
+        object! { "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": metadata }
+    }
+
+    #[test]
+    fn the_second_version_survives_the_first() {
+        let stored_form = r#"{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"annotations":{"a":"b"},"name":"a"},"spec":{"behavior":{"scaleDown":{"policies":[{"periodSeconds":15,"type":"Percent","value":100}],"selectPolicy":"Max"}},"maxReplicas":3,"metrics":[{"pods":{"metric":{"name":"<p>"},"target":{"averageValue":"1k","type":"AverageValue"}},"type":"Pods"},{"object":{"describedObject":{"kind":"S","name":"s"},"metric":{"name":"o"},"target":{"type":"Value","value":"1"}},"type":"Object"},{"resource":{"name":"cpu","target":{"averageUtilization":50,"type":"Utilization"}},"type":"Resource"}],"minReplicas":1,"scaleTargetRef":{"kind":"D","name":"d"}},"status":{"conditions":[{"lastTransitionTime":null,"message":"\u2028&","status":"True","type":"T"}],"currentMetrics":[{"external":{"current":{"value":"0"},"metric":{"name":"e"}},"type":"External"}],"currentReplicas":1,"desiredReplicas":2}}"#;
+        let shown_form = shown(tree(stored_form));
+        let metrics = shown_form.at(&["metadata", "annotations", METRICS]).and_then(Value::as_str).unwrap();
+        assert!(metrics.starts_with(r#"[{"type":"Pods","pods":{"metricName":"\u003cp\u003e","#), "{metrics}");
+        let conditions = shown_form.at(&["metadata", "annotations", CONDITIONS]).and_then(Value::as_str);
+        assert!(conditions.unwrap().contains(r#""message":"\u2028\u0026""#));
+        assert_eq!(stored(shown_form), tree(stored_form));
+    }
+
+    #[test]
+    fn annotations_that_say_nothing_change_nothing() {
+        let plain = stored(first_with(object! {}));
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        for text in ["", "null", "{", "[", "5", "[5]", r#"[{"type":5}]"#, r#""a""#, "{}", "[]", deep.as_str()]
+        {
+            let all = ANNOTATIONS.iter().map(|key| (*key, text));
+            let read = stored(first_with(Value::Object(all.collect())));
+            assert_eq!(read.get("spec"), plain.get("spec"), "{:.20}", text);
+        }
+    }
+
+    #[test]
+    fn nulls_and_objects_without_parts_are_read() {
+        for text in [
+            "{}",
+            r#"{"metadata":null,"spec":null,"status":null}"#,
+            r#"{"metadata":{"annotations":null},"spec":{"metrics":null},"status":{"currentMetrics":[null]}}"#,
+            r#"{"spec":{"metrics":[null,{"type":"Resource","resource":null},{"type":"Resource","resource":{"name":"cpu"}}]}}"#,
+        ] {
+            let (first, second) = (stored(tree(text)), shown(tree(text)));
+            assert!(first.get("spec").is_some() && second.get("spec").is_some(), "{text}");
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! HorizontalPodAutoscaler, `autoscaling/v2` and `v1`: two faces of the same objects, which are stored as `v2` shows them. It is kept
-//! for whoever scales by it.
+//! HorizontalPodAutoscaler, `autoscaling/v2` and `v1`: two faces of the same objects, which are stored as `v2` shows them. It is
+//! kept for whoever scales by it.
 //!
 //! Sources: `pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go`, `pkg/apis/autoscaling/{v1,v2}/defaults.go`,
 //! `pkg/apis/autoscaling/validation/validation.go`, `pkg/printers/internalversion/printers.go` (1.37).
@@ -55,7 +55,7 @@ pub(super) fn autoscalers() -> TypeSpec {
     let versions = ["v2", "v1"].map(version);
     let spec =
         TypeSpec::built_in("autoscaling", names, Scope::Namespaced, versions.into(), Arc::new(Autoscalers));
-    spec.with_faces(Arc::new(faces::Versions))
+    spec.with_faces(Arc::new(faces::AutoscalerFaces))
 }
 
 /// The columns of both versions.
@@ -170,7 +170,7 @@ impl Strategy for Autoscalers {
         generation::first(autoscaler);
     }
 
-    /// What the first version cannot say gets the defaults of the second when it is read from the store.
+    /// The store gives the second version's defaults to the fields that the first cannot express, after they were validated.
     fn canonicalize(&self, _: &RuleContext<'_>, autoscaler: &mut Value) {
         second().declaration().shape.forget_empty(autoscaler);
         self.fill_defaults(autoscaler);

@@ -17,13 +17,13 @@ static CLASS: Declared = Declared::catalogued(API_VERSION, "DeviceClass");
 const CONFIG_MAX: usize = 32;
 
 pub(super) fn classes() -> TypeSpec {
-    of(Names::of_kind("deviceclasses", "DeviceClass"), Scope::Cluster, table(&[]), Arc::new(Classes))
+    of(Names::of_kind("deviceclasses", "DeviceClass"), Scope::Cluster, table(&[]), Arc::new(DeviceClasses))
 }
 
 /// The rules of DeviceClasses.
-struct Classes;
+struct DeviceClasses;
 
-impl Strategy for Classes {
+impl Strategy for DeviceClasses {
     fn declared(&self) -> &'static [Declared] {
         std::slice::from_ref(&CLASS)
     }

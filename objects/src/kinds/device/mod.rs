@@ -1,8 +1,8 @@
-//! Kinds of `resource.k8s.io/v1`: DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice. They are kept for whoever allocates
-//! devices. Selectors are bounded in length, and not compiled.
+//! Kinds of `resource.k8s.io/v1`: DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice. They are kept for whoever
+//! allocates devices. Selectors are bounded in length, and not compiled.
 //!
-//! Sources: `pkg/registry/resource/*/strategy.go`, `pkg/apis/resource/validation/validation.go`, `pkg/apis/resource/v1/defaults.go`,
-//! `pkg/apis/resource/v1/zz_generated.validations.go`, `pkg/printers/internalversion/printers.go` (1.37).
+//! Sources: `pkg/registry/resource/*/strategy.go`, `pkg/apis/resource/validation/validation.go`,
+//! `pkg/apis/resource/v1/{defaults,zz_generated.validations}.go`, `pkg/printers/internalversion/printers.go` (1.37).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The names of drivers, pools, devices, attributes and counters, and the texts about them. What declarative validation checks, too, is
-//! told in its words (`pkg/api/validate/strfmt.go` of apimachinery, 1.37).
+//! The names of drivers, pools, devices, attributes and counters, and the texts about them, which are those of declarative
+//! validation where it checks them, too (`pkg/api/validate/strfmt.go` of apimachinery, 1.37).
 
 use std::collections::BTreeSet;
 
@@ -52,8 +52,7 @@ pub(super) fn pool(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
         return errors.push(Error::required(at, ""));
     }
     if name.len() > POOL_MAX {
-        // The parts of a longer name are many at most.
-        return errors.push(Error::too_long(at, POOL_MAX));
+        errors.push(Error::too_long(at, POOL_MAX));
     }
     for part in name.split('/') {
         texts(is_dns1123_subdomain(part), part, at, errors);
@@ -68,6 +67,7 @@ pub(super) fn pool_of_result(name: &str, at: &Path<'_>, errors: &mut ErrorList) 
     if name.len() > POOL_MAX {
         errors.push(Error::too_long(at, POOL_MAX));
     }
+    // Errors about empty parts show the whole name, so there are no more of them than a valid name has parts.
     for (index, part) in name.split('/').enumerate().take(POOL_MAX) {
         if part.is_empty() {
             errors.push(Error::invalid(at, name, format!("segment {index}: must not be empty")));

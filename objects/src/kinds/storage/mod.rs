@@ -1,5 +1,5 @@
-//! Kinds of `storage.k8s.io/v1`: StorageClass, VolumeAttributesClass, CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment. They are kept for whoever
-//! reads them: nothing makes a volume here.
+//! Kinds of `storage.k8s.io/v1`: StorageClass, VolumeAttributesClass, CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment.
+//! They are kept for whoever reads them: nothing makes a volume here.
 //!
 //! Sources: `pkg/registry/storage/*/strategy.go`, `pkg/apis/storage/validation/validation.go`, `pkg/apis/storage/v1/defaults.go`,
 //! `pkg/api/storage/util.go`, `pkg/printers/internalversion/printers.go` (1.37).

@@ -31,7 +31,12 @@ pub(super) fn nodes() -> TypeSpec {
         ),
         table_column("Age", "string", 0, ""),
     ];
-    of(Names::of_kind("csinodes", "CSINode"), Scope::Cluster, Columns::rows(columns, cells), Arc::new(Nodes))
+    of(
+        Names::of_kind("csinodes", "CSINode"),
+        Scope::Cluster,
+        Columns::rows(columns, cells),
+        Arc::new(CsiNodes),
+    )
 }
 
 fn drivers(node: &Value) -> &[Value] {
@@ -49,9 +54,9 @@ fn cells(node: &Value, now: i64) -> Vec<Value> {
 }
 
 /// The rules of CSINodes.
-struct Nodes;
+struct CsiNodes;
 
-impl Strategy for Nodes {
+impl Strategy for CsiNodes {
     fn declared(&self) -> &'static [Declared] {
         std::slice::from_ref(&NODE)
     }
