@@ -75,6 +75,9 @@ pub enum Shape {
     Custom(&'static str, fn(&Value) -> Result<Value, DecodeError>),
 }
 
+/// The shape of a `runtime.RawExtension`: any JSON, of one owner.
+pub const RAW_EXTENSION: Shape = Shape::Named("runtime.RawExtension", &Shape::Json);
+
 /// A Go struct.
 #[derive(Debug)]
 pub struct Struct {
@@ -543,7 +546,8 @@ impl State {
             shape = match (shape, value) {
                 (Shape::Pointer(_), Value::Null) => return Ok(Value::Null),
                 (Shape::Pointer(to), _) => to,
-                (Shape::Named(_, of @ Shape::Map(_)), Value::Object(_))
+                (Shape::Named(_, of @ Shape::Json), _)
+                | (Shape::Named(_, of @ Shape::Map(_)), Value::Object(_))
                 | (Shape::Named(_, of @ Shape::List(_)), Value::Array(_)) => of,
                 (Shape::Custom(_, decode), value) => return decode(value),
                 (Shape::List(item), Value::Array(items)) => return self.list(item, items),

@@ -362,6 +362,12 @@ impl Error {
         Self::new(ErrorType::TooLong, path, BadValue::Omitted, format!("may not be more than {max} bytes"))
     }
 
+    /// A text of more characters than allowed, where declarative validation counts them.
+    pub fn too_long_text(path: &Path<'_>, max: usize) -> Self {
+        let detail = format!("may not be more than {max} characters");
+        Self::new(ErrorType::TooLong, path, BadValue::Omitted, detail)
+    }
+
     /// More items than allowed.
     pub fn too_many(path: &Path<'_>, actual: usize, max: usize) -> Self {
         let detail = format!("must have at most {max} {}", if max == 1 { "item" } else { "items" });

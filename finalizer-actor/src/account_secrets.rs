@@ -119,13 +119,13 @@ fn filled(secret: &Value, account_uid: &str, authorities_pem: Option<&str>, toke
 impl Secrets {
     /// Fills a secret in; deletes it if its account is not there.
     async fn fill(&self, namespace: &str, name: &str) -> Result<(), ReconcileError> {
-        let Some(secret) = stored(&self.types.secrets, namespace, name).await? else { return Ok(()) };
+        let Some(secret) = stored(&self.types.secrets, Some(namespace), name).await? else { return Ok(()) };
         let is_ours = secret.text_at(&["type"]) == TYPE && !annotation(&secret, NAME).is_empty();
         if !is_ours || secret.at(&["metadata", "deletionTimestamp"]).is_some() {
             return Ok(());
         }
         let account = annotation(&secret, NAME);
-        let found = stored(&self.types.accounts, namespace, account).await?;
+        let found = stored(&self.types.accounts, Some(namespace), account).await?;
         let account_uid = found.as_ref().map(|found| found.text_at(&["metadata", "uid"])).unwrap_or_default();
         let meant = annotation(&secret, UID);
         if account_uid.is_empty() || !meant.is_empty() && meant != account_uid {

@@ -244,7 +244,7 @@ impl Endpoints {
     async fn ports(&self, addresses: &BTreeSet<IpAddr>) -> Result<Value, ReconcileError> {
         let own = object! { "name": "https", "port": i64::from(self.advertised.port), "protocol": "TCP" };
         if addresses.len() > 1
-            && let Some(stored) = stored(&self.types.endpoints, DEFAULT, SERVICE).await?
+            && let Some(stored) = stored(&self.types.endpoints, Some(DEFAULT), SERVICE).await?
             && let Some([subset]) = stored.get("subsets").and_then(Value::as_array)
             && let Some(ports) = subset.get("ports")
         {
@@ -256,7 +256,7 @@ impl Endpoints {
     /// Deletes the slice if its addresses are of another type, which no update changes.
     async fn drop_slice_unless(&self, address_type: &str) -> Result<(), ReconcileError> {
         let slices = &self.types.endpoint_slices;
-        let Some(slice) = stored(slices, DEFAULT, SERVICE).await? else { return Ok(()) };
+        let Some(slice) = stored(slices, Some(DEFAULT), SERVICE).await? else { return Ok(()) };
         if slice.text_at(&["addressType"]) == address_type {
             return Ok(());
         }

@@ -33,6 +33,7 @@ pub mod provision;
 pub mod quotas;
 mod reconciler;
 mod registration;
+pub mod service_cidr;
 pub mod storage_version;
 mod tasks;
 

@@ -171,7 +171,7 @@ impl Provision {
 impl Made {
     /// Makes it, or puts it right.
     pub(crate) async fn put(&self, types: &Types, namespace: &str) -> Result<(), ReconcileError> {
-        let stored = stored(&self.handle, namespace, self.name).await?;
+        let stored = stored(&self.handle, Some(namespace), self.name).await?;
         let is_right = |stored: &Value| self.kept.iter().all(|kept| stored.at(kept) == self.object.at(kept));
         if stored.as_ref().is_some_and(is_right) {
             return Ok(());
@@ -219,10 +219,10 @@ pub(crate) fn options(types: &Types) -> WriteOptions {
 /// An object as the store has it. The type's actor stays asleep: there may be very many objects, and this loop needs one.
 pub(crate) async fn stored(
     handle: &ResourceHandle,
-    namespace: &str,
+    namespace: Option<&str>,
     name: &str,
 ) -> Result<Option<Value>, ReconcileError> {
-    let key = TypeSpec::object_key(Some(namespace), name);
+    let key = TypeSpec::object_key(namespace, name);
     let request = RangeRequest::single(&Key::from(format!("{}{key}", handle.prefix())));
     let found = handle.deps().storage.range(request).await.map_err(DrainError::Check)?;
     Ok(found.kvs.into_iter().next().map(|kv| {

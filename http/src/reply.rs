@@ -70,7 +70,7 @@ pub(crate) fn object_reply(
             Ok(Reply::json(code, bytes).declared(call.declared()))
         }
         Shape::Metadata(meta) => {
-            let tree = render::decode(spec, version, object).map_err(read)?;
+            let tree = render::internal(spec, version, object).map_err(read)?;
             Ok(Reply::tree(code, table::metadata_only(&tree, meta)))
         }
         Shape::Table(meta) => {
@@ -123,8 +123,13 @@ impl Tables {
         version: &VersionSpec,
         object: &StoredObject,
     ) -> Result<Value, Unreadable> {
-        let tree = render::decode(spec, version, object)?;
-        Ok(table::row(self.compiled.columns.cells(&tree, self.now), &tree, self.include, self.meta))
+        let internal = render::internal(spec, version, object)?;
+        let cells = self.compiled.columns.cells(&internal, self.now);
+        let shown = match self.include {
+            IncludeObject::Object => render::decode(spec, version, object)?,
+            IncludeObject::None | IncludeObject::Metadata => internal,
+        };
+        Ok(table::row(cells, &shown, self.include, self.meta))
     }
 
     pub(crate) fn table(&self, list: &ListMeta, rows: Vec<Value>, with_columns: bool) -> Value {
@@ -228,7 +233,7 @@ impl ListPieces {
                 }
             }
             ItemForm::Metadata(meta) => {
-                let tree = render::decode(spec, version, object)?;
+                let tree = render::internal(spec, version, object)?;
                 table::metadata_only(&tree, *meta).write_to(out);
             }
             ItemForm::Table(tables) => tables.row(spec, version, object)?.write_to(out),

@@ -37,6 +37,7 @@ DOCUMENTS = {
         "SecretReference", "StorageOSPersistentVolumeSource", "VolumeNodeAffinity"],
     "apis__apiregistration.k8s.io__v1": ["APIService", "APIServiceList", "APIServiceSpec", "APIServiceStatus", "APIServiceCondition", "ServiceReference"],
     "apis__apps__v1": [
+        "ControllerRevision", "ControllerRevisionList",
         "AWSElasticBlockStoreVolumeSource", "Affinity", "AppArmorProfile", "AzureDiskVolumeSource", "AzureFileVolumeSource",
         "CSIVolumeSource", "Capabilities", "CephFSVolumeSource", "CinderVolumeSource", "ClusterTrustBundleProjection",
         "ConfigMapEnvSource", "ConfigMapKeySelector", "ConfigMapProjection", "ConfigMapVolumeSource", "Container",
@@ -81,10 +82,15 @@ DOCUMENTS = {
         "IngressLoadBalancerIngress", "IngressLoadBalancerStatus", "IngressPortStatus", "IngressRule",
         "IngressServiceBackend", "IngressSpec", "IngressStatus", "IngressTLS", "NetworkPolicy", "NetworkPolicyEgressRule",
         "NetworkPolicyIngressRule", "NetworkPolicyList", "NetworkPolicyPeer", "NetworkPolicyPort", "NetworkPolicySpec",
-        "ServiceBackendPort", "TypedLocalObjectReference", "IPAddress", "IPAddressList", "IPAddressSpec", "ParentReference",
+        "ServiceBackendPort", "TypedLocalObjectReference", "IPAddress", "IPAddressList", "IPAddressSpec", "ParentReference", "ServiceCIDR",
+        "ServiceCIDRList", "ServiceCIDRSpec", "ServiceCIDRStatus",
     ],
     "apis__policy__v1": [
         "PodDisruptionBudget", "PodDisruptionBudgetList", "PodDisruptionBudgetSpec", "PodDisruptionBudgetStatus",
+    ],
+    "apis__autoscaling__v1": [
+        "CrossVersionObjectReference", "HorizontalPodAutoscaler", "HorizontalPodAutoscalerList", "HorizontalPodAutoscalerSpec",
+        "HorizontalPodAutoscalerStatus",
     ],
     "apis__autoscaling__v2": [
         "ContainerResourceMetricSource", "ContainerResourceMetricStatus", "CrossVersionObjectReference",
@@ -96,9 +102,11 @@ DOCUMENTS = {
     ],
     "apis__node.k8s.io__v1": ["Overhead", "RuntimeClass", "RuntimeClassList", "Scheduling", "Toleration"],
     "apis__storage.k8s.io__v1": [
-        "CSIDriver", "CSIDriverList", "CSIDriverSpec", "CSIStorageCapacity", "CSIStorageCapacityList", "StorageClass",
-        "StorageClassList", "TokenRequest", "TopologySelectorLabelRequirement", "TopologySelectorTerm", "VolumeAttributesClass",
-        "VolumeAttributesClassList",
+        "CSIDriver", "CSIDriverList", "CSIDriverSpec", "CSINode", "CSINodeDriver", "CSINodeList", "CSINodeSpec", "CSINodeStatus",
+        "CSIStorageCapacity", "CSIStorageCapacityList", "StorageClass", "StorageClassList", "StorageHealth",
+        "StorageHealthCondition", "TokenRequest", "TopologySelectorLabelRequirement", "TopologySelectorTerm", "VolumeAttachment",
+        "VolumeAttachmentList", "VolumeAttachmentSource", "VolumeAttachmentSpec", "VolumeAttachmentStatus",
+        "VolumeAttributesClass", "VolumeAttributesClassList", "VolumeError", "VolumeNodeResources",
     ],
     "apis__authentication.k8s.io__v1": ["SelfSubjectReview", "SelfSubjectReviewStatus", "TokenReview", "TokenReviewSpec", "TokenReviewStatus", "UserInfo"],
     "apis__authorization.k8s.io__v1": [
@@ -127,6 +135,18 @@ DOCUMENTS = {
     "apis__rbac.authorization.k8s.io__v1": [
         "AggregationRule", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBindingList", "ClusterRoleList", "PolicyRule", "Role",
         "RoleBinding", "RoleBindingList", "RoleList", "RoleRef", "Subject",
+    ],
+    "apis__resource.k8s.io__v1": [
+        "AllocatedDeviceStatus", "AllocationResult", "CELDeviceSelector", "CapacityRequestPolicy", "CapacityRequestPolicyRange",
+        "CapacityRequirements", "Counter", "CounterSet", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult",
+        "DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass",
+        "DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConstraint", "DeviceCounterConsumption",
+        "DeviceDerivedAttribute", "DeviceRequest", "DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest",
+        "DeviceTaint", "DeviceToleration", "ExactDeviceRequest", "NetworkDeviceData", "NodeAllocatableMapping",
+        "NodeAllocatableOverhead", "NodeAllocatableResource", "NodeSelector", "NodeSelectorRequirement", "NodeSelectorTerm",
+        "OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList",
+        "ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList",
+        "ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec",
     ],
     "apis__scheduling.k8s.io__v1": ["PriorityClass", "PriorityClassList"],
     "apis__discovery.k8s.io__v1": [

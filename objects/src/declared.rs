@@ -75,12 +75,8 @@ impl Declared {
     /// A value of the field at a path as Kubernetes' own form of the kind prints in errors: by the names of Go's fields, with
     /// all of them.
     pub(crate) fn internal(&self, path: &[&str], value: &Value) -> String {
-        let of = path.iter().try_fold(Shape::Struct(self.declaration().shape), |shape, name| {
-            let of = structure(shape)?;
-            of.fields.iter().find(|field| field.name == *name).map(|field| field.shape)
-        });
         let mut text = String::new();
-        match of {
+        match self.field_at(path) {
             Some(shape) => print(shape, Some(value), &mut text),
             None => text.push_str(&value.to_string()),
         }
@@ -91,6 +87,23 @@ impl Declared {
     pub(crate) fn internal_item(&self, path: &[&str], item: &Value) -> String {
         let list = self.internal(path, &Value::from(vec![item.clone()]));
         list.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or_default().to_owned()
+    }
+
+    fn field_at(&self, path: &[&str]) -> Option<Shape> {
+        path.iter().try_fold(Shape::Struct(self.declaration().shape), |shape, name| {
+            let of = structure(shape)?;
+            of.fields.iter().find(|field| field.name == *name).map(|field| field.shape)
+        })
+    }
+
+    /// The struct of the field at a path, behind a pointer or not.
+    pub(crate) fn shape_at(&self, path: &[&str]) -> Option<&'static Struct> {
+        structure(self.field_at(path)?)
+    }
+
+    /// The struct of the items of the list at a path.
+    pub(crate) fn item_at(&self, path: &[&str]) -> Option<&'static Struct> {
+        item(self.field_at(path)?)
     }
 
     /// The version that it declares: `v1`.
@@ -181,6 +194,65 @@ fn structure(shape: Shape) -> Option<&'static Struct> {
         Shape::Struct(of) => Some(of),
         Shape::Pointer(inner) | Shape::Named(_, inner) => structure(*inner),
         _ => None,
+    }
+}
+
+/// The struct of the items of a list.
+fn item(shape: Shape) -> Option<&'static Struct> {
+    match shape {
+        Shape::List(inner) => structure(*inner),
+        Shape::Pointer(inner) | Shape::Named(_, inner) => item(*inner),
+        _ => None,
+    }
+}
+
+/// The struct of the items of a field of a struct that is a list.
+pub(crate) fn item_of(of: &'static Struct, field: &str) -> Option<&'static Struct> {
+    item(of.fields.iter().find(|known| known.name == field)?.shape)
+}
+
+/// Prints a value as Go's encoder does: with the fields of structs in Go's order, not in that of their names.
+pub(crate) fn print_versioned(of: &'static Struct, value: &Value) -> String {
+    let mut text = String::new();
+    print_ordered(Shape::Struct(of), value, &mut text);
+    text
+}
+
+fn print_ordered(shape: Shape, value: &Value, text: &mut String) {
+    match (shape, value) {
+        (Shape::Pointer(of) | Shape::Named(_, of), value) => print_ordered(*of, value, text),
+        (Shape::Struct(of), Value::Object(map)) => {
+            let mut before = '{';
+            for field in of.fields {
+                let Some(value) = map.get(field.name) else { continue };
+                text.push(before);
+                text.push_str(&format!("\"{}\":", field.name));
+                print_ordered(field.shape, value, text);
+                before = ',';
+            }
+            text.push_str(if before == '{' { "{}" } else { "}" });
+        }
+        (Shape::List(of), Value::Array(items)) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                print_ordered(*of, item, text);
+            }
+            text.push(']');
+        }
+        (Shape::Map(of), Value::Object(map)) => {
+            let mut before = '{';
+            for (key, value) in map.iter() {
+                text.push(before);
+                text.push_str(&format!("{}:", Value::from(key)));
+                print_ordered(*of, value, text);
+                before = ',';
+            }
+            text.push_str(if before == '{' { "{}" } else { "}" });
+        }
+        (_, value) => text.push_str(&value.to_string()),
     }
 }
 

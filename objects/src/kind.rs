@@ -450,6 +450,12 @@ pub trait Faces: Send + Sync {
     /// A stored object as a version shows it.
     fn show(&self, version: &str, stored: Value) -> Value;
 
+    /// The form of which tables and answers with metadata alone are made, whichever version is asked for: the one that Kubernetes
+    /// has in memory.
+    fn internal(&self, version: &str, stored: Value) -> Value {
+        self.show(version, stored)
+    }
+
     /// Turns a version's object that replaces `old` (as stored; `None` for a create) through a subresource, or as a whole,
     /// into the form to store.
     ///

@@ -80,6 +80,17 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
     Ok(tree)
 }
 
+/// The tree of an object of which its table and its metadata alone are made ([`Faces::internal`](crate::Faces::internal)).
+///
+/// # Errors
+/// As for [`decode`].
+pub fn internal(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> Result<Value, Unreadable> {
+    match &spec.conversion {
+        Conversion::Faces(faces) => Ok(faces.internal(&version.name, stored(&spec.prefix, object)?)),
+        Conversion::None | Conversion::Webhook => decode(spec, version, object),
+    }
+}
+
 /// The error of an object whose bytes cannot be read.
 ///
 /// # Errors

@@ -12,7 +12,9 @@ use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
 use kindom_finalizer_actor::endpoints::Advertised;
 use kindom_finalizer_actor::provision::Types;
-use kindom_finalizer_actor::{endpoints, expiry, garbage, holdings, provision, quotas, storage_version};
+use kindom_finalizer_actor::{
+    endpoints, expiry, garbage, holdings, provision, quotas, service_cidr, storage_version,
+};
 use kindom_http::{Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, serve};
 use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
@@ -320,6 +322,10 @@ async fn serving(
         };
         accounts::start(options, &registry, &types, tokens, keeper.authorities_pem())?;
         provision::kubernetes_service(&registry, &types, network.addresses.0.first(), options.secure_port)?;
+        // The smaller profiles have no such kind.
+        if let Ok(cidrs) = of_plural("servicecidrs") {
+            service_cidr::start(&registry, &namespaces, &cidrs, &network, options.max_object_bytes)?;
+        }
         has_endpoints = Some(types);
     }
     if options.feature_gates.storage_version_migrator {

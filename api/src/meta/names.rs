@@ -152,6 +152,23 @@ fn subdomain(text: &str, unit: &str) -> Vec<String> {
     wrong
 }
 
+/// The same in the words of declarative validation (`LongName` of apimachinery `pkg/api/validate/strfmt.go`).
+#[must_use]
+pub fn is_long_name(text: &str) -> Vec<String> {
+    subdomain(text, "bytes")
+}
+
+/// The same, where capitals are taken, too (`LongNameCaseless`).
+#[must_use]
+pub fn is_long_name_caseless(text: &str) -> Vec<String> {
+    let mut wrong: Vec<String> = too_long(text, 253, "bytes").into_iter().collect();
+    if !text.to_ascii_lowercase().split('.').all(is_label) {
+        let rule = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+        wrong.push(regex_text(rule, SUBDOMAIN_FMT, &["Example.com"]));
+    }
+    wrong
+}
+
 /// The reason of a condition (`IsValidConditionReason`).
 #[must_use]
 pub fn is_condition_reason(text: &str) -> Vec<String> {

@@ -284,6 +284,21 @@ impl Quantity {
         scaled(value, scale)
     }
 
+    /// `Quantity.Value` of an amount that is not negative: rounded up. `None` where an `int64` does not hold it.
+    #[must_use]
+    pub fn as_i64_rounded_up(&self) -> Option<i64> {
+        self.as_i64().or_else(|| {
+            let mut decimal = self.decimal();
+            if decimal.sign() < 0 || decimal.compare(&Decimal::new(i64::MAX, 0)) == Ordering::Greater {
+                return None;
+            }
+            decimal.round_up(0);
+            let (digits, exponent) = decimal.normal();
+            let digits = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+            scaled(digits, i32::try_from(exponent).ok()?)
+        })
+    }
+
     /// `Quantity.AsApproximateFloat64`
     #[must_use]
     pub fn as_f64(&self) -> f64 {

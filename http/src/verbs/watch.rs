@@ -472,15 +472,19 @@ impl WatchStream {
         match &mut self.form {
             EventForm::Whole => render::write_served(spec, version, object, out),
             EventForm::Metadata(meta) => {
-                let tree = render::decode(spec, version, object)?;
+                let tree = render::internal(spec, version, object)?;
                 table::metadata_only(&tree, *meta).write_to(out);
                 Ok(())
             }
             EventForm::Table { meta, include, sent_columns } => {
                 let compiled = spec.compiled(version).map_err(Unreadable::Undecodable)?;
-                let tree = render::decode(spec, version, object)?;
-                let cells = compiled.columns.cells(&tree, self.state.now_seconds());
-                let row = table::row(cells, &tree, *include, *meta);
+                let internal = render::internal(spec, version, object)?;
+                let cells = compiled.columns.cells(&internal, self.state.now_seconds());
+                let shown = match include {
+                    IncludeObject::Object => render::decode(spec, version, object)?,
+                    IncludeObject::None | IncludeObject::Metadata => internal,
+                };
+                let row = table::row(cells, &shown, *include, *meta);
                 // The columns go with the first row, and again when they changed.
                 let columns: Vec<Column> = if *sent_columns == Some(version.epoch) {
                     Vec::new()

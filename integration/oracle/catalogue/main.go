@@ -39,7 +39,8 @@ var kinds = []struct {
 	{"k8s.io/api/authentication/v1", "authentication.k8s.io/v1", []string{"SelfSubjectReview", "TokenRequest", "TokenReview"}},
 	{"k8s.io/api/authorization/v1", "authorization.k8s.io/v1", []string{
 		"LocalSubjectAccessReview", "SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"}},
-	{"k8s.io/api/autoscaling/v1", "autoscaling/v1", []string{"HorizontalPodAutoscaler", "Scale"}},
+	{"k8s.io/api/autoscaling/v1", "autoscaling/v1", []string{
+		"HorizontalPodAutoscaler", "HorizontalPodAutoscalerCondition", "MetricSpec", "MetricStatus", "Scale"}},
 	{"k8s.io/api/autoscaling/v2", "autoscaling/v2", []string{"HorizontalPodAutoscaler"}},
 	{"k8s.io/api/batch/v1", "batch/v1", []string{"CronJob", "Job"}},
 	{"k8s.io/api/certificates/v1", "certificates.k8s.io/v1", []string{"CertificateSigningRequest"}},

@@ -35,6 +35,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -171,6 +172,24 @@ var kinds = []struct {
 	{"scheduling.k8s.io/v1", "PriorityClassList", schedulingv1.PriorityClassList{}, true},
 	{"apiregistration.k8s.io/v1", "APIService", apiregistrationv1.APIService{}, true},
 	{"apiregistration.k8s.io/v1", "APIServiceList", apiregistrationv1.APIServiceList{}, true},
+	{"autoscaling/v1", "HorizontalPodAutoscaler", autoscalingv1.HorizontalPodAutoscaler{}, true},
+	{"autoscaling/v1", "HorizontalPodAutoscalerList", autoscalingv1.HorizontalPodAutoscalerList{}, true},
+	{"apps/v1", "ControllerRevision", appsv1.ControllerRevision{}, true},
+	{"apps/v1", "ControllerRevisionList", appsv1.ControllerRevisionList{}, true},
+	{"storage.k8s.io/v1", "CSINode", storagev1.CSINode{}, true},
+	{"storage.k8s.io/v1", "CSINodeList", storagev1.CSINodeList{}, true},
+	{"storage.k8s.io/v1", "VolumeAttachment", storagev1.VolumeAttachment{}, true},
+	{"storage.k8s.io/v1", "VolumeAttachmentList", storagev1.VolumeAttachmentList{}, true},
+	{"networking.k8s.io/v1", "ServiceCIDR", networkingv1.ServiceCIDR{}, true},
+	{"networking.k8s.io/v1", "ServiceCIDRList", networkingv1.ServiceCIDRList{}, true},
+	{"resource.k8s.io/v1", "DeviceClass", resourcev1.DeviceClass{}, true},
+	{"resource.k8s.io/v1", "DeviceClassList", resourcev1.DeviceClassList{}, true},
+	{"resource.k8s.io/v1", "ResourceClaim", resourcev1.ResourceClaim{}, true},
+	{"resource.k8s.io/v1", "ResourceClaimList", resourcev1.ResourceClaimList{}, true},
+	{"resource.k8s.io/v1", "ResourceClaimTemplate", resourcev1.ResourceClaimTemplate{}, true},
+	{"resource.k8s.io/v1", "ResourceClaimTemplateList", resourcev1.ResourceClaimTemplateList{}, true},
+	{"resource.k8s.io/v1", "ResourceSlice", resourcev1.ResourceSlice{}, true},
+	{"resource.k8s.io/v1", "ResourceSliceList", resourcev1.ResourceSliceList{}, true},
 }
 
 // Types that convert themselves, by what the table calls them.

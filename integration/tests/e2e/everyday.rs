@@ -34,8 +34,10 @@ async fn kubectl_makes_shows_and_describes_each_kind() {
         ),
         ("ingress", "create ingress one --rule=example.com/=one:80"),
         ("poddisruptionbudget", "create poddisruptionbudget one --selector=a=b --min-available=1"),
+        ("hpa", "autoscale deployment one --min=1 --max=3"),
     ] {
-        assert!(run(&server, command).await.contains("created"), "{command}");
+        let said = run(&server, command).await;
+        assert!(["created", "autoscaled"].iter().any(|done| said.contains(done)), "{command}: {said}");
         let shown = run(&server, &format!("get {kind} one")).await;
         assert!(shown.lines().nth(1).is_some_and(|line| line.starts_with("one ")), "{shown}");
         let described = run(&server, &format!("describe {kind} one")).await;
@@ -46,6 +48,8 @@ async fn kubectl_makes_shows_and_describes_each_kind() {
         assert_eq!(labels, "here", "{kind}");
         run(&server, &format!("explain {kind}")).await;
     }
+    let ranges = run(&server, "get servicecidrs").await;
+    assert!(ranges.contains("kubernetes") && ranges.contains("10.0.0.0/24"), "{ranges}");
     assert_eq!(run(&server, "create token one").await.split('.').count(), 3);
     assert!(run(&server, "auth whoami").await.contains("system:masters"));
     assert!(run(&server, "auth can-i --list").await.contains("*.*"));

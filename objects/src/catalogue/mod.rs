@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kindom_api::declaration::Declaration;
-use kindom_api::decode::{Embedded, Field, Items, Patched, Shape, Struct};
+use kindom_api::decode::{Embedded, Field, Items, Patched, RAW_EXTENSION, Shape, Struct};
 use kindom_api::meta::OBJECT_META;
 
 const TABLE: &str = include_str!("kubernetes.tsv");
@@ -203,7 +203,8 @@ impl Table {
             "microtime" => Shape::MicroTime,
             "quantity" => Shape::Quantity,
             "intorstring" => Shape::IntOrString,
-            "json" | "raw" => Shape::Json,
+            "json" => Shape::Json,
+            "raw" => RAW_EXTENSION,
             _ => return None,
         })
     }

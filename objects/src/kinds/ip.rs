@@ -197,6 +197,34 @@ pub(super) fn legacy_cidr(value: &str, at: &Path<'_>) -> Option<Error> {
     Some(Error::invalid(at, value, text))
 }
 
+/// `IsValidCIDR`
+pub(super) fn strict_range(value: &str, at: &Path<'_>) -> Option<Error> {
+    if let Some(error) = legacy_cidr(value, at) {
+        return Some(error);
+    }
+    let canonical = Cidr::parse(value)?.canonical();
+    let is_other = canonical != value;
+    is_other
+        .then(|| Error::invalid(at, value, format!("must be in canonical form ({})", go_quote(&canonical))))
+}
+
+/// `IsValidInterfaceAddress`
+pub(super) fn interface(value: &str, at: &Path<'_>) -> Option<Error> {
+    let Some(cidr) = Cidr::parse(value) else {
+        let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
+        return Some(Error::invalid(at, value, detail));
+    };
+    let canonical = format!("{}/{}", cidr.ip.address, cidr.own_bits());
+    let is_other = canonical != value;
+    is_other
+        .then(|| Error::invalid(at, value, format!("must be in canonical form ({})", go_quote(&canonical))))
+}
+
+/// The family of a range, `true` for IPv6; `None` if it is no range (`IPFamilyOfCIDRString` of `k8s.io/utils/net`).
+pub(super) fn is_range_of_six(value: &str) -> Option<bool> {
+    Cidr::parse(value).map(|cidr| cidr.ip.address.is_ipv6())
+}
+
 /// `GetWarningsForCIDR`
 pub(super) fn cidr_warnings(value: &str, at: &Path<'_>) -> Vec<String> {
     let Some(cidr) = Cidr::parse(value) else { return Vec::new() };

@@ -15,7 +15,9 @@ pub mod api_service;
 mod autoscaler;
 mod batch;
 mod config_map;
+mod controller_revision;
 mod custom;
+mod device;
 mod difference;
 pub mod disruption_budget;
 mod endpoint_slice;
@@ -55,6 +57,7 @@ mod secret;
 mod self_subject_review;
 pub mod service;
 mod service_account;
+mod service_cidr;
 mod signing_request;
 mod status;
 mod storage;
@@ -128,6 +131,8 @@ fn kubernetes() -> Vec<TypeSpec> {
         network_policy::network_policies(),
         disruption_budget::disruption_budgets(),
         autoscaler::autoscalers(),
+        controller_revision::controller_revisions(),
+        service_cidr::service_cidrs(),
         runtime_class::runtime_classes(),
         pod::bindings(),
         node::nodes(),
@@ -140,6 +145,7 @@ fn kubernetes() -> Vec<TypeSpec> {
     types.extend(workload::workloads());
     types.extend(batch::batch());
     types.extend(storage::storage());
+    types.extend(device::devices());
     types
 }
 

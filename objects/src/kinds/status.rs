@@ -30,6 +30,29 @@ pub(super) fn keep_other_part(cx: &RuleContext<'_>, object: &mut Value, old: &Va
     keep(object, old, if is_of_status(cx) { "spec" } else { "status" });
 }
 
+/// The parts of an object that `ResetObjectMetaForStatus` takes from the stored one.
+const METADATA_OF_STATUS: [&str; 8] = [
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+];
+
+/// Keeps the metadata of an object that is written through a part of it, but for its managers.
+pub(super) fn keep_metadata(object: &mut Value, old: &Value) {
+    let none = Value::Null;
+    let stored = old.get("metadata").unwrap_or(&none);
+    if let Some(metadata) = object.get_mut("metadata") {
+        for field in METADATA_OF_STATUS {
+            keep(metadata, stored, field);
+        }
+    }
+}
+
 /// Returns true for a write through `/status`.
 pub(super) fn is_of_status(cx: &RuleContext<'_>) -> bool {
     cx.subresource == Some(Subresource::Status)

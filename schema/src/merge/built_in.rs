@@ -11,7 +11,7 @@ use kindom_api::{Value, object};
 use super::{MergeType, Type, View};
 use crate::compile::{References, compile_with};
 use crate::node::Node;
-use crate::openapi::{BuiltInType, models, whole};
+use crate::openapi::{BuiltInType, RAW, models, whole};
 
 const OBJECT_META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
@@ -70,14 +70,18 @@ static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
     let references: References =
         (1..).map_while(NonZeroU8::new).zip(&models).map(|(at, (name, _))| (name.clone(), at)).collect();
     // The texts are part of the program, and a test compiles them.
-    let compile = |schema: &Value| {
+    let compile = |name: &str, schema: &Value| {
         // A text or a number is any scalar.
         let scalar = schema.get("oneOf").map(|_| object! { "type": "string", "format": "int-or-string" });
-        let schema = scalar.as_ref().unwrap_or(schema);
+        // Any JSON has one owner, and so has whatever is in it.
+        let raw = name.ends_with(RAW).then(|| {
+            object! { "additionalProperties": object! { "$ref": name }, "x-kubernetes-map-type": "atomic" }
+        });
+        let schema = scalar.as_ref().or(raw.as_ref()).unwrap_or(schema);
         compile_with(schema, &references).map(|(node, _)| node).unwrap_or_default()
     };
     BuiltIn {
-        nodes: models.iter().map(|(_, schema)| compile(schema)).collect(),
+        nodes: models.iter().map(|(name, schema)| compile(name, schema)).collect(),
         types: types
             .into_iter()
             .filter_map(|known| references.get(&known.model).copied().map(|at| (known, at)))

@@ -6,7 +6,7 @@ use kindom_api::meta::OBJECT_META;
 use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value, json, object};
 
-use super::{Form, GroupVersionDoc, INT_OR_STRING, META, MICRO_TIME, QUANTITY, gvk, published};
+use super::{Form, GroupVersionDoc, INT_OR_STRING, META, MICRO_TIME, QUANTITY, RAW, gvk, published};
 
 /// The schemas of a declared kind and of the structs in it, by their whole names.
 pub(super) fn schemas(declaration: &Declaration) -> Map {
@@ -142,6 +142,8 @@ impl Writer<'_> {
             Shape::Json | Shape::Custom(..) => object! { "type": "object" },
             Shape::List(item) => object! { "type": "array", "items": self.of_shape(item) },
             Shape::Map(value) => object! { "type": "object", "additionalProperties": self.of_shape(value) },
+            // The only type with a name of its own that is any JSON is `runtime.RawExtension`.
+            Shape::Named(_, Shape::Json) => Form::V3.reference(RAW),
             Shape::Pointer(of) | Shape::Named(_, of) => self.of_shape(of),
             Shape::Struct(of) if std::ptr::eq(*of, &OBJECT_META) => shared("ObjectMeta"),
             Shape::Struct(of) => match self.nested {

@@ -33,8 +33,9 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+pub(crate) const RAW: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 /// Shared schemas that few types refer to.
-const RARE: [&str; 3] = [MICRO_TIME, QUANTITY, INT_OR_STRING];
+const RARE: [&str; 4] = [MICRO_TIME, QUANTITY, INT_OR_STRING, RAW];
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// A group-version in a document.

@@ -92,6 +92,7 @@ impl Lookup {
             // A type that decodes itself has no fields that JSON could name.
             Shape::Custom(go_name, _) => (&[][..], *go_name),
             Shape::Json => (&[][..], "JSON"),
+            Shape::Named(go_name, Shape::Json) => (&[][..], go_name.rsplit('.').next().unwrap_or_default()),
             Shape::Time => (&[][..], "Time"),
             Shape::MicroTime => (&[][..], "MicroTime"),
             Shape::Quantity => (&[][..], "Quantity"),

@@ -22,6 +22,8 @@ use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, Ty
 mod printed;
 mod rules;
 
+pub(super) use rules::validate_inline;
+
 static VOLUME: Declared = Declared::catalogued("v1", "PersistentVolume");
 
 const ANNOTATIONS: [(&str, &str); 2] = [

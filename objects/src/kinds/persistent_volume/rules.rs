@@ -65,7 +65,9 @@ pub(super) fn validate(volume: &Value) -> ErrorList {
     let at = Path::new("metadata");
     let mut errors = validate_object_meta(part(volume, "metadata"), false, &name_is_dns_subdomain, &at);
     let name = volume.text_at(&["metadata", "name"]);
-    validate_spec(part(volume, "spec"), name, &Path::new("spec"), &mut errors);
+    let at_spec = Path::new("spec");
+    validate_common(part(volume, "spec"), name, &at_spec, &mut errors);
+    validate_spec(part(volume, "spec"), &at_spec, &mut errors);
     let spec = part(volume, "spec");
     let has_options = volume.at(&["metadata", "annotations", OPTIONS]).is_some();
     if has_options && !WITH_OPTIONS.iter().any(|field| present(spec, field).is_some()) {
@@ -76,31 +78,54 @@ pub(super) fn validate(volume: &Value) -> ErrorList {
     errors
 }
 
-fn validate_spec(spec: &Value, name: &str, at: &Path<'_>, errors: &mut ErrorList) {
-    let modes_at = at.child("accessModes");
-    if items(spec, "accessModes").is_empty() {
-        errors.push(Error::required(&modes_at, ""));
+/// The rules of a volume that is written within another object (`ValidatePersistentVolumeSpec`).
+pub(in crate::kinds) fn validate_inline(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let is_set =
+        |field: &str| !same(spec.get(field), None) && spec.get(field).and_then(Value::as_str) != Some("");
+    // A struct that is there is set, even if it is empty.
+    let has_claim = present(spec, "claimRef").is_some();
+    let has_affinity = present(spec, "nodeAffinity").is_some();
+    for (field, is_there) in [
+        ("claimRef", has_claim),
+        ("capacity", is_set("capacity")),
+        ("nodeAffinity", has_affinity),
+        ("storageClassName", is_set("storageClassName")),
+    ] {
+        if is_there {
+            let detail = "may not be specified in the context of inline volumes";
+            errors.push(Error::forbidden(&at.child(field), detail));
+        }
     }
-    validate_access(spec, &modes_at, errors);
+    if present(spec, "csi").is_none() {
+        let detail = "has to be specified in the context of inline volumes";
+        errors.push(Error::required(&at.child("csi"), detail));
+    }
+    if !matches!(text(spec, "persistentVolumeReclaimPolicy"), "" | "Retain") {
+        let detail = "may only be Retain in the context of inline volumes";
+        errors.push(Error::forbidden(&at.child("persistentVolumeReclaimPolicy"), detail));
+    }
+    if present(spec, "volumeMode").and_then(Value::as_str).is_some_and(|mode| mode != "Filesystem") {
+        let detail = "may not specify volumeMode other than Filesystem in the context of inline volumes";
+        errors.push(Error::forbidden(&at.child("volumeMode"), detail));
+    }
+    validate_common(spec, "", at, errors);
+}
+
+/// The rules of volumes with a name of their own alone.
+fn validate_spec(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_capacity(spec, &at.child("capacity"), errors);
     let policy = text(spec, "persistentVolumeReclaimPolicy");
-    let policy_at = at.child("persistentVolumeReclaimPolicy");
     if !policy.is_empty() && !RECLAIM_POLICIES.contains(&policy) {
-        errors.push(Error::not_supported(&policy_at, policy, &RECLAIM_POLICIES));
+        let at = at.child("persistentVolumeReclaimPolicy");
+        errors.push(Error::not_supported(&at, policy, &RECLAIM_POLICIES));
     }
-    let affinity_at = at.child("nodeAffinity");
     if let Some(of) = present(spec, "nodeAffinity") {
-        let at = affinity_at.child("required");
+        let at = at.child("nodeAffinity");
+        let at = at.child("required");
         match present(of, "required") {
             Some(required) => affinity::validate_node_selector(required, &at, errors),
             None => errors.push(Error::required(&at, "must specify required node constraints")),
         }
-    }
-    validate_source(spec, name, at, errors);
-    let root = spec.text_at(&["hostPath", "path"]);
-    let is_root = root.starts_with('/') && root.split('/').all(|part| matches!(part, "" | "." | ".."));
-    if is_root && policy == "Recycle" {
-        errors.push(Error::forbidden(&policy_at, "may not be 'recycle' for a hostPath mount of '/'"));
     }
     let class = text(spec, "storageClassName");
     if !class.is_empty() {
@@ -110,6 +135,22 @@ fn validate_spec(spec: &Value, name: &str, at: &Path<'_>, errors: &mut ErrorList
         && !VOLUME_MODES.contains(&mode)
     {
         errors.push(Error::not_supported(&at.child("volumeMode"), mode, &VOLUME_MODES));
+    }
+}
+
+/// The rules of all volumes.
+fn validate_common(spec: &Value, name: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    let modes_at = at.child("accessModes");
+    if items(spec, "accessModes").is_empty() {
+        errors.push(Error::required(&modes_at, ""));
+    }
+    validate_access(spec, &modes_at, errors);
+    validate_source(spec, name, at, errors);
+    let root = spec.text_at(&["hostPath", "path"]);
+    let is_root = root.starts_with('/') && root.split('/').all(|part| matches!(part, "" | "." | ".."));
+    if is_root && text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
+        let at = at.child("persistentVolumeReclaimPolicy");
+        errors.push(Error::forbidden(&at, "may not be 'recycle' for a hostPath mount of '/'"));
     }
     if let Some(class) = present(spec, "volumeAttributesClassName").and_then(Value::as_str) {
         let class_at = at.child("volumeAttributesClassName");

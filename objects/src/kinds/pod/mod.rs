@@ -50,29 +50,6 @@ pub(super) fn pods() -> TypeSpec {
 /// The rules of pods.
 struct Pods;
 
-/// The parts of an object that `ResetObjectMetaForStatus` takes from the stored one.
-const METADATA_OF_STATUS: [&str; 8] = [
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-    "selfLink",
-    "labels",
-    "annotations",
-    "finalizers",
-    "ownerReferences",
-];
-
-/// Keeps the metadata of an object that is written through a part of it, but for its managers.
-fn keep_metadata(pod: &mut Value, old: &Value) {
-    let none = Value::Null;
-    let stored = old.get("metadata").unwrap_or(&none);
-    if let Some(metadata) = pod.get_mut("metadata") {
-        for field in METADATA_OF_STATUS {
-            keep(metadata, stored, field);
-        }
-    }
-}
-
 /// A pod's spec.
 fn spec(pod: &Value) -> &Value {
     pod.get("spec").unwrap_or(&Value::Null)

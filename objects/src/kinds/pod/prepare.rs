@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 
 use kindom_api::{Value, object};
 
-use super::{keep_metadata, qos, spec};
+use super::{qos, spec};
 use crate::kinds::fields::{items, items_mut, number, part, present, present_mut, text};
 use crate::kinds::generation;
 use crate::kinds::pod_spec::claims::{Amounts, aggregate, amounts};
 use crate::kinds::resources::is_huge_pages;
-use crate::kinds::status::keep;
+use crate::kinds::status::{keep, keep_metadata};
 
 /// The lists whose containers have resources.
 const WITH_RESOURCES: [&str; 2] = ["containers", "initContainers"];

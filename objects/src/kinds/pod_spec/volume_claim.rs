@@ -18,9 +18,14 @@ pub(in crate::kinds) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 
 /// The errors in a template of claims.
 pub(super) fn validate_template(template: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    let (metadata, metadata_at) = (part(template, "metadata"), at.child("metadata"));
-    validate_annotations(metadata, &metadata_at, errors);
-    validate_labels(metadata, "labels", &metadata_at, errors);
+    validate_template_metadata(part(template, "metadata"), &at.child("metadata"), errors);
+    validate_spec(part(template, "spec"), &at.child("spec"), errors);
+}
+
+/// `ValidateTemplateObjectMeta`
+pub(in crate::kinds) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    validate_annotations(metadata, at, errors);
+    validate_labels(metadata, "labels", at, errors);
     for (field, value) in metadata.as_object().into_iter().flat_map(Map::iter) {
         let is_empty = match value {
             Value::Null => true,
@@ -30,10 +35,9 @@ pub(super) fn validate_template(template: &Value, at: &Path<'_>, errors: &mut Er
             _ => false,
         };
         if !is_empty && !matches!(field, "labels" | "annotations") {
-            errors.push(Error::forbidden(&metadata_at.child(field), "cannot be set"));
+            errors.push(Error::forbidden(&at.child(field), "cannot be set"));
         }
     }
-    validate_spec(part(template, "spec"), &at.child("spec"), errors);
 }
 
 /// The errors in modes of access.

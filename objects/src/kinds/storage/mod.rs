@@ -1,5 +1,5 @@
-//! Kinds of `storage.k8s.io/v1`: StorageClass, VolumeAttributesClass, CSIDriver, CSIStorageCapacity. They are kept for whoever
-//! reads them: nothing makes a volume here.
+//! Kinds of `storage.k8s.io/v1`: StorageClass, VolumeAttributesClass, CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment.
+//! They are kept for whoever reads them: nothing makes a volume here.
 //!
 //! Sources: `pkg/registry/storage/*/strategy.go`, `pkg/apis/storage/validation/validation.go`, `pkg/apis/storage/v1/defaults.go`,
 //! `pkg/api/storage/util.go`, `pkg/printers/internalversion/printers.go` (1.37).
@@ -13,18 +13,27 @@ use crate::kinds::fields::texts;
 use crate::kinds::keyed::entries;
 use crate::{BuiltInVersion, Names, Scope, Strategy, TypeSpec};
 
+mod attachment;
 mod attributes_class;
 mod capacity;
 mod class;
 mod driver;
+mod node;
 
 const API_VERSION: &str = "storage.k8s.io/v1";
 const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
 
 /// The kinds as built-in types.
-pub(super) fn storage() -> [TypeSpec; 4] {
-    [class::classes(), attributes_class::attributes_classes(), driver::drivers(), capacity::capacities()]
+pub(super) fn storage() -> [TypeSpec; 6] {
+    [
+        class::classes(),
+        attributes_class::attributes_classes(),
+        driver::drivers(),
+        node::nodes(),
+        capacity::capacities(),
+        attachment::attachments(),
+    ]
 }
 
 fn of(names: Names, scope: Scope, columns: Columns, strategy: std::sync::Arc<dyn Strategy>) -> TypeSpec {
