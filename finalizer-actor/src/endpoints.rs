@@ -66,7 +66,7 @@ pub fn start(
     let never = Wake::new().listen();
     let keeper =
         deps.supervisor.reconcile("kubernetes-endpoints", &arbiter, Policy::default(), never, move |_| {
-            Keeper { endpoints: kept.clone(), seen: BTreeMap::new() }.run()
+            EndpointsKeeper { endpoints: kept.clone(), seen: BTreeMap::new() }.run()
         })?;
     Ok(EndpointsHandle { endpoints, keeper })
 }
@@ -95,13 +95,13 @@ struct Endpoints {
 }
 
 /// One incarnation of the loop.
-struct Keeper {
+struct EndpointsKeeper {
     endpoints: Endpoints,
     /// The revision of each address's key that was found last, and since when.
     seen: BTreeMap<IpAddr, (Revision, Instant)>,
 }
 
-impl Keeper {
+impl EndpointsKeeper {
     async fn run(mut self) -> BoxError {
         // An unreachable store is logged once.
         let mut is_logged = false;
