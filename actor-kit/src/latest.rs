@@ -2,7 +2,8 @@
 //!
 //! As tokio's `watch`, with two differences. That one spreads its waiters over eight lists by a random number that can't be
 //! seeded, so the order of wake-ups changes from run to run; here the first one to wait is woken first, and a simulation
-//! repeats. And readers get a copy: whoever looked again while it held the value would wait for a sender that waits for it.
+//! repeats. And readers get copies: a second look beside a borrowed value would
+//! wait for a sender that waits until the value is given back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

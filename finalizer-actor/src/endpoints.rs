@@ -2,7 +2,8 @@
 //!
 //! **Flow.** Where several processes share a store, each renews a key of its own address every [`EVERY`]. A replica that has
 //! seen an address at the same revision for [`EXPIRES`], by its own clock, deletes that key. All write the same Endpoints and
-//! EndpointSlice: those of the keys that are there. A replica that ends in order takes its address away.
+//! EndpointSlice: those of the keys that are there. A replica that ends in order takes its address away. One that only its own
+//! host can reach has none, and looks after those of others.
 //!
 //! Sources: `pkg/controlplane/reconcilers/{lease,endpointsadapter}.go`,
 //! `pkg/controlplane/controller/kubernetesservice/controller.go` (1.37).
@@ -32,11 +33,11 @@ const EXPIRES: Duration = Duration::from_secs(25);
 /// The longest that a replica's end waits until its address is taken away.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// The address at which clients reach this process.
+/// The way in which clients reach this process.
 #[derive(Clone)]
 pub struct Advertised {
-    /// No loopback address, nor any other that means something else to each machine.
-    pub address: IpAddr,
+    /// No loopback address, nor any other that means something else to each machine. `None` if only its host reaches it.
+    pub address: Option<IpAddr>,
     /// The port at every replica.
     pub port: u16,
     /// The prefix of the keys of the replicas' addresses.
@@ -66,7 +67,7 @@ pub fn start(
     let never = Wake::new().listen();
     let keeper =
         deps.supervisor.reconcile("kubernetes-endpoints", &arbiter, Policy::default(), never, move |_| {
-            EndpointsKeeper { endpoints: kept.clone(), seen: BTreeMap::new() }.run()
+            EndpointsKeeper { endpoints: kept.clone(), seen: Seen::default() }.run()
         })?;
     Ok(EndpointsHandle { endpoints, keeper })
 }
@@ -97,8 +98,26 @@ struct Endpoints {
 /// One incarnation of the loop.
 struct EndpointsKeeper {
     endpoints: Endpoints,
-    /// The revision of each address's key that was found last, and since when.
-    seen: BTreeMap<IpAddr, (Revision, Instant)>,
+    seen: Seen,
+}
+
+/// The revision of each address's key that was found last, and since when.
+#[derive(Default)]
+struct Seen(BTreeMap<IpAddr, (Revision, Instant)>);
+
+impl Seen {
+    /// Those of the addresses that have not been renewed for too long.
+    fn expired(&mut self, found: &BTreeMap<IpAddr, Revision>, now: Instant) -> BTreeSet<IpAddr> {
+        self.0.retain(|address, _| found.contains_key(address));
+        for (address, revision) in found {
+            let seen = self.0.entry(*address).or_insert((*revision, now));
+            if seen.0 != *revision {
+                *seen = (*revision, now);
+            }
+        }
+        let is_expired = |since: Instant| now.saturating_duration_since(since) >= EXPIRES;
+        self.0.iter().filter(|(_, seen)| is_expired(seen.1)).map(|(address, _)| *address).collect()
+    }
 }
 
 impl EndpointsKeeper {
@@ -115,29 +134,30 @@ impl EndpointsKeeper {
                 tracing::warn!(why, "the endpoints of the Service kubernetes cannot be kept");
             }
             is_logged = trouble.is_some();
+            if is_logged {
+                // Meanwhile others could not renew theirs either.
+                self.seen = Seen::default();
+            }
             self.endpoints.registry.deps().clock.sleep(EVERY).await;
         }
     }
 
     async fn step(&mut self) -> Result<(), ReconcileError> {
         let endpoints = self.endpoints.clone();
-        let own = endpoints.advertised.address;
+        let mut alive: BTreeSet<IpAddr> = endpoints.advertised.address.into_iter().collect();
         if endpoints.storage().is_local() {
-            return endpoints.publish(&BTreeSet::from([own])).await;
+            return endpoints.publish(&alive).await;
         }
-        endpoints.renew().await?;
+        if let Some(own) = endpoints.advertised.address {
+            endpoints.renew(own).await?;
+        }
         let found = endpoints.renewed().await?;
-        self.seen.retain(|address, _| found.contains_key(address));
-        let mut alive = BTreeSet::new();
+        let expired = self.seen.expired(&found, Instant::now());
         for (address, revision) in found {
-            let seen = self.seen.entry(address).or_insert_with(|| (revision, Instant::now()));
-            if seen.0 != revision {
-                *seen = (revision, Instant::now());
-            }
-            if address == own || seen.1.elapsed() < EXPIRES {
-                alive.insert(address);
-            } else {
+            if expired.contains(&address) && !alive.contains(&address) {
                 endpoints.forget(address, Some(revision)).await?;
+            } else {
+                alive.insert(address);
             }
         }
         endpoints.publish(&alive).await
@@ -153,8 +173,8 @@ impl Endpoints {
         Key::from(format!("{}{address}", self.advertised.keys))
     }
 
-    async fn renew(&self) -> Result<(), ReconcileError> {
-        let ops = vec![Op::Put(self.key(self.advertised.address), Bytes::new())];
+    async fn renew(&self, own: IpAddr) -> Result<(), ReconcileError> {
+        let ops = vec![Op::Put(self.key(own), Bytes::new())];
         let renewed = self.storage().txn(Txn { compares: Vec::new(), ops }).await;
         renewed.map(drop).map_err(|error| DrainError::Check(error).into())
     }
@@ -179,16 +199,20 @@ impl Endpoints {
     }
 
     async fn leave(&self) -> Result<(), ReconcileError> {
+        let Some(own) = self.advertised.address else { return Ok(()) };
         if self.storage().is_local() {
             return self.publish(&BTreeSet::new()).await;
         }
-        self.forget(self.advertised.address, None).await?;
+        self.forget(own, None).await?;
         self.publish(&self.renewed().await?.into_keys().collect()).await
     }
 
     async fn publish(&self, addresses: &BTreeSet<IpAddr>) -> Result<(), ReconcileError> {
         let found = self.types.namespaces.get(DEFAULT, Deadline::after(STEP)).await?;
         if found.is_none_or(|namespace| namespace.deleting()) {
+            return Ok(());
+        }
+        if addresses.is_empty() && stored(&self.types.endpoints, Some(DEFAULT), SERVICE).await?.is_none() {
             return Ok(());
         }
         let ports = match addresses.first() {
@@ -243,7 +267,8 @@ impl Endpoints {
     /// rather than write their own in turn.
     async fn ports(&self, addresses: &BTreeSet<IpAddr>) -> Result<Value, ReconcileError> {
         let own = object! { "name": "https", "port": i64::from(self.advertised.port), "protocol": "TCP" };
-        if addresses.len() > 1
+        let is_alone = addresses.len() == 1 && addresses.first() == self.advertised.address.as_ref();
+        if !is_alone
             && let Some(stored) = stored(&self.types.endpoints, Some(DEFAULT), SERVICE).await?
             && let Some([subset]) = stored.get("subsets").and_then(Value::as_array)
             && let Some(ports) = subset.get("ports")
@@ -263,5 +288,26 @@ impl Endpoints {
         let place = Target { version: "v1", subresource: None, namespace: Some(DEFAULT), name: SERVICE };
         let deleted = slices.delete(place, &Removal::default(), &options(&self.types)).await;
         deleted.map(drop).or_else(unless_it_is_settled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_expires_unless_it_is_renewed() {
+        let [a, b] = ["198.51.100.1", "198.51.100.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
+        let found =
+            |of: &[(IpAddr, u64)]| of.iter().map(|(ip, at)| (*ip, Revision(*at))).collect::<BTreeMap<_, _>>();
+        let (start, mut seen) = (Instant::now(), Seen::default());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(seen.expired(&found(&[(a, 1), (b, 1)]), at(0)), BTreeSet::new());
+        assert_eq!(seen.expired(&found(&[(a, 2), (b, 1)]), at(20)), BTreeSet::new());
+        assert_eq!(seen.expired(&found(&[(a, 2), (b, 1)]), at(25)), BTreeSet::from([b]));
+        assert_eq!(seen.expired(&found(&[(a, 3)]), at(44)), BTreeSet::new());
+        // One that comes back has its time.
+        assert_eq!(seen.expired(&found(&[(a, 3), (b, 1)]), at(50)), BTreeSet::new());
+        assert_eq!(seen.expired(&found(&[(a, 3), (b, 1)]), at(70)), BTreeSet::from([a]));
     }
 }

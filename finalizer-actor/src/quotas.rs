@@ -13,7 +13,7 @@ use kindom_api::quantity::Quantity;
 use kindom_api::{GroupResource, Value, json, meta};
 use kindom_objects::kinds::resource_quota::measure::Usage;
 use kindom_objects::kinds::resource_quota::usage;
-use kindom_objects::{PlanError, RuleContext, Subresource};
+use kindom_objects::{PlanError, RuleContext, Subresource, TypeSpec};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::quota::{Counted, Sums};
 use kindom_resource_actor::{Freshness, ResourceHandle, Target, WriteError, WriteOptions};
@@ -52,7 +52,7 @@ struct Statuses {
     quotas: ResourceHandle,
     /// The types that quotas count, whose objects are followed.
     followed: Arc<Mutex<Followed>>,
-    /// What was counted last, by namespace.
+    /// The last counts, by namespace.
     sums: Arc<Mutex<HashMap<String, Sums>>>,
     object_bytes_max: usize,
 }
@@ -62,6 +62,8 @@ struct Followed {
     types: BTreeSet<GroupResource>,
     /// Those that are there.
     handles: Vec<ResourceHandle>,
+    /// The namespaces that may have quotas.
+    namespaces: BTreeSet<String>,
     /// A type has to be followed that is not yet.
     is_short: bool,
 }
@@ -83,7 +85,13 @@ impl Settle for Statuses {
         // Quotas by their namespace: what goes there concerns all of them.
         let namespace = of.split_once('/')?.0;
         let matters = match (place.checked_sub(1), value) {
-            (None, value) => value.is_some(),
+            (None, None) => false,
+            (None, Some(_)) => {
+                let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+                followed.namespaces.insert(namespace.to_owned());
+                true
+            }
+            (Some(_), _) if !self.has_quotas(namespace) => false,
             (Some(_), None) => true,
             (Some(place), Some(value)) => self.gives_back(place, of, value),
         };
@@ -105,6 +113,10 @@ impl Statuses {
         self.registry.routes().get(&of.group, &of.resource)
     }
 
+    fn has_quotas(&self, namespace: &str) -> bool {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).namespaces.contains(namespace)
+    }
+
     /// True if an object of the type at this place uses less than it may have used.
     fn gives_back(&self, place: usize, of: &str, value: &StoredValue) -> bool {
         let handle = self.followed.lock().unwrap_or_else(PoisonError::into_inner).handles.get(place).cloned();
@@ -116,7 +128,7 @@ impl Statuses {
         json::parse_own(object.json()).is_ok_and(|object| measure.gives_back(&object))
     }
 
-    /// What was counted of a namespace, to count on from there.
+    /// The last count of a namespace, to go on from there.
     fn take_sums(&self, namespace: &str) -> Sums {
         let mut all = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let sums = all.remove(namespace).unwrap_or_default();
@@ -135,8 +147,12 @@ impl Statuses {
     async fn settle_namespace(&self, namespace: &str) -> Result<(), ReconcileError> {
         let prefix = format!("{namespace}/");
         let (quotas, _) = self.quotas.snapshot(Freshness::Latest, Deadline::after(STEP)).await?;
+        if quotas.range(&prefix, "").next().is_none() {
+            self.followed.lock().unwrap_or_else(PoisonError::into_inner).namespaces.remove(namespace);
+            return Ok(());
+        }
         let mut sums = self.take_sums(namespace);
-        sums.begin();
+        sums.keep(|quota| quotas.get(&TypeSpec::object_key(Some(namespace), quota)).is_some());
         for stored in quotas.range(&prefix, "") {
             let Ok(tree) = json::parse_own(stored.json()) else { continue };
             if stored.deleting() {
@@ -145,7 +161,6 @@ impl Statuses {
             let used = self.used(&tree, &prefix, &mut sums).await?;
             self.write(stored.name(), namespace, &used).await?;
         }
-        sums.end();
         self.sums.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.to_owned(), sums);
         Ok(())
     }
@@ -168,7 +183,7 @@ impl Statuses {
             let (objects, _) = handle.snapshot(Freshness::Latest, Deadline::after(STEP)).await?;
             let now = meta::time::format(self.quotas.deps().clock.unix_seconds());
             let counted = Counted { spec: &spec, quota, objects: &objects, prefix };
-            sums.count(&counted, &now, &mut amounts);
+            sums.count(&counted, &now, &mut amounts).await;
             used.append(&mut amounts);
         }
         Ok(used)

@@ -1,6 +1,9 @@
 //! The ServiceCIDR `kubernetes`, which shows the ranges from which services get their addresses. It comes back if somebody
 //! deletes it, and becomes ready if it has the server's ranges (`pkg/controlplane/controller/defaultservicecidr`, 1.37).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use kindom_actor_kit::{Deadline, Reconciler, StartError};
@@ -36,6 +39,7 @@ pub fn start(
         namespaces: namespaces.clone(),
         handle: handle.clone(),
         ranges: ranges.collect(),
+        is_logged: Arc::default(),
         object_bytes_max,
     };
     follower::start("default-service-cidr", registry, keeper)
@@ -46,6 +50,8 @@ struct Keeper {
     namespaces: ResourceHandle,
     handle: ResourceHandle,
     ranges: Vec<Value>,
+    /// The log has it that the ranges differ.
+    is_logged: Arc<AtomicBool>,
     object_bytes_max: usize,
 }
 
@@ -56,8 +62,8 @@ impl Settle for Keeper {
 
     /// The namespace `default` is always there, so that the object is made even if none has been.
     fn due(&self, place: usize, of: &str, _: Option<&StoredValue>) -> Option<String> {
-        let it_is = if place == 0 { of == "default" } else { of == NAME };
-        it_is.then(|| NAME.to_owned())
+        let matters = if place == 0 { of == "default" } else { of == NAME };
+        matters.then(|| NAME.to_owned())
     }
 
     fn settle<'a>(&'a self, _: &'a str) -> LocalBoxFuture<'a, Result<(), ReconcileError>> {
@@ -140,13 +146,15 @@ impl Keeper {
             return None;
         }
         if ranges != self.ranges {
-            tracing::warn!("the ServiceCIDR kubernetes has other ranges than --service-cluster-ip-range");
+            if !self.is_logged.swap(true, Ordering::Relaxed) {
+                tracing::warn!("the ServiceCIDR kubernetes has other ranges than --service-cluster-ip-range");
+            }
             return None;
         }
         let ready = conditions(object).iter().find(|condition| is_ready(condition));
         // Somebody who has said that it is not ready has a reason.
-        let is_said = ready.is_some_and(|ready| matches!(ready.text_at(&["status"]), "True" | "False"));
-        (!is_said).then_some(Writing::MakeReady)
+        let is_decided = ready.is_some_and(|ready| matches!(ready.text_at(&["status"]), "True" | "False"));
+        (!is_decided).then_some(Writing::MakeReady)
     }
 }
 

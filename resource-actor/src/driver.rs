@@ -220,7 +220,7 @@ impl Effect {
             Self::Put(planned, _) => (planned, Some(&**current?)),
             Self::Finish(..) | Self::End(..) | Self::Remove(_) => return None,
         };
-        let freshness = as_of.map_or(Freshness::Any, Freshness::AtLeast);
+        let freshness = as_of.map_or(rules.freshness, Freshness::AtLeast);
         let (spec, now) = (&*rules.spec, rules.now());
         let new = planned.sealed.json_bytes();
         Some(Demand { spec, now, key: &planned.key, subresource, new, old, freshness })

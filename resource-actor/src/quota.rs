@@ -1,5 +1,5 @@
-//! The quotas of a namespace in the writes of its objects. A create counts what there is and puts the number into the quota's
-//! status, in its own transaction, which requires the quota as it was found. So of two creates that count the same, on any
+//! The quotas of a namespace in the writes of its objects. A create, or an update that needs more, counts what there is and puts
+//! the sum into the quota's status, in its own transaction, which requires the quota as it was found. So of two creates that count the same, on any
 //! replicas, one plans again: as many objects as the quota allows are created, and no more.
 
 use std::collections::HashMap;
@@ -13,6 +13,7 @@ use kindom_objects::kinds::resource_quota::usage::{self as quota, QuotaChange};
 use kindom_objects::{PlanError, StoredObject, Subresource, TypeSpec};
 use kindom_storage::{Compare, Op, Revision};
 use tokio::sync::OwnedMutexGuard;
+use tokio::task::yield_now;
 
 use crate::ResourceHandle;
 use crate::cost;
@@ -37,7 +38,7 @@ impl Quotas {
     }
 }
 
-/// What one write of a namespace leaves to the next.
+/// The parts of one write of a namespace that the next begins with.
 #[derive(Default)]
 struct Turn {
     /// The revision of the last one.
@@ -114,21 +115,23 @@ impl ResourceHandle {
             return Ok(charges);
         };
         let mut turn = quotas.turns.wait(namespace, deadline).await?;
-        let (known, _) = quotas.handle.snapshot(Freshness::AtLeast(turn.last), deadline).await?;
+        let freshness = no_older(demand.freshness, turn.last);
+        let (known, _) = quotas.handle.snapshot(freshness, deadline).await?;
         dear(cost::parse(bytes(&known, &of_namespace))).await?;
         let quotas_spec = quotas.handle.spec().ok_or(WriteError::Gone)?;
-        turn.sums.begin();
+        turn.sums.keep(|quota| known.get(&TypeSpec::object_key(Some(namespace), quota)).is_some());
         for stored in known.range(&of_namespace, "") {
             let mut tree = json::parse_own(stored.json()).map_err(corrupt)?;
             let forbidden = |message| PlanError::Forbidden { name: name.to_owned(), message };
             let Some(requested) = change.requested(spec, &tree).map_err(forbidden)? else { continue };
             // It includes every create since the quota was last charged.
-            let (objects, _) = self.snapshot(Freshness::AtLeast(stored.revision()), deadline).await?;
+            let freshness = no_older(demand.freshness, stored.revision());
+            let (objects, _) = self.snapshot(freshness, deadline).await?;
             let mut used: Usage =
                 requested.keys().map(|name| (name.clone(), Quantity::of_count(0))).collect();
             let place = Counted { spec, quota: &tree, objects: &objects, prefix: &of_namespace };
             dear(cost::parse(turn.sums.unknown(&place, &used))).await?;
-            turn.sums.count(&place, demand.now, &mut used);
+            turn.sums.count(&place, demand.now, &mut used).await;
             if let Some(message) = quota::exceeded(&tree, &requested, &used) {
                 return Err(forbidden(message).into());
             }
@@ -144,9 +147,18 @@ impl ResourceHandle {
                 charges.ops.push(Op::Put(key, quotas_spec.stored_value(tree.to_vec())));
             }
         }
-        turn.sums.end();
-        charges.turn = Some(turn);
+        // No other write has to wait for one that nothing is charged for.
+        charges.turn = Some(turn).filter(|_| !charges.compares.is_empty());
         Ok(charges)
+    }
+}
+
+/// A freshness, raised to a revision that this process knows of.
+fn no_older(than: Freshness, revision: Revision) -> Freshness {
+    match than {
+        Freshness::Latest => Freshness::Latest,
+        Freshness::AtLeast(other) => Freshness::AtLeast(other.max(revision)),
+        Freshness::Any => Freshness::AtLeast(revision),
     }
 }
 
@@ -171,35 +183,30 @@ pub struct Counted<'a> {
 /// have changed.
 #[derive(Default)]
 pub struct Sums {
-    /// By a type and a quota's spec.
-    of: HashMap<(GroupResource, Vec<u8>), Remembered>,
+    /// By a type and a quota's name.
+    by_quota: HashMap<(GroupResource, String), Remembered>,
 }
 
 #[derive(Default)]
 struct Remembered {
-    /// It was asked for since [`Sums::begin`].
-    is_used: bool,
-    /// By the chunk's address, which nobody else gets as long as it is known here.
+    /// The quota's spec that was counted for.
+    spec: Value,
+    /// By the chunk's address, which no other chunk has as long as it is known here.
     chunks: HashMap<usize, SumOfChunk>,
 }
 
-/// What a chunk's objects use; it keeps the address, and not the objects.
+/// The amounts that a chunk's objects use; it keeps the address, and not the objects.
 type SumOfChunk = (Weak<Vec<Arc<StoredObject>>>, Usage);
 
 impl Sums {
-    /// Begins a look at all quotas of a namespace.
-    pub fn begin(&mut self) {
-        self.of.values_mut().for_each(|remembered| remembered.is_used = false);
+    /// Forgets the quotas that are no more, by their names.
+    pub fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.by_quota.retain(|(_, quota), _| is_there(quota));
     }
 
-    /// Ends it: what none of them asked for is forgotten.
-    pub fn end(&mut self) {
-        self.of.retain(|_, remembered| remembered.is_used);
-    }
-
-    fn key(counted: &Counted<'_>) -> (GroupResource, Vec<u8>) {
+    fn key(counted: &Counted<'_>) -> (GroupResource, String) {
         let of = GroupResource::new(counted.spec.group.clone(), counted.spec.names.plural.clone());
-        (of, counted.quota.get("spec").map(Value::to_vec).unwrap_or_default())
+        (of, counted.quota.text_at(&["metadata", "name"]).to_owned())
     }
 
     /// The bytes that have to be read to count these amounts.
@@ -208,46 +215,49 @@ impl Sums {
         if !quota::needs_objects(counted.spec, counted.quota, used) {
             return 0;
         }
-        let remembered = self.of.get(&Self::key(counted));
-        let is_unknown = |chunk: &&Chunk| remembered.is_none_or(|known| known.get(chunk).is_none());
+        let remembered = self.by_quota.get(&Self::key(counted));
+        let remembered = remembered.filter(|known| Some(&known.spec) == counted.quota.get("spec"));
+        let is_unknown =
+            |chunk: &&Chunk| remembered.is_none_or(|of| !of.chunks.contains_key(&address(chunk)));
         let unknown = counted.objects.chunks_of(counted.prefix).filter(is_unknown);
         unknown.flat_map(|chunk| own(chunk, counted.prefix)).map(|object| object.json().len()).sum()
     }
 
-    /// Counts the objects into these amounts.
-    pub fn count(&mut self, counted: &Counted<'_>, now: &str, used: &mut Usage) {
+    /// Counts the objects into these amounts. Yields after each chunk that it has to read.
+    pub async fn count(&mut self, counted: &Counted<'_>, now: &str, used: &mut Usage) {
         let Counted { spec, quota, objects, prefix } = *counted;
         if !quota::needs_objects(spec, quota, used) {
             let number = i64::try_from(objects.count(prefix, "")).unwrap_or(i64::MAX);
             used.values_mut().for_each(|amount| *amount = Quantity::of_count(number));
             return;
         }
-        let known = self.of.entry(Self::key(counted)).or_default();
-        known.is_used = true;
-        let mut chunks = HashMap::with_capacity(known.chunks.len());
-        let all = || quota::bounded(quota).map(|name| (name.to_owned(), Quantity::of_count(0))).collect();
+        let remembered = self.by_quota.entry(Self::key(counted)).or_default();
+        if Some(&remembered.spec) != quota.get("spec") {
+            let spec = quota.get("spec").cloned().unwrap_or_default();
+            *remembered = Remembered { spec, chunks: HashMap::new() };
+        }
+        let mut known = std::mem::take(&mut remembered.chunks);
         for chunk in objects.chunks_of(prefix) {
-            let sum = known.get(chunk).cloned().unwrap_or_else(|| {
-                let trees = own(chunk, prefix).filter_map(|object| json::parse_own(object.json()).ok());
-                let mut sum: Usage = all();
-                quota::count(spec, quota, trees, now, &mut sum);
-                sum.retain(|_, amount| amount.sign() != 0);
-                sum
-            });
+            let at = address(chunk);
+            if let Some(sum) = known.remove(&at) {
+                quota::add(used, &sum.1);
+                remembered.chunks.insert(at, sum);
+                continue;
+            }
+            let trees = own(chunk, prefix).filter_map(|object| json::parse_own(object.json()).ok());
+            let sum = quota::count(spec, quota, trees, now);
             quota::add(used, &sum);
             // A deletion is over at some time, without a change.
             if !own(chunk, prefix).any(|object| object.deleting()) {
-                chunks.insert(Arc::as_ptr(chunk) as usize, (Arc::downgrade(chunk), sum));
+                remembered.chunks.insert(at, (Arc::downgrade(chunk), sum));
             }
+            yield_now().await;
         }
-        known.chunks = chunks;
     }
 }
 
-impl Remembered {
-    fn get(&self, chunk: &Chunk) -> Option<&Usage> {
-        self.chunks.get(&(Arc::as_ptr(chunk) as usize)).map(|(_, sum)| sum)
-    }
+fn address(chunk: &Chunk) -> usize {
+    Arc::as_ptr(chunk) as usize
 }
 
 /// The objects of a chunk whose key starts with `prefix`.
@@ -282,51 +292,68 @@ mod tests {
         Arc::new(StoredObject::of(&format!("n{namespace}/p{name}"), value, Revision(revision)))
     }
 
+    const NOW: &str = "2026-01-01T00:00:00Z";
+
+    fn shown(sums: &mut Sums, counted: &Counted<'_>) -> Vec<String> {
+        let names = quota::bounded(counted.quota);
+        let mut used: Usage = names.map(|name| (name.to_owned(), Quantity::of_count(0))).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(sums.count(counted, NOW, &mut used));
+        used.into_iter().map(|(name, amount)| format!("{name}={amount}")).collect()
+    }
+
+    fn quotas() -> [Value; 3] {
+        [
+            r#"{"metadata":{"name":"a"},"spec":{"hard":{"requests.cpu":"1","pods":"1","count/pods":"1"}}}"#,
+            r#"{"metadata":{"name":"b"},"spec":{"hard":{"pods":"1"},"scopes":["BestEffort"]}}"#,
+            r#"{"metadata":{"name":"a"},"spec":{"hard":{"pods":"2"},"scopes":["NotBestEffort"]}}"#,
+        ]
+        .map(|quota| json::parse(quota.as_bytes()).unwrap())
+    }
+
+    fn many() -> Snapshot {
+        Snapshot::from_sorted((0..800).map(|n| pod(n / 400, 1000 + n % 400, 1, "", 1)), Revision(1))
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
-        /// What is remembered is what a count from the beginning finds, and a change costs a chunk.
+        /// A count that remembers finds what one from the beginning finds, whichever quotas are asked about in between.
         #[test]
         fn sums_are_those_of_a_fresh_count(
-            changes in prop::collection::vec((0..2_usize, 0..400_usize, 0..3000_usize, 0..4_usize), 1..20),
+            changes in prop::collection::vec((0..2_usize, 0..400_usize, 0..3000_usize, 0..4_usize, 0..3_usize), 1..20),
         ) {
-            let spec = pods();
-            let quotas = [r#"{"hard":{"requests.cpu":"1","pods":"1","count/pods":"1"}}"#,
-                r#"{"hard":{"pods":"1"},"scopes":["BestEffort"]}"#];
-            let quotas = quotas.map(|spec| json::parse(format!(r#"{{"spec":{spec}}}"#).as_bytes()).unwrap());
-            let begin = (0..800).map(|n| pod(n / 400, 1000 + n % 400, 1, "", 1));
-            let mut objects = Snapshot::from_sorted(begin, Revision(1));
-            let mut sums = Sums::default();
-            for (revision, (namespace, name, cpu, phase)) in (2..).zip(changes) {
-                let phase = ["", "Succeeded", "deleting", "gone"][phase];
-                match phase {
+            let (spec, quotas) = (pods(), quotas());
+            let (mut objects, mut sums) = (many(), Sums::default());
+            for (revision, (namespace, name, cpu, phase, quota)) in (2..).zip(changes) {
+                match ["", "Succeeded", "deleting", "gone"][phase] {
                     "gone" => drop(objects.remove(&format!("n{namespace}/p{}", 1000 + name))),
                     phase => drop(objects.put(pod(namespace, 1000 + name, cpu, phase, revision))),
                 }
-                sums.begin();
-                for quota in &quotas {
-                    let names = quota::bounded(quota);
-                    let zero: Usage = names.map(|name| (name.to_owned(), Quantity::of_count(0))).collect();
-                    let counted = Counted { spec: &spec, quota, objects: &objects, prefix: "n1/" };
-                    let now = "2026-01-01T00:00:00Z";
-                    let shown = |sums: &mut Sums| {
-                        let mut used = zero.clone();
-                        sums.count(&counted, now, &mut used);
-                        used.into_iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>()
-                    };
-                    prop_assert_eq!(shown(&mut sums), shown(&mut Sums::default()));
-                }
-                sums.end();
-                prop_assert_eq!(sums.of.len(), 2);
+                let counted = Counted { spec: &spec, quota: &quotas[quota], objects: &objects, prefix: "n1/" };
+                prop_assert_eq!(shown(&mut sums, &counted), shown(&mut Sums::default(), &counted));
+                prop_assert!(sums.by_quota.len() <= 2);
             }
-            let counted = Counted { spec: &spec, quota: &quotas[0], objects: &objects, prefix: "n1/" };
-            let used = Usage::from([("pods".to_owned(), Quantity::of_count(0))]);
-            let all = Sums::default().unknown(&counted, &used);
-            let mut changed = objects.clone();
-            changed.put(pod(1, 1000, 7, "", 1000));
-            let after = sums.unknown(&Counted { objects: &changed, ..counted }, &used);
-            let of_deleting: usize =
-                objects.chunks_of("n1/").filter(|chunk| chunk.iter().any(|object| object.deleting())).count();
-            prop_assert!(of_deleting > 0 || after * 2 < all, "{} of {}", after, all);
+            sums.keep(|name| name == "b");
+            prop_assert!(sums.by_quota.len() <= 1);
+        }
+    }
+
+    #[test]
+    fn a_change_costs_the_count_of_a_chunk() {
+        let (spec, [first, scoped, _], objects) = (pods(), quotas(), many());
+        let used = Usage::from([("pods".to_owned(), Quantity::of_count(0))]);
+        let mut sums = Sums::default();
+        let of = |quota, objects| Counted { spec: &spec, quota, objects, prefix: "n1/" };
+        let all = sums.unknown(&of(&first, &objects), &used);
+        for quota in [&first, &scoped, &first] {
+            shown(&mut sums, &of(quota, &objects));
+        }
+        let mut changed = objects.clone();
+        changed.put(pod(1, 1000, 7, "", 1000));
+        for quota in [&first, &scoped] {
+            assert_eq!(sums.unknown(&of(quota, &objects), &used), 0);
+            let after = sums.unknown(&of(quota, &changed), &used);
+            assert!(after > 0 && after * 2 < all, "{after} of {all}");
         }
     }
 }

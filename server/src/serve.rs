@@ -382,8 +382,8 @@ async fn serving(
     let parts = Parts { registry, namespaces, quotas, aggregator, snapshots, accounts, processors, threads };
     let running = listen(options, (&keeper, &hosts), parts, store_counters, &supervisor)?;
     let ready = Ready::of(&mut keeper, running.address, options.folder())?;
-    let endpoints = match has_endpoints.zip(address) {
-        Some((types, address)) => {
+    let endpoints = match has_endpoints {
+        Some(types) => {
             let advertised = Advertised { address, port: running.address.port(), keys: ADDRESSES };
             Some(endpoints::start(&served, &types, advertised)?)
         }

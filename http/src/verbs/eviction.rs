@@ -87,7 +87,7 @@ fn sent_options(mut eviction: Value) -> Result<SentDeleteOptions, RequestError> 
     let Some(mut sent) = sent.filter(|sent| !sent.is_null()) else {
         return Ok(SentDeleteOptions::default());
     };
-    // Nobody reads the type that they name.
+    // The type that they name counts for nothing.
     if let Some(sent) = sent.as_object_mut() {
         sent.remove("kind");
     }

@@ -42,7 +42,7 @@ struct Caller {
     history: Vec<Operation>,
     /// Answers that no correct server gives.
     faults: Vec<String>,
-    /// What the last answer was, or why there was none.
+    /// The last answer, or the reason why there was none.
     last: String,
 }
 

@@ -231,6 +231,11 @@ async fn share(clients: &[Client]) {
     until_used(client, "q", &of("600m", "2", "3")).await;
     create(client, pods, &pod("later")).await;
     until_used(client, "q", &of("900m", "3", "4")).await;
+    let less = json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "100m"}}}]}});
+    let resize = client.request("PATCH", &format!("{pods}/later/resize"));
+    let resize = resize.body("application/strategic-merge-patch+json", less.to_string()).send().await;
+    resize.unwrap().expect_status(200).unwrap();
+    until_used(client, "q", &of("700m", "3", "4")).await;
 }
 
 #[tokio::test]

@@ -54,7 +54,8 @@ pub(super) fn pool(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if name.len() > POOL_MAX {
         errors.push(Error::too_long(at, POOL_MAX));
     }
-    for part in name.split('/') {
+    // A valid name has no more parts.
+    for part in name.split('/').take(POOL_MAX) {
         texts(is_dns1123_subdomain(part), part, at, errors);
     }
 }
@@ -180,7 +181,7 @@ pub(super) fn list(
     }
 }
 
-/// The repeated items of a list that is not too long, which are told whole, as the version has them (`ValSliceUnique`).
+/// The repeated items of a list that is not too long, each shown whole, as the version has it (`ValSliceUnique`).
 pub(super) fn unique<K: Ord>(
     of: &Value,
     field: &str,

@@ -151,7 +151,7 @@ fn drop_alpha(slice: &mut Value) {
     }
 }
 
-/// The ways of naming nodes that are used, of which there may be one; the errors in them are told.
+/// The ways of naming nodes that are used, of which there may be one, with their errors.
 fn nodes_of<'a>(
     of: &Value,
     fields: &[&'a str],

@@ -1,5 +1,5 @@
 //! PodDisruptionBudget, `policy/v1`: the number of pods that may be evicted at once. Evictions count in its status; nothing here
-//! computes that anew when pods come and go, so it is what clients write.
+//! computes it again when pods come and go, so it is what clients write.
 //!
 //! Sources: `pkg/registry/policy/poddisruptionbudget/strategy.go`, `pkg/apis/policy/validation/validation.go`,
 //! `pkg/apis/policy/helper.go`, `pkg/apis/policy/v1`, `pkg/printers/internalversion/printers.go` (1.37).

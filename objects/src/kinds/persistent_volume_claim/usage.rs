@@ -30,6 +30,10 @@ impl QuotaMeasure for PersistentVolumeClaims {
         usage
     }
 
+    fn gives_back(&self, _: &Value) -> bool {
+        true
+    }
+
     /// `pvcMatchesScopeFunc`
     fn is_in(&self, claim: &Value, scope: &QuotaScope<'_>) -> bool {
         let names = [

@@ -13,8 +13,9 @@ use crate::kinds::resource_quota::measure::{QuotaMeasure, QuotaScope, Usage};
 use crate::kinds::resource_quota::usage::{HUGE_PAGES, is_extended};
 use crate::subresource::Subresource;
 
-/// The resources that a container has to tell where a quota bounds them (`validationSet`).
-const TOLD: [&str; 6] = ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
+/// The resources that each container needs amounts of where a quota bounds them (`validationSet`).
+const REQUIRED: [&str; 6] =
+    ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 /// The resources that a quota knows by the name of a request, and that of a limit.
 const COMPUTED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
@@ -55,15 +56,16 @@ impl QuotaMeasure for Pods {
     }
 
     /// `podEvaluator.Constraints`
-    fn unsaid(&self, pod: &Value, bounded: &BTreeSet<&str>) -> Option<String> {
-        if is_said_for_all(spec(pod)) {
+    fn missing(&self, pod: &Value, bounded: &BTreeSet<&str>) -> Option<String> {
+        if has_pod_level_resources(spec(pod)) {
             return None;
         }
         let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for container in containers(pod) {
             let resources = part(container, "resources");
-            let told = computed(&amounts(part(resources, "requests")), &amounts(part(resources, "limits")));
-            for name in TOLD.iter().filter(|name| bounded.contains(*name) && !told.contains_key(**name)) {
+            let given = computed(&amounts(part(resources, "requests")), &amounts(part(resources, "limits")));
+            for name in REQUIRED.iter().filter(|name| bounded.contains(*name) && !given.contains_key(**name))
+            {
                 missing.entry(name).or_default().insert(text(container, "name"));
             }
         }
@@ -76,7 +78,10 @@ impl QuotaMeasure for Pods {
     }
 
     fn gives_back(&self, pod: &Value) -> bool {
-        is_terminal(pod)
+        // A resize counts as a generation.
+        let was_changed =
+            number(part(pod, "metadata"), "generation").is_some_and(|generation| generation > 1);
+        is_terminal(pod) || was_changed || ends_in_time(pod)
     }
 }
 
@@ -202,7 +207,7 @@ fn is_of_whole_pods(name: &str) -> bool {
 }
 
 /// `IsPodLevelResourcesSet`
-fn is_said_for_all(spec: &Value) -> bool {
+fn has_pod_level_resources(spec: &Value) -> bool {
     let resources = part(spec, "resources");
     ["requests", "limits"].iter().any(|field| {
         let named = part(resources, field).as_object();
@@ -336,13 +341,13 @@ mod tests {
     }
 
     #[test]
-    fn every_container_has_to_say_what_is_bounded() {
+    fn every_container_needs_amounts_of_what_is_bounded() {
         let pod =
             pod(r#"{"spec":{"containers":[{"name":"b"},{"name":"a","resources":{"requests":{"cpu":"1"}}}],
             "initContainers":[{"name":"c","resources":{"limits":{"memory":"1"}}}]}}"#);
         let bounded = BTreeSet::from(["requests.cpu", "limits.memory", "pods", "requests.ephemeral-storage"]);
         let why = "must specify limits.memory for: a,b; requests.cpu for: b,c";
-        assert_eq!(Pods.unsaid(&pod, &bounded).as_deref(), Some(why));
-        assert_eq!(Pods.unsaid(&pod, &BTreeSet::from(["pods"])), None);
+        assert_eq!(Pods.missing(&pod, &bounded).as_deref(), Some(why));
+        assert_eq!(Pods.missing(&pod, &BTreeSet::from(["pods"])), None);
     }
 }

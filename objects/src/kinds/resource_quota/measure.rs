@@ -13,8 +13,8 @@ pub type Usage = BTreeMap<String, Quantity>;
 
 /// The measure by which a kind's objects count toward quotas.
 pub trait QuotaMeasure {
-    /// The amounts that an object uses at a time (RFC 3339), besides that it is one more of its type. No amount is left out for being 0
-    /// where an object of the kind may have one.
+    /// The amounts that an object uses at a time (RFC 3339), besides that it is one more of its type. An absent
+    /// amount is 0.
     fn usage(&self, object: &Value, now: &str) -> Usage;
 
     /// True for a write that may need more than there was.
@@ -27,12 +27,12 @@ pub trait QuotaMeasure {
         false
     }
 
-    /// The reason why an object that does not say how much of these it needs may not be.
-    fn unsaid(&self, _object: &Value, _bounded: &BTreeSet<&str>) -> Option<String> {
+    /// The reason why an object is refused that lacks the amounts of some of these.
+    fn missing(&self, _object: &Value, _bounded: &BTreeSet<&str>) -> Option<String> {
         None
     }
 
-    /// True if an object uses less than one that was just created, so that an update may have given something back.
+    /// True if an update may have come to this object that made it use less.
     fn gives_back(&self, _object: &Value) -> bool {
         false
     }

@@ -125,7 +125,7 @@ impl QuotaChange {
         if bounded.is_empty() || !is_counted(measure, &self.new, quota) {
             return Ok(None);
         }
-        if let Some(why) = measure.and_then(|measure| measure.unsaid(&self.new, &bounded)) {
+        if let Some(why) = measure.and_then(|measure| measure.missing(&self.new, &bounded)) {
             return Err(format!("failed quota: {}: {why}", quota.text_at(&["metadata", "name"])));
         }
         let before = self.old.as_ref().filter(|(old, _)| is_counted(measure, old, quota));
@@ -152,22 +152,24 @@ fn is_counted(measure: Option<&dyn QuotaMeasure>, object: &Value, quota: &Value)
     scopes(quota).all(|scope| measure.is_some_and(|measure| measure.is_in(object, &scope)))
 }
 
-/// Counts objects of a type into the amounts of a quota; there is an amount for each resource that is to be counted.
-pub fn count(
-    spec: &TypeSpec,
-    quota: &Value,
-    objects: impl Iterator<Item = Value>,
-    now: &str,
-    used: &mut Usage,
-) {
+/// The amounts of what a quota bounds that objects of a type use; those that are absent are 0.
+pub fn count(spec: &TypeSpec, quota: &Value, objects: impl Iterator<Item = Value>, now: &str) -> Usage {
     let measure = spec.strategy.quota_measure();
     let counted = counted_as(spec);
-    let one = Quantity::of_count(1);
+    let bounds = part(part(quota, "spec"), "hard");
+    let (zero, one) = (Quantity::of_count(0), Quantity::of_count(1));
+    let mut used = Usage::new();
     for object in objects.filter(|object| is_counted(measure, object, quota)) {
         let own = measure.map_or_else(Usage::new, |measure| measure.usage(&object, now));
         let ones = counted.iter().map(|name| (name, &one));
-        own.iter().chain(ones).for_each(|(name, amount)| add_one(used, name, amount));
+        let all =
+            own.iter().chain(ones).filter(|(name, amount)| amount.sign() != 0 && bounds.get(name).is_some());
+        for (name, amount) in all {
+            used.entry(name.clone()).or_insert_with(|| zero.clone());
+            add_one(&mut used, name, amount);
+        }
     }
+    used
 }
 
 /// Adds amounts to those of the same resources.
