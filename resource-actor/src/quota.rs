@@ -1,6 +1,6 @@
 //! The quotas of a namespace in the writes of its objects. A create, or an update that needs more, counts what there is and puts
-//! the sum into the quota's status, in its own transaction, which requires the quota as it was found. So of two creates that count the same, on any
-//! replicas, one plans again: as many objects as the quota allows are created, and no more.
+//! the sum into the quota's status, in its own transaction, which requires the quota as it was found. So of two creates that count
+//! the same, on any replicas, one plans again: as many objects as the quota allows are created, and no more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
