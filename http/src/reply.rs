@@ -126,8 +126,10 @@ impl Tables {
         let internal = render::internal(spec, version, object)?;
         let cells = self.compiled.columns.cells(&internal, self.now);
         let shown = match self.include {
-            IncludeObject::Object => render::decode(spec, version, object)?,
-            IncludeObject::None | IncludeObject::Metadata => internal,
+            IncludeObject::Object if render::has_internal_form(spec) => {
+                render::decode(spec, version, object)?
+            }
+            _ => internal,
         };
         Ok(table::row(cells, &shown, self.include, self.meta))
     }

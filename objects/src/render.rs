@@ -91,6 +91,12 @@ pub fn internal(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -
     }
 }
 
+/// True if objects of a type may have another form in tables than where they are shown ([`internal`]).
+#[must_use]
+pub fn has_internal_form(spec: &TypeSpec) -> bool {
+    matches!(spec.conversion, Conversion::Faces(_))
+}
+
 /// The error of an object whose bytes cannot be read.
 ///
 /// # Errors

@@ -192,11 +192,16 @@ struct Remembered {
     /// The quota's spec that was counted for.
     spec: Value,
     /// By the chunk's address, which no other chunk has as long as it is known here.
-    chunks: HashMap<usize, SumOfChunk>,
+    chunks: HashMap<usize, Known<Vec<Arc<StoredObject>>>>,
+    /// Some objects of the chunks that were read last, likewise: the next change is often beside the last one.
+    objects: HashMap<usize, Known<StoredObject>>,
 }
 
-/// The amounts that a chunk's objects use; it keeps the address, and not the objects.
-type SumOfChunk = (Weak<Vec<Arc<StoredObject>>>, Usage);
+/// The most objects that are remembered each, of a type for a quota.
+const OBJECTS_KEPT: usize = 512;
+
+/// The amounts that objects use; it keeps their address, and not them.
+type Known<T> = (Weak<T>, Usage);
 
 impl Sums {
     /// Forgets the quotas that are no more, by their names.
@@ -219,8 +224,12 @@ impl Sums {
         let remembered = remembered.filter(|known| Some(&known.spec) == counted.quota.get("spec"));
         let is_unknown =
             |chunk: &&Chunk| remembered.is_none_or(|of| !of.chunks.contains_key(&address(chunk)));
+        let is_unread = |object: &&Arc<StoredObject>| {
+            remembered.is_none_or(|of| !of.objects.contains_key(&address(object)))
+        };
         let unknown = counted.objects.chunks_of(counted.prefix).filter(is_unknown);
-        unknown.flat_map(|chunk| own(chunk, counted.prefix)).map(|object| object.json().len()).sum()
+        let unread = unknown.flat_map(|chunk| own(chunk, counted.prefix)).filter(is_unread);
+        unread.map(|object| object.json().len()).sum()
     }
 
     /// Counts the objects into these amounts. Yields after each chunk that it has to read.
@@ -234,9 +243,10 @@ impl Sums {
         let remembered = self.by_quota.entry(Self::key(counted)).or_default();
         if Some(&remembered.spec) != quota.get("spec") {
             let spec = quota.get("spec").cloned().unwrap_or_default();
-            *remembered = Remembered { spec, chunks: HashMap::new() };
+            *remembered = Remembered { spec, ..Remembered::default() };
         }
         let mut known = std::mem::take(&mut remembered.chunks);
+        let mut read = HashMap::new();
         for chunk in objects.chunks_of(prefix) {
             let at = address(chunk);
             if let Some(sum) = known.remove(&at) {
@@ -244,20 +254,35 @@ impl Sums {
                 remembered.chunks.insert(at, sum);
                 continue;
             }
-            let trees = own(chunk, prefix).filter_map(|object| json::parse_own(object.json()).ok());
-            let sum = quota::count(spec, quota, trees, now);
+            let (mut sum, mut is_lasting) = (Usage::new(), true);
+            for object in own(chunk, prefix) {
+                let at = address(object);
+                let usage = match remembered.objects.remove(&at) {
+                    Some((_, usage)) => usage,
+                    None => json::parse_own(object.json())
+                        .map_or_else(|_| Usage::new(), |tree| quota::used_by(spec, quota, &tree, now)),
+                };
+                quota::add_all(&mut sum, &usage);
+                // A deletion is over at some time, without a change.
+                is_lasting &= !object.deleting();
+                if read.len() < OBJECTS_KEPT && !object.deleting() {
+                    read.insert(at, (Arc::downgrade(object), usage));
+                }
+            }
             quota::add(used, &sum);
-            // A deletion is over at some time, without a change.
-            if !own(chunk, prefix).any(|object| object.deleting()) {
+            if is_lasting {
                 remembered.chunks.insert(at, (Arc::downgrade(chunk), sum));
             }
             yield_now().await;
         }
+        if !read.is_empty() {
+            remembered.objects = read;
+        }
     }
 }
 
-fn address(chunk: &Chunk) -> usize {
-    Arc::as_ptr(chunk) as usize
+fn address<T>(of: &Arc<T>) -> usize {
+    Arc::as_ptr(of) as usize
 }
 
 /// The objects of a chunk whose key starts with `prefix`.

@@ -152,29 +152,36 @@ fn is_counted(measure: Option<&dyn QuotaMeasure>, object: &Value, quota: &Value)
     scopes(quota).all(|scope| measure.is_some_and(|measure| measure.is_in(object, &scope)))
 }
 
-/// The amounts of what a quota bounds that objects of a type use; those that are absent are 0.
-pub fn count(spec: &TypeSpec, quota: &Value, objects: impl Iterator<Item = Value>, now: &str) -> Usage {
+/// The amounts of what a quota bounds that an object of a type uses; those that are absent are 0.
+#[must_use]
+pub fn used_by(spec: &TypeSpec, quota: &Value, object: &Value, now: &str) -> Usage {
     let measure = spec.strategy.quota_measure();
-    let counted = counted_as(spec);
-    let bounds = part(part(quota, "spec"), "hard");
-    let (zero, one) = (Quantity::of_count(0), Quantity::of_count(1));
-    let mut used = Usage::new();
-    for object in objects.filter(|object| is_counted(measure, object, quota)) {
-        let own = measure.map_or_else(Usage::new, |measure| measure.usage(&object, now));
-        let ones = counted.iter().map(|name| (name, &one));
-        let all =
-            own.iter().chain(ones).filter(|(name, amount)| amount.sign() != 0 && bounds.get(name).is_some());
-        for (name, amount) in all {
-            used.entry(name.clone()).or_insert_with(|| zero.clone());
-            add_one(&mut used, name, amount);
-        }
+    if !is_counted(measure, object, quota) {
+        return Usage::new();
     }
-    used
+    let bounds = part(part(quota, "spec"), "hard");
+    let own = measure.map_or_else(Usage::new, |measure| measure.usage(object, now));
+    let ones = counted_as(spec).into_iter().map(|name| (name, Quantity::of_count(1)));
+    own.into_iter()
+        .chain(ones)
+        .filter(|(name, amount)| amount.sign() != 0 && bounds.get(name).is_some())
+        .collect()
 }
 
-/// Adds amounts to those of the same resources.
+/// Adds amounts to those of the same resources; others are left out.
 pub fn add(used: &mut Usage, more: &Usage) {
     more.iter().for_each(|(name, amount)| add_one(used, name, amount));
+}
+
+/// Adds amounts, also of resources that there were none of.
+pub fn add_all(used: &mut Usage, more: &Usage) {
+    for (name, amount) in more {
+        if used.contains_key(name) {
+            add_one(used, name, amount);
+        } else {
+            used.insert(name.clone(), amount.clone());
+        }
+    }
 }
 
 fn add_one(used: &mut Usage, name: &str, amount: &Quantity) {
