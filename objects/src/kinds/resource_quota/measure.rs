@@ -1,6 +1,6 @@
 //! The part of a kind in quotas (`Evaluator` of apiserver `pkg/quota/v1/interfaces.go`, 1.37).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kindom_api::Value;
 use kindom_api::quantity::Quantity;
@@ -28,7 +28,7 @@ pub trait QuotaMeasure {
     }
 
     /// The reason why an object is refused that lacks the amounts of some of these.
-    fn missing(&self, _object: &Value, _bounded: &BTreeSet<&str>) -> Option<String> {
+    fn missing(&self, _object: &Value, _is_bounded: &dyn Fn(&str) -> bool) -> Option<String> {
         None
     }
 

@@ -7,8 +7,6 @@
 //! Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go` (`CheckRequest`), `pkg/quota/v1/generic/evaluator.go`;
 //! `pkg/quota/v1/evaluator/core` (1.37).
 
-use std::collections::BTreeSet;
-
 use kindom_api::quantity::Quantity;
 use kindom_api::{Map, Value, object};
 
@@ -119,13 +117,12 @@ impl QuotaChange {
     /// The reason why the object may not be: it does not say how much it needs.
     pub fn requested(&self, spec: &TypeSpec, quota: &Value) -> Result<Option<Usage>, String> {
         let measure = spec.strategy.quota_measure();
-        let (plural, group) = (spec.names.plural.as_str(), spec.group.as_str());
-        let bounded: BTreeSet<&str> =
-            bounded(quota).filter(|name| counts(name) == Some((plural, group))).collect();
-        if bounded.is_empty() || !is_counted(measure, &self.new, quota) {
+        let hard = part(part(quota, "spec"), "hard");
+        let is_bounded = |name: &str| hard.get(name).is_some();
+        if !is_counted(measure, &self.new, quota) {
             return Ok(None);
         }
-        if let Some(why) = measure.and_then(|measure| measure.missing(&self.new, &bounded)) {
+        if let Some(why) = measure.and_then(|measure| measure.missing(&self.new, &is_bounded)) {
             return Err(format!("failed quota: {}: {why}", quota.text_at(&["metadata", "name"])));
         }
         let before = self.old.as_ref().filter(|(old, _)| is_counted(measure, old, quota));
@@ -142,7 +139,7 @@ impl QuotaChange {
                 requested.insert(name.clone(), more);
             }
         }
-        requested.retain(|name, _| bounded.contains(name.as_str()));
+        requested.retain(|name, _| is_bounded(name));
         Ok(Some(requested).filter(|requested| !requested.is_empty()))
     }
 }
