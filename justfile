@@ -22,7 +22,8 @@ e2e *args:
 
 # seeds of the simulation, from one on; KINDOM_SIM_SEED=n replays one of them with all that happens
 sim seeds="10000" first="0":
-    KINDOM_SIM_SEEDS={{seeds}} KINDOM_SIM_FIRST={{first}} ./test -p kindom-integration --profile sim --test e2e simulation:: -- --nocapture
+    KINDOM_SIM_SEEDS={{seeds}} KINDOM_SIM_FIRST={{first}} KINDOM_TEST_PROFILE=full \
+    ./test -p kindom-integration --test e2e simulation:: -- --nocapture
 
 # three replicas on a three-node etcd, behind one address, until Ctrl-C
 cluster *port:
