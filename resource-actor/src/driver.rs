@@ -18,6 +18,7 @@ use crate::ResourceHandle;
 use crate::cost::{self, Spent};
 use crate::error::{ReadError, WriteError, refuse_loss};
 use crate::handle::Freshness;
+use crate::panics::caught;
 use crate::quota::{Charges, Demand};
 use crate::request::{Knowledge, Outcome, Target, WriteOptions, Written};
 use crate::rules::Rules;
@@ -339,16 +340,16 @@ impl ResourceHandle {
             }
             dear(estimate).await?;
             let mut spent = Spent::new(self.cost(), bytes);
-            let desired = spent.on(|| desire(&attempt))?;
+            let desired = spent.on(|| caught(|| desire(&attempt)))?;
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
             let step = match desired {
                 Desired::Create(new) => self.plan_create(&attempt, target, new, options, &mut spent).await?,
                 Desired::Update { object, live, is_patch } => {
-                    spent.on(|| plan_update(&attempt, target, object, &live, is_patch, options))?
+                    spent.on(|| caught(|| plan_update(&attempt, target, object, &live, is_patch, options)))?
                 }
-                Desired::Delete(removal) => spent.on(|| plan_delete(&attempt, target, removal))?,
-                Desired::DeleteCorrupt => spent.on(|| plan_delete_corrupt(&attempt, target))?,
+                Desired::Delete(removal) => spent.on(|| caught(|| plan_delete(&attempt, target, removal)))?,
+                Desired::DeleteCorrupt => spent.on(|| caught(|| plan_delete_corrupt(&attempt, target)))?,
             };
             if !deletes {
                 spent.finished();
@@ -444,7 +445,7 @@ impl ResourceHandle {
             name_suffix: &new.name_suffix,
             instead_of_update: new.instead_of_update,
         };
-        let mut planned = spent.on(|| plan::create(attempt.cx, &input, new.object))?;
+        let mut planned = spent.on(|| caught(|| plan::create(attempt.cx, &input, new.object)))?;
         if let Err(error) = check_size(&planned, options) {
             return Ok(Step::TooLarge(error.into()));
         }

@@ -28,6 +28,7 @@ mod live;
 mod maintenance;
 mod messages;
 mod pages;
+mod panics;
 mod past;
 pub mod quota;
 mod request;
