@@ -175,7 +175,9 @@ impl RegistryActor {
             return known;
         }
         let key = kindom_storage::Key::from(format!("{}{name}", self.shared.prefix));
-        let spec = TypeSpec::from_registration(key, object, tree, Arc::new(CustomObjects), before.as_deref());
+        let strategy = self.shared.options.strategies.get(name).cloned();
+        let strategy = strategy.unwrap_or_else(|| Arc::new(CustomObjects));
+        let spec = TypeSpec::from_registration(key, object, tree, strategy, before.as_deref());
         let spec = match spec {
             Ok(spec) => Arc::new(spec),
             Err(error) => {

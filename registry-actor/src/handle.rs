@@ -1,7 +1,6 @@
 //! The public face of the registry.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use kindom_actor_kit::{AskError, Deadline, Policy, StartError, Supervised, Wake, Woken, latest};
 use kindom_api::crd::decode_crd;
@@ -19,11 +18,8 @@ use crate::messages::{
     Registered,
 };
 use crate::routes::{RouteTable, Routes};
-use crate::shared::Shared;
+use crate::shared::{RegistryOptions, Shared};
 use crate::short_names::{ShortNames, warning};
-
-/// The least time that a type which nobody uses or watches stays awake, by default. It may be up to twice as long.
-const IDLE_AFTER: Duration = Duration::from_secs(300);
 
 /// The registry: routes for anyone, verdicts and lists for the reconcilers. Cheap to clone.
 #[derive(Clone)]
@@ -43,11 +39,10 @@ impl RegistryHandle {
         registrations: &ResourceHandle,
         built_in: impl IntoIterator<Item = ResourceHandle>,
     ) -> Result<Self, StartError> {
-        Self::start_with(deps, registrations, built_in, IDLE_AFTER)
+        Self::start_with(deps, registrations, built_in, RegistryOptions::default())
     }
 
-    /// As [`RegistryHandle::start`]; types go to sleep that were neither used nor watched for `idle_after`, or up to
-    /// twice as long.
+    /// As [`RegistryHandle::start`], with options.
     ///
     /// # Errors
     /// [`StartError`]
@@ -55,7 +50,7 @@ impl RegistryHandle {
         deps: Arc<Deps>,
         registrations: &ResourceHandle,
         built_in: impl IntoIterator<Item = ResourceHandle>,
-        idle_after: Duration,
+        options: RegistryOptions,
     ) -> Result<Self, StartError> {
         let mut table = RouteTable::default();
         let mut prefix = String::new();
@@ -79,7 +74,7 @@ impl RegistryHandle {
             short_names: RwLock::default(),
             built_in_short_names,
             elsewhere: RwLock::default(),
-            idle_after,
+            options,
             leads: latest::Sender::new(true),
             deps: Arc::clone(&deps),
         });

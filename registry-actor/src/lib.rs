@@ -29,3 +29,4 @@ pub use handle::RegistryHandle;
 pub use leader::LeaderHandle;
 pub use messages::{Judgement, Registered};
 pub use routes::{GroupRoutes, RouteTable, Routes};
+pub use shared::RegistryOptions;

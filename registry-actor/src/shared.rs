@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::{Wake, latest};
+use kindom_objects::Strategy;
 use kindom_resource_actor::{Deps, Feed, ResourceHandle};
 use kindom_storage::Revision;
 use parking_lot::{Mutex, RwLock};
@@ -12,6 +13,24 @@ use parking_lot::{Mutex, RwLock};
 use crate::claims::{Claimant, Elsewhere};
 use crate::routes::{RouteTable, Routes};
 use crate::short_names::ShortNames;
+
+/// The least time that a type which nobody uses or watches stays awake, by default. It may be up to twice as long.
+const IDLE_AFTER: Duration = Duration::from_secs(300);
+
+/// The settings of a registry.
+pub struct RegistryOptions {
+    /// Types go to sleep that were neither used nor watched for so long, or up to twice as long.
+    pub idle_after: Duration,
+    /// The rules of the objects of some registrations, by the registration's name; those of all others are
+    /// [`CustomObjects`](kindom_objects::CustomObjects).
+    pub strategies: BTreeMap<String, Arc<dyn Strategy>>,
+}
+
+impl Default for RegistryOptions {
+    fn default() -> Self {
+        Self { idle_after: IDLE_AFTER, strategies: BTreeMap::new() }
+    }
+}
 
 /// The state that outlives the registry's incarnations. Only the running one changes it, and a successor checks all of it
 /// against the store.
@@ -31,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) built_in_short_names: ShortNames,
     /// The group-versions that other servers serve; only the aggregator changes them.
     pub(crate) elsewhere: RwLock<Elsewhere>,
-    pub(crate) idle_after: Duration,
+    pub(crate) options: RegistryOptions,
     /// `true` while this process does the work that one replica can do for all.
     pub(crate) leads: latest::Sender<bool>,
 }
@@ -40,7 +59,7 @@ impl Shared {
     /// Puts types to sleep that nobody has used for a while, for ever.
     pub(crate) async fn sweep(self: Arc<Self>) {
         loop {
-            self.deps.clock.sleep(self.idle_after).await;
+            self.deps.clock.sleep(self.options.idle_after).await;
             let handles: Vec<_> = self.handles.lock().values().cloned().collect();
             let slept = handles.iter().filter(|handle| handle.doze()).count();
             if slept > 0 {

@@ -10,7 +10,7 @@ use kindom_actor_kit::{ActorTable, Arbiters, Entropy, simulation};
 use kindom_api::{Value, json, object};
 use kindom_objects::kinds::registration::custom_resource_definitions;
 use kindom_objects::{Removal, RuleContext, Subresource, TypeSpec};
-use kindom_registry_actor::RegistryHandle;
+use kindom_registry_actor::{RegistryHandle, RegistryOptions};
 pub(crate) use kindom_resource_actor::testing::{FaultyStore, brief, decoded, options, soon};
 use kindom_resource_actor::{Deps, ResourceHandle, Target, WatchCursor, WriteError, WriteOptions, Written};
 use kindom_storage::{Key, Memory, Op, RangeRequest, Revision, Storage};
@@ -66,8 +66,9 @@ impl World {
         let handle = |spec| ResourceHandle::new(Arc::clone(&deps), Arc::new(spec));
         let registrations = handle(custom_resource_definitions());
         let built_in: Vec<_> = built_in.into_iter().map(handle).collect();
+        let options = RegistryOptions { idle_after: IDLE, ..RegistryOptions::default() };
         let registry =
-            RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in.clone(), IDLE).unwrap();
+            RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in.clone(), options).unwrap();
         Self { store, table, entropy, deps, registrations, built_in, registry }
     }
 

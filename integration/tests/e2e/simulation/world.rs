@@ -12,7 +12,7 @@ use kindom_actor_kit::{
 use kindom_finalizer_actor::storage_version;
 use kindom_objects::kinds::namespace::namespaces;
 use kindom_objects::kinds::registration::{custom_resource_definitions, third_party_resources};
-use kindom_registry_actor::{LeaderHandle, RegistryHandle};
+use kindom_registry_actor::{LeaderHandle, RegistryHandle, RegistryOptions};
 use kindom_resource_actor::{Deps, Freshness, ResourceHandle};
 use kindom_storage::{Key, Storage as _};
 use tokio::task::JoinHandle;
@@ -178,7 +178,9 @@ impl World {
         let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
         let third_party = registrations.face(third_party_resources(&custom_resource_definitions()));
         let built_in = [namespaces.clone(), third_party.clone()];
-        let registry = RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in, IDLE).unwrap();
+        let options = RegistryOptions { idle_after: IDLE, ..RegistryOptions::default() };
+        let registry =
+            RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in, options).unwrap();
         // Dropping the handles stops nothing.
         if self.truth.weather.lock().unwrap().led {
             LeaderHandle::start(&registry, Key::from(LEASE)).unwrap();
