@@ -10,7 +10,7 @@ test *args:
 
 # every parser and patch on mutants of real inputs, each for so many seconds
 fuzz seconds="60" *filter:
-    KINDOM_FUZZ_SECONDS={{seconds}} ./test -p kindom-fuzz -p kindom-http -p kindom-resource-actor -p kindom --lib --bins --test fuzz -- {{filter}}
+    KINDOM_FUZZ_SECONDS={{seconds}} ./test -p kindom-fuzz -p kindom-http -p kindom-resource-actor -p kindom-server --lib --bins --test fuzz -- {{filter}}
 
 # do the tests of one piece see its mutants? FILE, and a shard of it: `just mutants formats/src/net.rs 0/4` (docs/mutants.md)
 mutants file shard="0/1":
@@ -35,7 +35,7 @@ demo:
 
 # what requests cost the server; docs/benchmarks.md has a run
 bench *args:
-    cargo build --release -p kindom && cargo run --release -p kindom-benches -- {{args}}
+    cargo build --release -p kindom-server && cargo run --release -p kindom-benches -- {{args}}
 
 # kindom beside kube-apiserver and etcd, both built first (Go, openssl and etcd needed); docs/benchmarks.md has a run
 bench-beside rounds="9":

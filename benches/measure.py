@@ -46,7 +46,7 @@ WIDGETS = {
 
 def build():
     if "KINDOM_BIN" not in os.environ:
-        subprocess.run(["cargo", "build", "--release", "--locked", "-p", "kindom"], cwd=ROOT, check=True)
+        subprocess.run(["cargo", "build", "--release", "--locked", "-p", "kindom-server"], cwd=ROOT, check=True)
     if "KUBE_APISERVER" not in os.environ:
         subprocess.run([ROOT / "integration/kube-apiserver/build", KUBE_APISERVER], check=True)
 

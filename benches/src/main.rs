@@ -85,7 +85,9 @@ fn binary(flags: &Flags) -> Result<PathBuf, LoadError> {
     let named = flags.binary.clone().or_else(|| std::env::var_os("KINDOM_BIN").map(PathBuf::from));
     let found = named.or_else(beside).filter(|path| path.is_file());
     found.ok_or_else(|| {
-        LoadError::Missing("no binary: cargo build --release -p kindom, or name one with --binary".to_owned())
+        LoadError::Missing(
+            "no binary: cargo build --release -p kindom-server, or name one with --binary".to_owned(),
+        )
     })
 }
 

@@ -1,5 +1,6 @@
 //! The programs that tests run beside the server, and where the project's files are.
 
+use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,7 +18,7 @@ pub fn root() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
-/// The binary under test: `KINDOM_BIN`, else `cargo build -p kindom`, once a process.
+/// The binary under test: `KINDOM_BIN`, else `cargo build -p kindom-server`, once a process.
 ///
 /// # Errors
 /// [`HarnessError::Missing`]: no such file, or it does not build.
@@ -29,28 +30,40 @@ pub fn kindom() -> Result<PathBuf, HarnessError> {
             Some(path) => {
                 Err(format!("KINDOM_BIN names {}, which is not a file", Path::new(&path).display()))
             }
-            None => build(),
+            None => build(&["--bin", "kindom"], "kindom"),
         })
         .clone()
         .map_err(HarnessError::Missing)
 }
 
-/// Builds into the folder that the running test came from, so that nothing is compiled twice.
-fn build() -> Result<PathBuf, String> {
+/// A program with kinds of its own: the example `sails` of kindom-server, built once a process.
+///
+/// # Errors
+/// [`HarnessError::Missing`]: it does not build.
+pub fn sails() -> Result<PathBuf, HarnessError> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = || build(&["--example", "sails"], "examples/sails");
+    FOUND.get_or_init(built).clone().map_err(HarnessError::Missing)
+}
+
+/// Builds a program of kindom-server into the folder that the running test came from, so that nothing is compiled twice.
+fn build(target: &[&str], file: &str) -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|e| format!("where this test is: {e}"))?;
-    let profile = own.parent().and_then(Path::parent).ok_or("this test is not in a target folder")?;
-    let target = profile.parent().ok_or("this test is not in a target folder")?;
+    let folder = own.parent().and_then(Path::parent).ok_or("this test is not in a target folder")?;
+    let (Some(all), Some(profile)) = (folder.parent(), folder.file_name()) else {
+        return Err("this test is not in a target folder".to_owned());
+    };
+    // cargo names the folder of the profile `dev` so.
+    let profile = if profile == "debug" { OsStr::new("dev") } else { profile };
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["build", "--quiet", "-p", "kindom", "--target-dir"]).arg(target);
-    if profile.ends_with("release") {
-        cargo.arg("--release");
-    }
+    cargo.current_dir(root()).args(["build", "--quiet", "-p", "kindom-server"]).args(target);
+    cargo.arg("--profile").arg(profile).arg("--target-dir").arg(all);
     let built = cargo.output().map_err(|e| format!("cargo does not run: {e}"))?;
-    let binary = profile.join("kindom");
-    if built.status.success() && binary.is_file() {
-        return Ok(binary);
+    let program = folder.join(file);
+    if built.status.success() && program.is_file() {
+        return Ok(program);
     }
-    Err(format!("`cargo build -p kindom` made no binary:\n{}", String::from_utf8_lossy(&built.stderr)))
+    Err(format!("`cargo build -p kindom-server` made no {file}:\n{}", String::from_utf8_lossy(&built.stderr)))
 }
 
 /// A kubectl of at least 1.30: the one on PATH, else the one that `./test` builds.

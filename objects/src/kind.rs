@@ -657,6 +657,11 @@ pub trait Strategy: Send + Sync {
         }
     }
 
+    /// Brings a valid object that replaces another into the form that is stored.
+    fn canonicalize_update(&self, cx: &RuleContext<'_>, object: &mut Value, _old: &Value) {
+        self.canonicalize(cx, object);
+    }
+
     /// Warnings about the object that the client wrote; `old` is the former object, `None` for a create.
     fn warnings(&self, _cx: &RuleContext<'_>, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()

@@ -272,7 +272,7 @@ pub fn update(
     }
     let (errors, mut warnings) = validate_update(cx, &object, old);
     invalid(name, errors)?;
-    strategy.canonicalize(cx, &mut object);
+    strategy.canonicalize_update(cx, &mut object, old);
     keep_times(&mut object, old);
     let gone = ready_to_go(cx, &object);
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);

@@ -6,7 +6,7 @@
 //! - Servers share nothing but the process: each has a store, an authority and threads of its own.
 //! - Nothing of the process is changed: no subscriber of the log, no panic hook, no signal handler, no default of rustls, no
 //!   limit. Nothing is written to a disk, unless a flag names a file.
-//! - After [`Server::stop`], and after a drop, the server's threads have ended and its sockets are closed.
+//! - After [`InProcess::stop`], and after a drop, the server's threads have ended and its sockets are closed.
 
 use std::thread::{Builder, JoinHandle};
 
@@ -17,6 +17,7 @@ use crate::BoxError;
 use crate::flags::{Command, Flags, Serve};
 use crate::serve::{Ready, Within, run_within};
 use crate::signals::{Program, Signals};
+use crate::typed::{Group, Kinds};
 
 /// The reason why there is no server, or why it ended.
 #[derive(Debug, thiserror::Error)]
@@ -30,24 +31,36 @@ impl From<BoxError> for Error {
 }
 
 /// A running server. Dropping it cuts its connections off, ends it, and waits until it has ended: some milliseconds.
-pub struct Server {
+pub struct InProcess {
     ready: Ready,
     life: Life,
 }
 
-impl Server {
+impl InProcess {
     /// Starts one, with these flags of `kindom serve` beside those that put it into memory and at a free port. Returns when it
     /// serves. Needs no runtime of a certain kind; a call that is dropped leaves no server behind.
     ///
     /// # Errors
     /// A flag that does not parse, or that a server without a process and a folder cannot obey; no thread, no free port.
     pub async fn start(flags: impl IntoIterator<Item = String>) -> Result<Self, Error> {
+        Self::start_with([], flags).await
+    }
+
+    /// As [`InProcess::start`]; serves these kinds, too.
+    ///
+    /// # Errors
+    /// As there; a kind that cannot be served.
+    pub async fn start_with(
+        groups: impl IntoIterator<Item = Group>,
+        flags: impl IntoIterator<Item = String>,
+    ) -> Result<Self, Error> {
         let options = parse(flags)?;
+        let kinds = Kinds::of(groups)?;
         let (signals, program) = Signals::of_program();
         let (tell, told) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         let serving = move || {
-            let served = run_within(Within::Program(tell), &options, signals);
+            let served = run_within(Within::Program(tell), &options, &kinds, signals);
             // Nobody waits if the server is being dropped.
             let _ = end.send(served.map_err(Error::from));
         };

@@ -1,8 +1,9 @@
 //! The binary `kindom`: flags, threads, wiring, and an end in order; and the commands that help to move to it and to keep
 //! its data.
 //!
-//! [`main`] is the process: the log, the panic hook, signals and limits are set up there and nowhere below. [`in_process`] runs
-//! the same server in a process of somebody else's, whose such things are not touched.
+//! [`Server::run`] is the process: the log, the panic hook, signals and limits are set up there and nowhere below. [`in_process`] runs
+//! the same server in a process of somebody else's, whose such things are not touched. [`Server`] is a program with kinds of its
+//! own, which this one has none of ([`typed`]).
 
 mod accounts;
 mod advertised;
@@ -30,6 +31,12 @@ mod serve;
 mod signals;
 mod snapshot;
 mod stand_in;
+pub mod typed;
+
+pub use kindom_derive::Resource;
+pub use typed::{Column, Context, Definition, Errors, Group, Resource, Scale, Strategy, Version};
+#[doc(hidden)]
+pub use {k8s_openapi, kube};
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -37,35 +44,57 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use flags::{Aggregation, Command, Flags};
 use stand_in::Role;
+use typed::Kinds;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Does what the arguments of this process say.
-pub fn main() -> ExitCode {
-    let ended = match Role::of(std::env::args_os()) {
-        Role::Own => own(),
-        Role::Etcd(args) => stand_in::etcd(&args).map(|()| ExitCode::SUCCESS),
-        Role::ApiServer(args) => stand_in_api_server(&args),
-    };
-    ended.unwrap_or_else(|error| {
-        // Nobody is left to tell if this fails.
-        let _ = writeln!(std::io::stderr(), "error: {error}");
-        ExitCode::FAILURE
-    })
+/// A program that serves kinds of its own beside those that are built in and those that are registered at run time. It has the
+/// command line of `kindom`.
+#[must_use]
+pub struct Server {
+    groups: Vec<Group>,
+}
+
+impl Server {
+    /// A program that does what the arguments of this process say.
+    pub fn from_args() -> Self {
+        Self { groups: Vec::new() }
+    }
+
+    /// Serves these kinds, too.
+    pub fn group(mut self, group: Group) -> Self {
+        self.groups.push(group);
+        self
+    }
+
+    /// Does it.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        let ended = Kinds::of(self.groups).and_then(|kinds| match Role::of(std::env::args_os()) {
+            Role::Own => own(&kinds),
+            Role::Etcd(args) => stand_in::etcd(&args).map(|()| ExitCode::SUCCESS),
+            Role::ApiServer(args) => stand_in_api_server(&args, &kinds),
+        });
+        ended.unwrap_or_else(|error| {
+            // Nobody is left to tell if this fails.
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        })
+    }
 }
 
 /// Serves as envtest's kube-apiserver.
-fn stand_in_api_server(args: &[String]) -> Result<ExitCode, BoxError> {
+fn stand_in_api_server(args: &[String], kinds: &Kinds) -> Result<ExitCode, BoxError> {
     let Some((flags, ignored)) = stand_in::api_server(args)? else { return Ok(ExitCode::SUCCESS) };
     if !ignored.is_empty() {
         let _ = writeln!(std::io::stderr(), "without effect: --{}", ignored.join(", --"));
     }
-    Ok(serve(&*stand_in::serve_options(flags)?))
+    Ok(serve(&*stand_in::serve_options(flags)?, kinds))
 }
 
-fn own() -> Result<ExitCode, BoxError> {
+fn own(kinds: &Kinds) -> Result<ExitCode, BoxError> {
     match Flags::parse().command {
-        Command::Serve(options) => return Ok(serve(&options)),
+        Command::Serve(options) => return Ok(serve(&options, kinds)),
         Command::Assets(options) => stand_in::assets(&options),
         Command::Convert(options) => convert::run(&options),
         Command::Import(options) => import::run(&options),
@@ -76,11 +105,11 @@ fn own() -> Result<ExitCode, BoxError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve(options: &flags::Serve) -> ExitCode {
+fn serve(options: &flags::Serve, kinds: &Kinds) -> ExitCode {
     logging::start(options.log_format, options.verbose);
     kindom_actor_kit::install_panic_hook();
     memory::keep_freed();
-    match serve::run(options) {
+    match serve::run(options, kinds) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");

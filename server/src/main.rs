@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    kindom::main()
+    kindom_server::Server::from_args().run()
 }

@@ -19,12 +19,13 @@ use kindom_http::{Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, 
 use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_objects::kinds::registration::{
-    aggregated_custom_resource_definitions, custom_resource_definitions_without, third_party_resources,
+    Registrations, aggregated_custom_resource_definitions, custom_resource_definitions_by,
+    third_party_resources,
 };
 use kindom_objects::kinds::service::ServiceNetwork;
 use kindom_objects::kinds::{self, api_service, built_in};
 use kindom_objects::{PlanError, RuleContext};
-use kindom_registry_actor::{LeaderHandle, RegistryHandle};
+use kindom_registry_actor::{LeaderHandle, RegistryHandle, RegistryOptions};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{Deps, ResourceHandle, Target, WriteOptions};
 use kindom_storage::snapshot::Holds;
@@ -51,6 +52,7 @@ use crate::logging::Format;
 use crate::pki::server_url;
 use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
+use crate::typed::{self, Kinds};
 use crate::{etcd, history, memory, scrub};
 
 /// The administrator's kubeconfig.
@@ -101,14 +103,19 @@ pub(crate) struct Ready {
 }
 
 /// Serves until told to end, as this process.
-pub(crate) fn run(options: &Serve) -> Result<(), BoxError> {
+pub(crate) fn run(options: &Serve, kinds: &Kinds) -> Result<(), BoxError> {
     let signals = Signals::listen(options.end_with_stdin)?;
     raise_descriptors();
-    run_within(Within::Process, options, signals)
+    run_within(Within::Process, options, kinds, signals)
 }
 
 /// Serves until told to end, and blocks for so long.
-pub(crate) fn run_within(within: Within, options: &Serve, signals: Signals) -> Result<(), BoxError> {
+pub(crate) fn run_within(
+    within: Within,
+    options: &Serve,
+    kinds: &Kinds,
+    signals: Signals,
+) -> Result<(), BoxError> {
     let AuthorizationMode::AlwaysAllow = options.authorization_mode;
     let unused = options.etcd.flags();
     if options.etcd_servers.is_empty() && !unused.is_empty() {
@@ -140,7 +147,7 @@ pub(crate) fn run_within(within: Within, options: &Serve, signals: Signals) -> R
         let (arbiters, processors) = (Arbiters::new(threads)?, Processors::new(threads)?);
         let joined = matches!(within, Within::Program(_)).then(|| (arbiters.clone(), processors.clone()));
         let parts = (store, clock, arbiters, processors);
-        let served = serving(within, options, parts, keeper, signals).await;
+        let served = serving(within, (options, kinds), parts, keeper, signals).await;
         if let Some((arbiters, processors)) = joined {
             processors.shutdown();
             arbiters.shutdown();
@@ -233,7 +240,7 @@ impl Store {
 
 async fn serving(
     within: Within,
-    options: &Serve,
+    (options, kinds): (&Serve, &Kinds),
     (store, clock, arbiters, processors): (Store, Clock, Arbiters, Processors),
     mut keeper: Keeper,
     mut signals: Signals,
@@ -254,7 +261,8 @@ async fn serving(
         entropy,
     });
 
-    let crds = Arc::new(custom_resource_definitions_without(options.feature_gates.disabled.clone()));
+    let rules = Registrations { disabled: options.feature_gates.disabled.clone(), compiled: kinds.names() };
+    let crds = Arc::new(custom_resource_definitions_by(rules));
     let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::clone(&crds));
     let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
     let third_party = registrations.face(third_party_resources(&crds));
@@ -276,7 +284,8 @@ async fn serving(
     let later_events = events.face(later_events(&*events.spec().ok_or("events have no type")?));
     let served = others.iter().cloned().chain([later_events]).filter(|_| profile > kinds::Profile::Minimal);
     let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(served);
-    let registry = RegistryHandle::start(Arc::clone(&deps), &registrations, built_in)?;
+    let of_kinds = RegistryOptions { strategies: kinds.strategies(), ..RegistryOptions::default() };
+    let registry = RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in, of_kinds)?;
     let own_name = deps.entropy.uuid_v4();
     let aggregator = Aggregator::new(&options.aggregator, own_name, cores())?;
     if aggregator.is_some() {
@@ -346,6 +355,7 @@ async fn serving(
     // A restore that begins now finds that the store is not empty; one that began earlier is found here.
     refuse_unfinished(&*storage).await?;
     registry.fresh(Deadline::after(START)).await?;
+    typed::keep(kinds, &registry, &registrations, options.max_object_bytes, Deadline::after(START)).await?;
     let mirroring = match mirror {
         Some(mirror) => Some(start_mirror(mirror).await),
         None => None,

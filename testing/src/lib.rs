@@ -41,7 +41,8 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use kindom::in_process::Server;
+use kindom_server::Group;
+use kindom_server::in_process::InProcess;
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
@@ -59,7 +60,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     /// The server did not start, or failed.
     #[error(transparent)]
-    Server(#[from] kindom::in_process::Error),
+    Server(#[from] kindom_server::in_process::Error),
     /// The server runs, but its credentials make no client.
     #[error("kindom: no client: {0}")]
     Client(#[source] BoxError),
@@ -80,10 +81,20 @@ pub enum Profile {
 }
 
 /// The settings of a [`TestServer`]; see [`TestServer::builder`].
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Builder {
     profile: Profile,
     flags: Vec<String>,
+    groups: Vec<Group>,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("profile", &self.profile)
+            .field("flags", &self.flags)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Builder {
@@ -102,6 +113,13 @@ impl Builder {
         self
     }
 
+    /// Serves these kinds, which the test's program is compiled with, too.
+    #[must_use]
+    pub fn group(mut self, group: Group) -> Self {
+        self.groups.push(group);
+        self
+    }
+
     /// Starts the server; see [`TestServer::start`].
     ///
     /// # Errors
@@ -114,7 +132,7 @@ impl Builder {
         };
         let mut flags = vec![format!("--profile={profile}")];
         flags.extend(self.flags);
-        let server = Server::start(flags).await?;
+        let server = InProcess::start_with(self.groups, flags).await?;
         let config = server.url().parse().map(Config::new).map_err(|error| Error::Client(error.into()))?;
         let connector = connector(&server).map_err(Error::Client)?;
         Ok(TestServer { server, config, connector })
@@ -123,7 +141,7 @@ impl Builder {
 
 /// A server in this process. Dropping it ends it, and waits some milliseconds until it has ended.
 pub struct TestServer {
-    server: Server,
+    server: InProcess,
     config: Config,
     connector: HttpsConnector<HttpConnector>,
 }
@@ -188,7 +206,7 @@ impl TestServer {
 }
 
 /// Connections to the server that trust it alone, and show its administrator's certificate.
-fn connector(server: &Server) -> Result<HttpsConnector<HttpConnector>, BoxError> {
+fn connector(server: &InProcess) -> Result<HttpsConnector<HttpConnector>, BoxError> {
     let (certificate, key) = server.admin_pem();
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(server.authority_pem().as_bytes())?)?;

@@ -95,4 +95,5 @@ mod support;
 mod taken_over;
 mod test_control_plane;
 mod tokens;
+mod typed;
 mod websocket;

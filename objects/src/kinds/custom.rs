@@ -46,6 +46,15 @@ fn is_new_generation(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool 
     is_changed(cx, &sorted(object), &sorted(old))
 }
 
+/// Counts a change anew, after the object was changed further.
+pub(super) fn recount_generation(cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
+    if is_new_generation(cx, object, old) {
+        generation::next(object, old);
+    } else {
+        generation::keep(object, old);
+    }
+}
+
 fn is_changed(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool {
     if cx.spec.registration.as_ref().is_some_and(|r| r.generation_of_spec) {
         return object.get("spec") != old.get("spec");

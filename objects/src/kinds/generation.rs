@@ -16,6 +16,12 @@ pub(super) fn next(object: &mut Value, old: &Value) {
     metadata_mut(object).insert("generation", before.saturating_add(1));
 }
 
+/// Leaves the count as it was.
+pub(super) fn keep(object: &mut Value, old: &Value) {
+    let before = old.at(&["metadata", "generation"]).cloned().unwrap_or(Value::Null);
+    metadata_mut(object).insert("generation", before);
+}
+
 /// Counts a change of a part.
 pub(super) fn next_if_changed(object: &mut Value, old: &Value, part: &str) {
     if !same(object.get(part), old.get(part)) {

@@ -63,6 +63,7 @@ mod status;
 mod storage;
 pub mod token_request;
 mod token_review;
+pub mod typed;
 mod user_info;
 mod webhook_configuration;
 mod workload;

@@ -22,12 +22,12 @@ pub use rules::Registrations;
 /// CustomResourceDefinition, `apiextensions.k8s.io/v1` and `v1beta1`, as a built-in type with every feature.
 #[must_use]
 pub fn custom_resource_definitions() -> TypeSpec {
-    custom_resource_definitions_without(Vec::new())
+    custom_resource_definitions_by(Registrations::default())
 }
 
-/// The same, where these features are switched off.
+/// The same, by these rules.
 #[must_use]
-pub fn custom_resource_definitions_without(disabled: Vec<Feature>) -> TypeSpec {
+pub fn custom_resource_definitions_by(rules: Registrations) -> TypeSpec {
     let names = Names {
         short_names: vec!["crd".into(), "crds".into()],
         categories: vec!["api-extensions".into()],
@@ -38,8 +38,7 @@ pub fn custom_resource_definitions_without(disabled: Vec<Feature>) -> TypeSpec {
         BuiltInVersion { name: "v1", columns: table(), deprecation_warning: None },
         BuiltInVersion { name: "v1beta1", columns: table(), deprecation_warning: Some(deprecated) },
     ];
-    let spec =
-        TypeSpec::built_in(GROUP, names, Scope::Cluster, versions, Arc::new(Registrations { disabled }));
+    let spec = TypeSpec::built_in(GROUP, names, Scope::Cluster, versions, Arc::new(rules));
     spec.with_faces(Arc::new(Views(GROUP)))
 }
 

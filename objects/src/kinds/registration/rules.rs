@@ -1,5 +1,7 @@
 //! The rules of registrations as objects (apiextensions `pkg/registry/customresourcedefinition`, 1.37).
 
+use std::collections::BTreeSet;
+
 use crate::propagation::Propagation;
 use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
 use crate::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
@@ -15,7 +17,7 @@ use kindom_api::decode::Struct;
 use kindom_api::faces::{Face, stored_form};
 use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::meta::{Condition, set_condition};
-use kindom_api::{Value, json};
+use kindom_api::{User, Value, json};
 use kindom_schema::crd as rules;
 
 use super::features::{Feature, drop_disabled};
@@ -40,7 +42,12 @@ fn face_of(cx: &RuleContext<'_>) -> Face {
 pub struct Registrations {
     /// The features that are switched off.
     pub disabled: Vec<Feature>,
+    /// The names of the registrations that the program itself keeps, as it is compiled with their types.
+    pub compiled: BTreeSet<String>,
 }
+
+/// The reason why nobody else changes the registration of a type that the program is compiled with.
+const COMPILED: &str = "the program that serves this type is compiled with it, and keeps its registration";
 
 /// A stored or decoded registration. kindom never stored an object that does not decode; here it becomes an empty one, which
 /// fails validation, so that the server does not fail.
@@ -178,6 +185,10 @@ impl Strategy for Registrations {
         &["apiextensions.k8s.io/v1beta1"]
     }
 
+    fn refuse_delete(&self, name: &str) -> Option<String> {
+        self.compiled.contains(name).then(|| COMPILED.to_owned())
+    }
+
     fn judges_preconditions(&self) -> bool {
         true
     }
@@ -224,13 +235,13 @@ impl Strategy for Registrations {
         &self,
         cx: &RuleContext<'_>,
         object: &Value,
-        old: &Value,
+        before: &Value,
         _: &mut Vec<String>,
     ) -> ErrorList {
         if has_too_many_parts(object) {
             return field::Error::forbidden(&Path::root(), too_many_parts()).into();
         }
-        let (new, old) = (typed(object), typed(old));
+        let (new, old) = (typed(object), typed(before));
         if cx.subresource == Some(Subresource::Status) {
             let mut errors = rules::validate_status_update(&new, &old);
             errors.extend(rules::validate_stored_versions(&new));
@@ -238,6 +249,10 @@ impl Strategy for Registrations {
         } else {
             let mut errors = rules::validate_update(&new, &old, face_of(cx));
             policies(&new, Some(&old), &mut errors);
+            let is_kept = self.compiled.contains(&old.metadata.name) && *cx.user != User::api_server();
+            if is_kept && object.get("spec") != before.get("spec") {
+                errors.push(field::Error::forbidden(&Path::new("spec"), COMPILED));
+            }
             errors
         }
     }

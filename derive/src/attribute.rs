@@ -1,0 +1,246 @@
+//! The attribute `#[resource(…)]`, parsed and checked.
+
+use syn::meta::ParseNestedMeta;
+use syn::{Data, DeriveInput, Error, Fields, LitInt, LitStr, Result};
+
+use crate::names::{plural, refuse_group, refuse_kind, refuse_label, refuse_version};
+
+/// The definition of a kind.
+pub(crate) struct Attribute {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    pub(crate) status: bool,
+    pub(crate) scale: Option<ScaleFields>,
+    pub(crate) columns: Vec<ColumnFields>,
+}
+
+/// Paths of a Scale.
+pub(crate) struct ScaleFields {
+    pub(crate) spec: String,
+    pub(crate) status: String,
+    pub(crate) selector: Option<String>,
+}
+
+/// A column of the kind's table.
+pub(crate) struct ColumnFields {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) path: String,
+    pub(crate) description: String,
+    pub(crate) format: String,
+    pub(crate) priority: i32,
+}
+
+/// The parts that were given so far.
+#[derive(Default)]
+struct Given {
+    group: Option<LitStr>,
+    version: Option<LitStr>,
+    kind: Option<LitStr>,
+    plural: Option<LitStr>,
+    singular: Option<LitStr>,
+    short_names: Vec<LitStr>,
+    categories: Vec<LitStr>,
+    namespaced: Option<bool>,
+    status: bool,
+    scale: Option<ScaleFields>,
+    columns: Vec<ColumnFields>,
+}
+
+impl Attribute {
+    /// # Errors
+    /// What is missing, or wrong, at its place in the source.
+    pub(crate) fn of(input: &DeriveInput) -> Result<Self> {
+        let fields = fields(input)?;
+        let mut given = Given::default();
+        let mut any = false;
+        for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("resource")) {
+            any = true;
+            attribute.parse_nested_meta(|meta| given.take(&meta))?;
+        }
+        let absent = |what: &str| {
+            Error::new_spanned(&input.ident, format!("#[resource({what})] is missing on this struct"))
+        };
+        if !any {
+            return Err(absent("group = \"…\", version = \"…\", namespaced"));
+        }
+        if !fields.iter().any(|field| field == "metadata") {
+            return Err(Error::new_spanned(
+                &input.ident,
+                "the struct of a kind has a field `metadata: ObjectMeta`",
+            ));
+        }
+        if given.status && !fields.iter().any(|field| field == "status") {
+            return Err(Error::new_spanned(&input.ident, "#[resource(status)] needs a field `status`"));
+        }
+        let kind = given.kind.as_ref().map_or_else(|| input.ident.to_string(), LitStr::value);
+        if let Some(why) = refuse_kind(&kind) {
+            return Err(match &given.kind {
+                Some(kind) => Error::new_spanned(kind, why),
+                None => Error::new_spanned(&input.ident, why),
+            });
+        }
+        let singular = checked_or(given.singular.as_ref(), refuse_label, || kind.to_lowercase())?;
+        let plural = checked_or(given.plural.as_ref(), refuse_label, || plural(&singular))?;
+        let group = given.group.as_ref().ok_or_else(|| absent("group = \"…\""))?;
+        let version = given.version.as_ref().ok_or_else(|| absent("version = \"…\""))?;
+        let all =
+            |names: &[LitStr]| names.iter().map(|name| checked(name, refuse_label)).collect::<Result<_>>();
+        Ok(Self {
+            group: checked(group, refuse_group)?,
+            version: checked(version, refuse_version)?,
+            short_names: all(&given.short_names)?,
+            categories: all(&given.categories)?,
+            namespaced: given.namespaced.ok_or_else(|| absent("namespaced)] or #[resource(cluster"))?,
+            status: given.status,
+            scale: given.scale,
+            columns: given.columns,
+            kind,
+            plural,
+            singular,
+        })
+    }
+}
+
+impl Given {
+    fn take(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        let name = meta.path.require_ident()?.to_string();
+        match name.as_str() {
+            "group" => once(&mut self.group, meta),
+            "version" => once(&mut self.version, meta),
+            "kind" => once(&mut self.kind, meta),
+            "plural" => once(&mut self.plural, meta),
+            "singular" => once(&mut self.singular, meta),
+            "short" => {
+                self.short_names.push(text(meta)?);
+                Ok(())
+            }
+            "category" => {
+                self.categories.push(text(meta)?);
+                Ok(())
+            }
+            "namespaced" | "cluster" => match self.namespaced.replace(name == "namespaced") {
+                None => Ok(()),
+                Some(_) => Err(meta.error("the scope is given twice")),
+            },
+            "status" => {
+                self.status = true;
+                Ok(())
+            }
+            "scale" if self.scale.is_some() => Err(meta.error("`scale` is given twice")),
+            "scale" => {
+                self.scale = Some(scale(meta)?);
+                Ok(())
+            }
+            "column" => {
+                self.columns.push(column(meta)?);
+                Ok(())
+            }
+            _ => Err(meta.error(format!(
+                "`{name}` is none of group, version, kind, plural, singular, short, category, namespaced, cluster, status, scale, column"
+            ))),
+        }
+    }
+}
+
+fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
+    meta.value()?.parse()
+}
+
+fn once(place: &mut Option<LitStr>, meta: &ParseNestedMeta<'_>) -> Result<()> {
+    let given = text(meta)?;
+    match place.replace(given) {
+        None => Ok(()),
+        Some(_) => Err(meta.error("given twice")),
+    }
+}
+
+fn checked(text: &LitStr, refuse: impl Fn(&str) -> Option<&'static str>) -> Result<String> {
+    match refuse(&text.value()) {
+        None => Ok(text.value()),
+        Some(why) => Err(Error::new_spanned(text, why)),
+    }
+}
+
+fn checked_or(
+    text: Option<&LitStr>,
+    refuse: impl Fn(&str) -> Option<&'static str>,
+    otherwise: impl FnOnce() -> String,
+) -> Result<String> {
+    text.map_or_else(|| Ok(otherwise()), |text| checked(text, refuse))
+}
+
+/// The names of a struct's fields.
+fn fields(input: &DeriveInput) -> Result<Vec<String>> {
+    match &input.data {
+        Data::Struct(data) => match &data.fields {
+            Fields::Named(named) => {
+                let names = named.named.iter().filter_map(|field| field.ident.as_ref());
+                Ok(names.map(ToString::to_string).collect())
+            }
+            _ => Err(Error::new_spanned(&input.ident, "the struct of a kind has named fields")),
+        },
+        _ => Err(Error::new_spanned(&input.ident, "a kind is a struct")),
+    }
+}
+
+/// A path into an object, as registrations have it.
+fn path(meta: &ParseNestedMeta<'_>) -> Result<String> {
+    let path = text(meta)?;
+    checked(&path, |path| (!path.starts_with('.')).then_some("a path begins with a dot, such as .spec.crew"))
+}
+
+fn scale(meta: &ParseNestedMeta<'_>) -> Result<ScaleFields> {
+    let (mut spec, mut status, mut selector) = (None, None, None);
+    meta.parse_nested_meta(|meta| {
+        let place = match meta.path.require_ident()?.to_string().as_str() {
+            "spec" => &mut spec,
+            "status" => &mut status,
+            "selector" => &mut selector,
+            other => return Err(meta.error(format!("`{other}` is none of spec, status, selector"))),
+        };
+        *place = Some(path(&meta)?);
+        Ok(())
+    })?;
+    match (spec, status) {
+        (Some(spec), Some(status)) => Ok(ScaleFields { spec, status, selector }),
+        _ => Err(meta.error("a scale has paths in `spec` and in `status`")),
+    }
+}
+
+fn column(meta: &ParseNestedMeta<'_>) -> Result<ColumnFields> {
+    let mut column = ColumnFields {
+        name: String::new(),
+        kind: String::new(),
+        path: String::new(),
+        description: String::new(),
+        format: String::new(),
+        priority: 0,
+    };
+    meta.parse_nested_meta(|meta| {
+        match meta.path.require_ident()?.to_string().as_str() {
+            "name" => column.name = text(&meta)?.value(),
+            "type" => column.kind = text(&meta)?.value(),
+            "path" => column.path = path(&meta)?,
+            "description" => column.description = text(&meta)?.value(),
+            "format" => column.format = text(&meta)?.value(),
+            "priority" => column.priority = meta.value()?.parse::<LitInt>()?.base10_parse()?,
+            other => {
+                return Err(meta
+                    .error(format!("`{other}` is none of name, type, path, description, format, priority")));
+            }
+        }
+        Ok(())
+    })?;
+    let is_missing = column.name.is_empty() || column.kind.is_empty() || column.path.is_empty();
+    match is_missing {
+        true => Err(meta.error("a column has a name, a type and a path")),
+        false => Ok(column),
+    }
+}

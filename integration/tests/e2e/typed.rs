@@ -1,0 +1,138 @@
+//! A program with a kind of its own, as a process: the example `sails` of kindom-server.
+
+use kindom_integration::{HarnessError, Server, ServerOptions, tools};
+
+use crate::support::until_gone;
+
+async fn apply(server: &Server, manifest: &str) -> Result<String, HarnessError> {
+    let applied = server.kubectl_with(&["apply", "-f", "-"], manifest).await?.success()?;
+    Ok(applied.trim().to_owned())
+}
+
+/// Has this folder served by the program with sloops in the place of kindom.
+fn with_sloops(options: ServerOptions) -> ServerOptions {
+    let program = tools::sails().unwrap().display().to_string();
+    // The harness appends kindom's path and its arguments.
+    options.launcher(&["sh", "-c", r#"program=$0; shift; exec "$program" "$@""#, &program].map(str::to_owned))
+}
+
+const SLOOP: &str = "
+apiVersion: sails.example.com/v1beta1
+kind: Sloop
+metadata: {name: argo, namespace: default}
+spec: {hull: oak, sails: [main, jib]}
+";
+
+/// B-09, B-22 to B-35: kubectl works with a kind that the program is compiled with as with any other.
+#[tokio::test]
+async fn kubectl_works_with_a_kind_of_the_program() {
+    let mut server = with_sloops(ServerOptions::default()).start().await.unwrap();
+    let explained = server.kubectl(&["explain", "sloop.spec.crew"]).await.unwrap();
+    assert!(explained.contains("The number of sailors; 2 unless it is given."), "{explained}");
+    assert_eq!(apply(&server, SLOOP).await.unwrap(), "sloop.sails.example.com/argo created");
+    let revision = async || {
+        server.kubectl(&["get", "sloop", "argo", "-o", "jsonpath={.metadata.resourceVersion}"]).await.unwrap()
+    };
+    let created = revision().await;
+    // kubectl sends the sails in the manifest's order, which is no change.
+    apply(&server, SLOOP).await.unwrap();
+    assert_eq!(revision().await, created);
+    let table = server.kubectl(&["get", "sl"]).await.unwrap();
+    let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(
+        (table.lines().next().unwrap().split_whitespace().collect(), &row[..2]),
+        (vec!["NAME", "CREW", "AGE"], &["argo", "2"][..])
+    );
+    server.kubectl(&["scale", "sloop", "argo", "--replicas=4"]).await.unwrap();
+    let refused = apply(&server, &SLOOP.replace("oak", "steel")).await.unwrap_err().to_string();
+    assert!(refused.contains("spec.hull: Invalid value: \"steel\": field is immutable"), "{refused}");
+    let refused =
+        apply(&server, &SLOOP.replace("hull: oak", "hull: oak, mast: 1")).await.unwrap_err().to_string();
+    assert!(refused.contains("unknown field \"spec.mast\""), "{refused}");
+
+    server.kill9().unwrap();
+    let server = with_sloops(ServerOptions::default()).succeeding(&server).start().await.unwrap();
+    let spec = server.kubectl(&["get", "sloop", "argo", "-o", "jsonpath={.spec}"]).await.unwrap();
+    assert_eq!(spec, r#"{"crew":4,"hull":"oak","keeper":"kubernetes-admin","sails":["jib","main"]}"#);
+    server.kubectl(&["delete", "sloop", "argo", "--wait=false"]).await.unwrap();
+    let deleted = server
+        .kubectl(&["get", "sloop", "argo", "-o", "jsonpath={.metadata.deletionTimestamp}"])
+        .await
+        .unwrap();
+    assert_ne!(deleted, "", "its finalizer holds it");
+    let patch = r#"{"metadata":{"finalizers":null}}"#;
+    server.kubectl(&["patch", "sloop", "argo", "--type=merge", "-p", patch]).await.unwrap();
+    let sloops = "/apis/sails.example.com/v1beta1/namespaces/default/sloops";
+    until_gone(&server.client().unwrap(), sloops, "argo").await;
+}
+
+const BY_HAND: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: PLURAL.sails.example.com}
+spec:
+  group: sails.example.com
+  scope: Namespaced
+  names: {plural: PLURAL, kind: Sloop}
+  versions:
+  - name: v1beta1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+async fn registered_by_hand(plural: &str) -> Server {
+    let mut server = Server::start().await.unwrap();
+    apply(&server, &BY_HAND.replace("PLURAL", plural)).await.unwrap();
+    let name = format!("crd/{plural}.sails.example.com");
+    server.kubectl(&["wait", "--for=condition=Established", &name]).await.unwrap();
+    apply(&server, &SLOOP.replace("{hull: oak, sails: [main, jib]}", "{hull: oak, crew: 0}")).await.unwrap();
+    server.kill9().unwrap();
+    server
+}
+
+/// What was registered by hand becomes the program's, with its objects; without the program it is registered still.
+#[tokio::test]
+async fn a_registration_becomes_a_kind_of_the_program_and_back() {
+    let before = registered_by_hand("sloops").await;
+    let mut server = with_sloops(ServerOptions::default()).succeeding(&before).start().await.unwrap();
+    // An object that the rules would refuse is there, and its status can be reported.
+    let status = r#"{"status":{"crew":3}}"#;
+    server
+        .kubectl(&["patch", "sloop", "argo", "--subresource=status", "--type=merge", "-p", status])
+        .await
+        .unwrap();
+    let refused = server.kubectl(&["label", "sloop", "argo", "a=b"]).await.unwrap_err().to_string();
+    assert!(refused.contains("a sloop does not sail by itself"), "{refused}");
+    let healed = r#"{"spec":{"crew":1}}"#;
+    server.kubectl(&["patch", "sloop", "argo", "--type=merge", "-p", healed]).await.unwrap();
+    let refused =
+        server.kubectl(&["delete", "crd", "sloops.sails.example.com"]).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("Error from server (Forbidden)") && refused.contains("compiled with it"),
+        "{refused}"
+    );
+
+    server.kill9().unwrap();
+    let server = ServerOptions::default().succeeding(&server).start().await.unwrap();
+    let spec = server.kubectl(&["get", "sloop", "argo", "-o", "jsonpath={.spec}"]).await.unwrap();
+    assert_eq!(spec, r#"{"crew":1,"hull":"oak","sails":[]}"#);
+    server.kubectl(&["delete", "crd", "sloops.sails.example.com"]).await.unwrap();
+}
+
+/// A program whose kind's name is another registration's does not start, and says why; nothing is lost.
+#[tokio::test]
+async fn a_kind_whose_name_is_taken_is_not_served() {
+    let before = registered_by_hand("boats").await;
+    let error =
+        with_sloops(ServerOptions::default()).succeeding(&before).start().await.map(drop).unwrap_err();
+    let HarnessError::NotRunning { log, .. } = error else { panic!("{error}") };
+    assert!(
+        log.contains("the kind sloops.sails.example.com cannot be served")
+            && log.contains("\"Sloop\" by boats.sails.example.com"),
+        "{log}"
+    );
+    let server = ServerOptions::default().succeeding(&before).start().await.unwrap();
+    let spec = server.kubectl(&["get", "boats", "argo", "-o", "jsonpath={.spec}"]).await.unwrap();
+    assert_eq!(spec, r#"{"crew":0,"hull":"oak"}"#);
+}

@@ -1,0 +1,157 @@
+//! The objects of a kind that a program is compiled with: those of a registered type, and beside their schema's the rules of a
+//! type of the program's language (B-22 to B-35).
+//!
+//! The order of the stages is that of `plan`; in each, what a registration says comes before what the program says, so that a
+//! hook never sees an object that the schema does not describe, unless that object is refused in any case.
+
+use std::sync::Arc;
+
+use kindom_api::Value;
+use kindom_api::field::ErrorList;
+
+use super::custom::{CustomObjects, recount_generation};
+use crate::{RuleContext, Strategy, Subresource};
+
+/// The rules that a program has for a kind. Objects are in the version of the request, with their `apiVersion` and `kind`.
+///
+/// A hook that panics fails the request, and nothing else. It may be called again for the same write, when that lost a race.
+pub trait Hooks: Send + Sync {
+    /// Fills in what the client left out, and the schema too (B-23 to B-25).
+    fn apply_defaults(&self, cx: &RuleContext<'_>, object: &mut Value);
+
+    /// Sets what only the server sets in a new object (B-26).
+    fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value);
+
+    /// Sets what only the server sets in a changed object, and keeps what a client may not change (B-34).
+    fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value);
+
+    /// The errors in an object that its schema accepts (B-28, B-29), and in the change from `old` (B-33). Of a write to `/status`
+    /// only the change is judged: a status is reported for whatever spec there is.
+    fn validate(&self, cx: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> ErrorList;
+
+    /// Brings a valid object into the form that is stored and shown (B-30).
+    fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value);
+}
+
+/// The objects of a registered type with hooks.
+pub struct TypedObjects {
+    hooks: Arc<dyn Hooks>,
+}
+
+impl TypedObjects {
+    /// Objects with these hooks.
+    #[must_use]
+    pub fn new(hooks: Arc<dyn Hooks>) -> Self {
+        Self { hooks }
+    }
+
+    /// Changes an object by a hook. Its name, its namespace and its kind stay as they are, whatever the hook does.
+    fn change(object: &mut Value, hook: impl FnOnce(&mut Value)) {
+        const KEPT: [&str; 7] = [
+            "name",
+            "generateName",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "managedFields",
+        ];
+        let named = ["apiVersion", "kind"].map(|field| object.get(field).cloned());
+        let kept = KEPT.map(|field| object.at(&["metadata", field]).cloned());
+        // The longest part of many objects, and nothing to a hook.
+        let managed = object.get_mut("metadata").and_then(Value::as_object_mut);
+        let managed = managed.and_then(|metadata| metadata.remove("managedFields"));
+        hook(object);
+        put_back(object, ["apiVersion", "kind"], named);
+        if let Some(metadata) = object.get_mut("metadata") {
+            put_back(metadata, KEPT, kept);
+            put_back(metadata, ["managedFields"], [managed]);
+        }
+    }
+}
+
+fn put_back<const N: usize>(object: &mut Value, fields: [&str; N], values: [Option<Value>; N]) {
+    let Some(map) = object.as_object_mut() else { return };
+    for (field, value) in fields.into_iter().zip(values) {
+        if map.get(field) == value.as_ref() {
+            continue;
+        }
+        match value {
+            Some(value) => drop(map.insert(field, value)),
+            None => drop(map.remove(field)),
+        }
+    }
+}
+
+/// True for a write that may change more than the status, which is the part of the program's hooks.
+fn is_whole(cx: &RuleContext<'_>) -> bool {
+    cx.subresource != Some(Subresource::Status)
+}
+
+impl Strategy for TypedObjects {
+    fn decode(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &mut Value,
+        unknown: Option<&mut Vec<String>>,
+    ) -> Result<Vec<String>, String> {
+        let warnings = CustomObjects.decode(cx, object, unknown)?;
+        Self::change(object, |object| self.hooks.apply_defaults(cx, object));
+        Ok(warnings)
+    }
+
+    fn complete_applied(&self, cx: &RuleContext<'_>, object: &mut Value) -> Result<(), String> {
+        CustomObjects.complete_applied(cx, object)?;
+        Self::change(object, |object| self.hooks.apply_defaults(cx, object));
+        Ok(())
+    }
+
+    fn reset_fields(&self, cx: &RuleContext<'_>, api_version: &str) -> &'static [&'static str] {
+        CustomObjects.reset_fields(cx, api_version)
+    }
+
+    fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value) {
+        CustomObjects.prepare_for_create(cx, object);
+        Self::change(object, |object| self.hooks.prepare_for_create(cx, object));
+    }
+
+    fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
+        let errors = CustomObjects.validate(cx, object);
+        if errors.is_empty() { self.hooks.validate(cx, object, None) } else { errors }
+    }
+
+    fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
+        CustomObjects.prepare_for_update(cx, object, old);
+        if is_whole(cx) {
+            Self::change(object, |object| self.hooks.prepare_for_update(cx, object, old));
+        }
+    }
+
+    fn validate_update(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &Value,
+        old: &Value,
+        warnings: &mut Vec<String>,
+    ) -> ErrorList {
+        let errors = CustomObjects.validate_update(cx, object, old, warnings);
+        if errors.is_empty() { self.hooks.validate(cx, object, Some(old)) } else { errors }
+    }
+
+    fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
+        Self::change(object, |object| self.hooks.canonicalize(cx, object));
+        CustomObjects.canonicalize(cx, object);
+    }
+
+    fn canonicalize_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
+        self.canonicalize(cx, object);
+        // The hooks may have taken the change back, or made one.
+        if is_whole(cx) {
+            recount_generation(cx, object, old);
+        }
+    }
+
+    fn warnings(&self, cx: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> Vec<String> {
+        CustomObjects.warnings(cx, object, old)
+    }
+}

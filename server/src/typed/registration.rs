@@ -1,0 +1,115 @@
+//! The registration of a typed kind.
+
+use kindom_api::{Map, Value, json, object};
+use kube_core::schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter};
+use schemars::generate::SchemaSettings;
+
+use super::definition::{Definition, Resource};
+
+/// The name of a kind's registration.
+pub(super) fn name(definition: &Definition) -> String {
+    format!("{}.{}", definition.plural, definition.group)
+}
+
+/// The registration of `T`, as a client would post it.
+pub(super) fn registration<T: Resource>() -> Value {
+    let of = T::DEFINITION;
+    let texts = |texts: &[&str]| texts.iter().map(|text| Value::from(*text)).collect::<Vec<_>>();
+    let mut names = object! {
+        "plural": of.plural,
+        "singular": of.singular,
+        "kind": of.kind,
+        "listKind": format!("{}List", of.kind),
+    };
+    for (field, listed) in [("shortNames", of.short_names), ("categories", of.categories)] {
+        if !listed.is_empty() {
+            set(&mut names, field, texts(listed));
+        }
+    }
+    object! {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": object! { "name": name(&of) },
+        "spec": object! {
+            "group": of.group,
+            "names": names,
+            "scope": if of.namespaced { "Namespaced" } else { "Cluster" },
+            "versions": vec![version::<T>(&of)],
+        },
+    }
+}
+
+fn version<T: Resource>(of: &Definition) -> Value {
+    let mut version = object! {
+        "name": of.version,
+        "served": true,
+        "storage": true,
+        "schema": object! { "openAPIV3Schema": schema::<T>() },
+    };
+    let mut subresources = Map::new();
+    if of.status {
+        subresources.insert("status", object! {});
+    }
+    if let Some(scale) = of.scale {
+        let mut paths = object! { "specReplicasPath": scale.spec, "statusReplicasPath": scale.status };
+        if let Some(selector) = scale.selector {
+            set(&mut paths, "labelSelectorPath", selector);
+        }
+        subresources.insert("scale", paths);
+    }
+    if !subresources.is_empty() {
+        set(&mut version, "subresources", subresources);
+    }
+    let columns: Vec<Value> = of.columns.iter().map(column).collect();
+    if !columns.is_empty() {
+        let age = object! { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" };
+        set(&mut version, "additionalPrinterColumns", columns.into_iter().chain([age]).collect::<Vec<_>>());
+    }
+    version
+}
+
+fn column(column: &super::Column) -> Value {
+    let mut tree = object! { "name": column.name, "type": column.kind, "jsonPath": column.path };
+    for (field, text) in [("description", column.description), ("format", column.format)] {
+        if !text.is_empty() {
+            set(&mut tree, field, text);
+        }
+    }
+    if column.priority != 0 {
+        set(&mut tree, "priority", i64::from(column.priority));
+    }
+    tree
+}
+
+fn set(tree: &mut Value, field: &str, value: impl Into<Value>) {
+    if let Some(map) = tree.as_object_mut() {
+        map.insert(field, value);
+    }
+}
+
+/// The structural schema of a type. Of metadata it says nothing: that is every kind's.
+fn schema<T: Resource>() -> Value {
+    // As kube's derive macro of custom resources makes it.
+    let settings = SchemaSettings::openapi3().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let settings = settings
+        .with_transform(StructuralSchemaRewriter)
+        .with_transform(OptionalEnum)
+        .with_transform(OptionalIntOrString);
+    let mut schema = json::to_value(&settings.into_generator().into_root_schema_for::<T>());
+    if let Some(map) = schema.as_object_mut() {
+        map.remove("title");
+        if let Some(properties) = map.get_mut("properties") {
+            set(properties, "metadata", object! { "type": "object" });
+        }
+        if let Some(required) = map.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|field| field.as_str() != Some("metadata"));
+        }
+        if map.get("required").and_then(Value::as_array).is_some_and(<[Value]>::is_empty) {
+            map.remove("required");
+        }
+    }
+    schema
+}

@@ -1,0 +1,256 @@
+//! A kind that a program is compiled with, served in the test's process.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kindom_server::{Context, Errors, Group, Resource, Strategy, Version};
+use kindom_testing::TestServer;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::discovery::ApiResource;
+use kube::{Error, Resource as _};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+#[path = "../../server/examples/sails/sloop.rs"]
+mod sloop;
+
+use sloop::Sloop;
+
+async fn server() -> TestServer {
+    TestServer::builder().group(Group::new().kind::<Sloop>()).start().await.unwrap()
+}
+
+/// Sloops as a client sees that has no type for them.
+fn sloops(server: &TestServer) -> Api<DynamicObject> {
+    let resource = ApiResource::erase::<Sloop>(&());
+    Api::default_namespaced_with(server.client(), &resource)
+}
+
+fn sloop(name: &str, spec: Value) -> DynamicObject {
+    serde_json::from_value(json!({
+        "apiVersion": "sails.example.com/v1beta1", "kind": "Sloop", "metadata": { "name": name }, "spec": spec,
+    }))
+    .unwrap()
+}
+
+fn refusal(error: Error) -> (u16, String) {
+    match error {
+        Error::Api(status) => (status.code, status.message.clone()),
+        other => panic!("{other}"),
+    }
+}
+
+/// B-22 to B-30: the stages of a create.
+#[tokio::test]
+async fn a_create_goes_through_every_stage() {
+    let server = server().await;
+    let api = sloops(&server);
+    let mut wanted =
+        sloop("argo", json!({ "hull": "oak", "sails": ["main", "jib"], "keeper": "somebody else" }));
+    wanted.data["status"] = json!({ "crew": 7 });
+    let created = api.create(&PostParams::default(), &wanted).await.unwrap();
+    assert_eq!(
+        created.data["spec"],
+        json!({ "crew": 2, "hull": "oak", "sails": ["jib", "main"], "keeper": "kubernetes-admin" })
+    );
+    assert_eq!(created.data.get("status"), None);
+    assert_eq!(created.meta().finalizers.as_deref(), Some(&["sails.example.com/berth".to_owned()][..]));
+    assert_eq!(created.meta().generation, Some(1));
+    assert_eq!(api.get("argo").await.unwrap().data, created.data);
+
+    let wrong = sloop("pinta", json!({ "hull": "oak", "crew": 0, "sails": ["jib", "jib"] }));
+    let (code, message) = refusal(api.create(&PostParams::default(), &wrong).await.unwrap_err());
+    assert_eq!(code, 422);
+    assert_eq!(
+        message,
+        "Sloop.sails.example.com \"pinta\" is invalid: [spec.crew: Invalid value: 0: a sloop does not sail by itself, \
+         spec.sails[1]: Duplicate value: \"jib\"]"
+    );
+    let (code, message) = refusal(
+        api.create(&PostParams::default(), &sloop("pinta", json!({ "crew": "two" }))).await.unwrap_err(),
+    );
+    assert_eq!(code, 422);
+    assert!(
+        message.contains("spec.hull: Required value") && message.contains("spec.crew: Invalid value"),
+        "{message}"
+    );
+    server.stop().await.unwrap();
+}
+
+/// B-32 to B-34, B-50: the stages of an update.
+#[tokio::test]
+async fn an_update_goes_through_every_stage() {
+    let server = server().await;
+    let api = sloops(&server);
+    let built = sloop("argo", json!({ "hull": "oak" }));
+    api.create(&PostParams::default(), &built).await.unwrap();
+    let patch = async |patch: Value| {
+        api.patch("argo", &PatchParams::default(), &Patch::Merge(patch)).await.map_err(refusal)
+    };
+    let (code, message) = patch(json!({ "spec": { "hull": "steel" } })).await.unwrap_err();
+    assert_eq!(code, 422);
+    assert_eq!(
+        message,
+        "Sloop.sails.example.com \"argo\" is invalid: spec.hull: Invalid value: \"steel\": field is immutable"
+    );
+    // The hook takes the only change back: nothing has changed.
+    let kept = patch(json!({ "spec": { "keeper": "me" } })).await.unwrap();
+    assert_eq!(kept.data["spec"]["keeper"], "kubernetes-admin");
+    assert_eq!(kept.meta().generation, Some(1));
+    // Another order is no change either.
+    let sails = patch(json!({ "spec": { "sails": ["b", "a"] } })).await.unwrap();
+    assert_eq!((&sails.data["spec"]["sails"], sails.meta().generation), (&json!(["a", "b"]), Some(2)));
+    let crewed = patch(json!({ "spec": { "crew": null } })).await.unwrap();
+    assert_eq!((&crewed.data["spec"]["crew"], crewed.meta().generation), (&json!(2), Some(2)));
+
+    let (code, message) =
+        patch(json!({ "spec": { "crew": -1 }, "status": { "crew": 9 } })).await.unwrap_err();
+    assert_eq!((code, message.contains("spec.crew")), (422, true));
+    let crew = Patch::Merge(json!({ "status": { "crew": 1 } }));
+    let status = api.patch_status("argo", &PatchParams::default(), &crew).await.unwrap();
+    assert_eq!((&status.data["status"], status.meta().generation), (&json!({ "crew": 1 }), Some(2)));
+    server.stop().await.unwrap();
+}
+
+/// An apply goes through the same stages, and one that says the same again changes nothing.
+#[tokio::test]
+async fn an_apply_goes_through_every_stage() {
+    let server = server().await;
+    let api = sloops(&server);
+    let wanted = sloop("argo", json!({ "hull": "oak", "sails": ["main", "jib"] }));
+    let apply = async |manager: &str, wanted: &DynamicObject| {
+        api.patch("argo", &PatchParams::apply(manager), &Patch::Apply(wanted)).await.map_err(refusal)
+    };
+    let made = apply("builder", &wanted).await.unwrap();
+    assert_eq!(made.data["spec"]["sails"], json!(["jib", "main"]));
+    assert_eq!(made.data["spec"]["crew"], 2);
+    let again = apply("builder", &wanted).await.unwrap();
+    assert_eq!(again.meta().resource_version, made.meta().resource_version);
+    let (code, message) = apply("other", &sloop("argo", json!({ "hull": "steel" }))).await.unwrap_err();
+    assert_eq!((code, message.contains("conflict with \"builder\": .spec.hull")), (409, true), "{message}");
+    let (code, message) =
+        apply("builder", &sloop("argo", json!({ "hull": "oak", "crew": 0 }))).await.unwrap_err();
+    assert_eq!((code, message.contains("a sloop does not sail by itself")), (422, true), "{message}");
+    server.stop().await.unwrap();
+}
+
+/// B-52: a scale; and the registration is the program's.
+#[tokio::test]
+async fn a_typed_kind_is_scaled_and_stays_registered() {
+    let server = server().await;
+    let api = sloops(&server);
+    api.create(&PostParams::default(), &sloop("argo", json!({ "hull": "oak" }))).await.unwrap();
+    let scale = json!({ "spec": { "replicas": 0 } });
+    let refused = api.patch_scale("argo", &PatchParams::default(), &Patch::Merge(&scale)).await.unwrap_err();
+    let (code, message) = refusal(refused);
+    assert_eq!((code, message.contains("a sloop does not sail by itself")), (422, true), "{message}");
+    let scale = json!({ "spec": { "replicas": 5 } });
+    let scaled = api.patch_scale("argo", &PatchParams::default(), &Patch::Merge(&scale)).await.unwrap();
+    assert_eq!(scaled.spec.unwrap().replicas, Some(5));
+
+    let registrations: Api<CustomResourceDefinition> = Api::all(server.client());
+    let name = "sloops.sails.example.com";
+    let (code, message) = refusal(registrations.delete(name, &DeleteParams::default()).await.unwrap_err());
+    assert_eq!(
+        (code, &*message),
+        (
+            403,
+            "customresourcedefinitions.apiextensions.k8s.io \"sloops.sails.example.com\" is forbidden: the program that \
+             serves this type is compiled with it, and keeps its registration"
+        )
+    );
+    let short = Patch::Merge(json!({ "spec": { "names": { "shortNames": ["boat"] } } }));
+    let (code, message) =
+        refusal(registrations.patch(name, &PatchParams::default(), &short).await.unwrap_err());
+    assert_eq!(
+        (code, message.contains("spec: Forbidden: the program that serves this type")),
+        (422, true),
+        "{message}"
+    );
+    let label = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
+    registrations.patch(name, &PatchParams::default(), &label).await.unwrap();
+    server.stop().await.unwrap();
+}
+
+/// A kind whose rules have a bug.
+#[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "sails.example.com", version = "v1", cluster)]
+struct Wreck {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: WreckSpec,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+struct WreckSpec {
+    #[serde(default)]
+    depth: u8,
+    /// The type holds less than its schema lets through.
+    #[serde(default)]
+    #[schemars(with = "i64")]
+    age: u8,
+}
+
+impl Version for Wreck {
+    fn apply_defaults(&mut self) {
+        assert!(self.spec.depth != 1, "a bug in the defaults");
+    }
+}
+
+impl Strategy for Wreck {
+    fn validate(&self, _: &Context<'_>) -> Errors {
+        assert!(self.spec.depth != 2, "a bug in the validation");
+        Errors::none()
+    }
+
+    fn canonicalize(&mut self) {
+        // These are not the hook's to change.
+        self.metadata.name = Some("other".to_owned());
+        self.metadata.uid = None;
+        self.metadata.labels.get_or_insert_default().insert("a".to_owned(), "b".to_owned());
+    }
+}
+
+/// B-35: a bug in a hook fails the request that meets it, and nothing else.
+#[tokio::test]
+async fn a_hook_that_panics_fails_its_request_alone() {
+    let server =
+        TestServer::builder().group(Group::new().kind::<Sloop>().kind::<Wreck>()).start().await.unwrap();
+    let wrecks: Api<DynamicObject> = Api::all_with(server.client(), &ApiResource::erase::<Wreck>(&()));
+    let wreck = |name: &str, spec: Value| -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "sails.example.com/v1", "kind": "Wreck", "metadata": { "name": name }, "spec": spec,
+        }))
+        .unwrap()
+    };
+    let create = async |spec: Value| wrecks.create(&PostParams::default(), &wreck("w", spec)).await;
+    for depth in [1, 2, 1, 2] {
+        let (code, message) = refusal(create(json!({ "depth": depth })).await.unwrap_err());
+        assert_eq!(code, 500, "{message}");
+    }
+    let (code, message) = refusal(create(json!({ "age": 300 })).await.unwrap_err());
+    assert_eq!(code, 422);
+    assert!(message.contains("invalid value: integer `300`, expected u8"), "{message}");
+    let created = create(json!({ "depth": 3 })).await.unwrap();
+    assert_eq!(created.meta().name.as_deref(), Some("w"));
+    assert!(created.meta().uid.is_some());
+    assert_eq!(created.meta().labels.as_ref().unwrap()["a"], "b");
+    let patch = async |depth: u8| {
+        let patch = Patch::Merge(json!({ "spec": { "depth": depth } }));
+        wrecks.patch("w", &PatchParams::default(), &patch).await.map_err(refusal)
+    };
+    assert_eq!(patch(2).await.unwrap_err().0, 500);
+    assert_eq!(patch(4).await.unwrap().data["spec"]["depth"], 4);
+    let sloops = sloops(&server);
+    sloops.create(&PostParams::default(), &sloop("argo", json!({ "hull": "oak" }))).await.unwrap();
+    server.stop().await.unwrap();
+}
+
+/// Two kinds of one name are a mistake of the program's.
+#[tokio::test]
+async fn what_cannot_be_served_is_said_at_the_start() {
+    let twice = Group::new().kind::<Sloop>().kind::<Sloop>();
+    let error = TestServer::builder().group(twice).start().await.map(drop).unwrap_err();
+    assert_eq!(error.to_string(), "kindom: this program has two kinds sloops.sails.example.com");
+}
