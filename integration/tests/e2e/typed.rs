@@ -102,8 +102,11 @@ async fn a_registration_becomes_a_kind_of_the_program_and_back() {
         .kubectl(&["patch", "sloop", "argo", "--subresource=status", "--type=merge", "-p", status])
         .await
         .unwrap();
-    let refused = server.kubectl(&["label", "sloop", "argo", "a=b"]).await.unwrap_err().to_string();
-    assert!(refused.contains("a sloop does not sail by itself"), "{refused}");
+    let labelled = server.kubectl_with(&["label", "sloop", "argo", "a=b"], "").await.unwrap();
+    assert!(labelled.stderr.contains("a sloop does not sail by itself"), "{labelled:?}");
+    let worse = r#"{"spec":{"crew":-1}}"#;
+    let refused = server.kubectl(&["patch", "sloop", "argo", "--type=merge", "-p", worse]).await.unwrap_err();
+    assert!(refused.to_string().contains("spec.crew: Invalid value: -1"), "{refused}");
     let healed = r#"{"spec":{"crew":1}}"#;
     server.kubectl(&["patch", "sloop", "argo", "--type=merge", "-p", healed]).await.unwrap();
     let refused =

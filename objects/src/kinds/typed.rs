@@ -25,9 +25,19 @@ pub trait Hooks: Send + Sync {
     /// Sets what only the server sets in a changed object, and keeps what a client may not change (B-34).
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value);
 
-    /// The errors in an object that its schema accepts (B-28, B-29), and in the change from `old` (B-33). Of a write to `/status`
-    /// only the change is judged: a status is reported for whatever spec there is.
-    fn validate(&self, cx: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> ErrorList;
+    /// The errors in a new object that its schema accepts (B-28, B-29).
+    fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList;
+
+    /// The errors in an object that replaces another, and in the change (B-33); the schema accepts both. Errors that the old one had
+    /// already are let through, to `warnings`, as a schema's are (KEP-4008). Of a write to `/status` only the change is judged:
+    /// a status is reported for whatever spec there is.
+    fn validate_update(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &Value,
+        old: &Value,
+        warnings: &mut Vec<String>,
+    ) -> ErrorList;
 
     /// Brings a valid object into the form that is stored and shown (B-30).
     fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value);
@@ -117,7 +127,7 @@ impl Strategy for TypedObjects {
 
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
         let errors = CustomObjects.validate(cx, object);
-        if errors.is_empty() { self.hooks.validate(cx, object, None) } else { errors }
+        if errors.is_empty() { self.hooks.validate(cx, object) } else { errors }
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
@@ -135,7 +145,7 @@ impl Strategy for TypedObjects {
         warnings: &mut Vec<String>,
     ) -> ErrorList {
         let errors = CustomObjects.validate_update(cx, object, old, warnings);
-        if errors.is_empty() { self.hooks.validate(cx, object, Some(old)) } else { errors }
+        if errors.is_empty() { self.hooks.validate_update(cx, object, old, warnings) } else { errors }
     }
 
     fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {

@@ -8,8 +8,15 @@ use kindom_objects::RuleContext;
 use kindom_objects::kinds::typed::Hooks;
 
 use super::changes::carry_over;
-use super::errors::Errors;
 use super::strategy::{Context, Strategy};
+
+/// The value in a tree that its schema accepts.
+///
+/// # Errors
+/// The schema lets something through that the type does not hold.
+fn read<T: Strategy>(tree: &Value) -> Result<T, ErrorList> {
+    json::from_value(tree).map_err(|error| Error::invalid_part(&Path::root(), error.to_string()).into())
+}
 
 /// The rules of `T`.
 pub(super) struct Rules<T>(PhantomData<fn() -> T>);
@@ -51,23 +58,43 @@ impl<T: Strategy> Hooks for Rules<T> {
         }
     }
 
-    fn validate(&self, cx: &RuleContext<'_>, object: &Value, old: Option<&Value>) -> ErrorList {
-        let object: T = match json::from_value(object) {
+    fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
+        match read::<T>(object) {
+            Ok(object) => object.validate(&Context::new(cx)).into_list(),
+            Err(errors) => errors,
+        }
+    }
+
+    fn validate_update(
+        &self,
+        cx: &RuleContext<'_>,
+        object: &Value,
+        old: &Value,
+        warnings: &mut Vec<String>,
+    ) -> ErrorList {
+        let object = match read::<T>(object) {
             Ok(object) => object,
-            // The schema lets something through that the type does not hold.
-            Err(error) => return Error::invalid_part(&Path::root(), error.to_string()).into(),
+            Err(errors) => return errors,
         };
-        // An object from before the type was what it is now may become anything that is valid.
-        let old = old.and_then(|old| json::from_value::<T>(old).ok());
         let cx = Context::new(cx);
-        let mut errors = Errors::none();
-        if !cx.is_of_status() {
-            errors.extend(object.validate(&cx));
+        // An object from before the type was what it is now may become anything that is valid.
+        let old = json::from_value::<T>(old).ok();
+        let mut errors = match cx.is_of_status() {
+            true => ErrorList::new(),
+            false => object.validate(&cx).into_list(),
+        };
+        if let Some(old) = &old
+            && !errors.is_empty()
+        {
+            let before = old.validate(&cx).into_list();
+            let (known, new): (Vec<_>, Vec<_>) = errors.into_iter().partition(|error| before.contains(error));
+            warnings.extend(known.iter().map(ToString::to_string));
+            errors = new.into_iter().collect();
         }
-        if let Some(old) = old {
-            errors.extend(object.validate_update(&cx, &old));
+        if let Some(old) = &old {
+            errors.extend(object.validate_update(&cx, old).into_list());
         }
-        errors.into_list()
+        errors
     }
 
     fn canonicalize(&self, _: &RuleContext<'_>, object: &mut Value) {
