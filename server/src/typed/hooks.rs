@@ -8,14 +8,15 @@ use kindom_objects::RuleContext;
 use kindom_objects::kinds::typed::Hooks;
 
 use super::changes::carry_over;
+use super::read::read;
 use super::strategy::{Context, Strategy};
 
 /// The value in a tree that its schema accepts.
 ///
 /// # Errors
 /// The schema lets something through that the type does not hold.
-fn read<T: Strategy>(tree: &Value) -> Result<T, ErrorList> {
-    json::from_value(tree).map_err(|error| Error::invalid_part(&Path::root(), error.to_string()).into())
+fn accepted<T: Strategy>(tree: &Value) -> Result<T, ErrorList> {
+    read(tree).map_err(|error| Error::invalid_part(&Path::root(), error.to_string()).into())
 }
 
 /// The rules of `T`.
@@ -30,7 +31,7 @@ impl<T> Rules<T> {
 impl<T: Strategy> Rules<T> {
     /// Changes a tree as `hook` changes the value in it. A tree that holds no such value stays as it is: validation refuses it.
     fn change(tree: &mut Value, hook: impl FnOnce(&mut T)) {
-        let Ok(mut value) = json::from_value::<T>(tree) else { return };
+        let Ok(mut value) = read::<T>(tree) else { return };
         let Ok(before) = serde_json::to_vec(&value) else { return };
         hook(&mut value);
         let Ok(after) = serde_json::to_vec(&value) else { return };
@@ -53,13 +54,13 @@ impl<T: Strategy> Hooks for Rules<T> {
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
-        if let Ok(old) = json::from_value::<T>(old) {
+        if let Ok(old) = read::<T>(old) {
             Self::change(object, |object| object.prepare_for_update(&Context::new(cx), &old));
         }
     }
 
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
-        match read::<T>(object) {
+        match accepted::<T>(object) {
             Ok(object) => object.validate(&Context::new(cx)).into_list(),
             Err(errors) => errors,
         }
@@ -72,13 +73,13 @@ impl<T: Strategy> Hooks for Rules<T> {
         old: &Value,
         warnings: &mut Vec<String>,
     ) -> ErrorList {
-        let object = match read::<T>(object) {
+        let object = match accepted::<T>(object) {
             Ok(object) => object,
             Err(errors) => return errors,
         };
         let cx = Context::new(cx);
         // An object from before the type was what it is now may become anything that is valid.
-        let old = json::from_value::<T>(old).ok();
+        let old = read::<T>(old).ok();
         let mut errors = match cx.is_of_status() {
             true => ErrorList::new(),
             false => object.validate(&cx).into_list(),

@@ -52,6 +52,7 @@ mod errors;
 mod hooks;
 mod keep;
 mod kind;
+mod read;
 mod registration;
 mod strategy;
 
