@@ -244,3 +244,74 @@ fn column(meta: &ParseNestedMeta<'_>) -> Result<ColumnFields> {
         false => Ok(column),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &str = "struct Sloop { metadata: ObjectMeta, spec: Spec, status: Option<Status> }";
+
+    fn of(attributes: &str, body: &str) -> Result<Attribute> {
+        Attribute::of(&syn::parse_str(&format!("{attributes} {body}"))?)
+    }
+
+    #[test]
+    fn names_follow_from_the_struct() {
+        let all = r#"#[resource(group = "sails.example.com", version = "v1", namespaced, status, short = "sl", short = "s")]
+            #[resource(scale(spec = ".spec.crew", status = ".status.crew"), category = "all")]
+            #[resource(column(name = "Crew", type = "integer", path = ".spec.crew", priority = 1))]"#;
+        let sloop = of(all, BODY).unwrap();
+        assert_eq!([&*sloop.kind, &*sloop.singular, &*sloop.plural], ["Sloop", "sloop", "sloops"]);
+        assert!(sloop.namespaced && sloop.status);
+        assert_eq!(sloop.short_names, ["sl", "s"]);
+        assert_eq!(sloop.scale.unwrap().status, ".status.crew");
+        assert_eq!((&*sloop.columns[0].kind, sloop.columns[0].priority), ("integer", 1));
+        let other =
+            r#"#[resource(group = "a.b", version = "v1beta1", cluster, kind = "Harness", plural = "sets")]"#;
+        let other = of(other, BODY).unwrap();
+        assert_eq!([&*other.kind, &*other.singular, &*other.plural], ["Harness", "harness", "sets"]);
+        assert!(!other.namespaced && !other.status);
+    }
+
+    #[test]
+    fn b12_b13_b15_what_is_wrong_is_said() {
+        let with = |more: &str| format!(r#"#[resource(group = "a.b", version = "v1", namespaced {more})]"#);
+        for (attributes, expected) in [
+            (String::new(), "is missing on this struct"),
+            (
+                r#"#[resource(version = "v1", namespaced)]"#.to_owned(),
+                r#"#[resource(group = "…")] is missing"#,
+            ),
+            (
+                r#"#[resource(group = "a.b", namespaced)]"#.to_owned(),
+                r#"#[resource(version = "…")] is missing"#,
+            ),
+            (
+                r#"#[resource(group = "a.b", version = "v1")]"#.to_owned(),
+                "#[resource(namespaced)] or #[resource(cluster)] is missing",
+            ),
+            (
+                r#"#[resource(group = "A.b", version = "v1", cluster)]"#.to_owned(),
+                "a group has no capital letters",
+            ),
+            (r#"#[resource(group = "a.b", version = "1", cluster)]"#.to_owned(), "v1alpha1, v1beta1 or v1"),
+            (with(r#", kind = "sloop""#), "UpperCamelCase"),
+            (with(r#", plural = "Sloops""#), "lower-case letters"),
+            (with(", cluster"), "the scope is given twice"),
+            (with(r#", group = "c.d""#), "given twice"),
+            (with(r#", colour = "red""#), "`colour` is none of group, version"),
+            (with(r#", scale(spec = ".spec.crew")"#), "a scale has paths in `spec` and in `status`"),
+            (with(r#", scale(spec = "spec.crew", status = ".a")"#), "a path begins with a dot"),
+            (with(r#", column(name = "Crew", type = "integer")"#), "a column has a name, a type and a path"),
+            (with(", short = 1"), "expected string literal"),
+        ] {
+            let error = of(&attributes, BODY).map(drop).unwrap_err().to_string();
+            assert!(error.contains(expected), "{attributes}: {error}");
+        }
+        let status = of(&with(", status"), "struct Sloop { metadata: ObjectMeta }").map(drop).unwrap_err();
+        assert_eq!(status.to_string(), "#[resource(status)] needs a field `status`");
+        for body in ["struct Sloop;", "struct Sloop(u8);", "enum Sloop {}", "struct Sloop { spec: u8 }"] {
+            assert!(of(&with(""), body).is_err(), "{body}");
+        }
+    }
+}
