@@ -55,7 +55,7 @@ struct Given {
 
 impl Attribute {
     /// # Errors
-    /// What is missing, or wrong, at its place in the source.
+    /// A part is missing or wrong; the error names its place in the source.
     pub(crate) fn of(input: &DeriveInput) -> Result<Self> {
         let fields = fields(input)?;
         let mut given = Given::default();

@@ -91,7 +91,7 @@ async fn registered_by_hand(plural: &str) -> Server {
     server
 }
 
-/// What was registered by hand becomes the program's, with its objects; without the program it is registered still.
+/// A registration by hand becomes the program's, with its objects; without the program it is served still.
 #[tokio::test]
 async fn a_registration_becomes_a_kind_of_the_program_and_back() {
     let before = registered_by_hand("sloops").await;

@@ -23,14 +23,14 @@ const FINALIZER: &str = "sails.example.com/berth";
 pub(crate) struct Sloop {
     /// Its name and more.
     pub(crate) metadata: ObjectMeta,
-    /// What it should be.
+    /// The sloop that is wanted.
     pub(crate) spec: SloopSpec,
-    /// What it is.
+    /// The sloop that there is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<SloopStatus>,
 }
 
-/// What a sloop should be.
+/// The wanted state of a sloop.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SloopSpec {
     /// The number of sailors; 2 unless it is given.
@@ -46,7 +46,7 @@ pub(crate) struct SloopSpec {
     pub(crate) keeper: Option<String>,
 }
 
-/// What a sloop is.
+/// The observed state of a sloop.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SloopStatus {
     /// The number of sailors on board.

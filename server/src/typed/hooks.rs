@@ -1,5 +1,6 @@
 //! A type's rules, as the pipeline calls them: on trees.
 
+use std::collections::HashSet;
 use std::marker::PhantomData;
 
 use kindom_api::field::{Error, ErrorList, Path};
@@ -84,13 +85,19 @@ impl<T: Strategy> Hooks for Rules<T> {
             true => ErrorList::new(),
             false => object.validate(&cx).into_list(),
         };
+        // Where there were too many errors to list, nobody knows whether the others are new.
         if let Some(old) = &old
             && !errors.is_empty()
+            && !errors.is_full()
         {
             let before = old.validate(&cx).into_list();
-            let (known, new): (Vec<_>, Vec<_>) = errors.into_iter().partition(|error| before.contains(error));
-            warnings.extend(known.iter().map(ToString::to_string));
-            errors = new.into_iter().collect();
+            let before: HashSet<String> = before.iter().map(ToString::to_string).collect();
+            let mut new = ErrorList::new();
+            for error in errors {
+                let text = error.to_string();
+                if before.contains(&text) { warnings.push(text) } else { new.push(error) }
+            }
+            errors = new;
         }
         if let Some(old) = &old {
             errors.extend(object.validate_update(&cx, old).into_list());

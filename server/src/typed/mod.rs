@@ -2,7 +2,7 @@
 //!
 //! A typed kind is a registration that the program keeps, with the schema of a Rust type, and rules of that type's: [`Version`]
 //! and [`Strategy`]. So it goes through the same pipeline, actors and storage as kinds that are registered at run time, beside
-//! them, and everything that is true of those is true of it ([ADR 33]).
+//! them, and everything that is true of those is true of it (`docs/decisions/0033-typed-kinds.md`).
 //!
 //! ```no_run
 //! # use std::process::ExitCode;
@@ -43,8 +43,6 @@
 //!     Server::from_args().group(Group::new().kind::<Sloop>()).run()
 //! }
 //! ```
-//!
-//! [ADR 33]: https://github.com/kindom/kindom/blob/main/docs/decisions/0033-typed-kinds.md
 
 mod changes;
 mod definition;
