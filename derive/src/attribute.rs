@@ -1,7 +1,7 @@
 //! The attribute `#[resource(…)]`, parsed and checked.
 
 use syn::meta::ParseNestedMeta;
-use syn::{Data, DeriveInput, Error, Fields, LitInt, LitStr, Result};
+use syn::{Data, DeriveInput, Error, Fields, LitInt, LitStr, Result, Token};
 
 use crate::names::{plural, refuse_group, refuse_kind, refuse_label, refuse_version};
 
@@ -17,6 +17,8 @@ pub(crate) struct Attribute {
     pub(crate) namespaced: bool,
     pub(crate) status: bool,
     pub(crate) scale: Option<ScaleFields>,
+    /// The warning for clients of the version, empty for Kubernetes' own words.
+    pub(crate) deprecated: Option<String>,
     pub(crate) columns: Vec<ColumnFields>,
 }
 
@@ -50,6 +52,7 @@ struct Given {
     namespaced: Option<bool>,
     status: bool,
     scale: Option<ScaleFields>,
+    deprecated: Option<String>,
     columns: Vec<ColumnFields>,
 }
 
@@ -100,6 +103,7 @@ impl Attribute {
             namespaced: given.namespaced.ok_or_else(|| absent("namespaced)] or #[resource(cluster"))?,
             status: given.status,
             scale: given.scale,
+            deprecated: given.deprecated,
             columns: given.columns,
             kind,
             plural,
@@ -133,6 +137,11 @@ impl Given {
                 self.status = true;
                 Ok(())
             }
+            "deprecated" => {
+                let has_text = meta.input.peek(Token![=]);
+                self.deprecated = Some(if has_text { text(meta)?.value() } else { String::new() });
+                Ok(())
+            }
             "scale" if self.scale.is_some() => Err(meta.error("`scale` is given twice")),
             "scale" => {
                 self.scale = Some(scale(meta)?);
@@ -143,7 +152,7 @@ impl Given {
                 Ok(())
             }
             _ => Err(meta.error(format!(
-                "`{name}` is none of group, version, kind, plural, singular, short, category, namespaced, cluster, status, scale, column"
+                "`{name}` is none of group, version, kind, plural, singular, short, category, namespaced, cluster, status, scale, deprecated, column"
             ))),
         }
     }

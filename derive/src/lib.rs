@@ -18,6 +18,7 @@ use attribute::Attribute;
 /// - `short = "sl"` and `category = "all"`, any number of times;
 /// - `status`: the field of that name is written through `/status` alone;
 /// - `scale(spec = ".spec.crew", status = ".status.crew", selector = ".status.selector")`, the last of which may be absent;
+/// - `deprecated`, or `deprecated = "…"` with words of your own: clients of this version get a warning;
 /// - `column(name = "Crew", type = "integer", path = ".spec.crew", description = "…", format = "…", priority = 1)`, any number of
 ///   times, the last three of which may be absent.
 #[proc_macro_derive(Resource, attributes(resource))]
@@ -46,6 +47,7 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
         }
         None => quote!(::core::option::Option::None),
     };
+    let deprecated = optional(attribute.deprecated.as_ref());
     let columns = attribute.columns.iter().map(|column| {
         let (name, kind, path, priority) = (&column.name, &column.kind, &column.path, column.priority);
         let (description, format) = (&column.description, &column.format);
@@ -83,6 +85,7 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
                 namespaced: #namespaced,
                 status: #status,
                 scale: #scale,
+                deprecated: #deprecated,
                 columns: &[#(#columns),*],
             };
         }

@@ -41,6 +41,17 @@ pub enum Conversion {
     Webhook,
     /// By the built-in type's own rules.
     Faces(Arc<dyn Faces>),
+    /// By rules that need nobody else.
+    Rules(Arc<dyn Convert>),
+}
+
+/// Rules by which an object of one version becomes one of another.
+pub trait Convert: Send + Sync {
+    /// The object in another version; of its metadata only labels and annotations count.
+    ///
+    /// # Errors
+    /// The reason why the object has no form in that version. Never panics: objects are converted where they are read.
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String>;
 }
 
 /// A type at one revision of its registration.
@@ -182,9 +193,10 @@ impl TypeSpec {
             scope,
             versions,
             storage_version,
-            conversion: match stored.converts_by_webhook() {
-                true => Conversion::Webhook,
-                false => Conversion::None,
+            conversion: match (strategy.conversion(), stored.converts_by_webhook()) {
+                (Some(rules), _) => Conversion::Rules(rules),
+                (None, true) => Conversion::Webhook,
+                (None, false) => Conversion::None,
             },
             registration: Some(Registration {
                 key,
@@ -270,7 +282,7 @@ impl TypeSpec {
     pub fn shows_what_is_stored(&self) -> bool {
         match &self.conversion {
             Conversion::Faces(faces) => self.storage().is_some_and(|version| faces.is_stored(&version.name)),
-            Conversion::None | Conversion::Webhook => true,
+            Conversion::None | Conversion::Webhook | Conversion::Rules(_) => true,
         }
     }
 
@@ -482,6 +494,17 @@ pub trait Strategy: Send + Sync {
     /// stored as any JSON. Never called for what kindom stored.
     fn translate(&self, bytes: &[u8]) -> Option<Result<Translated, String>> {
         Some(self.declared().first()?.translate(bytes, |object| self.fill_defaults(object)))
+    }
+
+    /// `true` if objects of a registered type have a type in the program too, so that a body may leave out `apiVersion` and `kind`, as
+    /// one of a built-in type may.
+    fn has_type(&self) -> bool {
+        false
+    }
+
+    /// The rules between the versions of a registered type, where it has others than its registration says.
+    fn conversion(&self) -> Option<Arc<dyn Convert>> {
+        None
     }
 
     /// Fills in the defaults of an object that a declaration has decoded.

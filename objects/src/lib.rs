@@ -32,7 +32,7 @@ pub mod version;
 pub use declared::Declared;
 pub use error::{FieldConflict, PlanError, Refusal, Unreadable};
 pub use holdings::{Allocation, Holdings, HoldingsChange};
-pub use kind::{BuiltInVersion, Deletion, Faces, NeedsEmpty, RuleContext, Strategy, TypeSpec};
+pub use kind::{BuiltInVersion, Convert, Deletion, Faces, NeedsEmpty, RuleContext, Strategy, TypeSpec};
 pub use kindom_managed_fields::ConvertError;
 pub use kinds::CustomObjects;
 pub use managed::{SERVER, manage_status};

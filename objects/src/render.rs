@@ -2,6 +2,7 @@
 
 use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::json::{MAX_DEPTH, OWN_DEPTH_MAX};
+use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value, json, meta};
 
 use crate::error::{PlanError, Unreadable};
@@ -17,7 +18,7 @@ use crate::{RuleContext, StoredObject};
 pub fn is_copied(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> bool {
     match &spec.conversion {
         Conversion::Faces(faces) => faces.is_stored(&version.name),
-        Conversion::None | Conversion::Webhook => {
+        Conversion::None | Conversion::Webhook | Conversion::Rules(_) => {
             version.serves_as_is(object)
                 && spec.version_of(object).is_some_and(|stored| stored.name == version.name)
         }
@@ -87,7 +88,7 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
 pub fn internal(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> Result<Value, Unreadable> {
     match &spec.conversion {
         Conversion::Faces(faces) => Ok(faces.internal(&version.name, stored(&spec.prefix, object)?)),
-        Conversion::None | Conversion::Webhook => decode(spec, version, object),
+        Conversion::None | Conversion::Webhook | Conversion::Rules(_) => decode(spec, version, object),
     }
 }
 
@@ -248,8 +249,11 @@ pub fn restored(spec: &TypeSpec, object: &StoredObject) -> Result<Option<Sealed>
 }
 
 /// Makes an object one of another version of its type.
+///
+/// # Errors
+/// The rules between the versions fail, or somebody else has them.
 pub fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(), String> {
-    match spec.conversion {
+    match &spec.conversion {
         Conversion::None => {
             if let Some(map) = object.as_object_mut() {
                 map.insert("apiVersion", spec.api_version(version));
@@ -257,6 +261,22 @@ pub fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(),
             Ok(())
         }
         Conversion::Faces(_) => Err("is converted as a whole".to_owned()),
+        Conversion::Rules(rules) => {
+            let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+            let from = split_api_version(api_version).map_or("", |(_, version)| version);
+            if from == version {
+                return Ok(());
+            }
+            let converted = rules.convert(object, from, version).map_err(|why| {
+                let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+                format!(
+                    "{} {name} of version {from} has no form in version {version}: {why}",
+                    spec.names.kind
+                )
+            })?;
+            replace_converted(object, converted, &spec.api_version(version));
+            Ok(())
+        }
         Conversion::Webhook => {
             let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
             Err(format!(
@@ -265,4 +285,23 @@ pub fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(),
             ))
         }
     }
+}
+
+/// Replaces an object by its form in another version. Who it is stays: its kind, and its metadata but for labels and annotations
+/// (apiextensions `pkg/apiserver/conversion/webhook_converter.go`, `restoreObjectMeta`, 1.37).
+fn replace_converted(object: &mut Value, mut converted: Value, api_version: &str) {
+    let mut metadata = std::mem::take(metadata_mut(object));
+    for field in ["labels", "annotations"] {
+        match converted.get_mut("metadata").and_then(Value::as_object_mut).and_then(|new| new.remove(field)) {
+            Some(value) => drop(metadata.insert(field, value)),
+            None => drop(metadata.remove(field)),
+        }
+    }
+    let kind = object.as_object_mut().and_then(|map| map.remove("kind"));
+    if let Some(map) = converted.as_object_mut() {
+        map.insert("apiVersion", api_version);
+        map.insert("kind", kind.unwrap_or_default());
+        map.insert("metadata", metadata);
+    }
+    *object = converted;
 }

@@ -3,7 +3,7 @@
 //!
 //! **Owns** the meaning of a registration's schema: [`Schema`] (pruning, defaulting, validation), [`columns`] (printer
 //! columns), [`scale`] (the Scale of an object), [`openapi`] (the published document), [`merge`] (the merging of its
-//! objects), [`crd`] (the validation of registrations). **Deliberately absent:** I/O, async, and any knowledge of storing or
+//! objects), [`crd`] (the validation of registrations), [`samples`] (objects made up from a schema). **Deliberately absent:** I/O, async, and any knowledge of storing or
 //! serving objects.
 //!
 //! ```
@@ -35,6 +35,7 @@ mod node;
 pub mod openapi;
 mod prune;
 mod rules;
+pub mod samples;
 pub mod scale;
 mod sharing;
 mod validate;

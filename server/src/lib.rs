@@ -34,7 +34,9 @@ mod stand_in;
 pub mod typed;
 
 pub use kindom_derive::Resource;
-pub use typed::{Column, Context, Definition, Errors, Group, Resource, Scale, Strategy, Version};
+pub use typed::{
+    Column, Context, Definition, Errors, Group, Loss, Resource, Scale, Strategy, Version, Versions,
+};
 #[doc(hidden)]
 pub use {k8s_openapi, kube};
 

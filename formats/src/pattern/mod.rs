@@ -8,6 +8,7 @@
 mod class;
 mod crates;
 mod go;
+mod sample;
 mod threads;
 mod tree;
 
@@ -20,6 +21,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 use regex_automata::Input;
 use regex_automata::meta::Regex;
 
+pub use sample::sample;
 use tree::{Id, Op, Tree};
 
 /// The time that the `regex` crate may take to compile an expression, in roughly microseconds.

@@ -10,7 +10,7 @@ use kindom_api::Value;
 use kindom_api::field::ErrorList;
 
 use super::custom::{CustomObjects, recount_generation};
-use crate::{RuleContext, Strategy, Subresource};
+use crate::{Convert, RuleContext, Strategy, Subresource};
 
 /// The rules that a program has for a kind. Objects are in the version of the request, with their `apiVersion` and `kind`.
 ///
@@ -46,13 +46,20 @@ pub trait Hooks: Send + Sync {
 /// The objects of a registered type with hooks.
 pub struct TypedObjects {
     hooks: Arc<dyn Hooks>,
+    conversion: Option<Arc<dyn Convert>>,
 }
 
 impl TypedObjects {
     /// Objects with these hooks.
     #[must_use]
     pub fn new(hooks: Arc<dyn Hooks>) -> Self {
-        Self { hooks }
+        Self { hooks, conversion: None }
+    }
+
+    /// Objects whose versions differ in more than `apiVersion`.
+    #[must_use]
+    pub fn converted_by(self, rules: Arc<dyn Convert>) -> Self {
+        Self { conversion: Some(rules), ..self }
     }
 
     /// Changes an object by a hook. Its name, its namespace and its kind stay as they are, whatever the hook does.
@@ -99,6 +106,14 @@ fn is_whole(cx: &RuleContext<'_>) -> bool {
 }
 
 impl Strategy for TypedObjects {
+    fn has_type(&self) -> bool {
+        true
+    }
+
+    fn conversion(&self) -> Option<Arc<dyn Convert>> {
+        self.conversion.clone()
+    }
+
     fn decode(
         &self,
         cx: &RuleContext<'_>,

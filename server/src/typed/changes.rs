@@ -40,7 +40,7 @@ pub(super) fn carry_over(tree: &mut Value, before: &Value, after: Value) {
 }
 
 /// A value without the fields of maps that are `null`.
-fn without_nulls(mut value: Value) -> Value {
+pub(super) fn without_nulls(mut value: Value) -> Value {
     let mut left = vec![&mut value];
     while let Some(value) = left.pop() {
         match value {

@@ -35,6 +35,8 @@ pub struct Definition {
     pub status: bool,
     /// The fields of `/scale`.
     pub scale: Option<Scale>,
+    /// The warning for a client that still uses the version, empty for Kubernetes' own words; `None` for a version that is not deprecated.
+    pub deprecated: Option<&'static str>,
     /// The columns of tables between the name and the age.
     pub columns: &'static [Column],
 }

@@ -1,68 +1,67 @@
 //! A type's rules, as the pipeline calls them: on trees.
 
 use std::collections::HashSet;
-use std::marker::PhantomData;
+use std::sync::Arc;
 
+use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
-use kindom_api::{Value, json};
 use kindom_objects::RuleContext;
 use kindom_objects::kinds::typed::Hooks;
 
-use super::changes::carry_over;
-use super::read::read;
+use super::form::{Form, Forms};
 use super::strategy::{Context, Strategy};
 
-/// The value in a tree that its schema accepts.
-///
-/// # Errors
-/// The schema lets something through that the type does not hold.
-fn accepted<T: Strategy>(tree: &Value) -> Result<T, ErrorList> {
-    read(tree).map_err(|error| Error::invalid_part(&Path::root(), error.to_string()).into())
-}
+/// The rules of the hub `H`.
+pub(super) struct Rules<H>(Arc<Forms<H>>);
 
-/// The rules of `T`.
-pub(super) struct Rules<T>(PhantomData<fn() -> T>);
-
-impl<T> Rules<T> {
-    pub(super) fn new() -> Self {
-        Self(PhantomData)
+impl<H: Strategy> Rules<H> {
+    pub(super) fn new(forms: Arc<Forms<H>>) -> Self {
+        Self(forms)
     }
-}
 
-impl<T: Strategy> Rules<T> {
-    /// Changes a tree as `hook` changes the value in it. A tree that holds no such value stays as it is: validation refuses it.
-    fn change(tree: &mut Value, hook: impl FnOnce(&mut T)) {
-        let Ok(mut value) = read::<T>(tree) else { return };
-        let Ok(before) = serde_json::to_vec(&value) else { return };
-        hook(&mut value);
-        let Ok(after) = serde_json::to_vec(&value) else { return };
-        if before == after {
-            return;
-        }
-        if let (Ok(before), Ok(after)) = (json::parse_own(&before), json::parse_own(&after)) {
-            carry_over(tree, &before, after);
+    /// The form of the request's version. A registration has the program's versions alone; until one that was made by hand is the
+    /// program's, it may have others, which have no hooks.
+    fn form(&self, cx: &RuleContext<'_>) -> Option<&Form<H>> {
+        self.0.get(cx.version_name)
+    }
+
+    /// The value in an object that its schema accepts; none if its version has no hooks.
+    ///
+    /// # Errors
+    /// The schema lets something through that the type does not hold.
+    fn accepted(&self, cx: &RuleContext<'_>, tree: &Value) -> Result<Option<H>, ErrorList> {
+        let read = self.form(cx).map(|form| form.read(tree)).transpose();
+        read.map_err(|error| Error::invalid_part(&Path::root(), error.to_string()).into())
+    }
+
+    fn change(&self, cx: &RuleContext<'_>, tree: &mut Value, hook: impl FnMut(&mut H)) {
+        if let Some(form) = self.form(cx) {
+            form.change(tree, hook);
         }
     }
 }
 
-impl<T: Strategy> Hooks for Rules<T> {
-    fn apply_defaults(&self, _: &RuleContext<'_>, object: &mut Value) {
-        Self::change(object, T::apply_defaults);
+impl<H: Strategy> Hooks for Rules<H> {
+    fn apply_defaults(&self, cx: &RuleContext<'_>, object: &mut Value) {
+        if let Some(form) = self.form(cx) {
+            form.apply_defaults(object);
+        }
     }
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value) {
-        Self::change(object, |object| object.prepare_for_create(&Context::new(cx)));
+        self.change(cx, object, |object| object.prepare_for_create(&Context::new(cx)));
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
-        if let Ok(old) = read::<T>(old) {
-            Self::change(object, |object| object.prepare_for_update(&Context::new(cx), &old));
+        if let Ok(Some(old)) = self.accepted(cx, old) {
+            self.change(cx, object, |object| object.prepare_for_update(&Context::new(cx), &old));
         }
     }
 
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
-        match accepted::<T>(object) {
-            Ok(object) => object.validate(&Context::new(cx)).into_list(),
+        match self.accepted(cx, object) {
+            Ok(Some(object)) => object.validate(&Context::new(cx)).into_list(),
+            Ok(None) => ErrorList::new(),
             Err(errors) => errors,
         }
     }
@@ -74,13 +73,14 @@ impl<T: Strategy> Hooks for Rules<T> {
         old: &Value,
         warnings: &mut Vec<String>,
     ) -> ErrorList {
-        let object = match accepted::<T>(object) {
-            Ok(object) => object,
+        let object = match self.accepted(cx, object) {
+            Ok(Some(object)) => object,
+            Ok(None) => return ErrorList::new(),
             Err(errors) => return errors,
         };
-        let cx = Context::new(cx);
         // An object from before the type was what it is now may become anything that is valid.
-        let old = read::<T>(old).ok();
+        let old = self.accepted(cx, old).ok().flatten();
+        let cx = Context::new(cx);
         let mut errors = match cx.is_of_status() {
             true => ErrorList::new(),
             false => object.validate(&cx).into_list(),
@@ -105,7 +105,7 @@ impl<T: Strategy> Hooks for Rules<T> {
         errors
     }
 
-    fn canonicalize(&self, _: &RuleContext<'_>, object: &mut Value) {
-        Self::change(object, T::canonicalize);
+    fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
+        self.change(cx, object, H::canonicalize);
     }
 }

@@ -21,10 +21,13 @@ impl Kinds {
     /// The kinds of these groups.
     ///
     /// # Errors
-    /// Two of them have the same name.
+    /// Two of them have the same name, or the versions of one do not belong together.
     pub(crate) fn of(groups: impl IntoIterator<Item = Group>) -> Result<Self, BoxError> {
         let mut kinds = BTreeMap::new();
         for kind in groups.into_iter().flat_map(|group| group.kinds) {
+            if let Some(mistake) = &kind.mistake {
+                return Err(format!("the kind {} cannot be served: {mistake}", kind.name).into());
+            }
             if let Some(other) = kinds.insert(kind.name.clone(), kind) {
                 return Err(format!("this program has two kinds {}", other.name).into());
             }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use kindom_api::Value;
-use kindom_objects::kinds::typed::{Hooks, TypedObjects};
+use kindom_objects::kinds::typed::TypedObjects;
 
+use super::definition::{Definition, Resource};
+use super::form::{Form, Forms};
 use super::hooks::Rules;
-use super::registration::{name, registration};
-use super::strategy::Strategy;
+use super::registration::{name, registration, version};
+use super::strategy::{Strategy, Version};
 
 /// Kinds that belong together.
 #[derive(Clone, Default)]
@@ -22,16 +24,106 @@ impl Group {
         Self::default()
     }
 
-    /// Adds a kind, of any API group.
+    /// Adds a kind with one version, of any API group.
     #[must_use]
-    pub fn kind<T: Strategy>(mut self) -> Self {
-        let hooks: Arc<dyn Hooks> = Arc::new(Rules::<T>::new());
-        self.kinds.push(Kind {
-            name: name(&T::DEFINITION),
-            registration: registration::<T>(),
-            strategy: Arc::new(TypedObjects::new(hooks)),
-        });
+    pub fn kind<T: Strategy + Version>(self) -> Self {
+        self.versions(Versions::<T>::stored_as::<T>())
+    }
+
+    /// Adds a kind with several versions, of any API group.
+    #[must_use]
+    pub fn versions<H: Strategy>(mut self, versions: Versions<H>) -> Self {
+        self.kinds.push(versions.into_kind());
         self
+    }
+}
+
+/// The versions of a kind, with the hub `H` between them, which alone has hooks (B-14, B-21).
+///
+/// Objects are stored in one version, and shown in the one that is asked for. To get from one to another, an object goes through the
+/// hub: a field that the hub or the other version lacks is lost, unless `From` keeps it in an annotation.
+///
+/// ```
+/// # use kindom_server::{Strategy, Version, Versions};
+/// fn versions<Hub, New, Old>() -> Versions<Hub>
+/// where
+///     Hub: Strategy + From<New> + From<Old>,
+///     New: Version + From<Hub>,
+///     Old: Version + From<Hub>,
+/// {
+///     Versions::stored_as::<New>().with::<Old>()
+/// }
+/// ```
+pub struct Versions<H> {
+    definition: Definition,
+    forms: Forms<H>,
+    /// As a registration lists them.
+    versions: Vec<Value>,
+    mistake: Option<String>,
+}
+
+impl<H: Strategy> Versions<H> {
+    /// The version that objects are stored in. Its names, short names and categories are those of the kind.
+    #[must_use]
+    pub fn stored_as<V: Version + Into<H> + From<H>>() -> Self {
+        Self {
+            definition: V::DEFINITION,
+            forms: Forms::new(Form::of::<V>()),
+            versions: vec![version::<V>(true)],
+            mistake: None,
+        }
+    }
+
+    /// Adds another version, of the same group, kind, plural and scope.
+    #[must_use]
+    pub fn with<V: Version + Into<H> + From<H>>(mut self) -> Self {
+        let mistake = self.mistake_in::<V>();
+        self.mistake = self.mistake.or(mistake);
+        self.forms.push(Form::of::<V>());
+        self.versions.push(version::<V>(false));
+        self
+    }
+
+    pub(super) fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    pub(super) fn forms(&self) -> &Forms<H> {
+        &self.forms
+    }
+
+    /// As a registration lists them.
+    pub(super) fn registered(&self) -> &[Value] {
+        &self.versions
+    }
+
+    fn mistake_in<V: Resource>(&self) -> Option<String> {
+        let (kind, other) = (&self.definition, &V::DEFINITION);
+        if self.forms.get(other.version).is_some() {
+            return Some(format!("it has two versions {}", other.version));
+        }
+        let names = |of: &Definition| (of.group, of.kind, of.plural, of.namespaced);
+        (names(kind) != names(other)).then(|| {
+            format!(
+                "version {} has another group, kind, plural or scope than version {}",
+                other.version, kind.version
+            )
+        })
+    }
+
+    fn into_kind(self) -> Kind {
+        let forms = Arc::new(self.forms);
+        let rules = Arc::new(Rules::new(Arc::clone(&forms)));
+        let objects = match forms.is_one() {
+            true => TypedObjects::new(rules),
+            false => TypedObjects::new(rules).converted_by(forms),
+        };
+        Kind {
+            name: name(&self.definition),
+            registration: registration(&self.definition, self.versions),
+            strategy: Arc::new(objects),
+            mistake: self.mistake,
+        }
     }
 }
 
@@ -43,4 +135,6 @@ pub(super) struct Kind {
     /// As a client would post it.
     pub(super) registration: Value,
     pub(super) strategy: Arc<dyn kindom_objects::Strategy>,
+    /// The reason why it cannot be served.
+    pub(super) mistake: Option<String>,
 }

@@ -47,16 +47,19 @@
 mod changes;
 mod definition;
 mod errors;
+mod form;
 mod hooks;
 mod keep;
 mod kind;
 mod read;
 mod registration;
+mod round_trip;
 mod strategy;
 
 pub use definition::{Column, Definition, Resource, Scale};
 pub use errors::Errors;
-pub use kind::Group;
+pub use kind::{Group, Versions};
+pub use round_trip::Loss;
 pub use strategy::{Context, Strategy, Version};
 
 pub(crate) use keep::{Kinds, keep};

@@ -11,9 +11,8 @@ pub(super) fn name(definition: &Definition) -> String {
     format!("{}.{}", definition.plural, definition.group)
 }
 
-/// The registration of `T`, as a client would post it.
-pub(super) fn registration<T: Resource>() -> Value {
-    let of = T::DEFINITION;
+/// The registration of a kind, as a client would post it.
+pub(super) fn registration(of: &Definition, versions: Vec<Value>) -> Value {
     let texts = |texts: &[&str]| texts.iter().map(|text| Value::from(*text)).collect::<Vec<_>>();
     let mut names = object! {
         "plural": of.plural,
@@ -29,23 +28,31 @@ pub(super) fn registration<T: Resource>() -> Value {
     object! {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": object! { "name": name(&of) },
+        "metadata": object! { "name": name(of) },
         "spec": object! {
             "group": of.group,
             "names": names,
             "scope": if of.namespaced { "Namespaced" } else { "Cluster" },
-            "versions": vec![version::<T>(&of)],
+            "versions": versions,
         },
     }
 }
 
-fn version<T: Resource>(of: &Definition) -> Value {
+/// One version of a registration.
+pub(super) fn version<T: Resource>(storage: bool) -> Value {
+    let of = T::DEFINITION;
     let mut version = object! {
         "name": of.version,
         "served": true,
-        "storage": true,
+        "storage": storage,
         "schema": object! { "openAPIV3Schema": schema::<T>() },
     };
+    if let Some(warning) = of.deprecated {
+        set(&mut version, "deprecated", true);
+        if !warning.is_empty() {
+            set(&mut version, "deprecationWarning", warning);
+        }
+    }
     let mut subresources = Map::new();
     if of.status {
         subresources.insert("status", object! {});

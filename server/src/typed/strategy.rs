@@ -8,7 +8,8 @@ use kindom_objects::{RuleContext, Subresource};
 use super::definition::Resource;
 use super::errors::Errors;
 
-/// The form of a kind in one version.
+/// The form of a kind in one version. Where a kind has several, `From` both ways leads between each and the one that hooks see
+/// ([`Versions`](super::Versions)).
 pub trait Version: Resource {
     /// Fills in what the client left out and its schema has no default for; what is filled in is stored (B-23 to B-25). By default
     /// nothing.
@@ -19,12 +20,15 @@ pub trait Version: Resource {
 /// that does nothing beyond what every kind gets: `status` is dropped from a create, and kept in a change, unless it comes
 /// through `/status` (B-27); the schema is checked first.
 ///
+/// The type that has them is the kind's only version, or the *hub* of several: what all of them convert to and from, which may be
+/// one of them, or a type that no client sees (B-21, B-31).
+///
 /// # Contract
 /// - They depend on their arguments alone. One that lost a race is called again.
 /// - What a hook changes in `metadata` counts for finalizers, labels, annotations and owner references; names, uid and the
 ///   like stay as they are.
 /// - A panic fails the request that it happened in with a 500.
-pub trait Strategy: Version {
+pub trait Strategy: Clone + Send + Sync + 'static {
     /// Sets what only the server sets in a new object, such as finalizers (B-26).
     fn prepare_for_create(&mut self, _cx: &Context<'_>) {}
 

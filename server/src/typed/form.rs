@@ -1,0 +1,121 @@
+//! The versions of a kind, as forms of the value that hooks see.
+
+use std::any::TypeId;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kindom_api::json::TypeError;
+use kindom_api::{Value, json};
+use kindom_objects::Convert;
+
+use super::changes::{carry_over, without_nulls};
+use super::read::read;
+use super::strategy::{Strategy, Version};
+
+/// One version, as a form of the hub `H`.
+pub(super) struct Form<H> {
+    /// `v1beta1`
+    version: &'static str,
+    read: fn(&Value) -> Result<H, TypeError>,
+    write: fn(&H) -> Value,
+    change: fn(&mut Value, &mut dyn FnMut(&mut H)),
+    apply_defaults: fn(&mut Value),
+}
+
+impl<H: Strategy> Form<H> {
+    /// The form that `V` is.
+    pub(super) fn of<V: Version + Into<H> + From<H>>() -> Self {
+        Self {
+            version: V::DEFINITION.version,
+            read: |tree| Ok(read::<V>(tree)?.into()),
+            write: |hub| without_nulls(json::to_value(&V::from(hub.clone()))),
+            change: change_hub::<H, V>,
+            apply_defaults: |tree| change(tree, V::apply_defaults),
+        }
+    }
+
+    /// The value that hooks see.
+    ///
+    /// # Errors
+    /// The schema lets something through that the type does not hold.
+    pub(super) fn read(&self, tree: &Value) -> Result<H, TypeError> {
+        (self.read)(tree)
+    }
+
+    /// Changes a tree as `hook` changes the value in it. A tree that holds no such value stays as it is: validation refuses it.
+    pub(super) fn change(&self, tree: &mut Value, mut hook: impl FnMut(&mut H)) {
+        (self.change)(tree, &mut hook);
+    }
+
+    /// Fills in this version's defaults (B-24).
+    pub(super) fn apply_defaults(&self, tree: &mut Value) {
+        (self.apply_defaults)(tree);
+    }
+}
+
+/// Changes a tree as `hook` changes the value of the type in it.
+fn change<V: Version>(tree: &mut Value, hook: impl FnOnce(&mut V)) {
+    let Ok(mut value) = read::<V>(tree) else { return };
+    let Ok(before) = serde_json::to_vec(&value) else { return };
+    hook(&mut value);
+    carry(tree, &before, &value);
+}
+
+/// Changes a tree as `hook` changes the hub of the version's value in it.
+fn change_hub<H: Strategy, V: Version + Into<H> + From<H>>(tree: &mut Value, hook: &mut dyn FnMut(&mut H)) {
+    let Ok(value) = read::<V>(tree) else { return };
+    let (before, mut hub) = if TypeId::of::<H>() == TypeId::of::<V>() {
+        (serde_json::to_vec(&value), value.into())
+    } else {
+        // What does not survive the way there and back is no change of the hook's.
+        let hub: H = value.into();
+        (serde_json::to_vec(&V::from(hub.clone())), hub)
+    };
+    let Ok(before) = before else { return };
+    hook(&mut hub);
+    carry(tree, &before, &V::from(hub));
+}
+
+fn carry<V: Version>(tree: &mut Value, before: &[u8], value: &V) {
+    let Ok(after) = serde_json::to_vec(value) else { return };
+    if before == after {
+        return;
+    }
+    if let (Ok(before), Ok(after)) = (json::parse_own(before), json::parse_own(&after)) {
+        carry_over(tree, &before, after);
+    }
+}
+
+/// The versions of a kind, the stored one first.
+pub(super) struct Forms<H>(Vec<Form<H>>);
+
+impl<H: Strategy> Forms<H> {
+    pub(super) fn new(stored: Form<H>) -> Self {
+        Self(vec![stored])
+    }
+
+    pub(super) fn push(&mut self, form: Form<H>) {
+        self.0.push(form);
+    }
+
+    pub(super) fn is_one(&self) -> bool {
+        self.0.len() == 1
+    }
+
+    /// The form of a version.
+    pub(super) fn get(&self, version: &str) -> Option<&Form<H>> {
+        self.0.iter().find(|form| form.version == version)
+    }
+}
+
+impl<H: Strategy> Convert for Forms<H> {
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String> {
+        let form =
+            |version| self.get(version).ok_or_else(|| format!("the program has no type for {version}"));
+        let (from, to) = (form(from)?, form(to)?);
+        let converted = catch_unwind(AssertUnwindSafe(|| from.read(object).map(|hub| (to.write)(&hub))));
+        match converted {
+            Ok(read) => read.map_err(|error| error.to_string()),
+            Err(_) => Err("its conversion panicked".to_owned()),
+        }
+    }
+}
