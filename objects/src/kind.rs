@@ -24,7 +24,10 @@ use crate::metadata::keep_reset;
 use crate::names::{Names, Scope};
 use crate::object::Translated;
 use crate::propagation::Propagation;
-use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION, Registration};
+use crate::registration::{
+    CONVERSION_ANNOTATION, CONVERSION_BY_PROGRAM, GENERATION_ANNOTATION, GENERATION_OF_SPEC,
+    READ_ONLY_ANNOTATION, Registration,
+};
 use crate::review::{Inquiry, Verdict};
 use crate::seal::{NO_SHAPE, Sealed};
 use crate::sorted_lists::SortedLists;
@@ -39,6 +42,8 @@ pub enum Conversion {
     None,
     /// By asking a webhook, which kindom does not do yet.
     Webhook,
+    /// By a program that is compiled with the type, which this one is not.
+    Program,
     /// By the built-in type's own rules.
     Faces(Arc<dyn Faces>),
     /// By rules that need nobody else.
@@ -193,10 +198,13 @@ impl TypeSpec {
             scope,
             versions,
             storage_version,
-            conversion: match (strategy.conversion(), stored.converts_by_webhook()) {
-                (Some(rules), _) => Conversion::Rules(rules),
-                (None, true) => Conversion::Webhook,
-                (None, false) => Conversion::None,
+            conversion: match strategy.conversion() {
+                Some(rules) => Conversion::Rules(rules),
+                None if stored.annotation(CONVERSION_ANNOTATION) == Some(CONVERSION_BY_PROGRAM) => {
+                    Conversion::Program
+                }
+                None if stored.converts_by_webhook() => Conversion::Webhook,
+                None => Conversion::None,
             },
             registration: Some(Registration {
                 key,
@@ -282,7 +290,7 @@ impl TypeSpec {
     pub fn shows_what_is_stored(&self) -> bool {
         match &self.conversion {
             Conversion::Faces(faces) => self.storage().is_some_and(|version| faces.is_stored(&version.name)),
-            Conversion::None | Conversion::Webhook | Conversion::Rules(_) => true,
+            _ => true,
         }
     }
 

@@ -41,7 +41,7 @@ impl Replaced {
     pub fn new(spec: &TypeSpec, current: &StoredObject, shown: Value) -> Result<Self, PlanError> {
         Ok(match spec.conversion {
             Conversion::Faces(_) => Self { old: stored(&spec.prefix, current)?, shown: Some(shown) },
-            Conversion::None | Conversion::Webhook | Conversion::Rules(_) => Self { old: shown, shown: None },
+            _ => Self { old: shown, shown: None },
         })
     }
 

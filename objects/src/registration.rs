@@ -36,3 +36,9 @@ pub const READ_ONLY_ANNOTATION: &str = "kindom.dev/read-only";
 pub const GENERATION_ANNOTATION: &str = "kindom.dev/generation";
 /// Its one value.
 pub const GENERATION_OF_SPEC: &str = "spec";
+
+/// The annotation of a registration whose value [`CONVERSION_BY_PROGRAM`] says that a program which is compiled with the type has the
+/// rules between its versions: no other program converts its objects.
+pub const CONVERSION_ANNOTATION: &str = "kindom.dev/conversion";
+/// Its one value.
+pub const CONVERSION_BY_PROGRAM: &str = "program";

@@ -18,7 +18,7 @@ use crate::{RuleContext, StoredObject};
 pub fn is_copied(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> bool {
     match &spec.conversion {
         Conversion::Faces(faces) => faces.is_stored(&version.name),
-        Conversion::None | Conversion::Webhook | Conversion::Rules(_) => {
+        _ => {
             version.serves_as_is(object)
                 && spec.version_of(object).is_some_and(|stored| stored.name == version.name)
         }
@@ -88,7 +88,7 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
 pub fn internal(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> Result<Value, Unreadable> {
     match &spec.conversion {
         Conversion::Faces(faces) => Ok(faces.internal(&version.name, stored(&spec.prefix, object)?)),
-        Conversion::None | Conversion::Webhook | Conversion::Rules(_) => decode(spec, version, object),
+        _ => decode(spec, version, object),
     }
 }
 
@@ -277,6 +277,10 @@ pub fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(),
             replace_converted(object, converted, &spec.api_version(version));
             Ok(())
         }
+        Conversion::Program => Err(format!(
+            "the versions of {} are converted by a program that is compiled with them, and this one is not",
+            spec.names.kind
+        )),
         Conversion::Webhook => {
             let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
             Err(format!(

@@ -1,11 +1,14 @@
 //! A kind that a program is compiled with, served in the test's process.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
+use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kindom_server::{Context, Errors, Group, Resource, Strategy, Version};
+use kindom_server::{Context, Errors, Group, Loss, Resource, Strategy, Version, Versions};
 use kindom_testing::TestServer;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
 use kube::discovery::ApiResource;
 use kube::{Error, Resource as _};
 use schemars::JsonSchema;
@@ -14,6 +17,8 @@ use serde_json::{Value, json};
 
 #[path = "../../server/examples/sails/sloop.rs"]
 mod sloop;
+#[path = "../../server/examples/sails/v1alpha1.rs"]
+mod v1alpha1;
 
 use sloop::Sloop;
 
@@ -247,10 +252,221 @@ async fn a_hook_that_panics_fails_its_request_alone() {
     server.stop().await.unwrap();
 }
 
-/// Two kinds of one name are a mistake of the program's.
+/// Two kinds of one name are a mistake of the program's, and so are versions that do not belong together.
 #[tokio::test]
 async fn what_cannot_be_served_is_said_at_the_start() {
-    let twice = Group::new().kind::<Sloop>().kind::<Sloop>();
-    let error = TestServer::builder().group(twice).start().await.map(drop).unwrap_err();
-    assert_eq!(error.to_string(), "kindom: this program has two kinds sloops.sails.example.com");
+    let check = async |group: Group, expected: &str| {
+        let error = TestServer::builder().group(group).start().await.map(drop).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    };
+    check(
+        Group::new().kind::<Sloop>().kind::<Sloop>(),
+        "kindom: this program has two kinds sloops.sails.example.com",
+    )
+    .await;
+    check(
+        Group::new().versions(Versions::<Sloop>::stored_as::<Sloop>().with::<Sloop>()),
+        "kindom: the kind sloops.sails.example.com cannot be served: it has two versions v1beta1",
+    )
+    .await;
+    check(
+        Group::new().versions(Versions::<Keel>::stored_as::<Keel>().with::<Mast>()),
+        "kindom: the kind keels.sails.example.com cannot be served: version v2 has another group, kind, plural or scope than \
+         version v1",
+    )
+    .await;
+}
+
+/// B-14, B-20, B-21, B-24, B-31: two versions, one set of objects, one set of rules.
+#[tokio::test]
+async fn a_kind_has_several_versions() {
+    let versions = Versions::<Sloop>::stored_as::<Sloop>().with::<v1alpha1::Sloop>();
+    let server = TestServer::builder().group(Group::new().versions(versions)).start().await.unwrap();
+    let new = sloops(&server);
+    let old: Api<DynamicObject> =
+        Api::default_namespaced_with(server.client(), &ApiResource::erase::<v1alpha1::Sloop>(&()));
+    let in_old = |name: &str, spec: Value| -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "sails.example.com/v1alpha1", "kind": "Sloop", "metadata": { "name": name }, "spec": spec,
+        }))
+        .unwrap()
+    };
+    let events = old.watch(&WatchParams::default().disable_bookmarks(), "0").await.unwrap();
+    let mut events = std::pin::pin!(events);
+
+    // Each version has defaults of its own; the hooks see one form.
+    let parts = json!({ "hull": "oak", "sails": ["main", "jib"] });
+    let created =
+        old.create(&PostParams::default(), &in_old("argo", json!({ "parts": parts }))).await.unwrap();
+    let spec = json!({ "captain": "kubernetes-admin", "parts": { "hull": "oak", "sails": ["jib", "main"] }, "sailors": 1 });
+    assert_eq!(created.data["spec"], spec);
+    let shown = new.get("argo").await.unwrap();
+    assert_eq!(shown.types.as_ref().unwrap().api_version, "sails.example.com/v1beta1");
+    assert_eq!(
+        shown.data["spec"],
+        json!({ "crew": 1, "hull": "oak", "keeper": "kubernetes-admin", "sails": ["jib", "main"] })
+    );
+    assert_eq!(shown.meta(), created.meta());
+    new.create(&PostParams::default(), &sloop("pinta", json!({ "hull": "pine" }))).await.unwrap();
+    let listed = old.list(&ListParams::default()).await.unwrap();
+    let sailors: Vec<&Value> = listed.iter().map(|sloop| &sloop.data["spec"]["sailors"]).collect();
+    assert_eq!(sailors, [1, 2]);
+    for spec in [&spec, &listed.items[1].data["spec"]] {
+        let event = events.next().await.unwrap().unwrap();
+        assert!(matches!(&event, WatchEvent::Added(sloop) if &sloop.data["spec"] == spec), "{event:?}");
+    }
+
+    // A change through one version is one in the other.
+    let patch = async |api: &Api<DynamicObject>, patch: Value| {
+        api.patch("argo", &PatchParams::default(), &Patch::Merge(patch)).await.map_err(refusal)
+    };
+    let patched = patch(&old, json!({ "spec": { "sailors": 5 } })).await.unwrap();
+    assert_eq!((&patched.data["spec"]["sailors"], patched.meta().generation), (&json!(5), Some(2)));
+    let (code, message) = patch(&old, json!({ "spec": { "parts": { "hull": "steel" } } })).await.unwrap_err();
+    assert_eq!(
+        (code, message.contains("spec.hull: Invalid value: \"steel\": field is immutable")),
+        (422, true),
+        "{message}"
+    );
+    let mut read = new.get("argo").await.unwrap();
+    assert_eq!(read.data["spec"]["crew"], 5);
+    read.data["spec"]["crew"] = json!(6);
+    new.replace("argo", &PostParams::default(), &read).await.unwrap();
+    let status = Patch::Merge(json!({ "status": { "sailors": 3 } }));
+    old.patch_status("argo", &PatchParams::default(), &status).await.unwrap();
+    assert_eq!(new.get("argo").await.unwrap().data["status"], json!({ "crew": 3 }));
+    let scale = old.get_scale("argo").await.unwrap();
+    assert_eq!((scale.spec.unwrap().replicas, scale.status.unwrap().replicas), (Some(6), 3));
+
+    // Fields have one manager, whatever the versions that they were written in.
+    let apply = async |api: &Api<DynamicObject>, manager: &str, wanted: DynamicObject| {
+        api.patch("argo", &PatchParams::apply(manager), &Patch::Apply(wanted)).await.map_err(refusal)
+    };
+    let (code, message) =
+        apply(&old, "one", in_old("argo", json!({ "parts": { "hull": "oak" }, "sailors": 9 })))
+            .await
+            .unwrap_err();
+    let conflict = "conflict with \"unknown\" using sails.example.com/v1beta1: .spec.crew";
+    assert_eq!((code, message.contains(conflict)), (409, true), "{message}");
+    apply(&old, "one", in_old("argo", json!({ "parts": { "hull": "oak" }, "sailors": 6 }))).await.unwrap();
+    let (code, message) =
+        apply(&new, "two", sloop("argo", json!({ "hull": "oak", "crew": 7 }))).await.unwrap_err();
+    let conflict = "conflicts with \"one\":\n- .spec.sailors";
+    assert_eq!((code, message.contains(conflict)), (409, true), "{message}");
+    server.stop().await.unwrap();
+}
+
+macro_rules! part {
+    ($part:ident, $plural:literal, $version:literal, { $($field:ident : $type:ty),* }) => {
+        #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+        #[resource(group = "sails.example.com", version = $version, plural = $plural, namespaced)]
+        pub(crate) struct $part {
+            pub(crate) metadata: ObjectMeta,
+            $(#[serde(default)] pub(crate) $field: $type,)*
+        }
+        impl Version for $part {}
+    };
+}
+
+part!(Keel, "keels", "v1", { depth: u8, lead: bool });
+part!(Mast, "masts", "v2", {});
+
+mod v2 {
+    use super::*;
+    part!(Keel, "keels", "v2", { depth: String, lead: bool });
+}
+
+mod v3 {
+    use super::*;
+    part!(Keel, "keels", "v3", { depth: u8 });
+}
+
+impl Strategy for Keel {}
+
+impl From<Keel> for Mast {
+    fn from(keel: Keel) -> Self {
+        Self { metadata: keel.metadata }
+    }
+}
+
+impl From<Mast> for Keel {
+    fn from(mast: Mast) -> Self {
+        Self { metadata: mast.metadata, depth: 0, lead: false }
+    }
+}
+
+impl From<Keel> for v2::Keel {
+    fn from(keel: Keel) -> Self {
+        Self { metadata: keel.metadata, depth: keel.depth.to_string(), lead: keel.lead }
+    }
+}
+
+impl From<v2::Keel> for Keel {
+    fn from(keel: v2::Keel) -> Self {
+        let depth = keel.depth.parse().expect("a number");
+        Self { metadata: keel.metadata, depth, lead: keel.lead }
+    }
+}
+
+impl From<Keel> for v3::Keel {
+    fn from(keel: Keel) -> Self {
+        Self { metadata: keel.metadata, depth: keel.depth }
+    }
+}
+
+impl From<v3::Keel> for Keel {
+    fn from(keel: v3::Keel) -> Self {
+        Self { metadata: keel.metadata, depth: keel.depth, lead: false }
+    }
+}
+
+/// B-20: a conversion that loses is found, and one that panics.
+#[test]
+fn versions_that_hold_less_are_found() {
+    let loses = Versions::<Keel>::stored_as::<Keel>().with::<v3::Keel>().round_trips(100, 1).unwrap_err();
+    let Loss::Changed { before, through, after } = &loses else { panic!("{loses:?}") };
+    assert_eq!(through, "v3");
+    assert!(before.contains("\"lead\":true") && after.contains("\"lead\":false"), "{loses}");
+    let panics = Versions::<Keel>::stored_as::<Keel>().with::<v2::Keel>().round_trips(100, 1).unwrap_err();
+    let Loss::NoSample { version, why } = &panics else { panic!("{panics:?}") };
+    assert_eq!((version.as_str(), why.as_str()), ("v2", "its conversion panicked"));
+}
+
+/// What cannot be converted fails the request that asks for it, and nothing else.
+#[tokio::test]
+async fn a_conversion_that_panics_fails_its_request_alone() {
+    let versions = Versions::<Keel>::stored_as::<Keel>().with::<v2::Keel>();
+    let server = TestServer::builder().group(Group::new().versions(versions)).start().await.unwrap();
+    let new: Api<DynamicObject> =
+        Api::default_namespaced_with(server.client(), &ApiResource::erase::<v2::Keel>(&()));
+    let stored: Api<DynamicObject> =
+        Api::default_namespaced_with(server.client(), &ApiResource::erase::<Keel>(&()));
+    let keel = |version: &str, depth: Value| -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": format!("sails.example.com/{version}"), "kind": "Keel", "metadata": { "name": "k" }, "depth": depth,
+        }))
+        .unwrap()
+    };
+    let (code, message) =
+        refusal(new.create(&PostParams::default(), &keel("v2", json!("deep"))).await.unwrap_err());
+    assert_eq!(code, 500, "{message}");
+    stored.create(&PostParams::default(), &keel("v1", json!(7))).await.unwrap();
+    assert_eq!(new.get("k").await.unwrap().data["depth"], "7");
+    server.stop().await.unwrap();
+}
+
+/// kube's typed API sends what the type serializes to, which has no `apiVersion` and no `kind`.
+#[tokio::test]
+async fn a_body_may_leave_its_type_out() {
+    let server = server().await;
+    let api: Api<Sloop> = Api::default_namespaced(server.client());
+    let metadata = ObjectMeta { name: Some("argo".to_owned()), ..ObjectMeta::default() };
+    let spec = sloop::SloopSpec { hull: "oak".to_owned(), ..sloop::SloopSpec::default() };
+    let mut created =
+        api.create(&PostParams::default(), &Sloop { metadata, spec, status: None }).await.unwrap();
+    assert_eq!(created.spec.crew, Some(2));
+    created.spec.crew = Some(3);
+    let replaced = api.replace("argo", &PostParams::default(), &created).await.unwrap();
+    assert_eq!(replaced.metadata.generation, Some(2));
+    server.stop().await.unwrap();
 }

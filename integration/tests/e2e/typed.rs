@@ -66,6 +66,57 @@ async fn kubectl_works_with_a_kind_of_the_program() {
     until_gone(&server.client().unwrap(), sloops, "argo").await;
 }
 
+/// B-14, B-20, B-24: kubectl works with each version of a kind; without the program nobody converts.
+#[tokio::test]
+async fn kubectl_works_with_each_version() {
+    let mut server = with_sloops(ServerOptions::default()).start().await.unwrap();
+    let old = "
+apiVersion: sails.example.com/v1alpha1
+kind: Sloop
+metadata: {name: pinta, namespace: default}
+spec: {parts: {hull: pine, sails: [main, jib]}}
+";
+    let applied = server.kubectl_with(&["apply", "-f", "-"], old).await.unwrap();
+    assert_eq!(applied.stdout.trim(), "sloop.sails.example.com/pinta created");
+    let warning = "sails.example.com/v1alpha1 Sloop is deprecated; use sails.example.com/v1beta1 Sloop";
+    assert!(applied.stderr.contains(warning), "{applied:?}");
+    apply(&server, SLOOP).await.unwrap();
+    let crews = "jsonpath={range .items[*]}{.metadata.name}={.spec.crew}{.spec.sailors},{end}";
+    for version in ["v1alpha1", "v1beta1"] {
+        let all = server
+            .kubectl(&["get", &format!("sloops.{version}.sails.example.com"), "-o", crews])
+            .await
+            .unwrap();
+        assert_eq!(all, "argo=2,pinta=1,", "{version}");
+    }
+    let explained = server
+        .kubectl(&["explain", "sloop.spec.parts", "--api-version=sails.example.com/v1alpha1"])
+        .await
+        .unwrap();
+    assert!(explained.contains("The parts that it is built of."), "{explained}");
+    // The same manifest again: kubectl's patch changes nothing.
+    apply(&server, old).await.unwrap();
+    let generation =
+        server.kubectl(&["get", "sloop", "pinta", "-o", "jsonpath={.metadata.generation}"]).await.unwrap();
+    assert_eq!(generation, "1");
+
+    server.kill9().unwrap();
+    let server = ServerOptions::default().succeeding(&server).start().await.unwrap();
+    let all = server.kubectl(&["get", "sloops.v1beta1.sails.example.com", "-o", crews]).await.unwrap();
+    assert_eq!(all, "argo=2,pinta=1,");
+    let refused =
+        server.kubectl(&["get", "sloops.v1alpha1.sails.example.com"]).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("the versions of Sloop are converted by a program that is compiled with them"),
+        "{refused}"
+    );
+    let refused = apply(&server, &old.replace("pinta", "nina")).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("the versions of Sloop are converted by a program that is compiled with them"),
+        "{refused}"
+    );
+}
+
 const BY_HAND: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

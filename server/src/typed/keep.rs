@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use kindom_actor_kit::{Deadline, Woken};
 use kindom_api::crd::condition;
-use kindom_api::{Value, json};
+use kindom_api::{Map, Value, json};
+use kindom_objects::metadata::metadata_mut;
+use kindom_objects::registration::CONVERSION_ANNOTATION;
 use kindom_objects::{PlanError, RuleContext, StoredRegistration, Strategy};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::{ResourceHandle, Target, WriteError, WriteOptions};
 
 use super::kind::{Group, Kind};
+use super::registration::set;
 use crate::BoxError;
 
 /// The kinds that a program is compiled with, by the names of their registrations.
@@ -82,9 +85,10 @@ async fn put(
     let options = WriteOptions::by_server(deadline, object_bytes_max);
     let mut wanted = |cx: &RuleContext<'_>, stored: &Value| {
         let mut object = if stored.is_null() { kind.registration.clone() } else { stored.clone() };
-        if let (Some(map), Some(spec)) = (object.as_object_mut(), kind.registration.get("spec")) {
-            map.insert("spec", spec.clone());
+        if let Some(spec) = kind.registration.get("spec") {
+            set(&mut object, "spec", spec.clone());
         }
+        set_annotation(&mut object, CONVERSION_ANNOTATION, &kind.registration);
         cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;
         Ok(object)
     };
@@ -113,6 +117,21 @@ async fn put(
                     written => return Ok(written.map(drop)?),
                 }
             }
+        }
+    }
+}
+
+/// Gives an object the annotation that another one has, or has not.
+fn set_annotation(object: &mut Value, name: &str, as_in: &Value) {
+    let metadata = metadata_mut(object);
+    let mut annotations = metadata.remove("annotations").unwrap_or_else(|| Map::new().into());
+    if let Some(map) = annotations.as_object_mut() {
+        match as_in.at(&["metadata", "annotations", name]) {
+            Some(value) => drop(map.insert(name, value.clone())),
+            None => drop(map.remove(name)),
+        }
+        if !map.is_empty() {
+            metadata.insert("annotations", annotations);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The registration of a typed kind.
 
 use kindom_api::{Map, Value, json, object};
+use kindom_objects::registration::{CONVERSION_ANNOTATION, CONVERSION_BY_PROGRAM};
 use kube_core::schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter};
 use schemars::generate::SchemaSettings;
 
@@ -25,10 +26,15 @@ pub(super) fn registration(of: &Definition, versions: Vec<Value>) -> Value {
             set(&mut names, field, texts(listed));
         }
     }
+    let mut metadata = object! { "name": name(of) };
+    if versions.len() > 1 {
+        let by_program = (CONVERSION_ANNOTATION, Value::from(CONVERSION_BY_PROGRAM));
+        set(&mut metadata, "annotations", Map::from_iter([by_program]));
+    }
     object! {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": object! { "name": name(of) },
+        "metadata": metadata,
         "spec": object! {
             "group": of.group,
             "names": names,
@@ -88,7 +94,8 @@ fn column(column: &super::Column) -> Value {
     tree
 }
 
-fn set(tree: &mut Value, field: &str, value: impl Into<Value>) {
+/// Sets a field of a map.
+pub(super) fn set(tree: &mut Value, field: &str, value: impl Into<Value>) {
     if let Some(map) = tree.as_object_mut() {
         map.insert(field, value);
     }

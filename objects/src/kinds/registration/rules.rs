@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::propagation::Propagation;
-use crate::registration::{GENERATION_ANNOTATION, GENERATION_OF_SPEC, READ_ONLY_ANNOTATION};
+use crate::registration::{
+    CONVERSION_ANNOTATION, CONVERSION_BY_PROGRAM, GENERATION_ANNOTATION, GENERATION_OF_SPEC,
+    READ_ONLY_ANNOTATION,
+};
 use crate::sorted_lists::{SORTED_LISTS_ANNOTATION, SortedLists};
 use crate::stored_registration::StoredRegistration;
 use crate::{
@@ -104,10 +107,11 @@ fn renames_version(
 fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinition>, errors: &mut ErrorList) {
     let metadata = Path::new("metadata");
     let annotations = metadata.child("annotations");
-    let known: [(&str, &[&str]); 3] = [
+    let known: [(&str, &[&str]); 4] = [
         (DELETION_POLICY, &[REFUSE_WHILE_INSTANCES]),
         (READ_ONLY_ANNOTATION, &["false", "true"]),
         (GENERATION_ANNOTATION, &[GENERATION_OF_SPEC]),
+        (CONVERSION_ANNOTATION, &[CONVERSION_BY_PROGRAM]),
     ];
     for (name, values) in known {
         let Some(value) = crd.metadata.annotations.get(name) else { continue };
