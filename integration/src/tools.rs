@@ -30,7 +30,7 @@ pub fn kindom() -> Result<PathBuf, HarnessError> {
             Some(path) => {
                 Err(format!("KINDOM_BIN names {}, which is not a file", Path::new(&path).display()))
             }
-            None => build(&["--bin", "kindom"], "kindom"),
+            None => build(&["-p", "kindom-server", "--bin", "kindom"], "kindom"),
         })
         .clone()
         .map_err(HarnessError::Missing)
@@ -42,7 +42,8 @@ pub fn kindom() -> Result<PathBuf, HarnessError> {
 /// [`HarnessError::Missing`]: it does not build.
 pub fn sails() -> Result<PathBuf, HarnessError> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = || build(&["--example", "sails"], "examples/sails");
+    // Of the whole workspace, as `cargo test` has built it already.
+    let built = || build(&["--workspace", "--example", "sails"], "examples/sails");
     FOUND.get_or_init(built).clone().map_err(HarnessError::Missing)
 }
 
@@ -56,14 +57,18 @@ fn build(target: &[&str], file: &str) -> Result<PathBuf, String> {
     // cargo names the folder of the profile `dev` so.
     let profile = if profile == "debug" { OsStr::new("dev") } else { profile };
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["build", "--quiet", "-p", "kindom-server"]).args(target);
+    cargo.current_dir(root()).args(["build", "--quiet"]).args(target);
     cargo.arg("--profile").arg(profile).arg("--target-dir").arg(all);
     let built = cargo.output().map_err(|e| format!("cargo does not run: {e}"))?;
     let program = folder.join(file);
     if built.status.success() && program.is_file() {
         return Ok(program);
     }
-    Err(format!("`cargo build -p kindom-server` made no {file}:\n{}", String::from_utf8_lossy(&built.stderr)))
+    Err(format!(
+        "`cargo build {}` made no {file}:\n{}",
+        target.join(" "),
+        String::from_utf8_lossy(&built.stderr)
+    ))
 }
 
 /// A kubectl of at least 1.30: the one on PATH, else the one that `./test` builds.
