@@ -86,7 +86,9 @@ pub use clock::{Clock, Deadline};
 pub use entropy::Entropy;
 pub use handle::{AskError, Handle};
 pub use mailbox::Supervised;
-pub use processors::{DEAR, FairQueue, Flow, Lost, Overloaded, Processors, Run, dear, thread_time, turn};
+pub use processors::{
+    DEAR, FairQueue, Flow, Lost, NoAnswer, Overloaded, Processors, Run, dear, foreign, thread_time, turn,
+};
 pub use reconciler::Reconciler;
 pub use restart::Policy;
 pub use supervisor::{BoxError, Incarnation, StartError, Supervisor};

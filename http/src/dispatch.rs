@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_http::ConnectionType;
 use actix_web::body::{BodySize, BoxBody, MessageBody as _};
@@ -44,6 +45,9 @@ use crate::status::{Failure, namespaces_are_the_hosts};
 use crate::turns;
 use crate::verbs::{create, delete, eviction, get, list, patch, pod, scale, token, update, watch};
 use crate::{RequestError, access, documents, websocket};
+
+/// The time that a request has beyond its deadline to say itself that it is late.
+const LATE: Duration = Duration::from_millis(500);
 
 /// So many headers are not counted.
 const HEADERS_FEW: usize = 100;
@@ -325,6 +329,7 @@ async fn answer(
                 _ => Some(Received::read(&call, payload, state.bounds.budget.begin(&call.share)).await),
             };
             let may_refuse = received.is_none();
+            let has_rules = call.spec.strategy.has_type();
             let Call { user, handle, spec, deadline, knowledge, share, token_in_protocol, .. } = call;
             let (app, asked, of_connection) = (Arc::clone(app), Arc::clone(asked), share.clone());
             let answer = async move {
@@ -352,7 +357,10 @@ async fn answer(
                 true => state.bounds.processors.run(flow, answer),
                 false => state.bounds.processors.run(flow, answer.instrument(span.clone())),
             };
-            let answer = answer.await.map_err(|lost| RequestError::Internal(lost.to_string()))?;
+            let answer = match has_rules {
+                true => answer.within(deadline.instant() + LATE).await.map_err(RequestError::from)?,
+                false => answer.await.map_err(|lost| RequestError::Internal(lost.to_string()))?,
+            };
             delivered(answer?, permit, held, &of_connection, may_refuse)
         }
     }

@@ -1,5 +1,6 @@
 //! The refusals of requests that reach no handle.
 
+use kindom_actor_kit::NoAnswer;
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
 use kindom_codec::DecodeError;
@@ -13,6 +14,9 @@ pub enum RequestError {
     /// 500 with this very text: what upstream finds wrong too late to say 400.
     #[error("{0}")]
     Internal(String),
+    /// 504: a step of the request did not end in time (apiserver `pkg/endpoints/handlers/finisher`, 1.37).
+    #[error("request did not complete within requested timeout - context deadline exceeded")]
+    Late,
     /// 404: a built-in type does not have the resource that the path names.
     #[error("the server could not find the requested resource")]
     NoSuchResource,
@@ -63,6 +67,15 @@ pub enum RequestError {
 impl From<DecodeError> for RequestError {
     fn from(error: DecodeError) -> Self {
         Self::BadRequest(error.0)
+    }
+}
+
+impl From<NoAnswer> for RequestError {
+    fn from(why: NoAnswer) -> Self {
+        match why {
+            NoAnswer::Lost(lost) => Self::Internal(lost.to_string()),
+            NoAnswer::Late => Self::Late,
+        }
     }
 }
 

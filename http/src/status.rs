@@ -135,6 +135,7 @@ fn request(error: RequestError) -> Status {
     match error {
         RequestError::BadRequest(message) => Status::bad_request(message),
         RequestError::Internal(message) => plain_internal(message),
+        RequestError::Late => Status::timeout(error, 0),
         RequestError::NoSuchResource => Status::generic(404, "", &nothing, "", ""),
         RequestError::MethodNotAllowed => Status::generic(405, "", &nothing, "", ""),
         error @ (RequestError::ListNotAcceptable(_) | RequestError::ObjectNotAcceptable(_)) => {

@@ -338,18 +338,23 @@ impl ResourceHandle {
             if options.knowledge == Knowledge::Guess && estimate >= DEAR {
                 return Err(WriteError::Guessed);
             }
-            dear(estimate).await?;
+            // A rule of the program's may take any time: nothing but this write may wait for it.
+            dear(if rules.spec.strategy.has_type() { estimate.max(DEAR) } else { estimate }).await?;
             let mut spent = Spent::new(self.cost(), bytes);
-            let desired = spent.on(|| caught(|| desire(&attempt)))?;
+            let desired = spent.on(|| caught(&rules.spec, || desire(&attempt)))?;
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
             let step = match desired {
                 Desired::Create(new) => self.plan_create(&attempt, target, new, options, &mut spent).await?,
-                Desired::Update { object, live, is_patch } => {
-                    spent.on(|| caught(|| plan_update(&attempt, target, object, &live, is_patch, options)))?
+                Desired::Update { object, live, is_patch } => spent.on(|| {
+                    caught(&rules.spec, || plan_update(&attempt, target, object, &live, is_patch, options))
+                })?,
+                Desired::Delete(removal) => {
+                    spent.on(|| caught(&rules.spec, || plan_delete(&attempt, target, removal)))?
                 }
-                Desired::Delete(removal) => spent.on(|| caught(|| plan_delete(&attempt, target, removal)))?,
-                Desired::DeleteCorrupt => spent.on(|| caught(|| plan_delete_corrupt(&attempt, target)))?,
+                Desired::DeleteCorrupt => {
+                    spent.on(|| caught(&rules.spec, || plan_delete_corrupt(&attempt, target)))?
+                }
             };
             if !deletes {
                 spent.finished();
@@ -445,7 +450,8 @@ impl ResourceHandle {
             name_suffix: &new.name_suffix,
             instead_of_update: new.instead_of_update,
         };
-        let mut planned = spent.on(|| caught(|| plan::create(attempt.cx, &input, new.object)))?;
+        let mut planned =
+            spent.on(|| caught(attempt.cx.spec, || plan::create(attempt.cx, &input, new.object)))?;
         if let Err(error) = check_size(&planned, options) {
             return Ok(Step::TooLarge(error.into()));
         }

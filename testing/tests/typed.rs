@@ -4,11 +4,14 @@
 use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::sync::{Mutex, mpsc};
+
 use kindom_server::{Context, Errors, Group, Loss, Resource, Strategy, Version, Versions};
 use kindom_testing::TestServer;
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
+use kube::config::KubeConfigOptions;
 use kube::discovery::ApiResource;
 use kube::{Error, Resource as _};
 use schemars::JsonSchema;
@@ -178,6 +181,9 @@ async fn a_typed_kind_is_scaled_and_stays_registered() {
     server.stop().await.unwrap();
 }
 
+/// Ends the rules that do not end by themselves.
+static ENDLESS: Mutex<Vec<mpsc::Sender<()>>> = Mutex::new(Vec::new());
+
 /// A kind whose rules have a bug.
 #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[resource(group = "sails.example.com", version = "v1", cluster)]
@@ -206,6 +212,12 @@ impl Version for Wreck {
 impl Strategy for Wreck {
     fn validate(&self, _: &Context<'_>) -> Errors {
         assert!(self.spec.depth != 2, "a bug in the validation");
+        if self.spec.depth == 9 {
+            let (end, ends) = mpsc::channel::<()>();
+            ENDLESS.lock().unwrap().push(end);
+            // Until the test drops the other end.
+            let _ = ends.recv();
+        }
         Errors::none()
     }
 
@@ -249,6 +261,63 @@ async fn a_hook_that_panics_fails_its_request_alone() {
     assert_eq!(patch(4).await.unwrap().data["spec"]["depth"], 4);
     let sloops = sloops(&server);
     sloops.create(&PostParams::default(), &sloop("argo", json!({ "hull": "oak" }))).await.unwrap();
+    server.stop().await.unwrap();
+}
+
+/// B-35: a rule that does not end is given up at its request's deadline, and holds up nobody else. Of a kind with too many of them,
+/// writes are refused.
+#[tokio::test]
+async fn a_hook_that_does_not_end_hurts_its_requests_alone() {
+    let server =
+        TestServer::builder().group(Group::new().kind::<Sloop>().kind::<Wreck>()).start().await.unwrap();
+    let sloops = sloops(&server);
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(server.kubeconfig()).unwrap();
+    let mut config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    // The refusals are what is looked at.
+    config.default_retry = false;
+    let client = kube::Client::try_from(config).unwrap();
+    let create = async |depth: u8| {
+        let wreck = json!({
+            "apiVersion": "sails.example.com/v1", "kind": "Wreck", "metadata": { "generateName": "w" },
+            "spec": { "depth": depth },
+        });
+        let request = hyper::Request::post("/apis/sails.example.com/v1/wrecks?timeout=2s")
+            .header("content-type", "application/json")
+            .body(wreck.to_string().into_bytes())
+            .unwrap();
+        client.clone().request::<Value>(request).await.map_err(refusal)
+    };
+    let late = "Timeout: request did not complete within requested timeout - context deadline exceeded";
+    let endless = futures::future::join_all((0..4).map(|_| create(9)));
+    let others = async {
+        for n in 0..20 {
+            let name = format!("s{n}");
+            sloops.create(&PostParams::default(), &sloop(&name, json!({ "hull": "oak" }))).await.unwrap();
+        }
+    };
+    let (endless, ()) = futures::join!(endless, others);
+    for answer in endless {
+        assert_eq!(answer, Err((504, late.to_owned())));
+    }
+    // Until the last thread is written off, too.
+    let refused = loop {
+        match create(3).await {
+            Ok(_) => {}
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused.0, 429, "{refused:?}");
+    sloops.create(&PostParams::default(), &sloop("argo", json!({ "hull": "oak" }))).await.unwrap();
+
+    ENDLESS.lock().unwrap().clear();
+    while let Err((code, message)) = create(3).await {
+        assert_eq!(code, 429, "{message}");
+    }
+    // Of a request that was given up, nothing is stored.
+    let wrecks: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<Wreck>(&()));
+    let stored = wrecks.list(&ListParams::default()).await.unwrap();
+    assert!(stored.iter().all(|wreck| wreck.data["spec"]["depth"] == 3), "{stored:?}");
     server.stop().await.unwrap();
 }
 

@@ -10,25 +10,33 @@
 //! - A flow whose queue is longer than a client would wait for is refused ([`Overloaded`]), with the time after which it may try
 //!   again.
 //! - A request that nobody waits for any more is dropped, at the latest after its present step.
+//! - A step that never ends ([`foreign`]) costs a thread, in whose place another one comes; of each kind only so many.
 
+mod overseer;
 mod queue;
+mod worker;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_task::{FallibleTask, Runnable};
 use parking_lot::{Condvar, Mutex};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
+
+use overseer::Overseer;
+use worker::Worker;
 
 pub use queue::{FairQueue, Flow};
+pub use worker::foreign;
 
 /// A step of less stays where it is: handing it over costs about a twentieth of this, and it holds up its thread for no longer.
 pub const DEAR: Duration = Duration::from_millis(1);
@@ -54,6 +62,17 @@ pub struct Overloaded {
 #[error("a step of the request failed")]
 pub struct Lost;
 
+/// The answer does not come: [`Run::within`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// A step of the request panicked.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// The deadline has passed.
+    #[error("the request did not complete in time")]
+    Late,
+}
+
 /// A pool of threads. Cheap to clone; the threads end when the last clone is dropped.
 #[derive(Clone)]
 pub struct Processors {
@@ -76,11 +95,16 @@ struct ProcessorPool {
     ready: Condvar,
     threads: u64,
     /// The threads, until they are joined.
-    handles: Mutex<Vec<JoinHandle<()>>>,
+    workers: Mutex<Vec<Arc<Worker>>>,
+    overseer: Overseer,
+    /// That of the requests.
+    runtime: Handle,
 }
 
 struct State {
     queue: FairQueue<Piece>,
+    /// The threads that steps of a kind have, which do not end.
+    written_off: HashMap<u64, usize>,
     ended: bool,
 }
 
@@ -133,34 +157,33 @@ impl Processors {
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let threads = threads.max(1);
         let shared = Arc::new(ProcessorPool {
-            state: Mutex::new(State { queue: FairQueue::default(), ended: false }),
+            state: Mutex::new(State {
+                queue: FairQueue::default(),
+                written_off: HashMap::new(),
+                ended: false,
+            }),
             ready: Condvar::new(),
             threads: threads as u64,
-            handles: Mutex::default(),
+            workers: Mutex::default(),
+            overseer: Overseer::default(),
+            runtime: Handle::current(),
         });
         let ends = Arc::new(Ends(Arc::clone(&shared)));
-        let runtime = Handle::current();
         for n in 0..=threads {
-            let (its_pool, runtime) = (Arc::clone(&shared), runtime.clone());
             let most = if n == threads { nanos(SHORT) } else { u64::MAX };
-            let thread = std::thread::Builder::new().name(format!("processor-{n}")).spawn(move || {
-                let _entered = runtime.enter();
-                its_pool.work(most);
-            })?;
-            shared.handles.lock().push(thread);
+            shared.start(&format!("processor-{n}"), most)?;
         }
         Ok(Self { shared, _ends: ends })
     }
 
     /// Ends the threads and waits for them, whoever else has a clone; what waits in the queue is dropped. Blocks for as long as
-    /// the present steps take, so it must not be called in one.
+    /// the present steps take, so it must not be called in one. A thread whose step does not end is left behind.
     pub fn shutdown(self) {
         self.shared.end();
-        let threads = std::mem::take(&mut *self.shared.handles.lock());
-        for thread in threads {
-            if thread.join().is_err() {
-                tracing::error!("a processor's thread ended with a panic");
-            }
+        self.shared.overseer.join();
+        let workers = std::mem::take(&mut *self.shared.workers.lock());
+        for worker in workers {
+            worker.join();
         }
     }
 
@@ -228,6 +251,20 @@ enum At<T> {
     Done,
 }
 
+impl<T: Send + 'static> Run<T> {
+    /// The answer, unless the deadline passes first. Nobody waits for the request then: needed for one with [`foreign`] steps, which
+    /// do not look at a clock.
+    ///
+    /// # Errors
+    /// [`NoAnswer`]
+    pub async fn within(self, deadline: Instant) -> Result<T, NoAnswer> {
+        match timeout_at(deadline, self).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(NoAnswer::Late),
+        }
+    }
+}
+
 impl<T: Send + 'static> Future for Run<T> {
     type Output = Result<T, Lost>;
 
@@ -257,6 +294,7 @@ impl ProcessorPool {
     fn end(&self) {
         self.state.lock().ended = true;
         self.ready.notify_all();
+        self.overseer.end();
     }
 
     /// Polls a request on this thread. Returns the cost of the dear steps that it came to, too, in nanoseconds.
@@ -302,8 +340,38 @@ impl ProcessorPool {
         task.fallible()
     }
 
+    /// Starts a thread that takes pieces of at most this cost.
+    fn start(self: &Arc<Self>, name: &str, most: u64) -> std::io::Result<()> {
+        let worker = Arc::new(Worker::new(most, Arc::downgrade(self)));
+        let (its_pool, its) = (Arc::clone(self), Arc::clone(&worker));
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let _entered = its_pool.runtime.enter();
+            its.live(|| its_pool.work(&its));
+        })?;
+        worker.started(thread);
+        self.workers.lock().push(worker);
+        Ok(())
+    }
+
+    /// Has other threads come in the place of those whose steps do not end.
+    fn replace_stuck(self: &Arc<Self>) {
+        let stuck: Vec<_> = self
+            .workers
+            .lock()
+            .iter()
+            .filter_map(|worker| Some((Arc::clone(worker), worker.write_off()?)))
+            .collect();
+        for (worker, kind) in stuck {
+            tracing::error!(kind, "a rule of a kind does not end: its thread is written off");
+            *self.state.lock().written_off.entry(kind).or_default() += 1;
+            if let Err(error) = self.start("processor", worker.most) {
+                tracing::error!(%error, "no thread in the place of one that is written off");
+            }
+        }
+    }
+
     /// A thread's life.
-    fn work(self: &Arc<Self>, most: u64) {
+    fn work(self: &Arc<Self>, worker: &Arc<Worker>) {
         loop {
             let (flow, cost, piece) = {
                 let mut state = self.state.lock();
@@ -315,7 +383,7 @@ impl ProcessorPool {
                         drop(queue);
                         return;
                     }
-                    match state.queue.pop(most) {
+                    match state.queue.pop(worker.most) {
                         Some(next) => break next,
                         None => self.ready.wait(&mut state),
                     }
@@ -331,14 +399,28 @@ impl ProcessorPool {
             drop(put_back);
             let change = i64::try_from(nanos(took)).unwrap_or(i64::MAX);
             let change = change.saturating_sub(i64::try_from(cost).unwrap_or(i64::MAX));
-            self.state.lock().queue.charge(flow, change);
+            let mut state = self.state.lock();
+            state.queue.charge(flow, change);
+            let Some(kind) = worker.written_off() else { continue };
+            // Another thread has its place.
+            if let Some(count) = state.written_off.get_mut(&kind) {
+                *count = count.saturating_sub(1);
+            }
+            drop(state);
+            self.workers.lock().retain(|other| !Arc::ptr_eq(other, worker));
+            return;
         }
     }
 
     /// # Errors
     /// [`Overloaded`]
     fn admit(&self, flow: Flow) -> Result<(), Overloaded> {
-        let (waiting, pieces) = self.state.lock().queue.waiting(flow);
+        let state = self.state.lock();
+        if state.written_off.get(&flow.kind).is_some_and(|threads| *threads >= worker::WRITTEN_OFF_MAX) {
+            return Err(Overloaded { retry_after: worker::FOREIGN_MAX });
+        }
+        let (waiting, pieces) = state.queue.waiting(flow);
+        drop(state);
         let each = waiting / self.threads;
         if pieces > 0 && (each > nanos(QUEUE_MAX) || pieces >= PIECES_MAX) {
             let seconds = each.div_ceil(1_000_000_000).max(1);
@@ -453,6 +535,88 @@ mod tests {
         assert_eq!(seen[..2], [here.clone(), here]);
         assert!(seen[2..].iter().all(|name| name.as_deref().is_some_and(|n| n.starts_with("processor-"))));
         assert_eq!(dear(MINUTE).await, Ok(()), "outside a pool");
+    }
+
+    /// A request with a foreign step that lasts until the sender is dropped.
+    fn stuck(pool: &Processors, of: Flow) -> (mpsc::Sender<()>, Run<Result<bool, Overloaded>>) {
+        let (release, held) = mpsc::channel::<()>();
+        let request = async move {
+            dear(DEAR).await?;
+            Ok(foreign(|| held.recv().is_err()))
+        };
+        (release, pool.run(of, request))
+    }
+
+    #[tokio::test]
+    async fn a_step_that_does_not_end_costs_its_thread_alone() {
+        let pool = Processors::new(1).unwrap();
+        let mut releases = Vec::new();
+        let in_time = || Instant::now() + MINUTE;
+        // Each but the first two begins in the place of one that is written off.
+        let waiting: Vec<_> = (0..worker::WRITTEN_OFF_MAX)
+            .map(|_| {
+                let (release, request) = stuck(&pool, flow(1, 7));
+                releases.push(release);
+                tokio::spawn(request.within(in_time()))
+            })
+            .collect();
+        // Others have all the threads that there were.
+        let (release, blocked) = block(&pool, flow(1, 1)).await;
+        let short = pool.run(flow(1, 2), async { dear(DEAR).await.is_ok() });
+        assert_eq!(short.await, Ok(true));
+        drop(release);
+        assert!(blocked.await.unwrap());
+        // No more of this kind, once all of them are written off.
+        let refused = Overloaded { retry_after: worker::FOREIGN_MAX };
+        loop {
+            let (release, request) = stuck(&pool, flow(2, 7));
+            drop(release);
+            match request.within(in_time()).await {
+                Ok(Err(why)) => break assert_eq!(why, refused),
+                answer => assert_eq!(answer, Ok(Ok(true))),
+            }
+        }
+        assert_eq!(pool.shared.workers.lock().len(), 2 + worker::WRITTEN_OFF_MAX);
+        let (_release, late) = stuck(&pool, flow(1, 8));
+        assert_eq!(late.within(Instant::now() + DEAR).await, Err(NoAnswer::Late));
+        // Once a step ends after all, its kind has room again.
+        releases.pop();
+        loop {
+            let (release, request) = stuck(&pool, flow(1, 7));
+            drop(release);
+            match request.within(in_time()).await {
+                Ok(Err(_)) => tokio::task::yield_now().await,
+                answer => break assert_eq!(answer, Ok(Ok(true))),
+            }
+        }
+        releases.clear();
+        for answer in waiting {
+            assert_eq!(answer.await.unwrap(), Ok(Ok(true)));
+        }
+        pool.shutdown();
+    }
+
+    #[tokio::test]
+    async fn a_pool_ends_though_a_step_does_not() {
+        let pool = Processors::new(1).unwrap();
+        let (_release, request) = stuck(&pool, flow(1, 1));
+        assert_eq!(request.within(Instant::now() + worker::FOREIGN_MAX / 10).await, Err(NoAnswer::Late));
+        pool.shutdown();
+    }
+
+    #[tokio::test]
+    async fn a_foreign_step_may_panic() {
+        let pool = Processors::new(1).unwrap();
+        let request = pool.run(flow(1, 1), async {
+            dear(DEAR).await.unwrap();
+            foreign(|| panic!("a bug"))
+        });
+        let answer: Result<(), NoAnswer> = request.within(Instant::now() + MINUTE).await;
+        assert_eq!(answer, Err(NoAnswer::Lost(Lost)));
+        let (release, request) = stuck(&pool, flow(1, 1));
+        drop(release);
+        assert_eq!(request.within(Instant::now() + MINUTE).await, Ok(Ok(true)));
+        assert!(foreign(|| true), "outside a pool");
     }
 
     #[tokio::test]

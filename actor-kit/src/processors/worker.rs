@@ -1,0 +1,137 @@
+//! One thread of the pool, and what becomes of it where a step does not end.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::time::Instant;
+
+use super::{POLLED, ProcessorPool};
+
+/// The longest that a foreign step may take before another thread comes in the place of its own.
+pub(super) const FOREIGN_MAX: Duration = Duration::from_secs(1);
+/// The threads that steps of one kind may have that do not end; then requests of that kind are refused.
+pub(super) const WRITTEN_OFF_MAX: usize = 4;
+
+/// A thread of the pool.
+pub(super) struct Worker {
+    /// The dearest piece that it takes, in nanoseconds.
+    pub(super) most: u64,
+    step: Mutex<Step>,
+    /// The thread has ended.
+    ended: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    pool: Weak<ProcessorPool>,
+}
+
+/// The foreign step that a thread is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    None,
+    Since(Instant, u64),
+    /// It takes too long, a step of this kind: another thread has the place of this one.
+    WrittenOff(u64),
+    /// Not any more: the thread has ended.
+    Ended,
+}
+
+thread_local! {
+    static WORKER: RefCell<Option<Arc<Worker>>> = const { RefCell::new(None) };
+}
+
+impl Worker {
+    pub(super) fn new(most: u64, pool: Weak<ProcessorPool>) -> Self {
+        Self { most, step: Mutex::new(Step::None), ended: Condvar::new(), thread: Mutex::default(), pool }
+    }
+
+    /// The thread runs.
+    pub(super) fn started(&self, thread: JoinHandle<()>) {
+        *self.thread.lock() = Some(thread);
+    }
+
+    /// This thread is the worker's, and works.
+    pub(super) fn live(self: &Arc<Self>, work: impl FnOnce()) {
+        WORKER.set(Some(Arc::clone(self)));
+        work();
+        *self.step.lock() = Step::Ended;
+        self.ended.notify_all();
+    }
+
+    /// True within a foreign step that is not known to last too long.
+    pub(super) fn is_watched(&self) -> bool {
+        matches!(*self.step.lock(), Step::Since(..))
+    }
+
+    /// Writes the thread off if its step has lasted too long, once; returns the step's kind then.
+    pub(super) fn write_off(&self) -> Option<u64> {
+        let mut step = self.step.lock();
+        match *step {
+            Step::Since(began, kind) if began.elapsed() >= FOREIGN_MAX => {
+                *step = Step::WrittenOff(kind);
+                Some(kind)
+            }
+            _ => None,
+        }
+    }
+
+    /// The kind of the step for which the thread was written off, if it was.
+    pub(super) fn written_off(&self) -> Option<u64> {
+        match *self.step.lock() {
+            Step::WrittenOff(kind) => Some(kind),
+            Step::None | Step::Since(..) | Step::Ended => None,
+        }
+    }
+
+    /// Waits until the thread has ended, unless it is in a foreign step that does not end.
+    pub(super) fn join(&self) {
+        let Some(thread) = self.thread.lock().take() else { return };
+        loop {
+            let mut step = self.step.lock();
+            match *step {
+                Step::Ended => break,
+                Step::WrittenOff(_) => {
+                    tracing::error!("a thread is left behind, as a rule of a kind does not end");
+                    return;
+                }
+                Step::None | Step::Since(..) => drop(self.ended.wait_for(&mut step, FOREIGN_MAX)),
+            }
+            drop(step);
+            self.write_off();
+        }
+        if thread.join().is_err() {
+            tracing::error!("a processor's thread ended with a panic");
+        }
+    }
+
+    fn set(&self, to: Step) {
+        let mut step = self.step.lock();
+        if !matches!(*step, Step::WrittenOff(_)) {
+            *step = to;
+        }
+    }
+}
+
+/// Ends a step, also after a panic.
+struct Ends<'a>(&'a Worker);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.set(Step::None);
+    }
+}
+
+/// A step of code that is not ours, and may take for ever. Its request has to wait for a turn in the pool before
+/// ([`dear`](super::dear)); elsewhere, nothing looks at how long the step takes.
+pub fn foreign<T>(step: impl FnOnce() -> T) -> T {
+    let worker = WORKER.with_borrow(Clone::clone);
+    let kind = POLLED.with_borrow(|polled| polled.as_ref().map(|polled| polled.flow.kind));
+    let (Some(worker), Some(kind)) = (worker, kind) else { return step() };
+    worker.set(Step::Since(Instant::now(), kind));
+    if let Some(pool) = worker.pool.upgrade() {
+        pool.oversee();
+    }
+    let _ends = Ends(&worker);
+    step()
+}
