@@ -489,6 +489,83 @@ impl From<v3::Keel> for Keel {
     }
 }
 
+/// What no client sees.
+#[derive(Clone)]
+struct Berth {
+    metadata: ObjectMeta,
+    length_cm: u32,
+}
+
+impl Strategy for Berth {
+    fn validate(&self, _: &Context<'_>) -> Errors {
+        let mut errors = Errors::none();
+        if self.length_cm > 10_000 {
+            errors.invalid("length", self.length_cm, "no berth is that long");
+        }
+        errors
+    }
+
+    fn canonicalize(&mut self) {
+        self.length_cm = self.length_cm.next_multiple_of(100);
+    }
+}
+
+mod meters {
+    use super::*;
+    part!(Berth, "berths", "v1", { meters: u16 });
+}
+
+mod centimeters {
+    use super::*;
+    part!(Berth, "berths", "v2", { centimeters: u32 });
+}
+
+impl From<meters::Berth> for Berth {
+    fn from(berth: meters::Berth) -> Self {
+        Self { metadata: berth.metadata, length_cm: u32::from(berth.meters) * 100 }
+    }
+}
+
+impl From<Berth> for meters::Berth {
+    fn from(berth: Berth) -> Self {
+        Self { metadata: berth.metadata, meters: u16::try_from(berth.length_cm / 100).unwrap_or(u16::MAX) }
+    }
+}
+
+impl From<centimeters::Berth> for Berth {
+    fn from(berth: centimeters::Berth) -> Self {
+        Self { metadata: berth.metadata, length_cm: berth.centimeters }
+    }
+}
+
+impl From<Berth> for centimeters::Berth {
+    fn from(berth: Berth) -> Self {
+        Self { metadata: berth.metadata, centimeters: berth.length_cm }
+    }
+}
+
+/// B-21, B-31: the hub may be a type of its own; the rules hold for it, whichever version is written.
+#[tokio::test]
+async fn a_hub_may_be_seen_by_nobody() {
+    let versions = Versions::<Berth>::stored_as::<centimeters::Berth>().with::<meters::Berth>();
+    let server = TestServer::builder().group(Group::new().versions(versions)).start().await.unwrap();
+    let stored: Api<centimeters::Berth> = Api::default_namespaced(server.client());
+    let other: Api<meters::Berth> = Api::default_namespaced(server.client());
+    let named = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let berth = |centimeters| centimeters::Berth { metadata: named("a"), centimeters };
+    let created = stored.create(&PostParams::default(), &berth(950)).await.unwrap();
+    assert_eq!(created.centimeters, 1000);
+    assert_eq!(other.get("a").await.unwrap().meters, 10);
+    let long = meters::Berth { metadata: named("b"), meters: 101 };
+    let (code, message) = refusal(other.create(&PostParams::default(), &long).await.unwrap_err());
+    assert_eq!(
+        (code, message.contains("length: Invalid value: 10100: no berth is that long")),
+        (422, true),
+        "{message}"
+    );
+    server.stop().await.unwrap();
+}
+
 /// B-20: a conversion that loses is found, and one that panics.
 #[test]
 fn versions_that_hold_less_are_found() {

@@ -132,12 +132,14 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ";
 
-async fn registered_by_hand(plural: &str) -> Server {
+async fn registered_by_hand(plural: &str, version: &str, spec: &str) -> Server {
     let mut server = Server::start().await.unwrap();
-    apply(&server, &BY_HAND.replace("PLURAL", plural)).await.unwrap();
+    let registration = BY_HAND.replace("PLURAL", plural).replace("v1beta1", version);
+    apply(&server, &registration).await.unwrap();
     let name = format!("crd/{plural}.sails.example.com");
     server.kubectl(&["wait", "--for=condition=Established", &name]).await.unwrap();
-    apply(&server, &SLOOP.replace("{hull: oak, sails: [main, jib]}", "{hull: oak, crew: 0}")).await.unwrap();
+    let sloop = SLOOP.replace("{hull: oak, sails: [main, jib]}", spec).replace("v1beta1", version);
+    apply(&server, &sloop).await.unwrap();
     server.kill9().unwrap();
     server
 }
@@ -145,7 +147,7 @@ async fn registered_by_hand(plural: &str) -> Server {
 /// A registration by hand becomes the program's, with its objects; without the program it is served still.
 #[tokio::test]
 async fn a_registration_becomes_a_kind_of_the_program_and_back() {
-    let before = registered_by_hand("sloops").await;
+    let before = registered_by_hand("sloops", "v1beta1", "{hull: oak, crew: 0}").await;
     let mut server = with_sloops(ServerOptions::default()).succeeding(&before).start().await.unwrap();
     // An object that the rules would refuse is there, and its status can be reported.
     let status = r#"{"status":{"crew":3}}"#;
@@ -174,10 +176,31 @@ async fn a_registration_becomes_a_kind_of_the_program_and_back() {
     server.kubectl(&["delete", "crd", "sloops.sails.example.com"]).await.unwrap();
 }
 
+/// B-20: objects that are stored in an older version are rewritten by the program's conversion.
+#[tokio::test]
+async fn what_is_stored_in_an_older_version_is_rewritten() {
+    let before = registered_by_hand("sloops", "v1alpha1", "{sailors: 3, parts: {hull: pine}}").await;
+    let server = with_sloops(ServerOptions::default()).succeeding(&before).start().await.unwrap();
+    let rewritten = "--for=jsonpath={.status.storedVersions}=[\"v1beta1\"]";
+    server.kubectl(&["wait", rewritten, "crd/sloops.sails.example.com", "--timeout=60s"]).await.unwrap();
+    let spec = |version: &str| {
+        ["get", &format!("sloops.{version}.sails.example.com"), "argo", "-o", "jsonpath={.spec}"]
+            .map(str::to_owned)
+    };
+    for (version, expected) in [
+        ("v1beta1", r#"{"crew":3,"hull":"pine","sails":[]}"#),
+        ("v1alpha1", r#"{"parts":{"hull":"pine","sails":[]},"sailors":3}"#),
+    ] {
+        let args = spec(version);
+        let shown = server.kubectl(&args.each_ref().map(String::as_str)).await.unwrap();
+        assert_eq!(shown, expected, "{version}");
+    }
+}
+
 /// A program whose kind's name is another registration's does not start, and says why; nothing is lost.
 #[tokio::test]
 async fn a_kind_whose_name_is_taken_is_not_served() {
-    let before = registered_by_hand("boats").await;
+    let before = registered_by_hand("boats", "v1beta1", "{hull: oak, crew: 0}").await;
     let error =
         with_sloops(ServerOptions::default()).succeeding(&before).start().await.map(drop).unwrap_err();
     let HarnessError::NotRunning { log, .. } = error else { panic!("{error}") };

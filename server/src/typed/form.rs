@@ -7,6 +7,7 @@ use kindom_api::json::TypeError;
 use kindom_api::{Value, json};
 use kindom_objects::Convert;
 
+use super::absent::{Absent, Hook};
 use super::changes::{carry_over, without_nulls};
 use super::read::read;
 use super::strategy::{Strategy, Version};
@@ -18,7 +19,8 @@ pub(super) struct Form<H> {
     read: fn(&Value) -> Result<H, TypeError>,
     write: fn(&H) -> Value,
     change: fn(&mut Value, &mut dyn FnMut(&mut H)),
-    apply_defaults: fn(&mut Value),
+    apply_defaults: fn(&Absent, &mut Value),
+    absent: Absent,
 }
 
 impl<H: Strategy> Form<H> {
@@ -29,7 +31,10 @@ impl<H: Strategy> Form<H> {
             read: |tree| Ok(read::<V>(tree)?.into()),
             write: |hub| without_nulls(json::to_value(&V::from(hub.clone()))),
             change: change_hub::<H, V>,
-            apply_defaults: |tree| change(tree, V::apply_defaults),
+            apply_defaults: |absent, tree| {
+                absent.unless::<V>(Hook::ApplyDefaults, || change(tree, V::apply_defaults));
+            },
+            absent: Absent::default(),
         }
     }
 
@@ -48,7 +53,7 @@ impl<H: Strategy> Form<H> {
 
     /// Fills in this version's defaults (B-24).
     pub(super) fn apply_defaults(&self, tree: &mut Value) {
-        (self.apply_defaults)(tree);
+        (self.apply_defaults)(&self.absent, tree);
     }
 }
 

@@ -1,5 +1,6 @@
 //! A type's rules, as the pipeline calls them: on trees.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -8,21 +9,25 @@ use kindom_api::field::{Error, ErrorList, Path};
 use kindom_objects::RuleContext;
 use kindom_objects::kinds::typed::Hooks;
 
+use super::absent::{Absent, Hook};
 use super::form::{Form, Forms};
 use super::strategy::{Context, Strategy};
 
 /// The rules of the hub `H`.
-pub(super) struct Rules<H>(Arc<Forms<H>>);
+pub(super) struct Rules<H> {
+    forms: Arc<Forms<H>>,
+    absent: Absent,
+}
 
 impl<H: Strategy> Rules<H> {
     pub(super) fn new(forms: Arc<Forms<H>>) -> Self {
-        Self(forms)
+        Self { forms, absent: Absent::default() }
     }
 
     /// The form of the request's version. A registration has the program's versions alone; until one that was made by hand is the
     /// program's, it may have others, which have no hooks.
     fn form(&self, cx: &RuleContext<'_>) -> Option<&Form<H>> {
-        self.0.get(cx.version_name)
+        self.forms.get(cx.version_name)
     }
 
     /// The value in an object that its schema accepts; none if its version has no hooks.
@@ -34,9 +39,10 @@ impl<H: Strategy> Rules<H> {
         read.map_err(|error| Error::invalid_part(&Path::root(), error.to_string()).into())
     }
 
-    fn change(&self, cx: &RuleContext<'_>, tree: &mut Value, hook: impl FnMut(&mut H)) {
+    /// Changes a tree by a hook, unless the type has none.
+    fn change(&self, cx: &RuleContext<'_>, hook: Hook, tree: &mut Value, call: impl FnMut(&mut H)) {
         if let Some(form) = self.form(cx) {
-            form.change(tree, hook);
+            self.absent.unless::<H>(hook, || form.change(tree, call));
         }
     }
 }
@@ -49,13 +55,17 @@ impl<H: Strategy> Hooks for Rules<H> {
     }
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value) {
-        self.change(cx, object, |object| object.prepare_for_create(&Context::new(cx)));
+        let context = Context::new(cx);
+        self.change(cx, Hook::PrepareForCreate, object, |object| object.prepare_for_create(&context));
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
-        if let Ok(Some(old)) = self.accepted(cx, old) {
-            self.change(cx, object, |object| object.prepare_for_update(&Context::new(cx), &old));
-        }
+        let context = Context::new(cx);
+        self.change(cx, Hook::PrepareForUpdate, object, |object| {
+            if let Ok(Some(old)) = self.accepted(cx, old) {
+                object.prepare_for_update(&context, &old);
+            }
+        });
     }
 
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
@@ -79,33 +89,36 @@ impl<H: Strategy> Hooks for Rules<H> {
             Err(errors) => return errors,
         };
         // An object from before the type was what it is now may become anything that is valid.
-        let old = self.accepted(cx, old).ok().flatten();
-        let cx = Context::new(cx);
-        let mut errors = match cx.is_of_status() {
+        let before = OnceCell::new();
+        let before = || before.get_or_init(|| self.accepted(cx, old).ok().flatten()).as_ref();
+        let context = Context::new(cx);
+        let mut errors = match context.is_of_status() {
             true => ErrorList::new(),
-            false => object.validate(&cx).into_list(),
+            false => object.validate(&context).into_list(),
         };
         // Where there were too many errors to list, nobody knows whether the others are new.
-        if let Some(old) = &old
-            && !errors.is_empty()
+        if !errors.is_empty()
             && !errors.is_full()
+            && let Some(before) = before()
         {
-            let before = old.validate(&cx).into_list();
-            let before: HashSet<String> = before.iter().map(ToString::to_string).collect();
+            let known = before.validate(&context).into_list();
+            let known: HashSet<String> = known.iter().map(ToString::to_string).collect();
             let mut new = ErrorList::new();
             for error in errors {
                 let text = error.to_string();
-                if before.contains(&text) { warnings.push(text) } else { new.push(error) }
+                if known.contains(&text) { warnings.push(text) } else { new.push(error) }
             }
             errors = new;
         }
-        if let Some(old) = &old {
-            errors.extend(object.validate_update(&cx, old).into_list());
-        }
+        self.absent.unless::<H>(Hook::ValidateUpdate, || {
+            if let Some(before) = before() {
+                errors.extend(object.validate_update(&context, before).into_list());
+            }
+        });
         errors
     }
 
     fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
-        self.change(cx, object, H::canonicalize);
+        self.change(cx, Hook::Canonicalize, object, H::canonicalize);
     }
 }

@@ -44,6 +44,7 @@
 //! }
 //! ```
 
+mod absent;
 mod changes;
 mod definition;
 mod errors;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kindom_api::User;
 use kindom_objects::{RuleContext, Subresource};
 
+use super::absent::{Hook, absent};
 use super::definition::Resource;
 use super::errors::Errors;
 
@@ -13,7 +14,9 @@ use super::errors::Errors;
 pub trait Version: Resource {
     /// Fills in what the client left out and its schema has no default for; what is filled in is stored (B-23 to B-25). By default
     /// nothing.
-    fn apply_defaults(&mut self) {}
+    fn apply_defaults(&mut self) {
+        absent::<Self>(Hook::ApplyDefaults);
+    }
 }
 
 /// The rules of a kind's objects, in the stages of a write: defaults, prepare, validate, canonicalize (B-22). Each has a default
@@ -30,11 +33,15 @@ pub trait Version: Resource {
 /// - A panic fails the request that it happened in with a 500.
 pub trait Strategy: Clone + Send + Sync + 'static {
     /// Sets what only the server sets in a new object, such as finalizers (B-26).
-    fn prepare_for_create(&mut self, _cx: &Context<'_>) {}
+    fn prepare_for_create(&mut self, _cx: &Context<'_>) {
+        absent::<Self>(Hook::PrepareForCreate);
+    }
 
     /// Sets what only the server sets in a changed object, and keeps what a client may not change (B-34). Not called for
     /// `/status`.
-    fn prepare_for_update(&mut self, _cx: &Context<'_>, _old: &Self) {}
+    fn prepare_for_update(&mut self, _cx: &Context<'_>, _old: &Self) {
+        absent::<Self>(Hook::PrepareForUpdate);
+    }
 
     /// The errors in an object (B-28, B-29). For an update, too (B-32), but not for one of `/status`.
     fn validate(&self, _cx: &Context<'_>) -> Errors {
@@ -43,11 +50,14 @@ pub trait Strategy: Clone + Send + Sync + 'static {
 
     /// The errors in a change, beside those of [`validate`](Self::validate) (B-33).
     fn validate_update(&self, _cx: &Context<'_>, _old: &Self) -> Errors {
+        absent::<Self>(Hook::ValidateUpdate);
         Errors::none()
     }
 
     /// Brings a valid object into the form that is stored and shown: sorts lists whose order means nothing, for instance (B-30).
-    fn canonicalize(&mut self) {}
+    fn canonicalize(&mut self) {
+        absent::<Self>(Hook::Canonicalize);
+    }
 }
 
 /// The circumstances of a write.
