@@ -614,5 +614,11 @@ async fn a_body_may_leave_its_type_out() {
     created.spec.crew = Some(3);
     let replaced = api.replace("argo", &PostParams::default(), &created).await.unwrap();
     assert_eq!(replaced.metadata.generation, Some(2));
+    let metadata = ObjectMeta { name: Some("pinta".to_owned()), ..ObjectMeta::default() };
+    let wanted = Sloop { metadata, spec: replaced.spec, status: None };
+    for _ in 0..2 {
+        let applied = api.patch("pinta", &PatchParams::apply("test"), &Patch::Apply(&wanted)).await.unwrap();
+        assert_eq!((applied.spec.crew, applied.metadata.generation), (Some(3), Some(1)));
+    }
     server.stop().await.unwrap();
 }

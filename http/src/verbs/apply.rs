@@ -35,6 +35,16 @@ impl Configured {
         Ok(Self { name, query, configuration, body })
     }
 
+    /// Adds the type of the object, if its kind has a type in the program: what that writes says none.
+    fn complete_type(&mut self, call: &Call<'_>) {
+        let Ok(Value::Object(fields)) = &mut self.configuration.value else { return };
+        if call.spec.strategy.has_type() {
+            let version = &call.info.resource.version;
+            fields.entry_or_insert_with("apiVersion", || call.spec.api_version(version).into());
+            fields.entry_or_insert_with("kind", || call.spec.names.kind.as_str().into());
+        }
+    }
+
     /// The plan, which checks the new object with [`Self::check`].
     pub(crate) fn apply<'c>(&self, check: &'c mut ApplyCheck<'c>) -> Apply<'c> {
         Apply {
@@ -61,7 +71,8 @@ impl Configured {
 pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     tracing::trace!("decode the body of an apply");
     let accepted = call.accept()?;
-    let sent = Configured::read(call, payload).await?;
+    let mut sent = Configured::read(call, payload).await?;
+    sent.complete_type(call);
     let namespace = call.namespace();
     let permission = CreatePermission::of(call);
     let mut warnings = Vec::new();
