@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use kindom_actor_kit::{DEAR, Deadline, dear};
+use kindom_actor_kit::{DEAR, Deadline, back, dear};
 use kindom_api::{Value, meta};
 use kindom_storage::{Compare, Key, KeyValue, Op, RangeRequest, Revision, Txn, TxnOutcome};
 use tokio::time::timeout_at;
@@ -364,6 +364,8 @@ impl ResourceHandle {
                 Step::Unchanged(written) => return Ok(written),
                 Step::TooLarge(error) => Committed::TooLarge(error),
                 Step::Commit(plan) => {
+                    // Most of the rest is a wait for the store.
+                    back().await;
                     self.carry_out(*plan, &rules, target.subresource, options, &allocation, current.as_ref())
                         .await?
                 }

@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_task::{FallibleTask, Runnable};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
@@ -91,8 +91,8 @@ struct Meta {
 
 struct ProcessorPool {
     state: Mutex<State>,
-    /// Somebody may take a piece.
-    ready: Condvar,
+    /// A thread has a piece to take: one that takes any, and one that takes short ones alone.
+    ready: [Condvar; 2],
     threads: u64,
     /// The threads, until they are joined.
     workers: Mutex<Vec<Arc<Worker>>>,
@@ -105,8 +105,15 @@ struct State {
     queue: FairQueue<Piece>,
     /// The threads that steps of a kind have, which do not end.
     written_off: HashMap<u64, usize>,
+    /// The threads that wait for a piece, as in [`ProcessorPool::ready`], without those that were told of one.
+    idle: [usize; 2],
     ended: bool,
 }
+
+/// A thread that takes any piece.
+const ANY: usize = 0;
+/// One that takes short ones alone.
+const SHORT_ALONE: usize = 1;
 
 /// Ends the threads when it is dropped.
 struct Ends(Arc<ProcessorPool>);
@@ -125,6 +132,8 @@ struct Polled {
     dear: u64,
     /// The cost of its next piece, in the pool.
     next: Option<Arc<AtomicU64>>,
+    /// It goes back from the pool to its caller's thread.
+    goes_back: bool,
 }
 
 thread_local! {
@@ -160,9 +169,10 @@ impl Processors {
             state: Mutex::new(State {
                 queue: FairQueue::default(),
                 written_off: HashMap::new(),
+                idle: [0; 2],
                 ended: false,
             }),
-            ready: Condvar::new(),
+            ready: Default::default(),
             threads: threads as u64,
             workers: Mutex::default(),
             overseer: Overseer::default(),
@@ -247,8 +257,38 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum At<T> {
     Caller(Boxed<T>),
-    Pool(FallibleTask<T, Meta>),
+    Pool(FallibleTask<Left<T>, Meta>),
     Done,
+}
+
+/// The end of a request's time in the pool.
+enum Left<T> {
+    Answered(T),
+    /// It goes on on its caller's thread ([`back`]).
+    GoesOn(Boxed<T>),
+}
+
+/// A request in the pool.
+struct InPool<T>(Option<Boxed<T>>);
+
+impl<T> Future for InPool<T> {
+    type Output = Left<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Left<T>> {
+        let Some(request) = &mut self.0 else { return Poll::Pending };
+        if let Poll::Ready(answer) = request.as_mut().poll(cx) {
+            return Poll::Ready(Left::Answered(answer));
+        }
+        let goes_back = |polled: &mut Option<Polled>| {
+            let Some(Polled { goes_back, next: Some(next), .. }) = polled else { return false };
+            // Not while another part of it waits for a turn, and so has woken the task.
+            std::mem::take(goes_back) && next.load(Ordering::Relaxed) == 0
+        };
+        match self.0.take_if(|_| POLLED.with_borrow_mut(goes_back)) {
+            Some(request) => Poll::Ready(Left::GoesOn(request)),
+            None => Poll::Pending,
+        }
+    }
 }
 
 impl<T: Send + 'static> Run<T> {
@@ -270,30 +310,57 @@ impl<T: Send + 'static> Future for Run<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let At::Caller(request) = &mut this.at {
-            let dear = match this.shared.poll_here(this.flow, request.as_mut(), cx) {
-                (Poll::Ready(answer), _) => {
-                    this.at = At::Done;
-                    return Poll::Ready(Ok(answer));
+        loop {
+            match &mut this.at {
+                At::Caller(request) => {
+                    let dear = match this.shared.poll_here(this.flow, request.as_mut(), cx) {
+                        (Poll::Ready(answer), _) => {
+                            this.at = At::Done;
+                            return Poll::Ready(Ok(answer));
+                        }
+                        (Poll::Pending, 0) => return Poll::Pending,
+                        (Poll::Pending, dear) => dear,
+                    };
+                    if let At::Caller(request) = std::mem::replace(&mut this.at, At::Done) {
+                        this.at = At::Pool(this.shared.take(this.flow, dear, request));
+                    }
                 }
-                (Poll::Pending, 0) => return Poll::Pending,
-                (Poll::Pending, dear) => dear,
-            };
-            if let At::Caller(request) = std::mem::replace(&mut this.at, At::Done) {
-                this.at = At::Pool(this.shared.take(this.flow, dear, request));
+                At::Pool(task) => match Pin::new(task).poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Some(Left::GoesOn(request))) => this.at = At::Caller(request),
+                    Poll::Ready(Some(Left::Answered(answer))) => {
+                        this.at = At::Done;
+                        return Poll::Ready(Ok(answer));
+                    }
+                    Poll::Ready(None) => {
+                        this.at = At::Done;
+                        return Poll::Ready(Err(Lost));
+                    }
+                },
+                At::Done => return Poll::Ready(Err(Lost)),
             }
         }
-        match &mut this.at {
-            At::Pool(task) => Pin::new(task).poll(cx).map(|answer| answer.ok_or(Lost)),
-            At::Caller(_) | At::Done => Poll::Ready(Err(Lost)),
+    }
+}
+
+impl State {
+    /// Chooses an idle thread for a piece of this cost; none if all that can take it are at work, and will look for the next one.
+    fn tell_one(&mut self, cost: u64) -> Option<usize> {
+        let can = if cost <= nanos(SHORT) { &[SHORT_ALONE, ANY][..] } else { &[ANY][..] };
+        let kind = can.iter().copied().find(|kind| self.idle.get(*kind).is_some_and(|idle| *idle > 0))?;
+        if let Some(idle) = self.idle.get_mut(kind) {
+            *idle -= 1;
         }
+        Some(kind)
     }
 }
 
 impl ProcessorPool {
     fn end(&self) {
         self.state.lock().ended = true;
-        self.ready.notify_all();
+        for ready in &self.ready {
+            ready.notify_all();
+        }
         self.overseer.end();
     }
 
@@ -304,7 +371,13 @@ impl ProcessorPool {
         request: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> (Poll<F::Output>, u64) {
-        let put_back = PutBack::replacing(Polled { shared: Arc::clone(self), flow, dear: 0, next: None });
+        let put_back = PutBack::replacing(Polled {
+            shared: Arc::clone(self),
+            flow,
+            dear: 0,
+            next: None,
+            goes_back: false,
+        });
         let polled = request.poll(cx);
         let dear = POLLED.with_borrow(|polled| polled.as_ref().map_or(0, |polled| polled.dear));
         drop(put_back);
@@ -317,7 +390,7 @@ impl ProcessorPool {
         flow: Flow,
         cost: u64,
         request: Boxed<T>,
-    ) -> FallibleTask<T, Meta> {
+    ) -> FallibleTask<Left<T>, Meta> {
         let shared = Arc::clone(self);
         let schedule = move |piece: Piece| {
             let Meta { flow, cost } = piece.metadata();
@@ -330,12 +403,15 @@ impl ProcessorPool {
                 return;
             }
             state.queue.push(flow, cost, piece);
+            let told = state.tell_one(cost);
             drop(state);
-            // Not all can take any piece.
-            shared.ready.notify_all();
+            if let Some(ready) = told.and_then(|kind| shared.ready.get(kind)) {
+                ready.notify_one();
+            }
         };
         let meta = Meta { flow, cost: Arc::new(AtomicU64::new(cost)) };
-        let (piece, task) = async_task::Builder::new().metadata(meta).spawn(|_| request, schedule);
+        let (piece, task) =
+            async_task::Builder::new().metadata(meta).spawn(|_| InPool(Some(request)), schedule);
         piece.schedule();
         task.fallible()
     }
@@ -370,6 +446,15 @@ impl ProcessorPool {
         }
     }
 
+    /// Waits until this thread is told of a piece, which another one may take before it.
+    fn wait(&self, state: &mut MutexGuard<'_, State>, most: u64) {
+        let kind = if most == u64::MAX { ANY } else { SHORT_ALONE };
+        if let (Some(idle), Some(ready)) = (state.idle.get_mut(kind), self.ready.get(kind)) {
+            *idle += 1;
+            ready.wait(state);
+        }
+    }
+
     /// A thread's life.
     fn work(self: &Arc<Self>, worker: &Arc<Worker>) {
         loop {
@@ -385,12 +470,12 @@ impl ProcessorPool {
                     }
                     match state.queue.pop(worker.most) {
                         Some(next) => break next,
-                        None => self.ready.wait(&mut state),
+                        None => self.wait(&mut state, worker.most),
                     }
                 }
             };
             let next = Some(Arc::clone(&piece.metadata().cost));
-            let polled = Polled { shared: Arc::clone(self), flow, dear: 0, next };
+            let polled = Polled { shared: Arc::clone(self), flow, dear: 0, next, goes_back: false };
             let put_back = PutBack::replacing(polled);
             let began = thread_time();
             // The hook has logged a panic; who waits for the task learns of it.
@@ -445,6 +530,26 @@ pub async fn turn(cost: Duration) {
         // Only admission fails.
         let _ = wait(cost, false).await;
     }
+}
+
+/// Says that the request goes on with a wait: it leaves the pool, if it is there, so that its caller's thread is woken and not two.
+pub async fn back() {
+    let mut is_back = false;
+    poll_fn(|_| {
+        if is_back {
+            return Poll::Ready(());
+        }
+        is_back = true;
+        // Its caller polls it at once.
+        POLLED.with_borrow_mut(|polled| match polled.as_mut().filter(|polled| polled.next.is_some()) {
+            Some(polled) => {
+                polled.goes_back = true;
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        })
+    })
+    .await;
 }
 
 async fn wait(cost: Duration, may_be_refused: bool) -> Result<(), Overloaded> {
@@ -617,6 +722,46 @@ mod tests {
         drop(release);
         assert_eq!(request.within(Instant::now() + MINUTE).await, Ok(Ok(true)));
         assert!(foreign(|| true), "outside a pool");
+    }
+
+    #[tokio::test]
+    async fn a_request_may_come_back() {
+        let pool = Processors::new(1).unwrap();
+        let here = thread();
+        let request = async move {
+            back().await;
+            let mut seen = vec![thread()];
+            for _ in 0..2 {
+                dear(DEAR).await.unwrap();
+                seen.push(thread());
+                back().await;
+                seen.push(thread());
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                seen.push(thread());
+            }
+            seen
+        };
+        let seen = pool.run(flow(1, 1), request).await.unwrap();
+        let away: Vec<bool> = seen.iter().map(|thread| *thread != here).collect();
+        assert_eq!(away, [false, true, false, false, true, false, false]);
+        // Parts of a request that wait for a turn of their own keep it there.
+        let parts = pool.run(flow(1, 1), async {
+            dear(DEAR).await.unwrap();
+            let part = async {
+                dear(DEAR).await.unwrap();
+                thread()
+            };
+            futures::join!(back(), part).1
+        });
+        assert_ne!(parts.await.unwrap(), thread());
+        let in_pool = pool.run(flow(1, 1), async {
+            dear(DEAR).await.unwrap();
+            back().await;
+            dear(DEAR).await.unwrap();
+            panic!("after it came back")
+        });
+        assert_eq!(in_pool.await, Err::<(), _>(Lost));
+        back().await;
     }
 
     #[tokio::test]

@@ -36,7 +36,7 @@ fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
         ])
     };
     Some(match krate {
-        "api" | "storage-model" | "actor-kit" | "derive" => BTreeSet::new(),
+        "api" | "storage-model" | "actor-kit" | "derive" | "controller" => BTreeSet::new(),
         "storage" => BTreeSet::from(["storage-model"]),
         "formats" | "codec" | "accounts" => BTreeSet::from(["api"]),
         "cel" => BTreeSet::from(["api", "formats"]),

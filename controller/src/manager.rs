@@ -1,0 +1,119 @@
+//! The process in which controllers run.
+
+use std::any::type_name;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use futures::{FutureExt as _, StreamExt as _};
+use kube::api::{Api, DynamicObject};
+use kube::runtime::controller::{self, Action};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+use kube::{Client, runtime};
+use tokio::sync::watch;
+
+use crate::Error;
+use crate::context::Context;
+use crate::controller::Controller;
+use crate::delays::Delays;
+use crate::finalizers::call;
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Starting = Pin<Box<dyn Future<Output = Result<Running, Error>> + Send>>;
+type Start = Box<dyn FnOnce(Context, watch::Receiver<bool>) -> Starting + Send>;
+
+/// Runs controllers until it is told to end.
+#[must_use]
+pub struct Manager {
+    context: Context,
+    starts: Vec<Start>,
+}
+
+impl Manager {
+    /// A manager without controllers; `name` stands in the events that they report.
+    pub fn new(name: &str, client: Client) -> Self {
+        Self { context: Context::new(name, client), starts: Vec::new() }
+    }
+
+    /// Runs this controller, too.
+    pub fn controller<C: Controller>(mut self) -> Self {
+        self.starts.push(Box::new(|context, ended| start::<C>(context, ended).boxed()));
+        self
+    }
+
+    /// Runs until `end`, and then until the calls under way have returned.
+    ///
+    /// # Errors
+    /// A controller could not be made; none runs then.
+    pub async fn run(self, end: impl Future<Output = ()>) -> Result<(), Error> {
+        let (tell, ended) = watch::channel(false);
+        let starting = self.starts.into_iter().map(|start| start(self.context.clone(), ended.clone()));
+        let running = try_join_all(starting).await?;
+        let end = async {
+            end.await;
+            tell.send_replace(true);
+        };
+        futures::join!(futures::future::join_all(running), end);
+        Ok(())
+    }
+}
+
+/// What the calls of a controller share.
+struct Shared<C: Controller> {
+    controller: C,
+    client: Client,
+    delays: Delays<ObjectRef<DynamicObject>>,
+}
+
+/// A failure of a call, as an error with a type.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct Failed(Error);
+
+/// Makes a controller; the result runs it.
+async fn start<C: Controller>(context: Context, mut ended: watch::Receiver<bool>) -> Result<Running, Error> {
+    let controller = C::init(&context).await?;
+    let client = context.client();
+    let triggers = runtime::Controller::new(Api::all(client.clone()), watcher::Config::default());
+    let triggers = C::watch(&context, triggers);
+    // The sender is dropped only after it has told.
+    let end = async move { drop(ended.wait_for(|ended| *ended).await) };
+    let shared = Arc::new(Shared { controller, client, delays: Delays::default() });
+    let results = triggers.graceful_shutdown_on(end).run(reconcile::<C>, postpone::<C>, Arc::clone(&shared));
+    let seen = move |result| {
+        match result {
+            // It went while a call for it was to be repeated.
+            Err(controller::Error::ObjectNotFound(of)) => shared.delays.succeeded(&of),
+            // The kind itself or one that is watched cannot be read at the moment: the watch is tried again.
+            Err(error @ controller::Error::QueueError(_)) => {
+                tracing::warn!(controller = type_name::<C>(), %error, "a watch failed");
+            }
+            // Said already.
+            Ok(_) | Err(_) => {}
+        }
+        std::future::ready(())
+    };
+    Ok(results.for_each(seen).boxed())
+}
+
+async fn reconcile<C: Controller>(
+    object: Arc<C::Resource>,
+    shared: Arc<Shared<C>>,
+) -> Result<Action, Failed> {
+    let of = ObjectRef::from_obj(&*object).erase();
+    let called = AssertUnwindSafe(call(&shared.controller, &shared.client, object)).catch_unwind().await;
+    let action = called.unwrap_or_else(|_| Err("it panicked".into())).map_err(Failed)?;
+    shared.delays.succeeded(&of);
+    Ok(action)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the shape that kube asks for")]
+fn postpone<C: Controller>(object: Arc<C::Resource>, error: &Failed, shared: Arc<Shared<C>>) -> Action {
+    let of = ObjectRef::from_obj(&*object).erase();
+    let delay = shared.delays.failed(of.clone());
+    tracing::warn!(controller = type_name::<C>(), object = %of, %error, ?delay, "a call failed, and is repeated");
+    Action::requeue(delay)
+}
