@@ -24,27 +24,28 @@ pub fn root() -> &'static Path {
 /// [`HarnessError::Missing`]: no such file, or it does not build.
 pub fn kindom() -> Result<PathBuf, HarnessError> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    FOUND
-        .get_or_init(|| match std::env::var_os("KINDOM_BIN") {
-            Some(path) if Path::new(&path).is_file() => Ok(PathBuf::from(path)),
-            Some(path) => {
-                Err(format!("KINDOM_BIN names {}, which is not a file", Path::new(&path).display()))
-            }
-            None => build(&["-p", "kindom-server", "--bin", "kindom"], "kindom"),
-        })
-        .clone()
-        .map_err(HarnessError::Missing)
+    let found = || found("KINDOM_BIN", || build(&["--bin", "kindom"], "kindom"));
+    FOUND.get_or_init(found).clone().map_err(HarnessError::Missing)
 }
 
-/// A program with kinds of its own: the example `sails` of kindom-server, built once a process.
+/// A program with kinds of its own: the example `sails` of kindom-server. `KINDOM_SAILS` names one that is compiled already; otherwise it
+/// is built, once a process.
 ///
 /// # Errors
-/// [`HarnessError::Missing`]: it does not build.
+/// [`HarnessError::Missing`]: it does not build, or `KINDOM_SAILS` names no file.
 pub fn sails() -> Result<PathBuf, HarnessError> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    // Of the whole workspace, as `cargo test` has built it already.
-    let built = || build(&["--workspace", "--example", "sails"], "examples/sails");
-    FOUND.get_or_init(built).clone().map_err(HarnessError::Missing)
+    let found = || found("KINDOM_SAILS", || build(&["--example", "sails"], "examples/sails"));
+    FOUND.get_or_init(found).clone().map_err(HarnessError::Missing)
+}
+
+/// The program that a variable names; without the variable, the one that `build` makes.
+fn found(variable: &str, build: impl FnOnce() -> Result<PathBuf, String>) -> Result<PathBuf, String> {
+    match std::env::var_os(variable) {
+        Some(path) if Path::new(&path).is_file() => Ok(path.into()),
+        Some(path) => Err(format!("{variable} names {}, which is not a file", Path::new(&path).display())),
+        None => build(),
+    }
 }
 
 /// Builds a program of kindom-server into the folder that the running test came from, so that nothing is compiled twice.
@@ -57,7 +58,7 @@ fn build(target: &[&str], file: &str) -> Result<PathBuf, String> {
     // cargo names the folder of the profile `dev` so.
     let profile = if profile == "debug" { OsStr::new("dev") } else { profile };
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["build", "--quiet"]).args(target);
+    cargo.current_dir(root()).args(["build", "--quiet", "-p", "kindom-server"]).args(target);
     cargo.arg("--profile").arg(profile).arg("--target-dir").arg(all);
     let built = cargo.output().map_err(|e| format!("cargo does not run: {e}"))?;
     let program = folder.join(file);

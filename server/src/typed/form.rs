@@ -12,13 +12,16 @@ use super::changes::{carry_over, without_nulls};
 use super::read::read;
 use super::strategy::{Strategy, Version};
 
+/// Changes a tree as a hook changes the hub in it.
+type Change<H> = fn(&mut Value, &mut dyn FnMut(&mut H));
+
 /// One version, as a form of the hub `H`.
 pub(super) struct Form<H> {
     /// `v1beta1`
     version: &'static str,
     read: fn(&Value) -> Result<H, TypeError>,
     write: fn(&H) -> Value,
-    change: fn(&mut Value, &mut dyn FnMut(&mut H)),
+    change: Change<H>,
     apply_defaults: fn(&Absent, &mut Value),
     absent: Absent,
 }
