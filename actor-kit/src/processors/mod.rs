@@ -344,10 +344,20 @@ impl<T: Send + 'static> Future for Run<T> {
 }
 
 impl State {
-    /// Chooses an idle thread for a piece of this cost; none if all that can take it are at work, and will look for the next one.
-    fn tell_one(&mut self, cost: u64) -> Option<usize> {
-        let can = if cost <= nanos(SHORT) { &[SHORT_ALONE, ANY][..] } else { &[ANY][..] };
-        let kind = can.iter().copied().find(|kind| self.idle.get(*kind).is_some_and(|idle| *idle > 0))?;
+    /// Chooses an idle thread for a new piece of this cost; none if all that can take it are at work, and will look for the next one.
+    fn tell_of(&mut self, cost: u64) -> Option<usize> {
+        if cost <= nanos(SHORT) { self.tell(&[SHORT_ALONE, ANY]) } else { self.tell(&[ANY]) }
+    }
+
+    /// Chooses an idle thread for what is left, after a piece was taken: the one that was told of it may have found a longer piece in
+    /// its way.
+    fn tell_of_rest(&mut self) -> Option<usize> {
+        if self.queue.is_empty() { None } else { self.tell(&[ANY, SHORT_ALONE]) }
+    }
+
+    /// Chooses an idle thread, of the first of these sorts that has one.
+    fn tell(&mut self, sorts: &[usize]) -> Option<usize> {
+        let kind = sorts.iter().copied().find(|kind| self.idle.get(*kind).is_some_and(|idle| *idle > 0))?;
         if let Some(idle) = self.idle.get_mut(kind) {
             *idle -= 1;
         }
@@ -403,11 +413,9 @@ impl ProcessorPool {
                 return;
             }
             state.queue.push(flow, cost, piece);
-            let told = state.tell_one(cost);
+            let told = state.tell_of(cost);
             drop(state);
-            if let Some(ready) = told.and_then(|kind| shared.ready.get(kind)) {
-                ready.notify_one();
-            }
+            shared.wake(told);
         };
         let meta = Meta { flow, cost: Arc::new(AtomicU64::new(cost)) };
         let (piece, task) =
@@ -446,6 +454,13 @@ impl ProcessorPool {
         }
     }
 
+    /// Wakes a thread of the sort that was told.
+    fn wake(&self, told: Option<usize>) {
+        if let Some(ready) = told.and_then(|kind| self.ready.get(kind)) {
+            ready.notify_one();
+        }
+    }
+
     /// Waits until this thread is told of a piece, which another one may take before it.
     fn wait(&self, state: &mut MutexGuard<'_, State>, most: u64) {
         let kind = if most == u64::MAX { ANY } else { SHORT_ALONE };
@@ -458,7 +473,7 @@ impl ProcessorPool {
     /// A thread's life.
     fn work(self: &Arc<Self>, worker: &Arc<Worker>) {
         loop {
-            let (flow, cost, piece) = {
+            let (flow, cost, piece, told) = {
                 let mut state = self.state.lock();
                 loop {
                     if state.ended {
@@ -469,11 +484,12 @@ impl ProcessorPool {
                         return;
                     }
                     match state.queue.pop(worker.most) {
-                        Some(next) => break next,
+                        Some((flow, cost, piece)) => break (flow, cost, piece, state.tell_of_rest()),
                         None => self.wait(&mut state, worker.most),
                     }
                 }
             };
+            self.wake(told);
             let next = Some(Arc::clone(&piece.metadata().cost));
             let polled = Polled { shared: Arc::clone(self), flow, dear: 0, next, goes_back: false };
             let put_back = PutBack::replacing(polled);
@@ -722,6 +738,26 @@ mod tests {
         drop(release);
         assert_eq!(request.within(Instant::now() + MINUTE).await, Ok(Ok(true)));
         assert!(foreign(|| true), "outside a pool");
+    }
+
+    /// The thread for short pieces cannot take one that has a long one before it.
+    #[tokio::test]
+    async fn no_thread_stays_idle_while_pieces_wait() {
+        let pool = Processors::new(2).unwrap();
+        for _ in 0..200 {
+            let (done, waits) = mpsc::channel();
+            let long = pool.run(flow(1, 1), async move {
+                dear(MINUTE).await.unwrap();
+                waits.recv().unwrap()
+            });
+            let short = pool.run(flow(1, 1), async move {
+                turn(DEAR).await;
+                done.send(()).unwrap();
+            });
+            let both = futures::future::join(long, short);
+            let (long, short) = timeout_at(Instant::now() + MINUTE, both).await.unwrap();
+            assert_eq!((long, short), (Ok(()), Ok(())));
+        }
     }
 
     #[tokio::test]
