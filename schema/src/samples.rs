@@ -12,6 +12,8 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 /// The deepest nesting of a value that a schema leaves open.
 const OPEN_DEPTH_MAX: usize = 2;
+/// The most items, members or characters that are made because a schema wants so many.
+const FEWEST_MAX: u64 = 1000;
 /// The most members of a map or items of a list, beyond what the schema needs.
 const MORE_MAX: u64 = 3;
 
@@ -86,9 +88,8 @@ impl Samples {
             map.insert("kind", "Example");
             map.insert("metadata", object! { "name": self.word() });
         }
-        let bound =
-            |name| schema.get(name).and_then(Value::as_i64).and_then(|bound| u64::try_from(bound).ok());
-        let fewest = bound("minProperties").unwrap_or(0);
+        let bound = |name| count(schema, name);
+        let fewest = bound("minProperties").unwrap_or(0).min(FEWEST_MAX);
         let more = fewest.saturating_sub(map.len() as u64)
             + self.below(MORE_MAX.min(bound("maxProperties").unwrap_or(MORE_MAX)) + 1);
         match schema.get("additionalProperties") {
@@ -123,9 +124,8 @@ impl Samples {
     }
 
     fn list(&mut self, schema: &Value) -> Value {
-        let bound =
-            |name| schema.get(name).and_then(Value::as_i64).and_then(|bound| u64::try_from(bound).ok());
-        let fewest = bound("minItems").unwrap_or(0);
+        let bound = |name| count(schema, name);
+        let fewest = bound("minItems").unwrap_or(0).min(FEWEST_MAX);
         let most = bound("maxItems").unwrap_or(u64::MAX).min(fewest + MORE_MAX);
         let count = fewest + self.below(most.saturating_sub(fewest) + 1);
         let null = Value::Null;
@@ -155,8 +155,10 @@ impl Samples {
             if is_32 { (i64::from(i32::MIN), i64::from(i32::MAX)) } else { (i64::MIN, i64::MAX) };
         let bound = |name| schema.get(name).and_then(Value::as_f64);
         let excludes = |name| i64::from(schema.get(name) == Some(&Value::Bool(true)));
-        let low = bound("minimum").map_or(low, |min| whole(min.ceil()) + excludes("exclusiveMinimum"));
-        let high = bound("maximum").map_or(high, |max| whole(max.floor()) - excludes("exclusiveMaximum"));
+        let low = bound("minimum")
+            .map_or(low, |min| whole(min.ceil()).saturating_add(excludes("exclusiveMinimum")));
+        let high = bound("maximum")
+            .map_or(high, |max| whole(max.floor()).saturating_sub(excludes("exclusiveMaximum")));
         // Small numbers more often than others.
         let number = if self.chance(4) {
             let span = high.abs_diff(low).saturating_add(u64::from(high.abs_diff(low) != u64::MAX));
@@ -194,16 +196,16 @@ impl Samples {
         if let Some(example) = format.and_then(|format| self.pick(examples(format)).copied()) {
             return example.to_owned();
         }
-        let bound =
-            |name| schema.get(name).and_then(Value::as_i64).and_then(|bound| usize::try_from(bound).ok());
         let mut text = self.word();
         if self.chance(6) {
             text.push_str(" é\u{1f6e5}\"\\");
         }
-        while text.chars().count() < bound("minLength").unwrap_or(0).min(10_000) {
+        let fewest = count(schema, "minLength").unwrap_or(0).min(FEWEST_MAX);
+        while (text.chars().count() as u64) < fewest {
             text.push_str(&self.word());
         }
-        text.chars().take(bound("maxLength").unwrap_or(usize::MAX)).collect()
+        let most = count(schema, "maxLength").and_then(|most| usize::try_from(most).ok());
+        text.chars().take(most.unwrap_or(usize::MAX)).collect()
     }
 
     /// Some value that no schema describes.
@@ -242,6 +244,10 @@ impl Samples {
 
 fn texts<'s>(schema: &'s Value, field: &str) -> Vec<&'s str> {
     schema.get(field).and_then(Value::as_array).unwrap_or_default().iter().filter_map(Value::as_str).collect()
+}
+
+fn count(schema: &Value, bound: &str) -> Option<u64> {
+    schema.get(bound).and_then(Value::as_i64).and_then(|count| u64::try_from(count).ok())
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "a bound beyond all integers is the largest")]
@@ -321,6 +327,29 @@ mod tests {
         all.sort();
         all.dedup();
         assert!(all.len() > 490, "{}", all.len());
+    }
+
+    /// What no value can obey, and what only a huge one could.
+    #[test]
+    fn any_schema_ends() {
+        for schema in [
+            r#"{"type":"integer","minimum":1e300,"exclusiveMinimum":true}"#,
+            r#"{"type":"integer","minimum":9,"maximum":-9,"multipleOf":1e30}"#,
+            r#"{"type":"number","maximum":-1e300,"exclusiveMaximum":true}"#,
+            r#"{"type":"array","minItems":9223372036854775807,"items":{"type":"boolean"}}"#,
+            r#"{"type":"object","minProperties":9223372036854775807,"additionalProperties":{"type":"boolean"}}"#,
+            r#"{"type":"string","minLength":9223372036854775807,"maxLength":-1}"#,
+            r#"{"type":"string","pattern":"^(?:){4294967295}$"}"#,
+            r#"{"type":"string","enum":[],"format":"thing"}"#,
+            r#"{"type":7,"oneOf":[],"properties":[]}"#,
+        ] {
+            let schema = json::parse(schema.as_bytes()).unwrap();
+            let mut samples = Samples::new(1);
+            for _ in 0..20 {
+                samples.value(&schema);
+                samples.object(&schema, "g.io/v1", "K");
+            }
+        }
     }
 
     #[test]

@@ -4,41 +4,47 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// Repetitions beyond the fewest that a pattern needs.
 const MORE_MAX: u64 = 3;
-/// Bytes, about.
-const LEN_MAX: usize = 4096;
+/// The most parts of a pattern that are written.
+const PARTS_MAX: usize = 4096;
 
 /// A string that a pattern probably matches: what its anchors ask for is not looked at. `below(n)` gives a number under `n`. None
 /// for a pattern that matches nothing, or one with syntax that Go has alone.
 pub fn sample(pattern: &str, below: &mut dyn FnMut(u64) -> u64) -> Option<String> {
     let hir = regex_syntax::parse(pattern).ok()?;
-    let mut out = String::new();
-    write(&hir, below, &mut out)?;
-    Some(out)
+    let mut writer = Writer { below, out: String::new(), parts_left: PARTS_MAX };
+    writer.write(&hir)?;
+    Some(writer.out)
 }
 
-fn write(hir: &Hir, below: &mut dyn FnMut(u64) -> u64, out: &mut String) -> Option<()> {
-    if out.len() > LEN_MAX {
-        return None;
-    }
-    match hir.kind() {
-        HirKind::Empty | HirKind::Look(_) => {}
-        HirKind::Literal(literal) => out.push_str(std::str::from_utf8(&literal.0).ok()?),
-        HirKind::Class(class) => out.push(one_of(class, below)?),
-        HirKind::Capture(capture) => write(&capture.sub, below, out)?,
-        HirKind::Repetition(repetition) => {
-            let most = repetition.max.unwrap_or(u32::MAX).saturating_sub(repetition.min);
-            let more = below(MORE_MAX.min(u64::from(most)) + 1);
-            for _ in 0..u64::from(repetition.min) + more {
-                write(&repetition.sub, below, out)?;
+struct Writer<'a> {
+    below: &'a mut dyn FnMut(u64) -> u64,
+    out: String,
+    parts_left: usize,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, hir: &Hir) -> Option<()> {
+        self.parts_left = self.parts_left.checked_sub(1)?;
+        match hir.kind() {
+            HirKind::Empty | HirKind::Look(_) => {}
+            HirKind::Literal(literal) => self.out.push_str(std::str::from_utf8(&literal.0).ok()?),
+            HirKind::Class(class) => self.out.push(one_of(class, self.below)?),
+            HirKind::Capture(capture) => self.write(&capture.sub)?,
+            HirKind::Repetition(repetition) => {
+                let most = repetition.max.unwrap_or(u32::MAX).saturating_sub(repetition.min);
+                let more = (self.below)(MORE_MAX.min(u64::from(most)) + 1);
+                for _ in 0..u64::from(repetition.min) + more {
+                    self.write(&repetition.sub)?;
+                }
+            }
+            HirKind::Concat(parts) => parts.iter().try_for_each(|part| self.write(part))?,
+            HirKind::Alternation(choices) => {
+                let chosen = usize::try_from((self.below)(choices.len() as u64)).ok()?;
+                self.write(choices.get(chosen)?)?;
             }
         }
-        HirKind::Concat(parts) => parts.iter().try_for_each(|part| write(part, below, out))?,
-        HirKind::Alternation(choices) => {
-            let chosen = usize::try_from(below(choices.len() as u64)).ok()?;
-            write(choices.get(chosen)?, below, out)?;
-        }
+        Some(())
     }
-    Some(())
 }
 
 /// A character of a class, of its printable ASCII if it has any.
@@ -84,5 +90,6 @@ mod tests {
         assert_eq!(super::sample("(", &mut below), None);
         assert_eq!(super::sample("^[a&&b]$", &mut below), None);
         assert_eq!(super::sample("(((((a{9}){9}){9}){9}){9}){9}", &mut below), None);
+        assert_eq!(super::sample("^(?:\\b|){999999}$", &mut below), Some(String::new()));
     }
 }
