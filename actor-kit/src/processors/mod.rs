@@ -446,7 +446,6 @@ impl ProcessorPool {
             .filter_map(|worker| Some((Arc::clone(worker), worker.write_off()?)))
             .collect();
         for (worker, kind) in stuck {
-            tracing::error!(kind, "a rule of a kind does not end: its thread is written off");
             *self.state.lock().written_off.entry(kind).or_default() += 1;
             if let Err(error) = self.start("processor", worker.most) {
                 tracing::error!(%error, "no thread in the place of one that is written off");
@@ -663,7 +662,7 @@ mod tests {
         let (release, held) = mpsc::channel::<()>();
         let request = async move {
             dear(DEAR).await?;
-            Ok(foreign(|| held.recv().is_err()))
+            Ok(foreign(&"a test".into(), || held.recv().is_err()))
         };
         (release, pool.run(of, request))
     }
@@ -730,14 +729,14 @@ mod tests {
         let pool = Processors::new(1).unwrap();
         let request = pool.run(flow(1, 1), async {
             dear(DEAR).await.unwrap();
-            foreign(|| panic!("a bug"))
+            foreign(&"a test".into(), || panic!("a bug"))
         });
         let answer: Result<(), NoAnswer> = request.within(Instant::now() + MINUTE).await;
         assert_eq!(answer, Err(NoAnswer::Lost(Lost)));
         let (release, request) = stuck(&pool, flow(1, 1));
         drop(release);
         assert_eq!(request.within(Instant::now() + MINUTE).await, Ok(Ok(true)));
-        assert!(foreign(|| true), "outside a pool");
+        assert!(foreign(&"a test".into(), || true), "outside a pool");
     }
 
     /// The thread for short pieces cannot take one that has a long one before it.

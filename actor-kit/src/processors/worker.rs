@@ -27,10 +27,10 @@ pub(super) struct Worker {
 }
 
 /// The foreign step that a thread is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     None,
-    Since(Instant, u64),
+    /// Of this kind, and of this name in the log.
+    Since(Instant, u64, Arc<str>),
     /// It takes too long, a step of this kind: another thread has the place of this one.
     WrittenOff(u64),
     /// Not any more: the thread has ended.
@@ -67,13 +67,15 @@ impl Worker {
     /// Writes the thread off if its step has lasted too long, once; returns the step's kind then.
     pub(super) fn write_off(&self) -> Option<u64> {
         let mut step = self.step.lock();
-        match *step {
-            Step::Since(began, kind) if began.elapsed() >= FOREIGN_MAX => {
-                *step = Step::WrittenOff(kind);
-                Some(kind)
+        let kind = match &*step {
+            Step::Since(began, kind, name) if began.elapsed() >= FOREIGN_MAX => {
+                tracing::error!(%name, "a rule takes too long: its thread is written off until it ends");
+                *kind
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        *step = Step::WrittenOff(kind);
+        Some(kind)
     }
 
     /// The kind of the step for which the thread was written off, if it was.
@@ -122,13 +124,13 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// A step of code that is not ours, and may take for ever. Its request has to wait for a turn in the pool before
+/// A step of code that is not ours, and may take for ever; `name` says in the log whose. Its request has to wait for a turn in the pool before
 /// ([`dear`](super::dear)); elsewhere, nothing looks at how long the step takes.
-pub fn foreign<T>(step: impl FnOnce() -> T) -> T {
+pub fn foreign<T>(name: &Arc<str>, step: impl FnOnce() -> T) -> T {
     let worker = WORKER.with_borrow(Clone::clone);
     let kind = POLLED.with_borrow(|polled| polled.as_ref().map(|polled| polled.flow.kind));
     let (Some(worker), Some(kind)) = (worker, kind) else { return step() };
-    worker.set(Step::Since(Instant::now(), kind));
+    worker.set(Step::Since(Instant::now(), kind, Arc::clone(name)));
     if let Some(pool) = worker.pool.upgrade() {
         pool.oversee();
     }
