@@ -8,8 +8,8 @@ use kube::runtime::controller::Action;
 use kube::runtime::finalizer::{Event, finalizer};
 use kube::{Client, ResourceExt as _};
 
-use crate::Error;
 use crate::controller::Controller;
+use crate::{Error, Failed};
 
 /// Calls a controller for an object, and keeps the object's finalizer.
 ///
@@ -38,8 +38,3 @@ pub(crate) async fn call<C: Controller>(
     });
     Ok(called.await?)
 }
-
-/// A failure of the controller's own, as an error with a type.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-struct Failed(Error);

@@ -53,3 +53,8 @@ pub use manager::Manager;
 
 /// The failure of a call; anything that says why.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// The failure of a call, as an error with a type.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct Failed(Error);

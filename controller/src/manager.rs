@@ -15,11 +15,11 @@ use kube::runtime::watcher;
 use kube::{Client, runtime};
 use tokio::sync::watch;
 
-use crate::Error;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::delays::Delays;
 use crate::finalizers::call;
+use crate::{Error, Failed};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Starting = Pin<Box<dyn Future<Output = Result<Running, Error>> + Send>>;
@@ -67,11 +67,6 @@ struct Shared<C: Controller> {
     client: Client,
     delays: Delays<ObjectRef<DynamicObject>>,
 }
-
-/// A failure of a call, as an error with a type.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-struct Failed(Error);
 
 /// Makes a controller; the result runs it.
 async fn start<C: Controller>(context: Context, mut ended: watch::Receiver<bool>) -> Result<Running, Error> {

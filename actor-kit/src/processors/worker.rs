@@ -116,9 +116,9 @@ impl Worker {
 }
 
 /// Ends a step, also after a panic.
-struct Ends<'a>(&'a Worker);
+struct EndOfStep<'a>(&'a Worker);
 
-impl Drop for Ends<'_> {
+impl Drop for EndOfStep<'_> {
     fn drop(&mut self) {
         self.0.set(Step::None);
     }
@@ -134,6 +134,6 @@ pub fn foreign<T>(name: &Arc<str>, step: impl FnOnce() -> T) -> T {
     if let Some(pool) = worker.pool.upgrade() {
         pool.oversee();
     }
-    let _ends = Ends(&worker);
+    let _end = EndOfStep(&worker);
     step()
 }
