@@ -2,7 +2,7 @@
 
 use kindom_integration::{HarnessError, Server, ServerOptions, tools};
 
-use crate::support::until_gone;
+use crate::support::{CRDS, until, until_gone};
 
 async fn apply(server: &Server, manifest: &str) -> Result<String, HarnessError> {
     let applied = server.kubectl_with(&["apply", "-f", "-"], manifest).await?.success()?;
@@ -181,8 +181,10 @@ async fn a_registration_becomes_a_kind_of_the_program_and_back() {
 async fn what_is_stored_in_an_older_version_is_rewritten() {
     let before = registered_by_hand("sloops", "v1alpha1", "{sailors: 3, parts: {hull: pine}}").await;
     let server = with_sloops(ServerOptions::default()).succeeding(&before).start().await.unwrap();
-    let rewritten = "--for=jsonpath={.status.storedVersions}=[\"v1beta1\"]";
-    server.kubectl(&["wait", rewritten, "crd/sloops.sails.example.com", "--timeout=60s"]).await.unwrap();
+    until(&server.client().unwrap(), CRDS, "sloops.sails.example.com", |registration| {
+        registration["status"]["storedVersions"] == serde_json::json!(["v1beta1"])
+    })
+    .await;
     let spec = |version: &str| {
         ["get", &format!("sloops.{version}.sails.example.com"), "argo", "-o", "jsonpath={.spec}"]
             .map(str::to_owned)
