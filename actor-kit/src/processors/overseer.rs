@@ -6,10 +6,10 @@ use std::thread::{Builder, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::ProcessorPool;
+use super::pool::ProcessorPool;
 use super::worker::FOREIGN_MAX;
 
-/// What a pool knows of its overseer.
+/// The overseer of a pool.
 #[derive(Default)]
 pub(super) struct Overseer {
     /// It looks around, or is about to.
@@ -52,14 +52,18 @@ impl ProcessorPool {
             let started = Builder::new().name("overseer".to_owned()).spawn(move || look_around(&pool));
             match started {
                 Ok(thread) => state.thread = Some(thread),
-                Err(error) => tracing::error!(%error, "no thread to look for rules that do not end"),
+                Err(error) => {
+                    tracing::error!(%error, "no thread looks for rules that do not end");
+                    // The next step tries again.
+                    self.overseer.awake.store(false, Ordering::SeqCst);
+                }
             }
         }
         drop(state);
         self.overseer.wanted.notify_all();
     }
 
-    /// The overseer's life, until the pool ends.
+    /// Waits until it is time to look, and looks; returns false once the pool ends.
     fn look(self: &Arc<Self>) -> bool {
         let overseer = &self.overseer;
         let mut state = overseer.state.lock();

@@ -1,14 +1,14 @@
 //! One thread of the pool, and what becomes of it where a step does not end.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
 
-use super::{POLLED, ProcessorPool};
+use super::pool::POLLED;
 
 /// The longest that a foreign step may take before another thread comes in the place of its own.
 pub(super) const FOREIGN_MAX: Duration = Duration::from_secs(1);
@@ -23,7 +23,6 @@ pub(super) struct Worker {
     /// The thread has ended.
     ended: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
-    pool: Weak<ProcessorPool>,
 }
 
 /// The foreign step that a thread is in.
@@ -42,8 +41,8 @@ thread_local! {
 }
 
 impl Worker {
-    pub(super) fn new(most: u64, pool: Weak<ProcessorPool>) -> Self {
-        Self { most, step: Mutex::new(Step::None), ended: Condvar::new(), thread: Mutex::default(), pool }
+    pub(super) fn new(most: u64) -> Self {
+        Self { most, step: Mutex::new(Step::None), ended: Condvar::new(), thread: Mutex::default() }
     }
 
     /// The thread runs.
@@ -76,6 +75,11 @@ impl Worker {
         };
         *step = Step::WrittenOff(kind);
         Some(kind)
+    }
+
+    /// Takes back that it was written off. Nobody looks at its present step any more.
+    pub(super) fn keep(&self) {
+        *self.step.lock() = Step::None;
     }
 
     /// The kind of the step for which the thread was written off, if it was.
@@ -124,16 +128,16 @@ impl Drop for EndOfStep<'_> {
     }
 }
 
-/// A step of code that is not ours, and may take for ever; `name` says in the log whose. Its request has to wait for a turn in the pool before
-/// ([`dear`](super::dear)); elsewhere, nothing looks at how long the step takes.
+/// A step of code that is not ours, and may take for ever; `name` says in the log whose. Its request has to wait for a turn in the
+/// pool before ([`dear`](super::dear)); elsewhere, nothing looks at how long the step takes.
 pub fn foreign<T>(name: &Arc<str>, step: impl FnOnce() -> T) -> T {
     let worker = WORKER.with_borrow(Clone::clone);
-    let kind = POLLED.with_borrow(|polled| polled.as_ref().map(|polled| polled.flow.kind));
-    let (Some(worker), Some(kind)) = (worker, kind) else { return step() };
+    let polled =
+        POLLED.with_borrow(|polled| Some((Arc::clone(&polled.as_ref()?.shared), polled.as_ref()?.flow.kind)));
+    let (Some(worker), Some((pool, kind))) = (worker, polled) else { return step() };
     worker.set(Step::Since(Instant::now(), kind, Arc::clone(name)));
-    if let Some(pool) = worker.pool.upgrade() {
-        pool.oversee();
-    }
     let _end = EndOfStep(&worker);
+    pool.oversee();
+    drop(pool);
     step()
 }
