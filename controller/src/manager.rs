@@ -61,7 +61,7 @@ impl Manager {
     }
 }
 
-/// What the calls of a controller share.
+/// The part that all calls of a controller share.
 struct Shared<C: Controller> {
     controller: C,
     client: Client,

@@ -280,6 +280,14 @@ mod tests {
         let other = of(other, BODY).unwrap();
         assert_eq!([&*other.kind, &*other.singular, &*other.plural], ["Harness", "harness", "sets"]);
         assert!(!other.namespaced && !other.status);
+        assert_eq!((other.deprecated, sloop.deprecated), (None, None));
+        let deprecated = |how: &str| {
+            of(&format!(r#"#[resource(group = "a.b", version = "v1", cluster, {how})]"#), BODY)
+                .unwrap()
+                .deprecated
+        };
+        let words = r#"deprecated = "it sinks""#;
+        assert_eq!(["deprecated", words].map(deprecated), [Some(String::new()), Some("it sinks".to_owned())]);
     }
 
     #[test]

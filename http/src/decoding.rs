@@ -43,7 +43,7 @@ pub(crate) fn object_of_body(
     }
     let built_in = cx.spec.is_typed();
     let message = cx.declared().and_then(Declared::messages).map(Messages::object);
-    let default_type = built_in || cx.spec.strategy.has_type();
+    let default_type = built_in || cx.spec.strategy.is_of_program();
     let decoded = codec::object(bytes, format, &expected, message, default_type, validation);
     let mut decoded = decoded.map_err(undecodable)?;
     if accepts(cx, &expected, &decoded.kind) {

@@ -329,7 +329,7 @@ async fn answer(
                 _ => Some(Received::read(&call, payload, state.bounds.budget.begin(&call.share)).await),
             };
             let may_refuse = received.is_none();
-            let has_rules = call.spec.strategy.has_type();
+            let has_rules = call.spec.strategy.is_of_program();
             let Call { user, handle, spec, deadline, knowledge, share, token_in_protocol, .. } = call;
             let (app, asked, of_connection) = (Arc::clone(app), Arc::clone(asked), share.clone());
             let answer = async move {

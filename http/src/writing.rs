@@ -109,7 +109,7 @@ pub(crate) async fn finish(
         Ok(written) => written,
         Err(why) => return Err(why.warned(warnings)),
     };
-    warnings.extend(short_names_elsewhere(call, &written));
+    warnings.extend(short_names_elsewhere(call, &written).await);
     let written = wait_for::wait(call, query.waits_for(), written).await;
     // A dry run creates nothing, and is answered as if it had.
     let code = if matches!(written.outcome, Outcome::Created { .. }) { 201 } else { 200 };
@@ -134,10 +134,11 @@ pub(crate) async fn respond(
 }
 
 /// Warnings for the author of a registration about short names that other types hold.
-fn short_names_elsewhere(call: &Call<'_>, written: &Written) -> Vec<String> {
+async fn short_names_elsewhere(call: &Call<'_>, written: &Written) -> Vec<String> {
     if !call.state.registry.is_registrations(&call.handle) || call.subresource().is_some() {
         return Vec::new();
     }
+    turn(cost::parse(written.object.json().len())).await;
     let tree = kindom_api::json::parse_own(written.object.json()).unwrap_or_default();
     call.state.registry.short_names_elsewhere(StoredRegistration::new(&tree))
 }

@@ -9,13 +9,12 @@ use kindom_api::faces::{Face, proposed_subresources, registered_through};
 use kindom_api::field::ErrorList;
 use kindom_api::names::api_version;
 use kindom_api::{GroupKind, GroupResource, GroupVersionKind, User, Value, json, object};
-use kindom_managed_fields::ConvertError;
 use kindom_schema::columns::Columns;
-use kindom_schema::merge::MergeType;
 use kindom_schema::scale::ScalePaths;
 use kindom_storage_model::Key;
 
 use crate::StoredObject;
+use crate::conversion::{Conversion, Convert, Faces};
 use crate::declared::Declared;
 use crate::error::PlanError;
 use crate::holdings::{Allocation, Holdings};
@@ -34,30 +33,6 @@ use crate::sorted_lists::SortedLists;
 use crate::stored_registration::StoredRegistration;
 use crate::subresource::Subresource;
 use crate::version::{CompiledVersion, SelectableField, VersionSpec, compile, deprecation, epoch_and_shape};
-
-/// The conversion of objects of one version to another.
-#[derive(Clone)]
-pub enum Conversion {
-    /// By changing `apiVersion`.
-    None,
-    /// By asking a webhook, which kindom does not do yet.
-    Webhook,
-    /// By a program that is compiled with the type, which this one is not.
-    Program,
-    /// By the built-in type's own rules.
-    Faces(Arc<dyn Faces>),
-    /// By rules that need nobody else.
-    Rules(Arc<dyn Convert>),
-}
-
-/// Rules by which an object of one version becomes one of another.
-pub trait Convert: Send + Sync {
-    /// The object in another version; of its metadata only labels and annotations count.
-    ///
-    /// # Errors
-    /// The reason why the object has no form in that version. Never panics: objects are converted where they are read.
-    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String>;
-}
 
 /// A type at one revision of its registration.
 pub struct TypeSpec {
@@ -449,47 +424,6 @@ pub struct NeedsEmpty {
     pub refusal: PlanError,
 }
 
-/// The faces of a built-in type whose versions differ in more than `apiVersion`. Plans of writes are made on the stored
-/// form.
-pub trait Faces: Send + Sync {
-    /// Returns true if a version's objects have the stored form, except for fields that no version shows.
-    fn is_stored(&self, version: &str) -> bool;
-
-    /// The merge type of objects of an apiVersion; `None` if the type has no such version on any route.
-    fn merge_type(&self, api_version: &str) -> Option<MergeType<'static>>;
-
-    /// An object as another of the type's apiVersions, on any route, shows it.
-    ///
-    /// # Errors
-    /// [`ConvertError`]
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError>;
-
-    /// Returns true if stored bytes can be shown as they are in a version. Called on every read.
-    fn shows_as_stored(&self, version: &str, json: &[u8]) -> bool;
-
-    /// A stored object as a version shows it.
-    fn show(&self, version: &str, stored: Value) -> Value;
-
-    /// The form of which tables and answers with metadata alone are made, whichever version is asked for: the one that Kubernetes
-    /// has in memory.
-    fn internal(&self, version: &str, stored: Value) -> Value {
-        self.show(version, stored)
-    }
-
-    /// Turns a version's object that replaces `old` (as stored; `None` for a create) through a subresource, or as a whole,
-    /// into the form to store.
-    ///
-    /// # Errors
-    /// Fields that the stored form can't hold, by the version's own paths.
-    fn read(
-        &self,
-        version: &str,
-        object: Value,
-        old: Option<&Value>,
-        subresource: Option<Subresource>,
-    ) -> Result<Value, ErrorList>;
-}
-
 /// The rules of a type. Called on copies, and again when a plan lost a race: they must depend on their arguments only.
 /// `plan` has the generic rules (names, uid, timestamps, namespaces, validation of metadata).
 pub trait Strategy: Send + Sync {
@@ -504,9 +438,9 @@ pub trait Strategy: Send + Sync {
         Some(self.declared().first()?.translate(bytes, |object| self.fill_defaults(object)))
     }
 
-    /// `true` if objects of a registered type have a type in the program too, so that a body may leave out `apiVersion` and `kind`, as
-    /// one of a built-in type may.
-    fn has_type(&self) -> bool {
+    /// `true` if a program is compiled with the registered type: a body may leave out `apiVersion` and `kind`, as what the program's own
+    /// type serializes to does, and the rules are the program's, which may take any time.
+    fn is_of_program(&self) -> bool {
         false
     }
 

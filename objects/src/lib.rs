@@ -6,6 +6,7 @@
 //! `pkg/apiserver/customresource_handler.go` (1.37), for behaviour.
 
 mod catalogue;
+pub mod conversion;
 mod declared;
 pub mod error;
 #[cfg(test)]
@@ -29,10 +30,11 @@ mod stored_registration;
 mod subresource;
 pub mod version;
 
+pub use conversion::{Convert, Faces};
 pub use declared::Declared;
 pub use error::{FieldConflict, PlanError, Refusal, Unreadable};
 pub use holdings::{Allocation, Holdings, HoldingsChange};
-pub use kind::{BuiltInVersion, Convert, Deletion, Faces, NeedsEmpty, RuleContext, Strategy, TypeSpec};
+pub use kind::{BuiltInVersion, Deletion, NeedsEmpty, RuleContext, Strategy, TypeSpec};
 pub use kindom_managed_fields::ConvertError;
 pub use kinds::CustomObjects;
 pub use managed::{SERVER, manage_status};

@@ -8,9 +8,9 @@ use kindom_api::{GroupVersionKind, User, Value};
 use kindom_managed_fields::{ApplyError, ConvertError, Scope, Versions, apply, update};
 use kindom_schema::merge::{MergeType, built_in};
 
+use crate::conversion::Conversion;
 use crate::error::{FieldConflict, PlanError};
 use crate::holdings::NOTHING;
-use crate::kind::Conversion;
 use crate::metadata::metadata_mut;
 use crate::render::convert;
 use crate::version::CompiledVersion;

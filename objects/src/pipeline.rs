@@ -17,8 +17,8 @@
 
 use kindom_api::Value;
 
+use crate::conversion::Conversion;
 use crate::error::PlanError;
-use crate::kind::Conversion;
 use crate::managed::{FieldManager, Managing};
 use crate::metadata::metadata_mut;
 use crate::registration::READ_ONLY_ANNOTATION;

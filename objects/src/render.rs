@@ -5,8 +5,9 @@ use kindom_api::json::{MAX_DEPTH, OWN_DEPTH_MAX};
 use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value, json, meta};
 
+use crate::conversion::Conversion;
 use crate::error::{PlanError, Unreadable};
-use crate::kind::{Conversion, TypeSpec};
+use crate::kind::TypeSpec;
 use crate::metadata::metadata_mut;
 use crate::seal::Sealed;
 use crate::version::VersionSpec;

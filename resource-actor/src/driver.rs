@@ -339,7 +339,7 @@ impl ResourceHandle {
                 return Err(WriteError::Guessed);
             }
             // A rule of the program's may take any time: nothing but this write may wait for it.
-            dear(if rules.spec.strategy.has_type() { estimate.max(DEAR) } else { estimate }).await?;
+            dear(if rules.spec.strategy.is_of_program() { estimate.max(DEAR) } else { estimate }).await?;
             let mut spent = Spent::new(self.cost(), bytes);
             let desired = spent.on(|| caught(&rules.spec, || desire(&attempt)))?;
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);

@@ -329,7 +329,7 @@ mod tests {
         assert!(all.len() > 490, "{}", all.len());
     }
 
-    /// What no value can obey, and what only a huge one could.
+    /// Demands that no value can obey, and such that only a huge one could.
     #[test]
     fn any_schema_ends() {
         for schema in [

@@ -489,7 +489,7 @@ impl From<v3::Keel> for Keel {
     }
 }
 
-/// What no client sees.
+/// The hub of berths, which no client sees.
 #[derive(Clone)]
 struct Berth {
     metadata: ObjectMeta,
@@ -578,7 +578,7 @@ fn versions_that_hold_less_are_found() {
     assert_eq!((version.as_str(), why.as_str()), ("v2", "its conversion panicked"));
 }
 
-/// What cannot be converted fails the request that asks for it, and nothing else.
+/// A conversion that panics fails the request that asks for it, and nothing else.
 #[tokio::test]
 async fn a_conversion_that_panics_fails_its_request_alone() {
     let versions = Versions::<Keel>::stored_as::<Keel>().with::<v2::Keel>();

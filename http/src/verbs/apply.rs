@@ -38,7 +38,7 @@ impl Configured {
     /// Adds the type of the object, if its kind has a type in the program: what that writes says none.
     fn complete_type(&mut self, call: &Call<'_>) {
         let Ok(Value::Object(fields)) = &mut self.configuration.value else { return };
-        if call.spec.strategy.has_type() {
+        if call.spec.strategy.is_of_program() {
             let version = &call.info.resource.version;
             fields.entry_or_insert_with("apiVersion", || call.spec.api_version(version).into());
             fields.entry_or_insert_with("kind", || call.spec.names.kind.as_str().into());

@@ -106,7 +106,7 @@ fn is_whole(cx: &RuleContext<'_>) -> bool {
 }
 
 impl Strategy for TypedObjects {
-    fn has_type(&self) -> bool {
+    fn is_of_program(&self) -> bool {
         true
     }
 
