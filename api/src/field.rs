@@ -219,6 +219,12 @@ impl ErrorList {
         self.errors.retain(|error| seen.insert(error.to_string()));
     }
 
+    /// About as many bytes as all of them take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// `true` if there is no room for more, so that there is no use in making more.
     #[must_use]
     pub fn is_full(&self) -> bool {

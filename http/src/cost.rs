@@ -20,6 +20,8 @@ const COPIED: u64 = 1;
 const PARSED: u64 = 30;
 /// For each byte of a registration that is compiled.
 const COMPILED: u64 = 300;
+/// For each byte of errors that are listed.
+const REFUSED: u64 = 40;
 /// For each object of a list.
 const LISTED: u64 = 100;
 /// For each object that a selector is compared with.
@@ -75,6 +77,11 @@ pub(crate) fn list(objects: usize, take: usize, selects_all: bool) -> Duration {
 /// Reads so many bytes of stored objects into trees.
 pub(crate) fn parse(bytes: usize) -> Duration {
     nanos(bytes, PARSED)
+}
+
+/// Lists errors of so many bytes: in the message, each once, and each as a cause.
+pub(crate) fn refusal(bytes: usize) -> Duration {
+    nanos(bytes, REFUSED)
 }
 
 /// Describes so many types.

@@ -12,7 +12,7 @@ use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::http::{StatusCode, Version};
 use actix_web::{HttpMessage as _, HttpResponse, web};
-use kindom_actor_kit::{Deadline, Flow};
+use kindom_actor_kit::{DEAR, Deadline, Flow, turn};
 use kindom_api::GroupVersionResource;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::User;
@@ -29,7 +29,7 @@ use crate::authn::{
 use crate::body::{Received, body, runs_on};
 use crate::budget::{Held, Share};
 use crate::call::Call;
-use crate::cost::HEADER_BYTES;
+use crate::cost::{self, HEADER_BYTES};
 use crate::fallback::delegate;
 use crate::forward::{self, forward};
 use crate::head::Head;
@@ -351,7 +351,7 @@ async fn answer(
                     share,
                     token_in_protocol,
                 };
-                resource(&call, received).await
+                in_turn(request, resource(&call, received).await).await
             };
             let answer = match span.is_disabled() {
                 true => state.bounds.processors.run(flow, answer),
@@ -362,6 +362,18 @@ async fn answer(
                 false => answer.await.map_err(|lost| RequestError::Internal(lost.to_string()))?,
             };
             delivered(answer?, permit, held, &of_connection, may_refuse)
+        }
+    }
+}
+
+/// Makes the answer that refuses a request for so many errors that it takes long, once it is its turn.
+async fn in_turn(request: &Head, outcome: Result<Response, Failure>) -> Result<Response, Failure> {
+    match outcome.map_err(|why| (cost::refusal(why.bytes()), why)) {
+        Ok(answer) => Ok(answer),
+        Err((cost, why)) if cost < DEAR => Err(why),
+        Err((cost, why)) => {
+            turn(cost).await;
+            Ok(failure(request, why))
         }
     }
 }
@@ -566,5 +578,37 @@ async fn answer_read(call: &Call<'_>) -> Result<Response, Failure> {
         (Verb::Get, _) => get::get(call).await,
         (Verb::List, _) => list::list(call).await,
         _ => Err(call.info.method_not_supported().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use kindom_actor_kit::Processors;
+    use kindom_api::GroupKind;
+    use kindom_api::field::{Error, ErrorList, Path};
+
+    use super::*;
+
+    /// The thread that makes the answer to a request with an error of so many bytes; none if that is left to the connection's.
+    async fn maker(bytes: usize) -> Option<String> {
+        let pool = Processors::new(1).unwrap();
+        let head = Head::take(&mut TestRequest::default().to_srv_request());
+        let errors = ErrorList::from(Error::invalid(&Path::new("spec"), "x".repeat(bytes), "wrong"));
+        let request = async move {
+            let refused = RequestError::Invalid { kind: GroupKind::default(), name: String::new(), errors };
+            let answer = in_turn(&head, Err(refused.into())).await.ok()?;
+            assert_eq!(answer.into_http().status(), StatusCode::UNPROCESSABLE_ENTITY);
+            std::thread::current().name().map(str::to_owned)
+        };
+        let maker = pool.run(Flow { user: 1, kind: 1 }, request).await.unwrap();
+        pool.shutdown();
+        maker
+    }
+
+    #[tokio::test]
+    async fn a_long_refusal_is_made_by_a_processor() {
+        assert_eq!(maker(100).await, None);
+        assert!(maker(1 << 20).await.is_some_and(|thread| thread.starts_with("processor-")));
     }
 }

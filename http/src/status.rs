@@ -101,6 +101,19 @@ impl Failure {
         }
     }
 
+    /// About as many bytes as its errors take.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Warned(failure, _) => failure.bytes(),
+            Self::Request(RequestError::Invalid { errors, .. }) => errors.bytes(),
+            Self::Write(error, ..) => match &**error {
+                WriteError::Plan(PlanError::Invalid { errors, .. }) => errors.bytes(),
+                _ => 0,
+            },
+            _ => 0,
+        }
+    }
+
     /// `true` if a read found that its type has gone.
     pub(crate) fn is_of_a_type_gone(&self) -> bool {
         match self {

@@ -16,9 +16,9 @@ pub(crate) fn caught<T, E>(spec: &TypeSpec, step: impl FnOnce() -> Result<T, E>)
 where
     WriteError: From<E>,
 {
-    let step = || if spec.strategy.is_of_program() { foreign(&spec.prefix, step) } else { step() };
+    let step = || if spec.strategy.is_of_program() { foreign(&spec.prefix, step) } else { Ok(step()) };
     match catch_unwind(AssertUnwindSafe(step)) {
-        Ok(done) => Ok(done?),
+        Ok(done) => Ok(done??),
         Err(_) => Err(PlanError::Internal(PANICKED.to_owned()).into()),
     }
 }

@@ -127,6 +127,17 @@ impl<T> Future for InPool<T> {
 }
 
 impl State {
+    /// # Errors
+    /// [`Overloaded`]: steps of this kind have too many threads that they do not give back.
+    fn admit_foreign(&self, kind: u64) -> Result<(), Overloaded> {
+        match self.written_off.get(&kind) {
+            Some(threads) if *threads >= worker::WRITTEN_OFF_MAX => {
+                Err(Overloaded { retry_after: worker::FOREIGN_MAX })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Chooses an idle thread for a new piece of this cost; none if all that can take it are at work, and will look for the next one.
     fn tell_of(&mut self, cost: u64) -> Option<usize> {
         if cost <= nanos(SHORT) { self.tell(&[SHORT_ALONE, ANY]) } else { self.tell(&[ANY]) }
@@ -338,11 +349,15 @@ impl ProcessorPool {
 
     /// # Errors
     /// [`Overloaded`]
+    pub(super) fn admit_foreign(&self, kind: u64) -> Result<(), Overloaded> {
+        self.state.lock().admit_foreign(kind)
+    }
+
+    /// # Errors
+    /// [`Overloaded`]
     pub(super) fn admit(&self, flow: Flow) -> Result<(), Overloaded> {
         let state = self.state.lock();
-        if state.written_off.get(&flow.kind).is_some_and(|threads| *threads >= worker::WRITTEN_OFF_MAX) {
-            return Err(Overloaded { retry_after: worker::FOREIGN_MAX });
-        }
+        state.admit_foreign(flow.kind)?;
         let (waiting, pieces) = state.queue.waiting(flow);
         drop(state);
         let each = waiting / self.threads;

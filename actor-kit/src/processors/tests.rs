@@ -4,6 +4,8 @@ use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use tokio::sync::oneshot;
 
 use super::*;
@@ -58,7 +60,7 @@ fn stuck(pool: &Processors, of: Flow) -> (mpsc::Sender<()>, Run<Result<bool, Ove
     let (release, held) = mpsc::channel::<()>();
     let request = async move {
         dear(DEAR).await?;
-        Ok(foreign(&"a test".into(), || held.recv().is_err()))
+        foreign(&"a test".into(), || held.recv().is_err())
     };
     (release, pool.run(of, request))
 }
@@ -112,6 +114,26 @@ async fn a_step_that_does_not_end_costs_its_thread_alone() {
     pool.shutdown();
 }
 
+/// Also of those that waited in the queue before.
+#[tokio::test]
+async fn so_many_steps_of_a_kind_do_not_end() {
+    let pool = Processors::new(1).unwrap();
+    let (releases, requests): (Vec<_>, Vec<_>) = (0..30).map(|_| stuck(&pool, flow(1, 7))).unzip();
+    let mut answers: FuturesUnordered<_> =
+        requests.into_iter().map(|request| request.within(Instant::now() + MINUTE)).collect();
+    // Both threads may be in one when the last one is written off.
+    let most = worker::WRITTEN_OFF_MAX + 1;
+    for _ in most..30 {
+        assert!(matches!(answers.next().await, Some(Ok(Err(_)))));
+    }
+    assert!(pool.shared.workers.lock().len() <= 2 + most);
+    drop(releases);
+    while let Some(answer) = answers.next().await {
+        assert!(matches!(answer, Ok(Ok(true) | Err(_))), "{answer:?}");
+    }
+    pool.shutdown();
+}
+
 #[tokio::test]
 async fn a_pool_ends_though_a_step_does_not() {
     let pool = Processors::new(1).unwrap();
@@ -125,14 +147,14 @@ async fn a_foreign_step_may_panic() {
     let pool = Processors::new(1).unwrap();
     let request = pool.run(flow(1, 1), async {
         dear(DEAR).await.unwrap();
-        foreign(&"a test".into(), || panic!("a bug"))
+        foreign(&"a test".into(), || panic!("a bug")).unwrap()
     });
     let answer: Result<(), NoAnswer> = request.within(Instant::now() + MINUTE).await;
     assert_eq!(answer, Err(NoAnswer::Lost(Lost)));
     let (release, request) = stuck(&pool, flow(1, 1));
     drop(release);
     assert_eq!(request.within(Instant::now() + MINUTE).await, Ok(Ok(true)));
-    assert!(foreign(&"a test".into(), || true), "outside a pool");
+    assert_eq!(foreign(&"a test".into(), || true), Ok(true), "outside a pool");
 }
 
 /// The thread for short pieces cannot take one that has a long one before it.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
 
+use super::Overloaded;
 use super::pool::POLLED;
 
 /// The longest that a foreign step may take before another thread comes in the place of its own.
@@ -130,14 +131,18 @@ impl Drop for EndOfStep<'_> {
 
 /// A step of code that is not ours, and may take for ever; `name` says in the log whose. Its request has to wait for a turn in the
 /// pool before ([`dear`](super::dear)); elsewhere, nothing looks at how long the step takes.
-pub fn foreign<T>(name: &Arc<str>, step: impl FnOnce() -> T) -> T {
+///
+/// # Errors
+/// [`Overloaded`]: too many such steps of the request's kind do not end. Of those that waited for their turn with it, too, none begins.
+pub fn foreign<T>(name: &Arc<str>, step: impl FnOnce() -> T) -> Result<T, Overloaded> {
     let worker = WORKER.with_borrow(Clone::clone);
     let polled =
         POLLED.with_borrow(|polled| Some((Arc::clone(&polled.as_ref()?.shared), polled.as_ref()?.flow.kind)));
-    let (Some(worker), Some((pool, kind))) = (worker, polled) else { return step() };
+    let (Some(worker), Some((pool, kind))) = (worker, polled) else { return Ok(step()) };
+    pool.admit_foreign(kind)?;
     worker.set(Step::Since(Instant::now(), kind, Arc::clone(name)));
     let _end = EndOfStep(&worker);
     pool.oversee();
     drop(pool);
-    step()
+    Ok(step())
 }
