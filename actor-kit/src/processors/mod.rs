@@ -36,7 +36,7 @@ pub use worker::foreign;
 /// A step of less stays where it is: handing it over costs about a twentieth of this, and it holds up its thread for no longer.
 pub const DEAR: Duration = Duration::from_millis(1);
 
-/// The queue of a flow is full.
+/// The queue of a flow is full, or steps of its kind that do not end have all the threads that they may have ([`foreign`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too much of this is waiting already")]
 pub struct Overloaded {

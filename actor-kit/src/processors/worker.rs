@@ -133,7 +133,7 @@ impl Drop for EndOfStep<'_> {
 /// pool before ([`dear`](super::dear)); elsewhere, nothing looks at how long the step takes.
 ///
 /// # Errors
-/// [`Overloaded`]: too many such steps of the request's kind do not end. Of those that waited for their turn with it, too, none begins.
+/// [`Overloaded`]: too many such steps of the request's kind do not end. A request that was admitted before gets it, too.
 pub fn foreign<T>(name: &Arc<str>, step: impl FnOnce() -> T) -> Result<T, Overloaded> {
     let worker = WORKER.with_borrow(Clone::clone);
     let polled =
