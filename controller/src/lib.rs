@@ -45,11 +45,13 @@ mod controller;
 mod delays;
 mod finalizers;
 mod manager;
+mod termination;
 
 pub use context::Context;
 pub use controller::Controller;
 pub use kube::runtime::controller::Action;
 pub use manager::Manager;
+pub use termination::termination;
 
 /// The failure of a call; anything that says why.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -74,8 +74,10 @@ async fn start<C: Controller>(context: Context, mut ended: watch::Receiver<bool>
     let client = context.client();
     let triggers = runtime::Controller::new(Api::all(client.clone()), watcher::Config::default());
     let triggers = C::watch(&context, triggers);
+    let store = triggers.store();
     // The sender is dropped only after it has told.
-    let end = async move { drop(ended.wait_for(|ended| *ended).await) };
+    let mut told = ended.clone();
+    let end = async move { drop(told.wait_for(|ended| *ended).await) };
     let shared = Arc::new(Shared { controller, client, delays: Delays::default() });
     let results = triggers.graceful_shutdown_on(end).run(reconcile::<C>, postpone::<C>, Arc::clone(&shared));
     let seen = move |result| {
@@ -91,7 +93,22 @@ async fn start<C: Controller>(context: Context, mut ended: watch::Receiver<bool>
         }
         std::future::ready(())
     };
-    Ok(results.for_each(seen).boxed())
+    let run = results.for_each(seen);
+    // No call begins before the first list is here. kube waits for it even then, and it does not come any more.
+    let unready = async move {
+        drop(ended.wait_for(|ended| *ended).await);
+        if store.wait_until_ready().now_or_never().is_some() {
+            std::future::pending().await
+        }
+    };
+    Ok(async move {
+        tokio::select! {
+            biased;
+            () = run => {}
+            () = unready => {}
+        }
+    }
+    .boxed())
 }
 
 async fn reconcile<C: Controller>(

@@ -223,3 +223,19 @@ async fn a_controller_that_cannot_be_made_is_an_error() {
     assert_eq!(refused.to_string(), "no anchorage");
     server.stop().await.unwrap();
 }
+
+/// A manager whose controllers have seen nothing yet ends as any other: it is told to before it begins, or its server does not answer.
+#[tokio::test]
+async fn a_manager_ends_before_the_first_list() {
+    let server = server().await;
+    let ended = |client| Manager::new("test", client).controller::<Harbour>().run(std::future::ready(()));
+    ended(server.client()).await.unwrap();
+    let client = server.client();
+    server.stop().await.unwrap();
+    let (end, told) = oneshot::channel();
+    let run = Manager::new("test", client).controller::<Harbour>().run(async { drop(told.await) });
+    let run = tokio::spawn(async move { run.await.map_err(|e| e.to_string()) });
+    tokio::task::yield_now().await;
+    end.send(()).unwrap();
+    run.await.unwrap().unwrap();
+}
