@@ -3,7 +3,7 @@
 use syn::meta::ParseNestedMeta;
 use syn::{Data, DeriveInput, Error, Fields, LitInt, LitStr, Result, Token};
 
-use crate::names::{plural, refuse_group, refuse_kind, refuse_label, refuse_version};
+use kindom_naming::{plural, refuse_group, refuse_kind, refuse_label, refuse_version};
 
 /// The definition of a kind.
 pub(crate) struct Attribute {

@@ -5,7 +5,6 @@ use quote::quote;
 use syn::{DeriveInput, parse_macro_input};
 
 mod attribute;
-mod names;
 
 use attribute::Attribute;
 

@@ -51,6 +51,8 @@ pub(crate) enum Command {
     /// Saves the content of a store to a file, checks the file, and restores it.
     #[command(subcommand)]
     Snapshot(Snapshot),
+    #[command(flatten)]
+    Project(kindom_project::Command),
 }
 
 #[derive(Debug, Subcommand)]

@@ -103,6 +103,7 @@ fn own(kinds: &Kinds) -> Result<ExitCode, BoxError> {
         Command::Aggregation(Aggregation::Manifests(options)) => aggregation::run(&options),
         Command::Snapshot(command) => snapshot::run(&command),
         Command::Storage(command) => repair::run(&command),
+        Command::Project(command) => kindom_project::run(&command).map_err(Into::into),
     }?;
     Ok(ExitCode::SUCCESS)
 }

@@ -71,6 +71,7 @@ mod operations;
 mod operators;
 mod ownership;
 mod pages;
+mod projects;
 mod protobuf;
 mod python_client;
 mod quotas;

@@ -1,7 +1,13 @@
-//! The names that follow from a kind's.
+//! The names that a kind may have, and those that follow from them: for the derive macro `Resource`, and for the tools that make projects.
+
+/// The longest label of a domain name, bytes (RFC 1035).
+const LABEL: usize = 63;
+/// The longest domain name that Kubernetes takes, bytes (`validation.DNS1123SubdomainMaxLength`).
+const NAME: usize = 253;
 
 /// The plural of a lower-case name, as Kubernetes' tools guess it (`meta.UnsafeGuessKindToResource` of apimachinery, 1.37).
-pub(crate) fn plural(singular: &str) -> String {
+#[must_use]
+pub fn plural(singular: &str) -> String {
     match singular {
         "endpoints" => return singular.to_owned(),
         _ if singular.ends_with('s') => return format!("{singular}es"),
@@ -14,22 +20,27 @@ pub(crate) fn plural(singular: &str) -> String {
 }
 
 /// The reason why a group cannot be one (B-12).
-pub(crate) fn refuse_group(group: &str) -> Option<&'static str> {
+#[must_use]
+pub fn refuse_group(group: &str) -> Option<&'static str> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_label = |label: &str| {
-        !label.is_empty() && label.chars().all(is_plain) && !label.starts_with('-') && !label.ends_with('-')
+        (1..=LABEL).contains(&label.len())
+            && label.chars().all(is_plain)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
     };
     if group.chars().any(char::is_uppercase) {
         return Some("a group has no capital letters");
     }
-    match group.contains('.') && group.split('.').all(is_label) {
+    match group.len() <= NAME && group.contains('.') && group.split('.').all(is_label) {
         true => None,
         false => Some("a group is a domain name with a dot, such as sails.example.com"),
     }
 }
 
 /// The reason why a version cannot be one (B-13).
-pub(crate) fn refuse_version(version: &str) -> Option<&'static str> {
+#[must_use]
+pub fn refuse_version(version: &str) -> Option<&'static str> {
     let number =
         |text: &str| !text.is_empty() && !text.starts_with('0') && text.chars().all(|c| c.is_ascii_digit());
     let is_one = version.strip_prefix('v').is_some_and(|rest| {
@@ -43,18 +54,24 @@ pub(crate) fn refuse_version(version: &str) -> Option<&'static str> {
 }
 
 /// The reason why a kind cannot be one (B-15).
-pub(crate) fn refuse_kind(kind: &str) -> Option<&'static str> {
+#[must_use]
+pub fn refuse_kind(kind: &str) -> Option<&'static str> {
     let is_camel =
         kind.starts_with(|c: char| c.is_ascii_uppercase()) && kind.chars().all(|c| c.is_ascii_alphanumeric());
-    (!is_camel).then_some("a kind is in UpperCamelCase, such as Sloop")
+    (!is_camel || kind.len() > LABEL)
+        .then_some("a kind is in UpperCamelCase, such as Sloop, and has at most 63 letters and digits")
 }
 
 /// The reason why a plural, singular or short name cannot be one.
-pub(crate) fn refuse_label(name: &str) -> Option<&'static str> {
+#[must_use]
+pub fn refuse_label(name: &str) -> Option<&'static str> {
     let is_label = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-        && !name.ends_with('-');
-    (!is_label).then_some("a name has lower-case letters, digits and dashes, and begins with a letter")
+        && !name.ends_with('-')
+        && name.len() <= LABEL;
+    (!is_label).then_some(
+        "a name has at most 63 lower-case letters, digits and dashes, begins with a letter, and ends with no dash",
+    )
 }
 
 #[cfg(test)]
@@ -89,5 +106,12 @@ mod tests {
         for name in ["", "Sl", "1s", "s-", "s.l"] {
             assert!(refuse_label(name).is_some(), "{name}");
         }
+        let (longest, long) = ("s".repeat(63), "s".repeat(64));
+        assert_eq!(refuse_label(&longest), None);
+        assert!(refuse_label(&long).is_some());
+        assert_eq!(refuse_group(&format!("{longest}.com")), None);
+        assert!(refuse_group(&format!("{long}.com")).is_some());
+        assert!(refuse_group(&["abc"; 64].join(".")).is_some());
+        assert!(refuse_kind(&format!("S{longest}")).is_some());
     }
 }

@@ -1,0 +1,46 @@
+// Follows from kindom.json, by kindom create. Once edited, it is yours to keep up to date. 7f173dde5dbf1fecbe4f0855b2f040eb
+//! The kinds of example.com.
+
+/// Kinds of ports.example.com.
+pub mod ports {
+    /// Version v1alpha1.
+    pub mod v1alpha1 {
+        pub mod harbour;
+
+        pub use harbour::Harbour;
+    }
+
+    /// The versions of Harbour: objects are stored as v1alpha1.
+    pub fn harbour() -> kindom_server::Versions<v1alpha1::Harbour> {
+        kindom_server::Versions::stored_as::<v1alpha1::Harbour>()
+    }
+}
+
+/// Kinds of sails.example.com.
+pub mod sails {
+    /// Version v1.
+    pub mod v1 {
+        pub mod sloop;
+
+        pub use sloop::Sloop;
+    }
+
+    /// Version v1beta1.
+    pub mod v1beta1 {
+        pub mod sloop;
+
+        pub use sloop::Sloop;
+    }
+
+    /// The versions of Sloop: objects are stored as v1beta1.
+    pub fn sloop() -> kindom_server::Versions<v1beta1::Sloop> {
+        kindom_server::Versions::stored_as::<v1beta1::Sloop>().with::<v1::Sloop>()
+    }
+}
+
+/// Every kind, for the API server and for tests.
+pub fn kinds() -> kindom_server::Group {
+    kindom_server::Group::new()
+        .versions(ports::harbour())
+        .versions(sails::sloop())
+}

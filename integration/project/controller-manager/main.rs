@@ -1,0 +1,33 @@
+//! The process in which the controllers run. It finds the API server as kubectl does, by $KUBECONFIG or ~/.kube/config, or in
+//! a pod by its service account.
+
+use std::io::{IsTerminal as _, stderr};
+use std::process::ExitCode;
+
+use kindom_controller::{Error, Manager};
+use tracing_subscriber::EnvFilter;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(stderr().is_terminal())
+        .with_writer(stderr)
+        .init();
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Error> {
+    let client = kube::Client::try_default().await?;
+    let manager = Manager::new("controller-manager", client);
+    controllers::register(manager)
+        .run(kindom_controller::termination()?)
+        .await
+}

@@ -1,0 +1,177 @@
+//! The command line of the tools: the names of apiserver-boot's commands and flags where it has them.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
+
+/// A tool.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Begins a project with kinds of its own.
+    #[command(subcommand)]
+    Init(Init),
+    /// Adds kinds, and versions of kinds, to the project in this folder.
+    #[command(subcommand)]
+    Create(Create),
+    /// Runs the project in this folder.
+    #[command(subcommand)]
+    Run(Run),
+    /// Makes what is deployed of the project in this folder.
+    #[command(subcommand)]
+    Build(Build),
+}
+
+/// `kindom init …`
+#[derive(Debug, Subcommand)]
+pub enum Init {
+    /// Writes a project into this folder: a cargo workspace with an API server and a controller manager that have no kinds yet.
+    ///
+    /// Files that are there stay as they are; a folder that holds another cargo package is refused.
+    Repo(InitRepo),
+}
+
+/// `kindom create …`
+#[derive(Debug, Subcommand)]
+pub enum Create {
+    /// A kind, with its group and first version.
+    #[command(subcommand)]
+    Group(Group),
+    /// One more version of a kind, with its conversion.
+    ///
+    /// Objects stay stored in the kind's first version; the new one converts from it and to it, and has its fields until it gets
+    /// its own.
+    Version(CreateVersion),
+}
+
+/// `kindom create group …`
+#[derive(Debug, Subcommand)]
+pub enum Group {
+    /// A kind, with its group and first version.
+    #[command(subcommand)]
+    Version(Version),
+}
+
+/// `kindom create group version …`
+#[derive(Debug, Subcommand)]
+pub enum Version {
+    /// Writes a kind: its type, rules, controller, tests, and a sample.
+    ///
+    /// For a kind that is there in other versions, the same as `create version`.
+    Resource(CreateResource),
+}
+
+/// `kindom run …`
+#[derive(Debug, Subcommand)]
+pub enum Run {
+    /// Builds and runs the API server and the controllers on this machine, and again after every change of a source file.
+    ///
+    /// Objects are kept in .kindom. Ends in order at SIGTERM or SIGINT.
+    Local(RunLocal),
+}
+
+/// `kindom build …`
+#[derive(Debug, Subcommand)]
+pub enum Build {
+    /// Builds the API server and the controller manager in release.
+    Executables(BuildExecutables),
+}
+
+/// The flags of `init repo`.
+#[derive(Debug, Args)]
+pub struct InitRepo {
+    /// The end of every group's name, such as example.com.
+    #[arg(long)]
+    pub(crate) domain: String,
+    /// The source of kindom's crates: the folder of a checkout, the URL of a git repository (`URL#REVISION` for one revision),
+    /// or a version. By default the checkout that this program was built in, or else its version.
+    #[arg(long, value_name = "PATH|URL|VERSION")]
+    pub(crate) kindom: Option<String>,
+}
+
+/// The names of one version of a kind.
+#[derive(Debug, Args)]
+pub struct CreateVersion {
+    /// The group without the domain, such as sails.
+    #[arg(long)]
+    pub(crate) group: String,
+    /// The version: alpha, beta or stable, such as v1alpha1, v1beta1 or v1.
+    #[arg(long)]
+    pub(crate) version: String,
+    /// The kind, in UpperCamelCase.
+    #[arg(long)]
+    pub(crate) kind: String,
+}
+
+/// The flags of `create group version resource`.
+#[derive(Debug, Args)]
+pub struct CreateResource {
+    #[command(flatten)]
+    pub(crate) names: CreateVersion,
+    /// The plural, as in URLs; by default as Kubernetes' tools derive it from the kind.
+    #[arg(long)]
+    pub(crate) resource: Option<String>,
+    /// A name for kubectl; any number of times.
+    #[arg(long = "short-name")]
+    pub(crate) short_names: Vec<String>,
+    /// Objects are in no namespace.
+    #[arg(long)]
+    pub(crate) non_namespaced: bool,
+    /// Objects have a status, written through /status alone.
+    #[arg(long, alias = "with-status-subresource", action = ArgAction::Set, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) with_status: bool,
+    /// Objects have replicas, which `kubectl scale` sets.
+    #[arg(long)]
+    pub(crate) with_scale: bool,
+    /// Writes a controller alone, for a kind that is there.
+    #[arg(long, conflicts_with = "skip_controller")]
+    pub(crate) skip_resource: bool,
+    /// Writes no controller.
+    #[arg(long)]
+    pub(crate) skip_controller: bool,
+}
+
+/// A program of the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Program {
+    /// The API server.
+    Apiserver,
+    /// The controllers.
+    ControllerManager,
+}
+
+impl Program {
+    pub(crate) const ALL: [Self; 2] = [Self::Apiserver, Self::ControllerManager];
+
+    /// The name of its package and of its executable.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Apiserver => "apiserver",
+            Self::ControllerManager => "controller-manager",
+        }
+    }
+}
+
+/// The flags of `run local`.
+#[derive(Debug, Args)]
+pub struct RunLocal {
+    /// The programs to run; without the API server, the controllers find one as kubectl does.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Program::ALL)]
+    pub(crate) run: Vec<Program>,
+    /// The port of the API server; 0 takes a free one.
+    #[arg(long, default_value_t = 6443)]
+    pub(crate) secure_port: u16,
+    /// Builds in release: slower to build, faster to run.
+    #[arg(long)]
+    pub(crate) release: bool,
+}
+
+/// The flags of `build executables`.
+#[derive(Debug, Args)]
+pub struct BuildExecutables {
+    /// The folder that gets the executables.
+    #[arg(long, default_value = "bin")]
+    pub(crate) output: PathBuf,
+    /// The platform, as `rustc --print target-list` names it; by default this machine's.
+    #[arg(long, value_name = "TRIPLE")]
+    pub(crate) target: Option<String>,
+}

@@ -1,0 +1,139 @@
+//! `kindom create …`: kinds, and versions of kinds (B-09 to B-15).
+
+use std::io::Write;
+use std::path::Path;
+
+use kindom_naming::plural;
+
+use crate::arguments::{CreateResource, CreateVersion};
+use crate::error::Error;
+use crate::manifest::{Kind, Manifest};
+use crate::plan::Plan;
+use crate::templates::Templates;
+
+/// Adds a kind; or a version of one that is there; or a controller, with `--skip-resource`.
+pub(crate) fn resource(folder: &Path, options: &CreateResource, out: &mut dyn Write) -> Result<(), Error> {
+    let mut manifest = Manifest::need(folder)?;
+    let names = &options.names;
+    let wanted = wanted(options);
+    let Some(at) = manifest.find(&names.group, &names.kind) else {
+        if options.skip_resource {
+            return Err(Error::refused(format!(
+                "--skip-resource: the project has no kind {:?} in group {:?} to write a controller for",
+                names.kind, names.group
+            )));
+        }
+        manifest.check_next(&wanted).map_err(refused)?;
+        manifest.kinds.push(wanted.clone());
+        let templates = Templates::new()?;
+        let mut plan = Plan::default();
+        templates.version(&manifest, &wanted, wanted.hub(), &mut plan)?;
+        if wanted.controller {
+            templates.controller(&manifest, &wanted, &mut plan)?;
+        }
+        return finish(folder, &manifest, &templates, plan, out);
+    };
+    let mut kind = manifest.kinds.remove(at);
+    if options.skip_resource {
+        let templates = Templates::new()?;
+        let mut plan = Plan::default();
+        if !kind.controller {
+            kind.controller = true;
+            templates.controller(&manifest, &kind, &mut plan)?;
+        }
+        manifest.kinds.insert(at, kind);
+        return finish(folder, &manifest, &templates, plan, out);
+    }
+    if let Some(flag) = differs(&kind, &wanted) {
+        return Err(Error::refused(format!(
+            "{flag}: {} of {} was created with another value, and its files are yours to change",
+            kind.kind,
+            manifest.group_name(&kind)
+        )));
+    }
+    add_version(folder, manifest, at, kind, &names.version, out)
+}
+
+/// Adds a version to a kind.
+pub(crate) fn version(folder: &Path, options: &CreateVersion, out: &mut dyn Write) -> Result<(), Error> {
+    let mut manifest = Manifest::need(folder)?;
+    let Some(at) = manifest.find(&options.group, &options.kind) else {
+        return Err(Error::refused(format!(
+            "--kind {:?}: the project has no such kind in group {:?}; kindom create group version resource makes one",
+            options.kind, options.group
+        )));
+    };
+    let kind = manifest.kinds.remove(at);
+    add_version(folder, manifest, at, kind, &options.version, out)
+}
+
+/// Adds a version to a kind that was taken out of the manifest, and puts the kind back.
+fn add_version(
+    folder: &Path,
+    mut manifest: Manifest,
+    at: usize,
+    mut kind: Kind,
+    version: &str,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let templates = Templates::new()?;
+    let mut plan = Plan::default();
+    if !kind.versions.iter().any(|known| known == version) {
+        kind.versions.push(version.to_owned());
+        manifest.check_next(&kind).map_err(refused)?;
+        templates.version(&manifest, &kind, version, &mut plan)?;
+    }
+    manifest.kinds.insert(at, kind);
+    finish(folder, &manifest, &templates, plan, out)
+}
+
+fn finish(
+    folder: &Path,
+    manifest: &Manifest,
+    templates: &Templates,
+    mut plan: Plan,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    templates.roots(manifest, &mut plan)?;
+    plan.write(folder)?.report(out)
+}
+
+fn wanted(options: &CreateResource) -> Kind {
+    let names = &options.names;
+    Kind {
+        group: names.group.clone(),
+        kind: names.kind.clone(),
+        resource: options.resource.clone().unwrap_or_else(|| plural(&names.kind.to_ascii_lowercase())),
+        short_names: options.short_names.clone(),
+        namespaced: !options.non_namespaced,
+        status: options.with_status,
+        scale: options.with_scale,
+        controller: !options.skip_controller,
+        versions: vec![names.version.clone()],
+    }
+}
+
+/// Names the flag, and not the field of `kindom.json`.
+fn refused((field, why): (&'static str, String)) -> Error {
+    let flag = match field {
+        "shortNames" => "short-name",
+        "versions" => "version",
+        "scale" => "with-scale",
+        field => field,
+    };
+    Error::refused(format!("--{flag}: {why}"))
+}
+
+/// The flag that asks for something else than what a kind is.
+fn differs(kind: &Kind, wanted: &Kind) -> Option<&'static str> {
+    [
+        ("--resource", kind.resource == wanted.resource),
+        ("--short-name", kind.short_names == wanted.short_names),
+        ("--non-namespaced", kind.namespaced == wanted.namespaced),
+        ("--with-status", kind.status == wanted.status),
+        ("--with-scale", kind.scale == wanted.scale),
+        ("--skip-controller", kind.controller == wanted.controller),
+    ]
+    .into_iter()
+    .find_map(|(flag, same)| (!same).then_some(flag))
+}

@@ -1,0 +1,258 @@
+//! `kindom.json`: the kinds of a project.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use kindom_naming::{refuse_group, refuse_kind, refuse_label, refuse_version};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// The name of the file.
+pub(crate) const FILE: &str = "kindom.json";
+
+/// The content of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Manifest {
+    /// The end of every group's name.
+    pub(crate) domain: String,
+    #[serde(default)]
+    pub(crate) kinds: Vec<Kind>,
+}
+
+/// A kind with all of its versions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Kind {
+    /// The group without the domain.
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    /// The plural.
+    pub(crate) resource: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) short_names: Vec<String>,
+    pub(crate) namespaced: bool,
+    pub(crate) status: bool,
+    #[serde(default)]
+    pub(crate) scale: bool,
+    /// True if a controller was written for it.
+    pub(crate) controller: bool,
+    /// Of which the first is stored, and the form on which the rules work.
+    pub(crate) versions: Vec<String>,
+}
+
+/// Names that the code of a kind uses for something else.
+const TAKEN: [&str; 14] = [
+    "Box",
+    "Default",
+    "Deserialize",
+    "Error",
+    "From",
+    "JsonSchema",
+    "ObjectMeta",
+    "Ok",
+    "Option",
+    "Result",
+    "Self",
+    "Serialize",
+    "Some",
+    "String",
+];
+
+/// Rust's keywords, those that are reserved, and `mod`, whose file means something else.
+const KEYWORDS: [&str; 51] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
+    "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static",
+    "struct", "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual",
+    "where", "while", "yield",
+];
+
+/// The name of the module of a group or a kind.
+fn module(name: &str) -> String {
+    let mut module = name.to_ascii_lowercase().replace('-', "_");
+    // The root file of a crate is `lib.rs`.
+    if KEYWORDS.contains(&module.as_str()) || module == "lib" {
+        module.push('_');
+    }
+    module
+}
+
+impl Manifest {
+    /// A project without kinds.
+    pub(crate) fn new(domain: &str) -> Result<Self, Error> {
+        let manifest = Self { domain: domain.to_owned(), kinds: Vec::new() };
+        manifest.check_domain().map_err(|why| Error::refused(format!("--domain {domain:?}: {why}")))?;
+        Ok(manifest)
+    }
+
+    /// Reads the file of a folder; none if there is none.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = folder.join(FILE);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::file("read", Path::new(FILE))(error)),
+        };
+        let wrong = |why: String| Error::refused(format!("{FILE}: {why}"));
+        let manifest: Self = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        manifest.check().map_err(wrong)?;
+        Ok(Some(manifest))
+    }
+
+    /// As [`read`](Self::read), in a folder that has to be a project's.
+    pub(crate) fn need(folder: &Path) -> Result<Self, Error> {
+        Self::read(folder)?.ok_or_else(|| {
+            Error::refused(format!(
+                "this folder has no {FILE}: it is not that of a project; kindom init repo --domain DOMAIN makes one"
+            ))
+        })
+    }
+
+    /// The text of the file.
+    pub(crate) fn text(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    pub(crate) fn find(&self, group: &str, kind: &str) -> Option<usize> {
+        self.kinds.iter().position(|known| known.group == group && known.kind == kind)
+    }
+
+    fn check_domain(&self) -> Result<(), String> {
+        // A group is a label in front of it.
+        if refuse_group(&format!("a.{}", self.domain)).is_some() {
+            return Err(
+                "a domain has lower-case letters, digits, dashes and dots, such as example.com".to_owned()
+            );
+        }
+        let is_or_ends = |of: &str| self.domain == of || self.domain.ends_with(&format!(".{of}"));
+        match ["k8s.io", "kubernetes.io"].into_iter().find(|of| is_or_ends(of)) {
+            Some(of) => Err(format!("{of} is Kubernetes' own, whose groups need an approval")),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks everything, whoever has written it.
+    fn check(&self) -> Result<(), String> {
+        self.check_domain().map_err(|why| format!("domain: {why}"))?;
+        let mut before = Self { domain: self.domain.clone(), kinds: Vec::new() };
+        for (at, kind) in self.kinds.iter().enumerate() {
+            before.check_next(kind).map_err(|(field, why)| format!("kinds[{at}].{field}: {why}"))?;
+            before.kinds.push(kind.clone());
+        }
+        Ok(())
+    }
+
+    /// Checks a kind that is to stand beside those before it; the first text is the field.
+    pub(crate) fn check_next(&self, kind: &Kind) -> Result<(), (&'static str, String)> {
+        let owned = |field: &'static str| move |why: &'static str| (field, why.to_owned());
+        let none = |refused: Option<&'static str>| refused.map_or(Ok(()), Err);
+        // More than a group has to be: a module has its name.
+        if refuse_label(&kind.group).is_some() || kind.group.contains("--") {
+            let why = "the group without the domain {} is a word of lower-case letters, digits and single dashes, such as sails";
+            return Err(("group", why.replace("{}", &self.domain)));
+        }
+        none(refuse_group(&self.group_name(kind))).map_err(owned("group"))?;
+        none(refuse_kind(&kind.kind)).map_err(owned("kind"))?;
+        none(refuse_label(&kind.resource)).map_err(owned("resource"))?;
+        if TAKEN.contains(&kind.kind.as_str()) {
+            return Err((
+                "kind",
+                format!("{} is a name that the code of a kind uses for something else", kind.kind),
+            ));
+        }
+        for short in &kind.short_names {
+            none(refuse_label(short)).map_err(owned("shortNames"))?;
+        }
+        if kind.scale && !kind.status {
+            return Err((
+                "scale",
+                "a kind that scales has a status, which holds the replicas that there are".to_owned(),
+            ));
+        }
+        if kind.versions.is_empty() {
+            return Err(("versions", "a kind has a version".to_owned()));
+        }
+        let mut versions = BTreeSet::new();
+        for version in &kind.versions {
+            none(refuse_version(version)).map_err(owned("versions"))?;
+            if !versions.insert(version) {
+                return Err(("versions", format!("{version} stands there twice")));
+            }
+        }
+        self.check_unique(kind)
+    }
+
+    /// Checks that no other kind has taken the names of this one.
+    fn check_unique(&self, kind: &Kind) -> Result<(), (&'static str, String)> {
+        for other in &self.kinds {
+            let of = format!("{} of {}", other.kind, self.group_name(other));
+            if other.module() == kind.module() {
+                let why = format!(
+                    "{} would be in the files of {of}: a project has a name for one kind only",
+                    kind.kind
+                );
+                return Err(("kind", why));
+            }
+            if other.group != kind.group {
+                continue;
+            }
+            let taken: BTreeSet<&str> = other.names().collect();
+            if let Some(name) = kind.names().find(|name| taken.contains(name)) {
+                return Err(("resource", format!("{name} is a name of {of}")));
+            }
+        }
+        let mut names = BTreeSet::new();
+        match kind.names().find(|name| !names.insert(*name)) {
+            Some(name) => Err(("shortNames", format!("{name} is a name of the kind twice"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The whole name of a kind's group.
+    pub(crate) fn group_name(&self, kind: &Kind) -> String {
+        format!("{}.{}", kind.group, self.domain)
+    }
+}
+
+impl Kind {
+    /// The names by which clients call it; a singular may be a plural.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.resource.as_str()).chain(self.short_names.iter().map(String::as_str))
+    }
+
+    pub(crate) fn module(&self) -> String {
+        module(&self.kind)
+    }
+
+    pub(crate) fn group_module(&self) -> String {
+        module(&self.group)
+    }
+
+    /// The stored version.
+    pub(crate) fn hub(&self) -> &str {
+        self.versions.first().map_or("", String::as_str)
+    }
+
+    /// The file of a version's type, as the crate `apis` looks for it.
+    pub(crate) fn source(&self, version: &str) -> PathBuf {
+        Path::new("apis").join(self.group_module()).join(version).join(format!("{}.rs", self.module()))
+    }
+
+    /// The name of the file of a version's sample, in `samples`.
+    pub(crate) fn sample(&self, version: &str) -> String {
+        format!("{}_{version}_{}.yaml", self.group, self.kind.to_ascii_lowercase())
+    }
+
+    /// The name of the object in a version's sample.
+    pub(crate) fn object(&self, version: &str) -> String {
+        let kind = self.kind.to_ascii_lowercase();
+        match version == self.hub() {
+            true => format!("{kind}-sample"),
+            false => format!("{kind}-sample-{version}"),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The words of a tool to its user.
+
+use std::io::Write;
+
+use crate::error::Error;
+use crate::plan::Outcome;
+
+/// Writes a line.
+pub(crate) fn report(out: &mut dyn Write, line: &str) -> Result<(), Error> {
+    let failed = |source| Error::Program { program: "with a closed standard output".to_owned(), source };
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(failed)
+}
+
+impl Outcome {
+    /// Names the files that were written, and the lines that an edited one lacks.
+    pub(crate) fn report(&self, out: &mut dyn Write) -> Result<(), Error> {
+        for path in &self.written {
+            report(out, &path.display().to_string())?;
+        }
+        for (path, lacking) in &self.edited {
+            report(out, &format!("{} was edited, so it stays as it is; it lacks", path.display()))?;
+            for line in lacking {
+                report(out, line)?;
+            }
+        }
+        if self.written.is_empty() && self.edited.is_empty() {
+            report(out, "everything is there already")?;
+        }
+        Ok(())
+    }
+}

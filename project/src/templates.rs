@@ -1,0 +1,223 @@
+//! The texts of a project's files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kindom_naming::plural;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::manifest::{FILE, Kind, Manifest};
+use crate::plan::{Part, Plan};
+use crate::source::Source;
+
+macro_rules! template {
+    ($path:literal) => {
+        ($path, include_str!(concat!("../templates/", $path)))
+    };
+}
+
+/// The texts with blanks, by the paths that most of them have in a project.
+const TEMPLATES: [(&str, &str); 19] = [
+    template!("Cargo.toml"),
+    template!("README.md"),
+    template!("apis/Cargo.toml"),
+    template!("apis/kind.rs"),
+    template!("apis/kind_test.rs"),
+    template!("apis/lib.rs"),
+    template!("apis/version.rs"),
+    template!("apis/version_test.rs"),
+    template!("apiserver/Cargo.toml"),
+    template!("apiserver/main.rs"),
+    template!("ci"),
+    template!("controller-manager/Cargo.toml"),
+    template!("controller-manager/main.rs"),
+    template!("controllers/Cargo.toml"),
+    template!("controllers/kind.rs"),
+    template!("controllers/kind_test.rs"),
+    template!("controllers/lib.rs"),
+    template!("gitignore"),
+    template!("sample.yaml"),
+];
+
+/// The versions with which kindom's own tests have passed, so that a project compiles without asking a registry. Cargo takes the
+/// entries away that the project does not need.
+const LOCK: &str = include_str!("../../Cargo.lock");
+
+/// Fills in the blanks.
+pub(crate) struct Templates {
+    environment: Environment<'static>,
+}
+
+impl Templates {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+        environment.set_syntax(syntax.map_err(|error| broken(&error))?);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        for (name, text) in TEMPLATES {
+            environment.add_template(name, text).map_err(|error| broken(&error))?;
+        }
+        Ok(Self { environment })
+    }
+
+    fn fill(&self, name: &str, blanks: &Value) -> Result<String, Error> {
+        let template = self.environment.get_template(name).map_err(|error| broken(&error))?;
+        template.render(Serde(blanks)).map_err(|error| broken(&error))
+    }
+
+    /// The files that a project has whatever its kinds.
+    pub(crate) fn project(&self, manifest: &Manifest, source: &Source, plan: &mut Plan) -> Result<(), Error> {
+        let crates = ["controller", "server", "testing"];
+        let source: BTreeMap<&str, String> = crates.map(|name| (name, source.dependency(name))).into();
+        let blanks = json!({ "domain": manifest.domain, "source": source });
+        for name in [
+            "Cargo.toml",
+            "apis/Cargo.toml",
+            "apiserver/Cargo.toml",
+            "apiserver/main.rs",
+            "controller-manager/Cargo.toml",
+            "controller-manager/main.rs",
+            "controllers/Cargo.toml",
+        ] {
+            plan.add(name, self.fill(name, &blanks)?, Part::Needed);
+        }
+        plan.add("Cargo.lock", LOCK.to_owned(), Part::Kept);
+        for (name, path) in [("README.md", "README.md"), ("gitignore", ".gitignore")] {
+            plan.add(path, self.fill(name, &blanks)?, Part::Kept);
+        }
+        plan.add_executable("ci", self.fill("ci", &blanks)?);
+        self.roots(manifest, plan)
+    }
+
+    /// The files that follow from the kinds of a project, and the manifest.
+    pub(crate) fn roots(&self, manifest: &Manifest, plan: &mut Plan) -> Result<(), Error> {
+        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+        for kind in &manifest.kinds {
+            let group = groups.entry(kind.group_module()).or_default();
+            group.module = kind.group_module();
+            group.name = manifest.group_name(kind);
+            group.add(kind);
+        }
+        let mut controllers: Vec<Named> =
+            manifest.kinds.iter().filter(|kind| kind.controller).map(Named::of).collect();
+        controllers.sort();
+        let blanks = json!({
+            "domain": manifest.domain,
+            "groups": groups.into_values().collect::<Vec<_>>(),
+            "controllers": controllers,
+        });
+        for name in ["apis/lib.rs", "controllers/lib.rs"] {
+            plan.add(name, self.fill(name, &blanks)?, Part::Generated);
+        }
+        plan.add(FILE, manifest.text(), Part::Manifest);
+        Ok(())
+    }
+
+    /// The files of a version of a kind.
+    pub(crate) fn version(
+        &self,
+        manifest: &Manifest,
+        kind: &Kind,
+        version: &str,
+        plan: &mut Plan,
+    ) -> Result<(), Error> {
+        let (code, test) = match version == kind.hub() {
+            true => ("apis/kind.rs", "apis/kind_test.rs"),
+            false => ("apis/version.rs", "apis/version_test.rs"),
+        };
+        let blanks = blanks(manifest, kind, version);
+        let source = kind.source(version);
+        plan.add(&source, self.fill(code, &blanks)?, Part::Needed);
+        plan.add(test_of(&source), self.fill(test, &blanks)?, Part::Needed);
+        let sample = Path::new("samples").join(kind.sample(version));
+        plan.add(sample, self.fill("sample.yaml", &blanks)?, Part::Needed);
+        Ok(())
+    }
+
+    /// The files of a kind's controller.
+    pub(crate) fn controller(&self, manifest: &Manifest, kind: &Kind, plan: &mut Plan) -> Result<(), Error> {
+        let blanks = blanks(manifest, kind, kind.hub());
+        let source = Path::new("controllers").join(format!("{}.rs", kind.module()));
+        plan.add(&source, self.fill("controllers/kind.rs", &blanks)?, Part::Needed);
+        plan.add(test_of(&source), self.fill("controllers/kind_test.rs", &blanks)?, Part::Needed);
+        Ok(())
+    }
+}
+
+fn test_of(source: &Path) -> std::path::PathBuf {
+    let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+    source.with_file_name(format!("{stem}_test.rs"))
+}
+
+fn blanks(manifest: &Manifest, kind: &Kind, version: &str) -> Value {
+    let by_default = plural(&kind.kind.to_ascii_lowercase());
+    json!({
+        "group": manifest.group_name(kind),
+        "group_module": kind.group_module(),
+        "kind": kind.kind,
+        "module": kind.module(),
+        "plural": (kind.resource != by_default).then_some(&kind.resource),
+        "short_names": kind.short_names,
+        "namespaced": kind.namespaced,
+        "status": kind.status,
+        "scale": kind.scale,
+        "version": version,
+        "hub": kind.hub(),
+        "sample": kind.sample(version),
+        "object": kind.object(version),
+    })
+}
+
+/// A mistake in the texts of this crate, which the tests of each of them would find.
+fn broken(error: &minijinja::Error) -> Error {
+    Error::refused(format!("a template of kindom's own is wrong: {error:#}"))
+}
+
+#[derive(Default, Serialize)]
+struct Group {
+    module: String,
+    name: String,
+    versions: BTreeMap<String, Vec<Named>>,
+    kinds: Vec<Stored>,
+}
+
+/// A kind, by the order of its module.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Named {
+    module: String,
+    kind: String,
+}
+
+#[derive(Serialize)]
+struct Stored {
+    module: String,
+    kind: String,
+    hub: String,
+    others: Vec<String>,
+}
+
+impl Named {
+    fn of(kind: &Kind) -> Self {
+        Self { module: kind.module(), kind: kind.kind.clone() }
+    }
+}
+
+impl Group {
+    fn add(&mut self, kind: &Kind) {
+        for version in &kind.versions {
+            let kinds = self.versions.entry(version.clone()).or_default();
+            kinds.push(Named::of(kind));
+            kinds.sort();
+        }
+        let others = kind.versions.iter().skip(1).cloned().collect();
+        let Named { module, kind: name } = Named::of(kind);
+        self.kinds.push(Stored { module, kind: name, hub: kind.hub().to_owned(), others });
+        self.kinds.sort_by(|a, b| a.module.cmp(&b.module));
+    }
+}

@@ -1,0 +1,305 @@
+//! Whole commands, in folders of their own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use clap::Parser;
+use tempfile::TempDir;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// A folder in which commands are run.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A project of example.com.
+    fn project() -> Self {
+        let folder = Self::new();
+        folder.run("init repo --domain example.com --kindom 0.1.0").unwrap();
+        folder
+    }
+
+    /// Runs a command; the error's text if it fails.
+    fn run(&self, line: &str) -> Result<(), String> {
+        let words = std::iter::once("kindom").chain(line.split(' '));
+        let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
+        run_in(self.0.path(), &line.command, &mut Vec::new()).map_err(|error| error.to_string())
+    }
+
+    /// As [`run`](Self::run), with the start of the command that makes a kind.
+    fn create(&self, rest: &str) -> Result<(), String> {
+        self.run(&format!("create group version resource {rest}"))
+    }
+
+    /// The error of a command that fails and leaves everything as it was.
+    fn refused(&self, line: &str) -> String {
+        let before = self.files();
+        let error = self.run(line).unwrap_err();
+        assert_eq!(self.files(), before, "{line}");
+        error
+    }
+
+    fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(path)).unwrap()
+    }
+
+    fn files(&self) -> BTreeMap<String, String> {
+        let mut files = BTreeMap::new();
+        collect(self.0.path(), "", &mut files);
+        files
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.files().into_keys().collect()
+    }
+}
+
+fn collect(folder: &Path, before: &str, files: &mut BTreeMap<String, String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = format!("{before}{}", path.file_name().unwrap().to_str().unwrap());
+        match path.is_dir() {
+            true => collect(&path, &format!("{name}/"), files),
+            false => drop(files.insert(name, std::fs::read_to_string(&path).unwrap())),
+        }
+    }
+}
+
+const SLOOP: &str = "--group sails --version v1beta1 --kind Sloop";
+
+/// B-03, B-09 to B-11, B-14.
+#[test]
+fn a_project_has_a_file_for_each_thing() {
+    let folder = Folder::project();
+    let bare = [
+        ".gitignore",
+        "Cargo.lock",
+        "Cargo.toml",
+        "README.md",
+        "apis/Cargo.toml",
+        "apis/lib.rs",
+        "apiserver/Cargo.toml",
+        "apiserver/main.rs",
+        "ci",
+        "controller-manager/Cargo.toml",
+        "controller-manager/main.rs",
+        "controllers/Cargo.toml",
+        "controllers/lib.rs",
+        "kindom.json",
+    ];
+    assert_eq!(folder.names(), bare);
+    folder.create(&format!("{SLOOP} --short-name sl --with-scale")).unwrap();
+    folder.run("create version --group sails --version v1 --kind Sloop").unwrap();
+    let mut names = folder.names();
+    names.retain(|name| !bare.contains(&name.as_str()));
+    assert_eq!(
+        names,
+        [
+            "apis/sails/v1/sloop.rs",
+            "apis/sails/v1/sloop_test.rs",
+            "apis/sails/v1beta1/sloop.rs",
+            "apis/sails/v1beta1/sloop_test.rs",
+            "controllers/sloop.rs",
+            "controllers/sloop_test.rs",
+            "samples/sails_v1_sloop.yaml",
+            "samples/sails_v1beta1_sloop.yaml",
+        ]
+    );
+    assert!(folder.read("apis/lib.rs").contains("pub fn sloop()"));
+    assert!(folder.read("controllers/lib.rs").contains("SloopController"));
+    assert!(folder.read("apis/sails/v1beta1/sloop.rs").contains("scale("));
+}
+
+#[test]
+fn a_command_that_is_repeated_changes_nothing() {
+    let folder = Folder::project();
+    let lines = [
+        "init repo --domain example.com".to_owned(),
+        format!("create group version resource {SLOOP}"),
+        "create version --group sails --version v1 --kind Sloop".to_owned(),
+        // The same as `create version`.
+        "create group version resource --group sails --version v1 --kind Sloop".to_owned(),
+        format!("create group version resource {SLOOP} --skip-resource"),
+    ];
+    for line in &lines {
+        folder.run(line).unwrap();
+    }
+    let before = folder.files();
+    for line in &lines {
+        folder.run(line).unwrap();
+        assert_eq!(folder.files(), before, "{line}");
+    }
+}
+
+#[test]
+fn a_file_is_the_users_once_it_is_written() {
+    let folder = Folder::project();
+    folder.create(SLOOP).unwrap();
+    let path = folder.0.path().join("apis/sails/v1beta1/sloop.rs");
+    std::fs::write(&path, "// mine\n").unwrap();
+    std::fs::remove_file(folder.0.path().join("samples/sails_v1beta1_sloop.yaml")).unwrap();
+    folder.create(SLOOP).unwrap();
+    folder.run("create version --group sails --version v1 --kind Sloop").unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "// mine\n");
+    assert!(!folder.names().contains(&"samples/sails_v1beta1_sloop.yaml".to_owned()));
+}
+
+/// B-12, B-13, B-15, and what else is wrong: one line that names the flag, and no file.
+#[test]
+fn what_is_wrong_is_reported_before_a_file_is_written() {
+    let nothing = Folder::new();
+    for (domain, why) in [
+        ("Example.com", "a domain has lower-case letters"),
+        ("a..b", "a domain has lower-case letters"),
+        ("k8s.io", "k8s.io is Kubernetes' own"),
+        ("apps.kubernetes.io", "kubernetes.io is Kubernetes' own"),
+    ] {
+        let error = nothing.refused(&format!("init repo --domain {domain}"));
+        assert!(error.starts_with("--domain \"") && error.contains(why), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    for line in [&format!("create group version resource {SLOOP}"), "run local", "build executables"] {
+        assert!(nothing.refused(line).starts_with("this folder has no kindom.json"), "{line}");
+    }
+    let folder = Folder::project();
+    folder.create(&format!("{SLOOP} --short-name sl")).unwrap();
+    for (rest, why) in [
+        (
+            "--group Sails --version v1 --kind Brig",
+            "--group: the group without the domain example.com is a word",
+        ),
+        (
+            "--group a.b --version v1 --kind Brig",
+            "--group: the group without the domain example.com is a word",
+        ),
+        ("--group a--b --version v1 --kind Brig", "--group: the group without the domain"),
+        ("--group 7 --version v1 --kind Brig", "--group: the group without the domain"),
+        ("--group ../x --version v1 --kind Brig", "--group: the group without the domain"),
+        ("--group sails --version 1 --kind Brig", "--version: a version is alpha, beta or stable"),
+        ("--group sails --version ../v1 --kind Brig", "--version: a version is alpha, beta or stable"),
+        ("--group sails --version v1 --kind brig", "--kind: a kind is in UpperCamelCase"),
+        ("--group sails --version v1 --kind Br/ig", "--kind: a kind is in UpperCamelCase"),
+        ("--group sails --version v1 --kind Option", "--kind: Option is a name that the code"),
+        ("--group sails --version v1 --kind SLOOP", "--kind: SLOOP would be in the files of Sloop"),
+        (
+            "--group other --version v1 --kind Sloop",
+            "--kind: Sloop would be in the files of Sloop of sails.example.com",
+        ),
+        ("--group sails --version v1 --kind Brig --resource Brigs", "--resource: a name has"),
+        ("--group sails --version v1 --kind Brig --resource sloops", "--resource: sloops is a name of Sloop"),
+        ("--group sails --version v1 --kind Brig --short-name sl", "--resource: sl is a name of Sloop"),
+        (
+            "--group sails --version v1 --kind Brig --short-name b --short-name b",
+            "--short-name: b is a name of the kind twice",
+        ),
+        (
+            "--group sails --version v1 --kind Brig --with-scale --with-status=false",
+            "--with-scale: a kind that scales has a status",
+        ),
+        (
+            "--group sails --version v1beta1 --kind Sloop --short-name sp",
+            "--short-name: Sloop of sails.example.com was created with another value",
+        ),
+        (
+            "--group sails --version v1 --kind Brig --skip-resource",
+            "--skip-resource: the project has no kind",
+        ),
+    ] {
+        let error = folder.refused(&format!("create group version resource {rest}"));
+        assert!(error.starts_with(why), "{rest}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let error = folder.refused("create version --group sails --version v1 --kind Brig");
+    assert!(error.starts_with("--kind \"Brig\": the project has no such kind"), "{error}");
+    let error = folder.refused("init repo --domain example.org");
+    assert!(error.contains("this folder is a project of \"example.com\" already"), "{error}");
+}
+
+#[test]
+fn a_folder_with_another_package_is_refused() {
+    let folder = Folder::new();
+    std::fs::write(folder.0.path().join("Cargo.toml"), "[package]\n").unwrap();
+    std::fs::write(folder.0.path().join("README.md"), "mine").unwrap();
+    let error = folder.refused("init repo --domain example.com --kindom 0.1.0");
+    assert_eq!(error, "Cargo.toml is there already, with another content: nothing was written");
+    std::fs::remove_file(folder.0.path().join("Cargo.toml")).unwrap();
+    folder.run("init repo --domain example.com --kindom 0.1.0").unwrap();
+    assert_eq!(folder.read("README.md"), "mine");
+}
+
+#[test]
+fn a_manifest_that_is_wrong_is_refused_with_the_field() {
+    let folder = Folder::project();
+    folder.create(SLOOP).unwrap();
+    let good = folder.read("kindom.json");
+    for (from, to, why) in [
+        ("\"sails\"", "\"../sails\"", "kindom.json: kinds[0].group: "),
+        ("\"v1beta1\"", "\"x\"", "kindom.json: kinds[0].versions: "),
+        ("\"sloops\"", "7", "kindom.json: invalid type"),
+        ("\"example.com\"", "\"-\"", "kindom.json: domain: "),
+        ("\"status\"", "\"statuses\"", "kindom.json: unknown field"),
+        ("{", "", "kindom.json: "),
+    ] {
+        std::fs::write(folder.0.path().join("kindom.json"), good.replacen(from, to, 1)).unwrap();
+        let error = folder.refused("create version --group sails --version v1 --kind Sloop");
+        assert!(error.starts_with(why), "{from}: {error}");
+    }
+}
+
+/// Names that are keywords, or mean something to cargo.
+#[test]
+fn unusual_names_have_files_of_usual_ones() {
+    let folder = Folder::project();
+    folder.create("--group type --version v1 --kind Mod").unwrap();
+    folder.create("--group seven-seas --version v1 --kind Lib --non-namespaced --with-status=false").unwrap();
+    folder.create("--group tests --version v1 --kind Main --skip-controller").unwrap();
+    let names = folder.names();
+    for name in [
+        "apis/type_/v1/mod_.rs",
+        "controllers/mod_.rs",
+        "samples/type_v1_mod.yaml",
+        "apis/seven_seas/v1/lib_.rs",
+        "controllers/lib_.rs",
+        "apis/tests/v1/main.rs",
+    ] {
+        assert!(names.contains(&name.to_owned()), "{name}: {names:?}");
+    }
+    assert!(!names.contains(&"controllers/main.rs".to_owned()));
+    folder.create("--group tests --version v1 --kind Main --skip-resource").unwrap();
+    assert!(folder.names().contains(&"controllers/main.rs".to_owned()));
+}
+
+/// The templates name the versions that kindom itself is built with.
+#[test]
+fn a_project_depends_on_what_kindom_depends_on() {
+    let workspace = include_str!("../../Cargo.toml");
+    let folder = Folder::project();
+    let mut compared = 0;
+    for line in folder
+        .read("Cargo.toml")
+        .lines()
+        .filter(|line| line.contains("version = \"") || line.contains(" = \""))
+    {
+        let Some((name, wanted)) = line.split_once(" = ") else { continue };
+        let Some(ours) = workspace.lines().find_map(|line| line.strip_prefix(&format!("{name} = "))) else {
+            continue;
+        };
+        if name.starts_with("kindom-") || name == "version" {
+            continue;
+        }
+        let version = |text: &str| text.split('"').nth(1).unwrap().to_owned();
+        assert_eq!(version(wanted), version(ours), "{name}");
+        compared += 1;
+    }
+    assert!(compared > 8, "{compared}");
+}

@@ -1,0 +1,33 @@
+//! The kinds of {{ domain }}.
+{% for group in groups %}
+/// Kinds of {{ group.name }}.
+pub mod {{ group.module }} {
+{%- for version, kinds in group.versions|dictsort %}
+    /// Version {{ version }}.
+    pub mod {{ version }} {
+{%- for kind in kinds %}
+        pub mod {{ kind.module }};
+{%- endfor %}
+{% for kind in kinds %}
+        pub use {{ kind.module }}::{{ kind.kind }};
+{%- endfor %}
+    }
+{% endfor %}
+{%- for kind in group.kinds %}
+    /// The versions of {{ kind.kind }}: objects are stored as {{ kind.hub }}.
+    pub fn {{ kind.module }}() -> kindom_server::Versions<{{ kind.hub }}::{{ kind.kind }}> {
+        kindom_server::Versions::stored_as::<{{ kind.hub }}::{{ kind.kind }}>()
+{%- for version in kind.others %}
+            .with::<{{ version }}::{{ kind.kind }}>()
+{%- endfor %}
+    }
+{% endfor -%}
+}
+{% endfor %}
+/// Every kind, for the API server and for tests.
+pub fn kinds() -> kindom_server::Group {
+    kindom_server::Group::new()
+{%- for group in groups %}{% for kind in group.kinds %}
+        .versions({{ group.module }}::{{ kind.module }}())
+{%- endfor %}{% endfor %}
+}
