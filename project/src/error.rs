@@ -19,6 +19,9 @@ pub enum Error {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The terminal, or the program that reads from this one.
+    #[error("cannot write to standard output: {0}")]
+    Output(std::io::Error),
     /// A program that a tool runs.
     #[error("cannot run {program}: {source}")]
     Program {

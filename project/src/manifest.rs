@@ -42,8 +42,9 @@ pub(crate) struct Kind {
     pub(crate) versions: Vec<String>,
 }
 
-/// Names that the code of a kind uses for something else.
+/// Names that the code of a kind, or its tests, use for something else.
 const TAKEN: [&str; 14] = [
+    "Api",
     "Box",
     "Default",
     "Deserialize",
@@ -51,14 +52,16 @@ const TAKEN: [&str; 14] = [
     "From",
     "JsonSchema",
     "ObjectMeta",
-    "Ok",
     "Option",
+    "PostParams",
     "Result",
-    "Self",
     "Serialize",
-    "Some",
     "String",
+    "TestServer",
 ];
+
+/// Of groups, whose modules stand beside the crate of that name.
+const TAKEN_GROUPS: [&str; 1] = ["kindom-server"];
 
 /// Rust's keywords, those that are reserved, and `mod`, whose file means something else.
 const KEYWORDS: [&str; 51] = [
@@ -72,8 +75,10 @@ const KEYWORDS: [&str; 51] = [
 /// The name of the module of a group or a kind.
 fn module(name: &str) -> String {
     let mut module = name.to_ascii_lowercase().replace('-', "_");
-    // The root file of a crate is `lib.rs`.
-    if KEYWORDS.contains(&module.as_str()) || module == "lib" {
+    // A module that has its parent's name is taken for a mistake, by clippy.
+    let is_parent = refuse_version(&module).is_none() || module == "tests";
+    let is_root = ["lib", "main"].contains(&module.as_str());
+    if KEYWORDS.contains(&module.as_str()) || is_root || is_parent {
         module.push('_');
     }
     module
@@ -155,10 +160,16 @@ impl Manifest {
             let why = "the group without the domain {} is a word of lower-case letters, digits and single dashes, such as sails";
             return Err(("group", why.replace("{}", &self.domain)));
         }
+        if TAKEN_GROUPS.contains(&kind.group.as_str()) {
+            return Err((
+                "group",
+                format!("{} is a name that the code of a kind uses for something else", kind.group),
+            ));
+        }
         none(refuse_group(&self.group_name(kind))).map_err(owned("group"))?;
         none(refuse_kind(&kind.kind)).map_err(owned("kind"))?;
         none(refuse_label(&kind.resource)).map_err(owned("resource"))?;
-        if TAKEN.contains(&kind.kind.as_str()) {
+        if TAKEN.contains(&kind.kind.as_str()) || kind.kind == "Self" {
             return Err((
                 "kind",
                 format!("{} is a name that the code of a kind uses for something else", kind.kind),

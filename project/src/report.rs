@@ -7,8 +7,7 @@ use crate::plan::Outcome;
 
 /// Writes a line.
 pub(crate) fn report(out: &mut dyn Write, line: &str) -> Result<(), Error> {
-    let failed = |source| Error::Program { program: "with a closed standard output".to_owned(), source };
-    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(failed)
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(Error::Output)
 }
 
 impl Outcome {

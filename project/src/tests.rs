@@ -263,6 +263,7 @@ fn unusual_names_have_files_of_usual_ones() {
     folder.create("--group type --version v1 --kind Mod").unwrap();
     folder.create("--group seven-seas --version v1 --kind Lib --non-namespaced --with-status=false").unwrap();
     folder.create("--group tests --version v1 --kind Main --skip-controller").unwrap();
+    folder.create("--group v1 --version v1 --kind V1alpha1").unwrap();
     let names = folder.names();
     for name in [
         "apis/type_/v1/mod_.rs",
@@ -270,13 +271,14 @@ fn unusual_names_have_files_of_usual_ones() {
         "samples/type_v1_mod.yaml",
         "apis/seven_seas/v1/lib_.rs",
         "controllers/lib_.rs",
-        "apis/tests/v1/main.rs",
+        "apis/tests_/v1/main_.rs",
+        "apis/v1_/v1/v1alpha1_.rs",
     ] {
         assert!(names.contains(&name.to_owned()), "{name}: {names:?}");
     }
-    assert!(!names.contains(&"controllers/main.rs".to_owned()));
+    assert!(!names.contains(&"controllers/main_.rs".to_owned()));
     folder.create("--group tests --version v1 --kind Main --skip-resource").unwrap();
-    assert!(folder.names().contains(&"controllers/main.rs".to_owned()));
+    assert!(folder.names().contains(&"controllers/main_.rs".to_owned()));
 }
 
 /// The templates name the versions that kindom itself is built with.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::select_all;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
@@ -21,7 +21,7 @@ pub(super) struct Running {
     programs: Vec<(Program, Child)>,
     /// The API server's input, which ends with this process.
     input: Option<ChildStdin>,
-    output: Option<Lines<BufReader<ChildStdout>>>,
+    output: Option<BufReader<ChildStdout>>,
 }
 
 impl Running {
@@ -30,15 +30,24 @@ impl Running {
         command.process_group(0).kill_on_drop(true);
         let mut child = command.spawn().map_err(super::program(program.name()))?;
         self.input = self.input.take().or_else(|| child.stdin.take());
-        let output = child.stdout.take().map(|output| BufReader::new(output).lines());
+        let output = child.stdout.take().map(BufReader::new);
         self.output = self.output.take().or(output);
         self.programs.push((program, child));
         Ok(())
     }
 
-    /// The first line that the API server writes, which it does once it serves; none if it ended before.
+    /// The first line that the API server writes, which it does once it serves; none if it ended before. What follows, such as the
+    /// user's own lines, goes to standard output.
     pub(super) async fn first_line(&mut self) -> Option<String> {
-        self.output.as_mut()?.next_line().await.ok().flatten()
+        let mut output = self.output.take()?;
+        let mut line = String::new();
+        let read = output.read_line(&mut line).await;
+        if !matches!(read, Ok(read) if read > 0) {
+            return None;
+        }
+        // Ends with the server.
+        tokio::spawn(async move { tokio::io::copy(&mut output, &mut tokio::io::stdout()).await });
+        Some(line.trim_end().to_owned())
     }
 
     /// The next program that ends by itself, and how.
