@@ -74,6 +74,14 @@ pub enum Run {
 pub enum Build {
     /// Builds the API server and the controller manager in release.
     Executables(BuildExecutables),
+    /// Writes an image with both programs, without a container engine.
+    ///
+    /// The programs are linked statically, and alone in the image; they run as user 65532. The same programs give the same file.
+    Container(BuildContainer),
+    /// Writes the objects by which a cluster runs both programs and serves the project's kinds as its own.
+    ///
+    /// A folder for kubectl apply --server-side -k. It has no certificate and no key: the server makes its own, and tells the cluster of it.
+    Config(BuildConfig),
 }
 
 /// The flags of `init repo`.
@@ -174,4 +182,76 @@ pub struct BuildExecutables {
     /// The platform, as `rustc --print target-list` names it; by default this machine's.
     #[arg(long, value_name = "TRIPLE")]
     pub(crate) target: Option<String>,
+}
+
+/// The flags of `build container`.
+#[derive(Debug, Args)]
+pub struct BuildContainer {
+    /// The name of the image, such as registry.example.com/shipyard:v1.
+    #[arg(long)]
+    pub(crate) image: String,
+    /// The programs in the image.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Program::ALL)]
+    pub(crate) targets: Vec<Program>,
+    /// The file that gets the image, an OCI layout.
+    #[arg(long, default_value = "image.tar")]
+    pub(crate) output: PathBuf,
+    /// The platform, as `rustc --print target-list` names it; by default this machine's.
+    #[arg(long, value_name = "TRIPLE")]
+    pub(crate) target: Option<String>,
+    /// A label of the image; any number of times.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) labels: Vec<(String, String)>,
+}
+
+/// The flags of `build config`.
+#[derive(Debug, Args)]
+pub struct BuildConfig {
+    /// The name of the Service, and the beginning of all other names.
+    #[arg(long)]
+    pub(crate) name: String,
+    /// The namespace.
+    #[arg(long)]
+    pub(crate) namespace: String,
+    /// The image that build container has made.
+    #[arg(long)]
+    pub(crate) image: String,
+    /// Stores objects in an etcd of their own; by default in a folder of the API server's.
+    #[arg(long, conflicts_with = "embedded")]
+    pub(crate) etcd: bool,
+    /// Stores objects in a folder of the API server's; the default.
+    #[arg(long)]
+    pub(crate) embedded: bool,
+    /// The image of etcd.
+    #[arg(long, default_value = "quay.io/coreos/etcd:v3.6.16", requires = "etcd")]
+    pub(crate) etcd_image: String,
+    /// The storage class of the volume; by default the cluster's.
+    #[arg(long)]
+    pub(crate) storage_class: Option<String>,
+    /// The size of the volume.
+    #[arg(long, default_value = "1Gi")]
+    pub(crate) storage_size: String,
+    /// A service account for both programs that is there already, with its permissions.
+    #[arg(long)]
+    pub(crate) service_account: Option<String>,
+    /// Another argument of the API server; any number of times.
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub(crate) apiserver_args: Vec<String>,
+    /// An argument of the controller manager; any number of times.
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub(crate) controller_args: Vec<String>,
+    /// A variable in the controller manager's environment; any number of times.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) controller_env: Vec<(String, String)>,
+    /// The folder that gets the files.
+    #[arg(long, default_value = "config")]
+    pub(crate) output: PathBuf,
+}
+
+/// `KEY=VALUE`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("KEY=VALUE is needed".to_owned()),
+    }
 }

@@ -7,6 +7,8 @@
 
 mod arguments;
 mod cargo;
+mod config;
+mod container;
 mod create;
 mod error;
 mod executables;
@@ -14,6 +16,7 @@ mod init;
 mod local;
 mod manifest;
 mod plan;
+mod reference;
 mod report;
 mod source;
 mod templates;
@@ -45,5 +48,7 @@ fn run_in(folder: &Path, command: &Command, out: &mut dyn Write) -> Result<(), E
         Command::Create(Create::Version(options)) => create::version(folder, options, out),
         Command::Run(Run::Local(options)) => local::run(folder, options, out),
         Command::Build(Build::Executables(options)) => executables::run(folder, options, out),
+        Command::Build(Build::Config(options)) => config::run(folder, options, out),
+        Command::Build(Build::Container(options)) => container::run(folder, options, out),
     }
 }

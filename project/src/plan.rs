@@ -15,7 +15,7 @@ pub(crate) enum Part {
     Kept,
     /// A piece of the project: what is there is somebody else's, so nothing is written.
     Needed,
-    /// Follows from `kindom.json`, and carries a digest: it is written anew unless somebody has edited it.
+    /// Follows from `kindom.json` or from the arguments, and carries a digest: it is written anew unless somebody has edited it.
     Generated,
     /// `kindom.json` itself.
     Manifest,
@@ -65,8 +65,9 @@ impl Plan {
             if file.path.extension().is_some_and(|extension| extension == "rs") {
                 file.text = formatted(folder, file.text);
             }
+            let comment = comment(&file.path);
             if file.part == Part::Generated {
-                file.text = sealed(&file.text);
+                file.text = sealed(comment, &file.text);
             }
             match (there, file.part) {
                 (Some(there), _) if there == file.text => {}
@@ -77,8 +78,8 @@ impl Plan {
                         file.path.display()
                     )));
                 }
-                (Some(there), Part::Generated) if !is_sealed(&there) => {
-                    let lacking = lacking(&there, &file.text);
+                (Some(there), Part::Generated) if !is_sealed(comment, &there) => {
+                    let lacking = lacking(comment, &there, &file.text);
                     if !lacking.is_empty() {
                         outcome.edited.push((file.path, lacking));
                     }
@@ -200,18 +201,25 @@ fn formatted(folder: &Path, text: String) -> String {
     formatted.filter(|formatted| !formatted.is_empty()).unwrap_or(text)
 }
 
-const SEAL: &str =
-    "// Follows from kindom.json, by kindom create. Once edited, it is yours to keep up to date. ";
+const SEAL: &str = " Written by kindom. Once edited, it is yours to keep up to date. ";
+
+/// The beginning of a comment in a file.
+fn comment(path: &Path) -> &'static str {
+    match path.extension().is_some_and(|extension| extension == "rs") {
+        true => "//",
+        false => "#",
+    }
+}
 
 /// A generated text with its digest in front.
-fn sealed(text: &str) -> String {
-    format!("{SEAL}{}\n{text}", digest(text))
+fn sealed(comment: &str, text: &str) -> String {
+    format!("{comment}{SEAL}{}\n{text}", digest(text))
 }
 
 /// True if a generated text is as it was written, but for how it is laid out.
-fn is_sealed(text: &str) -> bool {
-    text.strip_prefix(SEAL)
-        .and_then(|rest| rest.split_once('\n'))
+fn is_sealed(comment: &str, text: &str) -> bool {
+    text.strip_prefix(comment)
+        .and_then(|rest| rest.strip_prefix(SEAL)?.split_once('\n'))
         .is_some_and(|(given, text)| given.trim_end() == digest(text))
 }
 
@@ -222,9 +230,9 @@ fn digest(text: &str) -> String {
 }
 
 /// The lines of the new text that an edited one does not have.
-fn lacking(there: &str, new: &str) -> Vec<String> {
+fn lacking(comment: &str, there: &str, new: &str) -> Vec<String> {
     let known: std::collections::BTreeSet<&str> = there.lines().map(str::trim).collect();
-    let is_new = |line: &&str| !line.starts_with("//") && !known.contains(line.trim());
+    let is_new = |line: &&str| !line.starts_with(comment) && !known.contains(line.trim());
     new.lines().filter(is_new).map(str::to_owned).collect()
 }
 

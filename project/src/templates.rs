@@ -22,7 +22,7 @@ macro_rules! template {
 }
 
 /// The texts with blanks, by the paths that most of them have in a project.
-const TEMPLATES: [(&str, &str); 19] = [
+const TEMPLATES: [(&str, &str); 26] = [
     template!("Cargo.toml"),
     template!("README.md"),
     template!("apis/Cargo.toml"),
@@ -34,6 +34,13 @@ const TEMPLATES: [(&str, &str); 19] = [
     template!("apiserver/Cargo.toml"),
     template!("apiserver/main.rs"),
     template!("ci"),
+    template!("config/apiserver.yaml"),
+    template!("config/apiservices.yaml"),
+    template!("config/controller-manager.yaml"),
+    template!("config/etcd.yaml"),
+    template!("config/kustomization.yaml"),
+    template!("config/namespace.yaml"),
+    template!("config/rbac.yaml"),
     template!("controller-manager/Cargo.toml"),
     template!("controller-manager/main.rs"),
     template!("controllers/Cargo.toml"),
@@ -66,7 +73,8 @@ impl Templates {
         Ok(Self { environment })
     }
 
-    fn fill(&self, name: &str, blanks: &Value) -> Result<String, Error> {
+    /// The text of one of them.
+    pub(crate) fn fill(&self, name: &str, blanks: &Value) -> Result<String, Error> {
         let template = self.environment.get_template(name).map_err(|error| broken(&error))?;
         template.render(Serde(blanks)).map_err(|error| broken(&error))
     }

@@ -281,6 +281,77 @@ fn unusual_names_have_files_of_usual_ones() {
     assert!(folder.names().contains(&"controllers/main_.rs".to_owned()));
 }
 
+const CONFIG: &str = "build config --name yard --namespace sea --image registry.example.com/yard:v1";
+
+/// B-48.
+#[test]
+fn a_configuration_is_written_once_and_anew_when_its_arguments_change() {
+    let folder = Folder::project();
+    folder.create(SLOOP).unwrap();
+    let mut bare = folder.names();
+    folder.run(CONFIG).unwrap();
+    let first = folder.files();
+    folder.run(CONFIG).unwrap();
+    assert_eq!(folder.files(), first);
+    bare.extend(
+        ["apiserver", "apiservices", "controller-manager", "kustomization", "namespace", "rbac"]
+            .map(|name| format!("config/{name}.yaml")),
+    );
+    bare.sort();
+    assert_eq!(folder.names(), bare);
+    folder.run("create version --group sails --version v1 --kind Sloop").unwrap();
+    folder
+        .run(&format!("{CONFIG} --etcd --storage-class fast --apiserver-args -v --controller-env A=b=c"))
+        .unwrap();
+    let has = |file: &str, text: &str| {
+        assert!(folder.read(&format!("config/{file}.yaml")).contains(text), "{file}: {text}")
+    };
+    has("etcd", "storageClassName: \"fast\"");
+    has("apiserver", "- --etcd-servers=http://yard-etcd:2379\n        - \"-v\"\n");
+    has("controller-manager", "- name: \"A\"\n          value: \"b=c\"\n");
+    // The stable version is the preferred one.
+    has("apiservices", "version: v1\n  groupPriorityMinimum: 1000\n  versionPriority: 100\n");
+    has("apiservices", "version: v1beta1\n  groupPriorityMinimum: 1000\n  versionPriority: 99\n");
+    let edited = folder.read("config/rbac.yaml") + "# mine\n";
+    std::fs::write(folder.0.path().join("config/rbac.yaml"), &edited).unwrap();
+    folder.run(&format!("{CONFIG} --service-account robot")).unwrap();
+    assert_eq!(folder.read("config/rbac.yaml"), edited);
+}
+
+#[test]
+fn a_wrong_argument_of_a_configuration_or_an_image_is_named() {
+    let folder = Folder::project();
+    for (more, why) in [
+        ("--name Yard", "--name \"Yard\": a name has at most 63"),
+        ("--name yard-of-forty-five-letters-is-too-long-as-it-is", "--name"),
+        ("--namespace a.b", "--namespace \"a.b\": "),
+        ("--image Yard", "--image \"Yard\": the name of an image"),
+        ("--etcd --etcd-image a@b", "--etcd-image \"a@b\": a digest is"),
+        ("--storage-class Fast", "--storage-class \"Fast\": "),
+        ("--storage-size 1.5", "--storage-size \"1.5\": a size is"),
+        ("--service-account a/b", "--service-account \"a/b\": "),
+    ] {
+        // The last one of a flag that is given twice would count, but clap takes one only.
+        let flag = more.split(' ').next().unwrap();
+        let rest: Vec<&str> = CONFIG
+            .split(" --")
+            .filter(|given| !format!("--{given} ").starts_with(&format!("{flag} ")))
+            .collect();
+        let error = folder.refused(&format!("{} {more}", rest.join(" --")));
+        assert!(error.starts_with(why), "{more}: {error}");
+    }
+    for (image, why) in [
+        ("a b", "unexpected argument"),
+        ("A", "--image \"A\": the name of an image"),
+        (&format!("a@sha256:{}", "0".repeat(64)), "an image that is built has no digest yet"),
+        ("a --target mips-unknown-linux-gnu", "--target \"mips-unknown-linux-gnu\": no image"),
+        ("a --label x", "KEY=VALUE is needed"),
+    ] {
+        let error = folder.refused(&format!("build container --image {image}"));
+        assert!(error.contains(why), "{image}: {error}");
+    }
+}
+
 /// The templates name the versions that kindom itself is built with.
 #[test]
 fn a_project_depends_on_what_kindom_depends_on() {

@@ -1,4 +1,4 @@
-// Follows from kindom.json, by kindom create. Once edited, it is yours to keep up to date. 7f173dde5dbf1fecbe4f0855b2f040eb
+// Written by kindom. Once edited, it is yours to keep up to date. 7f173dde5dbf1fecbe4f0855b2f040eb
 //! The kinds of example.com.
 
 /// Kinds of ports.example.com.

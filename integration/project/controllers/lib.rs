@@ -1,4 +1,4 @@
-// Follows from kindom.json, by kindom create. Once edited, it is yours to keep up to date. ea476fa9a2dccc7b2a956fb3e0c31692
+// Written by kindom. Once edited, it is yours to keep up to date. ea476fa9a2dccc7b2a956fb3e0c31692
 //! The controllers of the kinds of example.com.
 
 pub mod harbour;

@@ -37,7 +37,8 @@ fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
     };
     Some(match krate {
         "api" | "storage-model" | "actor-kit" | "naming" | "controller" => BTreeSet::new(),
-        "derive" | "project" => BTreeSet::from(["naming"]),
+        "derive" => BTreeSet::from(["naming"]),
+        "project" => BTreeSet::from(["api", "naming"]),
         "storage" => BTreeSet::from(["storage-model"]),
         "formats" | "codec" | "accounts" => BTreeSet::from(["api"]),
         "cel" => BTreeSet::from(["api", "formats"]),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use kindom_integration::{Caller, tools};
+use kindom_integration::{Caller, Host, free_ports, tools};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -124,14 +125,9 @@ struct Local {
 }
 
 impl Local {
-    fn start(project: &Project, full: bool) -> Self {
+    fn start(project: &Project) -> Self {
         let mut command = project.command("run local --secure-port 0");
-        if !full {
-            // What our own build has made of kindom's crates need not be made again.
-            let target = tools::kindom().unwrap();
-            command.env("CARGO_TARGET_DIR", target.parent().unwrap().parent().unwrap());
-        }
-        command.env("CARGO_NET_OFFLINE", "true").stdout(Stdio::piped());
+        command.env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true").stdout(Stdio::piped());
         command.stderr(std::fs::File::create(project.0.path().join(LOG)).unwrap());
         let mut process = command.spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -163,14 +159,29 @@ async fn signal(signal: &str, pid: &str) {
     assert!(sent.success());
 }
 
-/// From nothing to a controller's status, and from an edit to another answer. With full counts the project compiles kindom itself, in a
-/// target folder of its own, and its tests run.
-#[tokio::test]
-async fn a_project_is_served_and_follows_its_sources() {
-    let full = std::env::var_os("KINDOM_TEST_FULL").is_some();
+/// The folder that cargo builds in. With full counts a project compiles all by itself.
+fn target() -> PathBuf {
+    match kindom_integration::full() {
+        true => tools::root().join(".test/project-target"),
+        false => tools::kindom().unwrap().parent().unwrap().parent().unwrap().to_owned(),
+    }
+}
+
+/// From nothing to a controller's status, from an edit to another answer, and to a cluster. It is one test, as cargo gives the programs
+/// of two projects one place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_project_lives_from_its_first_file_to_a_cluster() {
     let project = Project::make().await;
+    served_and_edited(&project).await;
+    if kindom_integration::full() {
+        tested(&project).await;
+    }
+    behind_a_cluster(&project).await;
+}
+
+async fn served_and_edited(project: &Project) {
     let folder = project.0.path();
-    let mut local = Local::start(&project, full);
+    let mut local = Local::start(project);
     let ready = local.line("kindom serves https://127.0.0.1:").await;
     let kubeconfig = folder.join(".kindom/admin.kubeconfig");
     let named = format!("export KUBECONFIG={}", kubeconfig.canonicalize().unwrap().display());
@@ -227,20 +238,100 @@ async fn a_project_is_served_and_follows_its_sources() {
     for child in children {
         assert!(!Path::new("/proc").join(child).exists());
     }
-    if full {
-        let cargo = |args: &[&str]| {
-            let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            command.args(args).current_dir(folder).kill_on_drop(true);
-            command
-        };
-        let tests = cargo(&["test", "--offline", "--workspace"]).output().await.unwrap();
-        let text = String::from_utf8_lossy(&tests.stdout);
-        assert!(tests.status.success(), "{text}{}", String::from_utf8_lossy(&tests.stderr));
-        assert_eq!(
-            text.matches("test result: ok. ").count(),
-            text.matches("test result: ").count(),
-            "{text}"
-        );
-        assert!(text.contains("versions_hold_the_same ... ok"), "{text}");
+}
+
+async fn tested(project: &Project) {
+    let tests = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["test", "--offline", "--workspace"])
+        .env("CARGO_TARGET_DIR", target())
+        .current_dir(project.0.path())
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8_lossy(&tests.stdout);
+    assert!(tests.status.success(), "{text}{}", String::from_utf8_lossy(&tests.stderr));
+    assert!(text.contains("versions_hold_the_same ... ok"), "{text}");
+}
+
+/// A program of a pod, started by hand.
+fn by_hand(program: &str, args: &[String], kubeconfig: &Path, log: &Path) -> Child {
+    let log = std::fs::File::create(log).unwrap();
+    let mut command = Command::new(target().join("debug").join(program));
+    command.args(args).env("KUBECONFIG", kubeconfig).stderr(log).stdout(Stdio::null()).kill_on_drop(true);
+    command.spawn().unwrap()
+}
+
+/// B-44 to B-46, B-48: what `build config` writes is applied to a kube-apiserver, and the programs are started as its Deployments say.
+async fn behind_a_cluster(project: &Project) {
+    let Some(host) = Host::start().await.unwrap() else { return };
+    let folder = project.0.path();
+    let admin = host.admin_caller().unwrap();
+    for store in ["--etcd", "--embedded"] {
+        project
+            .kindom(&format!(
+                "build config --name yard --namespace sea --image registry.example.com/yard:v1 {store}"
+            ))
+            .await;
+        let config = folder.join("config");
+        let apply = ["apply", "--server-side", "-k", config.to_str().unwrap()];
+        let applied = admin.kubectl(&apply).await.unwrap();
+        assert!(applied.lines().all(|line| line.ends_with(" serverside-applied")), "{applied}");
     }
+    // In the pods' place: their accounts, and an address that is not a pod's.
+    let admin_config = std::fs::read_to_string(admin.kubeconfig()).unwrap();
+    let mut accounts = Vec::new();
+    for account in ["yard", "yard-controller-manager"] {
+        let token = admin.kubectl(&["create", "token", account, "-n", "sea"]).await.unwrap();
+        let file = folder.join(format!(".{account}.kubeconfig"));
+        std::fs::write(&file, with_token(&admin_config, token.trim())).unwrap();
+        accounts.push(file);
+    }
+    let port = free_ports(1).unwrap()[0].port().to_string();
+    admin.kubectl(&["delete", "service", "yard", "-n", "sea"]).await.unwrap();
+    let service = ["create", "service", "externalname", "yard", "-n", "sea", "--external-name", "localhost"];
+    admin.kubectl(&service).await.unwrap();
+    let path = "jsonpath={.spec.template.spec.containers[0].args}";
+    let args = admin.kubectl(&["get", "deployment", "yard", "-n", "sea", "-o", path]).await.unwrap();
+    let args: Vec<String> = serde_json::from_str(&args).unwrap();
+    let own = |argument: String| match argument.split_once('=').unwrap_or((&argument, "")) {
+        ("--bind-address", _) => "--bind-address=127.0.0.1".to_owned(),
+        ("--secure-port", _) => format!("--secure-port={port}"),
+        ("--data-dir", _) => format!("--data-dir={}", folder.join(".data").display()),
+        (flag, "in-cluster") => format!("{flag}={}", accounts[0].display()),
+        ("--register-api-services", service) => format!("--register-api-services={service}:{port}"),
+        _ => argument,
+    };
+    let args: Vec<String> = args.into_iter().map(own).collect();
+    let log = folder.join(".apiserver.log");
+    let _apiserver = by_hand("apiserver", &args, &accounts[0], &log);
+    let log = || std::fs::read_to_string(&log).unwrap();
+    let available =
+        ["wait", "--for=condition=Available", "--timeout=120s", "apiservice/v1.sails.example.com"];
+    let more = ["apiservice/v1beta1.sails.example.com", "apiservice/v1alpha1.ports.example.com"];
+    let waited = admin.kubectl(&[&available[..], &more].concat()).await;
+    waited.unwrap_or_else(|error| panic!("{error}: {}", log()));
+
+    let controllers = folder.join(".controllers.log");
+    let mut manager = by_hand("controller-manager", &[], &accounts[1], &controllers);
+    admin.kubectl(&["apply", "-f", folder.join("samples").to_str().unwrap()]).await.unwrap();
+    let seen =
+        ["wait", "--for=jsonpath={.status.observedGeneration}=1", "--timeout=120s", "sloop/sloop-sample"];
+    let waited = admin.kubectl(&seen).await;
+    waited.unwrap_or_else(|error| panic!("{error}: {}", std::fs::read_to_string(&controllers).unwrap()));
+    let wrong = "apiVersion: sails.example.com/v1\nkind: Sloop\nmetadata: {name: wrong}\nspec: {foo: ''}\n";
+    let refused = admin.kubectl_with(&["create", "-f", "-"], wrong).await.unwrap();
+    assert!(
+        refused.stderr.contains(r#"spec.foo: Invalid value: "": must not be empty"#),
+        "{}",
+        refused.stderr
+    );
+    signal("-TERM", &manager.id().unwrap().to_string()).await;
+    assert!(manager.wait().await.unwrap().success());
+}
+
+/// A kubeconfig with a token in the place of the client's certificate.
+fn with_token(kubeconfig: &str, token: &str) -> String {
+    let mut config: Value = serde_json::from_str(kubeconfig).unwrap();
+    config["users"][0]["user"] = json!({ "token": token });
+    config.to_string()
 }
