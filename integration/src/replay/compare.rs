@@ -241,16 +241,36 @@ fn compare(
             if theirs.starts_with("<port-") && match_text(theirs, &number.to_string(), bindings) => {}
         // The age of an object at the time of its answer is left to chance.
         (Value::String(theirs), Value::String(text))
-            if place.contains("/cells/") && is_age(theirs) && is_age(text) => {}
+            if place.contains("/cells/") && are_ages(theirs, text) => {}
         (theirs, ours) if theirs == ours => {}
         (theirs, ours) => differences.push(place, &format!("expected {theirs}\n{}got {ours}", indent(place))),
     }
 }
 
-/// An age as tables show it: `7s`, `2m`.
-fn is_age(text: &str) -> bool {
-    let digits = text.strip_suffix(['s', 'm']).unwrap_or_default();
-    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+/// Returns true for two ages as tables show them, `7s`, or `3 (7y5d ago)` after the same number: both of the test itself, or both of a
+/// time that a script names, years ago, which was nearer when the answer was recorded.
+fn are_ages(theirs: &str, ours: &str) -> bool {
+    #[derive(PartialEq)]
+    enum Since {
+        Now,
+        Years,
+    }
+    fn since(text: &str) -> Option<Since> {
+        let (years, rest) = text.split_once('y').map_or(("0", text), |(years, days)| (years, days));
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let fits = match years {
+            "0" => rest.strip_suffix(['s', 'm']).is_some_and(is_number),
+            _ => is_number(years) && (rest.is_empty() || rest.strip_suffix('d').is_some_and(is_number)),
+        };
+        fits.then(|| if years == "0" { Since::Now } else { Since::Years })
+    }
+    fn ago(text: &str) -> Option<(&str, &str)> {
+        text.strip_suffix(" ago)")?.split_once(" (")
+    }
+    match (ago(theirs), ago(ours)) {
+        (Some((theirs, age)), Some((ours, other))) => theirs == ours && are_ages(age, other),
+        _ => since(theirs).is_some_and(|age| since(ours) == Some(age)),
+    }
 }
 
 /// Returns true if both are the condition `NamesAccepted`, False, and our message goes on after theirs: ours also names the
@@ -610,9 +630,18 @@ mod tests {
         assert!(
             differences(&row("0s"), &row("12s")).is_empty() && differences(&row("0s"), &row("1m")).is_empty()
         );
-        for wrong in ["", "s", "1", "-1s", "name"] {
+        for wrong in ["", "s", "1", "-1s", "name", "7y", "7y5d"] {
             assert_eq!(differences(&row("0s"), &row(wrong)).len(), 1, "{wrong:?}");
         }
+        for later in ["7y333d", "8y", "10y1d"] {
+            assert!(differences(&row("7y332d"), &row(later)).is_empty(), "{later:?}");
+            let ago = |age: &str| row(&format!("3 ({age} ago)"));
+            assert!(differences(&ago("7y332d"), &ago(later)).is_empty(), "{later:?}");
+        }
+        for wrong in ["0s", "y", "y5d", "7y5", "<unknown>", "3 (7y332d ago)"] {
+            assert_eq!(differences(&row("7y332d"), &row(wrong)).len(), 1, "{wrong:?}");
+        }
+        assert_eq!(differences(&row("3 (7y332d ago)"), &row("4 (7y332d ago)")).len(), 1);
         assert_eq!(differences(&json!({"age": "0s"}), &json!({"age": "1s"})).len(), 1);
     }
 
