@@ -33,7 +33,8 @@ impl Entropy {
     /// # Errors
     /// The operating system has none to give.
     pub fn system() -> std::io::Result<Self> {
-        getrandom::fill(&mut [0; 8]).map_err(std::io::Error::other)?;
+        getrandom::fill(&mut [0; 8])
+            .map_err(|error| std::io::Error::other(format!("the system gives no random numbers: {error}")))?;
         Ok(Self(Source::System))
     }
 

@@ -175,6 +175,7 @@ async fn a_project_lives_from_its_first_file_to_a_cluster() {
     served_and_edited(&project).await;
     if kindom_integration::full() {
         tested(&project).await;
+        packed(&project).await;
     }
     behind_a_cluster(&project).await;
 }
@@ -251,6 +252,55 @@ async fn tested(project: &Project) {
     let text = String::from_utf8_lossy(&tests.stdout);
     assert!(tests.status.success(), "{text}{}", String::from_utf8_lossy(&tests.stderr));
     assert!(text.contains("versions_hold_the_same ... ok"), "{text}");
+}
+
+/// The image's files alone, on a root that nobody can write to, as the user that the image names.
+const JAIL: &str = r#"set -e
+mkdir layout root root/data
+tar xf "$1" -C layout
+config() { sed 's/.*"config":{[^}]*"digest":"sha256:\([0-9a-f]*\)".*/\1/' "layout/blobs/sha256/$1"; }
+layer() { sed 's/.*"layers":\[{[^}]*"digest":"sha256:\([0-9a-f]*\)".*/\1/' "layout/blobs/sha256/$1"; }
+manifest=$(sed 's/.*"digest":"sha256:\([0-9a-f]*\)".*/\1/' layout/index.json)
+user=$(sed 's/.*"User":"\([0-9:]*\)".*/\1/' "layout/blobs/sha256/$(config "$manifest")")
+tar xzf "layout/blobs/sha256/$(layer "$manifest")" -C root
+mount --bind root root
+mount -o remount,ro,bind root
+mount -t tmpfs -o uid="${user%:*}" tmpfs root/data
+exec chroot --userspec="$user" root /apiserver serve --data-dir /data --secure-port 0 --print-ready json
+"#;
+
+/// B-47: another program reads the image, and its server starts in an empty root.
+async fn packed(project: &Project) {
+    let folder = project.0.path();
+    let mut build = project.command("build container --image registry.example.com/yard:v1");
+    let built = build.env("CARGO_TARGET_DIR", target()).output().await.unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let image = folder.join("image.tar");
+    let archive = format!("oci-archive:{}:v1", image.display());
+    let read = Command::new("skopeo").args(["inspect", "--config", &archive]).output().await.unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let config: Value = serde_json::from_slice(&read.stdout).unwrap();
+    assert_eq!(config["config"]["User"], "65532:65532");
+    assert_eq!(config["config"]["Entrypoint"], json!(["/apiserver"]));
+
+    let scratch = tempfile::tempdir().unwrap();
+    let mut jail = Command::new("unshare");
+    jail.args(["--mount", "sh", "-c", JAIL, "sh"]).arg(&image).current_dir(scratch.path());
+    let mut server = jail.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let ready = lines.next_line().await.unwrap().expect("the server in the image serves");
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    // The shell, unshare and chroot have become the server.
+    let pid = server.id().unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    assert!(status.contains("\nUid:\t65532\t65532\t65532\t65532\n"), "{status}");
+    let home = tempfile::tempdir().unwrap();
+    let nobody = Caller::new(Path::new("/dev/null"), home.path(), home.path());
+    let url = ready["url"].as_str().unwrap();
+    let asked = ["get", "--raw", "/readyz", "--server", url, "--insecure-skip-tls-verify"];
+    assert_eq!(nobody.kubectl(&asked).await.unwrap(), "ok");
+    signal("-TERM", &pid.to_string()).await;
+    assert!(server.wait().await.unwrap().success());
 }
 
 /// A program of a pod, started by hand.

@@ -72,8 +72,11 @@ fn architecture(target: &str) -> Option<&'static str> {
 }
 
 fn build(folder: &Path, programs: &[Program], target: &str) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
-    // Rather than by RUSTFLAGS, which would take the place of the project's own.
-    let linked = format!("target.{target}.rustflags=['-C', 'target-feature=+crt-static']");
+    // Rather than by RUSTFLAGS, which would take the place of the project's own. A static program looks for random numbers in /dev
+    // unless the crate getrandom is told that the system has a call for them.
+    let random = r#"getrandom_backend="linux_getrandom""#;
+    let linked =
+        format!("target.{target}.rustflags=['-C', 'target-feature=+crt-static', '--cfg', '{random}']");
     let failed = |source| Error::Program { program: "cargo".to_owned(), source };
     let built = Command::new(cargo::cargo())
         .args(cargo::arguments(programs, &["--release", "--target", target, "--config", &linked]))
