@@ -76,8 +76,8 @@ async fn start<C: Controller>(context: Context, mut ended: watch::Receiver<bool>
     let triggers = C::watch(&context, triggers);
     let store = triggers.store();
     // The sender is dropped only after it has told.
-    let mut told = ended.clone();
-    let end = async move { drop(told.wait_for(|ended| *ended).await) };
+    let mut stop = ended.clone();
+    let end = async move { drop(stop.wait_for(|ended| *ended).await) };
     let shared = Arc::new(Shared { controller, client, delays: Delays::default() });
     let results = triggers.graceful_shutdown_on(end).run(reconcile::<C>, postpone::<C>, Arc::clone(&shared));
     let seen = move |result| {
@@ -94,7 +94,7 @@ async fn start<C: Controller>(context: Context, mut ended: watch::Receiver<bool>
         std::future::ready(())
     };
     let run = results.for_each(seen);
-    // No call begins before the first list is here. kube waits for it even then, and it does not come any more.
+    // No call begins before the first list is here. kube waits for that list also after the end, when it can no longer come.
     let unready = async move {
         drop(ended.wait_for(|ended| *ended).await);
         if store.wait_until_ready().now_or_never().is_some() {

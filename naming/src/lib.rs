@@ -1,4 +1,5 @@
-//! The names that a kind may have, and those that follow from them: for the derive macro `Resource`, and for the tools that make projects.
+//! The names that a kind may have, and those that follow from them: for the derive macro `Resource`, and for the tools that make
+//! projects.
 
 /// The longest label of a domain name, bytes (RFC 1035).
 const LABEL: usize = 63;
@@ -80,8 +81,8 @@ mod tests {
 
     #[test]
     fn plurals_are_those_of_kubernetes_tools() {
-        let of = ["sloop", "policy", "harness", "endpoints"].map(plural);
-        assert_eq!(of, ["sloops", "policies", "harnesses", "endpoints"]);
+        let plurals = ["sloop", "policy", "harness", "endpoints"].map(plural);
+        assert_eq!(plurals, ["sloops", "policies", "harnesses", "endpoints"]);
     }
 
     #[test]

@@ -80,7 +80,8 @@ pub enum Build {
     Container(BuildContainer),
     /// Writes the objects by which a cluster runs both programs and serves the project's kinds as its own.
     ///
-    /// A folder for kubectl apply --server-side -k. It has no certificate and no key: the server makes its own, and tells the cluster of it.
+    /// A folder for kubectl apply --server-side --force-conflicts -k. It has no certificate and no key: the server makes its own,
+    /// and registers its authority.
     Config(BuildConfig),
 }
 
@@ -91,7 +92,7 @@ pub struct InitRepo {
     #[arg(long)]
     pub(crate) domain: String,
     /// The source of kindom's crates: the folder of a checkout, the URL of a git repository (`URL#REVISION` for one revision),
-    /// or a version. By default the checkout that this program was built in, or else its version.
+    /// or a version. By default the checkout that this program was built in.
     #[arg(long, value_name = "PATH|URL|VERSION")]
     pub(crate) kindom: Option<String>,
 }
@@ -124,9 +125,9 @@ pub struct CreateResource {
     /// Objects are in no namespace.
     #[arg(long)]
     pub(crate) non_namespaced: bool,
-    /// Objects have a status, written through /status alone.
-    #[arg(long, alias = "with-status-subresource", action = ArgAction::Set, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) with_status: bool,
+    /// Objects have a status, written through /status alone; they do unless this is false.
+    #[arg(long, alias = "with-status-subresource", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) with_status: Option<bool>,
     /// Objects have replicas, which `kubectl scale` sets.
     #[arg(long)]
     pub(crate) with_scale: bool,
@@ -229,7 +230,7 @@ pub struct BuildConfig {
     #[arg(long)]
     pub(crate) storage_class: Option<String>,
     /// The size of the volume.
-    #[arg(long, default_value = "1Gi")]
+    #[arg(long, default_value = "4Gi")]
     pub(crate) storage_size: String,
     /// A service account for both programs that is there already, with its permissions.
     #[arg(long)]

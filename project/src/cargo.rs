@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
@@ -33,6 +34,29 @@ pub(crate) fn arguments(programs: &[Program], more: &[&str]) -> Vec<OsString> {
 /// The cargo that runs this program, if one does.
 pub(crate) fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Builds programs with these arguments, too.
+///
+/// # Errors
+/// [`Error`]; cargo has reported the mistakes in the code.
+pub(crate) fn build(
+    folder: &Path,
+    programs: &[Program],
+    more: &[&str],
+) -> Result<BTreeMap<Program, PathBuf>, Error> {
+    let failed = |source| Error::Program { program: "cargo".to_owned(), source };
+    let built = Command::new(cargo())
+        .args(arguments(programs, more))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(failed)?;
+    match built.status.success() {
+        true => executables(&built.stdout, programs),
+        false => Err(Error::refused(format!("the build failed ({})", built.status))),
+    }
 }
 
 /// The executables that cargo's standard output names.

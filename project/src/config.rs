@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use kindom_api::faces::Face;
 use kindom_api::names::version_order;
 use kindom_naming::{refuse_group, refuse_label};
 use serde_json::{Value, json};
@@ -17,7 +18,9 @@ use crate::templates::Templates;
 
 /// The longest name of a Service, less that of the longest suffix.
 const NAME_MAX: usize = 63 - "-controller-manager".len();
-/// As the server registers them.
+/// The longest value of a label, bytes.
+const LABEL_VALUE_MAX: usize = 63;
+/// The priority that the server gives the preferred version.
 const VERSION_PRIORITY: usize = 100;
 
 /// Writes a folder of manifests.
@@ -43,8 +46,12 @@ pub(crate) fn run(folder: &Path, options: &BuildConfig, out: &mut dyn Write) -> 
         "controller_args": options.controller_args,
         "controller_env": options.controller_env,
         "versions": versions(&manifest),
-        "served": groups(&manifest, |_| true),
-        "controlled": groups(&manifest, |kind| kind.controller),
+        "edited": groups(&manifest, |kind| named(kind, &[("scale", kind.scale)])),
+        "viewed": groups(&manifest, |kind| named(kind, &[("scale", kind.scale), ("status", kind.status)])),
+        "controlled": groups(&manifest, |kind| match kind.controller {
+            true => named(kind, &[("finalizers", true), ("status", true)]),
+            false => Vec::new(),
+        }),
         "files": files,
     });
     let templates = Templates::new()?;
@@ -72,7 +79,11 @@ fn check(options: &BuildConfig) -> Result<(), Error> {
     if let Some(why) = refuse_label(&options.namespace) {
         return wrong("namespace", &options.namespace, why);
     }
-    // Of subdomains, a group is one with a dot.
+    // The value of the label by which the server knows its APIServices.
+    if options.name.len() + 1 + options.namespace.len() > LABEL_VALUE_MAX {
+        return wrong("namespace", &options.namespace, "with --name, it has more than 62 letters");
+    }
+    // A group is a subdomain with a dot.
     let is_subdomain = |name: &str| refuse_group(&format!("a.{name}")).is_none();
     if let Some(account) = options.service_account.as_ref().filter(|account| !is_subdomain(account)) {
         return wrong("service-account", account, "a name has lower-case letters, digits, dashes and dots");
@@ -103,9 +114,11 @@ fn is_size(text: &str) -> bool {
     digits.chars().all(|c| c.is_ascii_digit()) && is_positive && known.contains(&unit)
 }
 
-/// The versions of each group, the preferred one first.
+/// The versions of each group, the preferred one first, and the groups in which registrations come in: the server registers all of them.
 fn versions(manifest: &Manifest) -> Vec<Value> {
-    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let faces = [Face::ThirdPartyResource, Face::Aggregated];
+    let mut groups: BTreeMap<String, Vec<&str>> =
+        faces.map(|face| (face.group().to_owned(), vec![face.version()])).into();
     for kind in &manifest.kinds {
         let versions = groups.entry(manifest.group_name(kind)).or_default();
         versions.extend(kind.versions.iter().map(String::as_str));
@@ -122,12 +135,20 @@ fn versions(manifest: &Manifest) -> Vec<Value> {
     groups.into_iter().flat_map(of_group).collect()
 }
 
-/// The plurals of the kinds that count, by group.
-fn groups(manifest: &Manifest, counts: impl Fn(&Kind) -> bool) -> Vec<Value> {
-    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for kind in manifest.kinds.iter().filter(|kind| counts(kind)) {
-        groups.entry(manifest.group_name(kind)).or_default().push(&kind.resource);
+/// The plural of a kind, and its subresources that count.
+fn named(kind: &Kind, subresources: &[(&str, bool)]) -> Vec<String> {
+    let counted = subresources.iter().filter(|(_, counts)| *counts);
+    let named = counted.map(|(subresource, _)| format!("{}/{subresource}", kind.resource));
+    std::iter::once(kind.resource.clone()).chain(named).collect()
+}
+
+/// The resources of each group.
+fn groups(manifest: &Manifest, resources: impl Fn(&Kind) -> Vec<String>) -> Vec<Value> {
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for kind in &manifest.kinds {
+        groups.entry(manifest.group_name(kind)).or_default().extend(resources(kind));
     }
+    groups.retain(|_, resources| !resources.is_empty());
     groups.into_iter().map(|(name, resources)| json!({ "name": name, "resources": resources })).collect()
 }
 

@@ -35,6 +35,12 @@ pub(crate) fn resource(folder: &Path, options: &CreateResource, out: &mut dyn Wr
     };
     let mut kind = manifest.kinds.remove(at);
     if options.skip_resource {
+        if !kind.versions.contains(&names.version) {
+            return Err(Error::refused(format!(
+                "--version {:?}: {} has no such version",
+                names.version, kind.kind
+            )));
+        }
         let templates = Templates::new()?;
         let mut plan = Plan::default();
         if !kind.controller {
@@ -44,7 +50,7 @@ pub(crate) fn resource(folder: &Path, options: &CreateResource, out: &mut dyn Wr
         manifest.kinds.insert(at, kind);
         return finish(folder, &manifest, &templates, plan, out);
     }
-    if let Some(flag) = differs(&kind, &wanted) {
+    if let Some(flag) = differs(&kind, options) {
         return Err(Error::refused(format!(
             "{flag}: {} of {} was created with another value, and its files are yours to change",
             kind.kind,
@@ -106,7 +112,7 @@ fn wanted(options: &CreateResource) -> Kind {
         resource: options.resource.clone().unwrap_or_else(|| plural(&names.kind.to_ascii_lowercase())),
         short_names: options.short_names.clone(),
         namespaced: !options.non_namespaced,
-        status: options.with_status,
+        status: options.with_status.unwrap_or(true),
         scale: options.with_scale,
         controller: !options.skip_controller,
         versions: vec![names.version.clone()],
@@ -124,15 +130,17 @@ fn refused((field, why): (&'static str, String)) -> Error {
     Error::refused(format!("--{flag}: {why}"))
 }
 
-/// The flag that asks for something else than what a kind is.
-fn differs(kind: &Kind, wanted: &Kind) -> Option<&'static str> {
+/// The flag that is given, and asks for something else than what a kind is.
+fn differs(kind: &Kind, options: &CreateResource) -> Option<&'static str> {
+    let resource = options.resource.as_ref().is_none_or(|resource| *resource == kind.resource);
+    let short_names = options.short_names.is_empty() || options.short_names == kind.short_names;
     [
-        ("--resource", kind.resource == wanted.resource),
-        ("--short-name", kind.short_names == wanted.short_names),
-        ("--non-namespaced", kind.namespaced == wanted.namespaced),
-        ("--with-status", kind.status == wanted.status),
-        ("--with-scale", kind.scale == wanted.scale),
-        ("--skip-controller", kind.controller == wanted.controller),
+        ("--resource", resource),
+        ("--short-name", short_names),
+        ("--non-namespaced", !options.non_namespaced || !kind.namespaced),
+        ("--with-status", options.with_status.is_none_or(|status| status == kind.status)),
+        ("--with-scale", !options.with_scale || kind.scale),
+        ("--skip-controller", !options.skip_controller || !kind.controller),
     ]
     .into_iter()
     .find_map(|(flag, same)| (!same).then_some(flag))

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The reason why a tool did nothing.
+/// The reason why a tool did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -34,7 +34,7 @@ use arguments::{Build, Create, Group, Init, Run, Version};
 /// Does what the arguments say, in the current folder, which is the project's.
 ///
 /// # Errors
-/// [`Error`], and nothing is written, or what was written before is there again.
+/// [`Error`]; `init`, `create` and `build config` have written nothing then.
 pub fn run(command: &Command) -> Result<(), Error> {
     run_in(Path::new("."), command, &mut std::io::stdout())
 }

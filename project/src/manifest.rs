@@ -38,7 +38,7 @@ pub(crate) struct Kind {
     pub(crate) scale: bool,
     /// True if a controller was written for it.
     pub(crate) controller: bool,
-    /// Of which the first is stored, and the form on which the rules work.
+    /// The first one is stored, and is the form on which the rules work.
     pub(crate) versions: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ const TAKEN: [&str; 14] = [
     "TestServer",
 ];
 
-/// Of groups, whose modules stand beside the crate of that name.
+/// Names of groups whose modules would stand beside the crate of that name.
 const TAKEN_GROUPS: [&str; 1] = ["kindom-server"];
 
 /// Rust's keywords, those that are reserved, and `mod`, whose file means something else.
@@ -133,14 +133,14 @@ impl Manifest {
                 "a domain has lower-case letters, digits, dashes and dots, such as example.com".to_owned()
             );
         }
-        let is_or_ends = |of: &str| self.domain == of || self.domain.ends_with(&format!(".{of}"));
-        match ["k8s.io", "kubernetes.io"].into_iter().find(|of| is_or_ends(of)) {
-            Some(of) => Err(format!("{of} is Kubernetes' own, whose groups need an approval")),
+        let is_under = |parent: &str| self.domain == parent || self.domain.ends_with(&format!(".{parent}"));
+        match ["k8s.io", "kubernetes.io"].into_iter().find(|parent| is_under(parent)) {
+            Some(parent) => Err(format!("{parent} is Kubernetes' own, whose groups need an approval")),
             None => Ok(()),
         }
     }
 
-    /// Checks everything, whoever has written it.
+    /// Checks everything, as people edit the file.
     fn check(&self) -> Result<(), String> {
         self.check_domain().map_err(|why| format!("domain: {why}"))?;
         let mut before = Self { domain: self.domain.clone(), kinds: Vec::new() };
@@ -200,10 +200,10 @@ impl Manifest {
     /// Checks that no other kind has taken the names of this one.
     fn check_unique(&self, kind: &Kind) -> Result<(), (&'static str, String)> {
         for other in &self.kinds {
-            let of = format!("{} of {}", other.kind, self.group_name(other));
+            let owner = format!("{} of {}", other.kind, self.group_name(other));
             if other.module() == kind.module() {
                 let why = format!(
-                    "{} would be in the files of {of}: a project has a name for one kind only",
+                    "{} would be in the files of {owner}: a project has a name for one kind only",
                     kind.kind
                 );
                 return Err(("kind", why));
@@ -211,14 +211,23 @@ impl Manifest {
             if other.group != kind.group {
                 continue;
             }
-            let taken: BTreeSet<&str> = other.names().collect();
-            if let Some(name) = kind.names().find(|name| taken.contains(name)) {
-                return Err(("resource", format!("{name} is a name of {of}")));
+            let taken: BTreeSet<String> = other.names().map(|(_, name)| name).collect();
+            if let Some((field, name)) = kind.names().find(|(_, name)| taken.contains(name)) {
+                return Err((field, format!("{name} is a name of {owner}")));
+            }
+            if let Some(list) = [&kind.kind, &other.kind]
+                .into_iter()
+                .find(|name| [kind, other].iter().any(|kind| format!("{}List", kind.kind) == **name))
+            {
+                return Err(("kind", format!("{list} would be the kind of the lists of another kind")));
             }
         }
         let mut names = BTreeSet::new();
-        match kind.names().find(|name| !names.insert(*name)) {
-            Some(name) => Err(("shortNames", format!("{name} is a name of the kind twice"))),
+        // A plural may be the singular.
+        let repeated =
+            kind.names().find(|(field, name)| !names.insert(name.clone()) && *field == "shortNames");
+        match repeated {
+            Some((field, name)) => Err((field, format!("{name} is a name of the kind twice"))),
             None => Ok(()),
         }
     }
@@ -230,9 +239,10 @@ impl Manifest {
 }
 
 impl Kind {
-    /// The names by which clients call it; a singular may be a plural.
-    fn names(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.resource.as_str()).chain(self.short_names.iter().map(String::as_str))
+    /// The names by which clients call it, each with the field that it follows from (`registry-actor/src/claims.rs`).
+    fn names(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let own = [("resource", self.resource.clone()), ("kind", self.kind.to_ascii_lowercase())];
+        own.into_iter().chain(self.short_names.iter().map(|name| ("shortNames", name.clone())))
     }
 
     pub(crate) fn module(&self) -> String {

@@ -15,7 +15,7 @@ pub(crate) enum Part {
     Kept,
     /// A piece of the project: what is there is somebody else's, so nothing is written.
     Needed,
-    /// Follows from `kindom.json` or from the arguments, and carries a digest: it is written anew unless somebody has edited it.
+    /// Follows from `kindom.json` or from the arguments, and carries a digest: it is written again unless somebody has edited it.
     Generated,
     /// `kindom.json` itself.
     Manifest,
@@ -40,8 +40,8 @@ pub(crate) struct Plan {
 pub(crate) struct Outcome {
     /// The files that are new or changed.
     pub(crate) written: Vec<PathBuf>,
-    /// The generated files that were edited, each with the lines that it lacks.
-    pub(crate) edited: Vec<(PathBuf, Vec<String>)>,
+    /// The generated files that were edited, each with the text that it would have.
+    pub(crate) edited: Vec<(PathBuf, String)>,
 }
 
 impl Plan {
@@ -65,9 +65,9 @@ impl Plan {
             if file.path.extension().is_some_and(|extension| extension == "rs") {
                 file.text = formatted(folder, file.text);
             }
-            let comment = comment(&file.path);
+            let language = Language::of(&file.path);
             if file.part == Part::Generated {
-                file.text = sealed(comment, &file.text);
+                file.text = language.sealed(&file.text);
             }
             match (there, file.part) {
                 (Some(there), _) if there == file.text => {}
@@ -78,11 +78,8 @@ impl Plan {
                         file.path.display()
                     )));
                 }
-                (Some(there), Part::Generated) if !is_sealed(comment, &there) => {
-                    let lacking = lacking(comment, &there, &file.text);
-                    if !lacking.is_empty() {
-                        outcome.edited.push((file.path, lacking));
-                    }
+                (Some(there), Part::Generated) if !language.is_sealed(&there) => {
+                    outcome.edited.push((file.path, file.text));
                 }
                 (_, _) => due.push(file),
             }
@@ -95,14 +92,14 @@ impl Plan {
 
 fn read(folder: &Path, path: &Path) -> Result<Option<String>, Error> {
     match std::fs::read(folder.join(path)) {
-        // Of a text that is none it only matters that it is another one.
+        // Bytes that are no text differ from every text, and that is all that counts.
         Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::file("read", path)(error)),
     }
 }
 
-/// What a plan has made so far. Dropped before it is done, it takes everything away again.
+/// The files and folders that a plan has made so far. Dropped before it is done, it takes everything away again.
 #[derive(Default)]
 struct Staged {
     folders: Vec<PathBuf>,
@@ -203,37 +200,46 @@ fn formatted(folder: &Path, text: String) -> String {
 
 const SEAL: &str = " Written by kindom. Once edited, it is yours to keep up to date. ";
 
-/// The beginning of a comment in a file.
-fn comment(path: &Path) -> &'static str {
-    match path.extension().is_some_and(|extension| extension == "rs") {
-        true => "//",
-        false => "#",
+/// The language of a generated file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Rust,
+    Yaml,
+}
+
+impl Language {
+    fn of(path: &Path) -> Self {
+        match path.extension().is_some_and(|extension| extension == "rs") {
+            true => Self::Rust,
+            false => Self::Yaml,
+        }
     }
-}
 
-/// A generated text with its digest in front.
-fn sealed(comment: &str, text: &str) -> String {
-    format!("{comment}{SEAL}{}\n{text}", digest(text))
-}
+    fn comment(self) -> &'static str {
+        match self {
+            Self::Rust => "//",
+            Self::Yaml => "#",
+        }
+    }
 
-/// True if a generated text is as it was written, but for how it is laid out.
-fn is_sealed(comment: &str, text: &str) -> bool {
-    text.strip_prefix(comment)
-        .and_then(|rest| rest.strip_prefix(SEAL)?.split_once('\n'))
-        .is_some_and(|(given, text)| given.trim_end() == digest(text))
-}
+    /// A generated text with its digest in front.
+    fn sealed(self, text: &str) -> String {
+        format!("{}{SEAL}{}\n{text}", self.comment(), self.digest(text))
+    }
 
-/// The first half of the SHA-256 of a text without spaces, line breaks and commas, which formatting may change; hexadecimal.
-fn digest(text: &str) -> String {
-    let plain: String = text.chars().filter(|c| !c.is_whitespace() && *c != ',').collect();
-    Sha256::digest(plain.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-}
+    /// True if a generated text is as it was written; of Rust, the layout does not count.
+    fn is_sealed(self, text: &str) -> bool {
+        text.strip_prefix(self.comment())
+            .and_then(|rest| rest.strip_prefix(SEAL)?.split_once('\n'))
+            .is_some_and(|(given, text)| given.trim_end() == self.digest(text))
+    }
 
-/// The lines of the new text that an edited one does not have.
-fn lacking(comment: &str, there: &str, new: &str) -> Vec<String> {
-    let known: std::collections::BTreeSet<&str> = there.lines().map(str::trim).collect();
-    let is_new = |line: &&str| !line.starts_with(comment) && !known.contains(line.trim());
-    new.lines().filter(is_new).map(str::to_owned).collect()
+    /// The first half of the SHA-256 of a text, hexadecimal; of Rust, without spaces, line breaks and commas, which rustfmt may change.
+    fn digest(self, text: &str) -> String {
+        let counts = |c: &char| self == Self::Yaml || !c.is_whitespace() && *c != ',';
+        let counted: String = text.chars().filter(counts).collect();
+        Sha256::digest(counted.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 #[cfg(test)]
@@ -297,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edited_file_keeps_its_edits_and_the_missing_lines_are_named() {
+    fn an_edited_file_keeps_its_edits_and_the_text_is_shown_that_it_would_have() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lib.rs");
         let write = |text: &str| plan(&[("lib.rs", text, Part::Generated)]).write(folder.path()).unwrap();
@@ -309,11 +315,17 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap() + "pub mod mine;\n";
         std::fs::write(&path, &text).unwrap();
         let outcome = write("pub mod a;\npub mod b;\npub mod c;\n");
-        assert_eq!(outcome.edited, [(PathBuf::from("lib.rs"), vec!["pub mod c;".to_owned()])]);
+        let [(edited, wanted)] = outcome.edited.try_into().unwrap();
+        assert_eq!(edited, Path::new("lib.rs"));
+        assert!(wanted.ends_with("\npub mod a;\npub mod b;\npub mod c;\n"), "{wanted}");
         assert_eq!(outcome.written, Vec::<PathBuf>::new());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
-        std::fs::write(&path, text + "pub mod c;\n").unwrap();
-        assert_eq!(write("pub mod a;\npub mod b;\npub mod c;\n"), Outcome::default());
+        // In YAML, layout means something.
+        let write = |text: &str| plan(&[("a.yaml", text, Part::Generated)]).write(folder.path()).unwrap();
+        write("a: [b]\n");
+        let path = folder.path().join("a.yaml");
+        std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "\n").unwrap();
+        assert_eq!(write("a: [c]\n").edited.len(), 1);
     }
 
     #[test]

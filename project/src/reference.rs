@@ -57,6 +57,15 @@ impl Reference {
         &self.tag
     }
 
+    /// With the registry that a name without one has (`docker.io/library`).
+    pub(crate) fn whole(&self) -> String {
+        match self.name.split_once('/') {
+            None => format!("docker.io/library/{self}"),
+            Some((first, _)) if is_registry_of(first) => self.to_string(),
+            Some(_) => format!("docker.io/{self}"),
+        }
+    }
+
     /// The last word of the name.
     pub(crate) fn title(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
@@ -72,8 +81,7 @@ impl fmt::Display for Reference {
 
 fn is_name(name: &str) -> bool {
     let path = match name.split_once('/') {
-        // As docker tells a registry from the first part of a path.
-        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => {
+        Some((first, rest)) if is_registry_of(first) => {
             if !is_registry(first) {
                 return false;
             }
@@ -82,6 +90,11 @@ fn is_name(name: &str) -> bool {
         _ => name,
     };
     path.split('/').all(is_component)
+}
+
+/// Tells a registry from the first part of a path, as docker does.
+fn is_registry_of(first: &str) -> bool {
+    first.contains(['.', ':']) || first == "localhost"
 }
 
 fn is_registry(text: &str) -> bool {
@@ -130,6 +143,9 @@ mod tests {
         }
         let digest = format!("a:b@sha256:{}", "0f".repeat(32));
         assert_eq!(Reference::parse(&digest).unwrap().to_string(), digest);
+        let whole = |text| Reference::parse(text).unwrap().whole();
+        let names = ["a", "a/b:v1", "localhost/a"].map(whole);
+        assert_eq!(names, ["docker.io/library/a:latest", "docker.io/a/b:v1", "localhost/a:latest"]);
         let long = "a".repeat(256);
         for text in [
             "",

@@ -11,16 +11,14 @@ pub(crate) fn report(out: &mut dyn Write, line: &str) -> Result<(), Error> {
 }
 
 impl Outcome {
-    /// Names the files that were written, and the lines that an edited one lacks.
+    /// Names the files that were written, and shows the text that an edited one would have.
     pub(crate) fn report(&self, out: &mut dyn Write) -> Result<(), Error> {
         for path in &self.written {
             report(out, &path.display().to_string())?;
         }
-        for (path, lacking) in &self.edited {
-            report(out, &format!("{} was edited, so it stays as it is; it lacks", path.display()))?;
-            for line in lacking {
-                report(out, line)?;
-            }
+        for (path, text) in &self.edited {
+            report(out, &format!("{} was edited, so it stays as it is; it would be:", path.display()))?;
+            report(out, text)?;
         }
         if self.written.is_empty() && self.edited.is_empty() {
             report(out, "everything is there already")?;

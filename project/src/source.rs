@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// Where cargo finds kindom's crates.
+/// The place in which cargo finds kindom's crates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A checkout, as it was given.
@@ -13,23 +13,25 @@ pub(crate) enum Source {
         url: String,
         revision: Option<String>,
     },
-    /// Of the registry.
+    /// A version in the registry.
     Version(String),
 }
 
 impl Source {
-    /// Reads the flag `--kindom`. Without it, the source is the checkout in whose target folder the executable is.
+    /// Reads the flag `--kindom`. Without it, the source is the checkout that this program was built in.
     pub(crate) fn of(flag: Option<&str>) -> Result<Self, Error> {
-        let Some(given) = flag else { return Ok(Self::of_executable()) };
+        let Some(given) = flag else { return Self::by_default() };
         let wrong = |why: &str| Error::refused(format!("--kindom {given:?}: {why}"));
-        let unquotable = |c: char| c == '"' || c == '\\' || c.is_control();
         if given.contains(unquotable) {
             return Err(wrong("a quote, backslash or control character cannot stand in Cargo.toml"));
         }
         if is_version(given) {
             return Ok(Self::Version(given.to_owned()));
         }
-        if given.contains("://") || given.starts_with("git@") {
+        if given.starts_with("git@") {
+            return Err(wrong("cargo reads ssh://git@HOST/PATH"));
+        }
+        if given.contains("://") {
             let (url, revision) = match given.split_once('#') {
                 Some((url, revision)) => (url, Some(revision.to_owned())),
                 None => (given, None),
@@ -44,12 +46,17 @@ impl Source {
         }
     }
 
-    fn of_executable() -> Self {
+    /// The checkout that this program was built in: above the executable, in its target folder, or where the compiler found this file.
+    fn by_default() -> Result<Self, Error> {
         let executable = std::env::current_exe().ok();
-        let checkout = executable.iter().flat_map(|path| path.ancestors()).find(|folder| is_checkout(folder));
-        match checkout.and_then(Path::to_str) {
-            Some(folder) => Self::Folder(folder.to_owned()),
-            None => Self::Version(env!("CARGO_PKG_VERSION").to_owned()),
+        let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+        let mut folders = executable.iter().flat_map(|path| path.ancestors()).chain(built_in);
+        let checkout = folders.find(|folder| is_checkout(folder)).and_then(Path::to_str);
+        match checkout.filter(|folder| !folder.contains(unquotable)) {
+            Some(folder) => Ok(Self::Folder(folder.to_owned())),
+            None => Err(Error::refused(
+                "--kindom is needed: the checkout that this program was built in is not there",
+            )),
         }
     }
 
@@ -62,6 +69,11 @@ impl Source {
             Self::Version(version) => format!(r#" version = "{version}" "#),
         }
     }
+}
+
+/// True for what a string in Cargo.toml would have to escape.
+fn unquotable(c: char) -> bool {
+    c == '"' || c == '\\' || c.is_control()
 }
 
 fn is_checkout(folder: &Path) -> bool {
@@ -98,7 +110,7 @@ mod tests {
         let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_str().unwrap();
         assert_eq!(of(checkout).unwrap(), format!(r#" path = "{checkout}/server" "#));
         assert_eq!(of(&format!("{checkout}/")).unwrap(), format!(r#" path = "{checkout}/server" "#));
-        for wrong in ["", "nowhere", "1.2.3.4", "1.x", "https://a\"b", "a\nb"] {
+        for wrong in ["", "nowhere", "1.2.3.4", "1.x", "https://a\"b", "a\nb", "git@example.com:kindom"] {
             let error = Source::of(Some(wrong)).unwrap_err().to_string();
             assert!(error.starts_with("--kindom \""), "{error}");
         }

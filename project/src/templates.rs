@@ -67,6 +67,7 @@ impl Templates {
         let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
         environment.set_syntax(syntax.map_err(|error| broken(&error))?);
         environment.set_auto_escape_callback(|_| AutoEscape::None);
+        environment.add_filter("yaml", |text: String| yaml(&text));
         for (name, text) in TEMPLATES {
             environment.add_template(name, text).map_err(|error| broken(&error))?;
         }
@@ -155,6 +156,16 @@ impl Templates {
         plan.add(&source, self.fill("controllers/kind.rs", &blanks)?, Part::Needed);
         plan.add(test_of(&source), self.fill("controllers/kind_test.rs", &blanks)?, Part::Needed);
         Ok(())
+    }
+}
+
+/// A name as a scalar of YAML: quoted if it would be a number, a truth or nothing (YAML 1.1, which kubectl reads).
+fn yaml(text: &str) -> String {
+    const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
+    let is_word = WORDS.contains(&text.to_ascii_lowercase().as_str());
+    match is_word || !text.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        true => Value::from(text).to_string(),
+        false => text.to_owned(),
     }
 }
 

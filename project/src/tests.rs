@@ -125,7 +125,7 @@ fn a_command_that_is_repeated_changes_nothing() {
     let folder = Folder::project();
     let lines = [
         "init repo --domain example.com".to_owned(),
-        format!("create group version resource {SLOOP}"),
+        format!("create group version resource {SLOOP} --short-name sl --with-scale"),
         "create version --group sails --version v1 --kind Sloop".to_owned(),
         // The same as `create version`.
         "create group version resource --group sails --version v1 --kind Sloop".to_owned(),
@@ -197,7 +197,7 @@ fn what_is_wrong_is_reported_before_a_file_is_written() {
         ),
         ("--group sails --version v1 --kind Brig --resource Brigs", "--resource: a name has"),
         ("--group sails --version v1 --kind Brig --resource sloops", "--resource: sloops is a name of Sloop"),
-        ("--group sails --version v1 --kind Brig --short-name sl", "--resource: sl is a name of Sloop"),
+        ("--group sails --version v1 --kind Brig --short-name sl", "--short-name: sl is a name of Sloop"),
         (
             "--group sails --version v1 --kind Brig --short-name b --short-name b",
             "--short-name: b is a name of the kind twice",
@@ -210,6 +210,16 @@ fn what_is_wrong_is_reported_before_a_file_is_written() {
             "--group sails --version v1beta1 --kind Sloop --short-name sp",
             "--short-name: Sloop of sails.example.com was created with another value",
         ),
+        (
+            "--group sails --version v1 --kind Sloop --skip-resource",
+            "--version \"v1\": Sloop has no such version",
+        ),
+        (
+            "--group sails --version v1 --kind Brig --short-name sloop",
+            "--short-name: sloop is a name of Sloop",
+        ),
+        ("--group sails --version v1 --kind Sloops", "--kind: sloops is a name of Sloop"),
+        ("--group sails --version v1 --kind SloopList", "--kind: SloopList would be the kind of the lists"),
         (
             "--group sails --version v1 --kind Brig --skip-resource",
             "--skip-resource: the project has no kind",
@@ -285,7 +295,7 @@ const CONFIG: &str = "build config --name yard --namespace sea --image registry.
 
 /// B-48.
 #[test]
-fn a_configuration_is_written_once_and_anew_when_its_arguments_change() {
+fn a_configuration_follows_its_arguments() {
     let folder = Folder::project();
     folder.create(SLOOP).unwrap();
     let mut bare = folder.names();
@@ -318,6 +328,22 @@ fn a_configuration_is_written_once_and_anew_when_its_arguments_change() {
     assert_eq!(folder.read("config/rbac.yaml"), edited);
 }
 
+/// kubectl reads YAML 1.1, in which these are truths, numbers or nothing.
+#[test]
+fn names_stay_text_in_yaml() {
+    let folder = Folder::project();
+    folder.create("--group sails --version v1 --kind True --resource null").unwrap();
+    folder.run("build config --name on --namespace y --image a --service-account 123").unwrap();
+    let has = |file: &str, text: &str| assert!(folder.read(file).contains(text), "{file}: {text}");
+    has("samples/sails_v1_true.yaml", "kind: \"True\"\n");
+    has("config/namespace.yaml", "name: \"y\"\n");
+    has("config/apiserver.yaml", "  name: \"on\"\n  namespace: \"y\"\n");
+    has("config/apiserver.yaml", "app.kubernetes.io/name: \"on\",");
+    has("config/apiserver.yaml", "serviceAccountName: \"123\"\n");
+    has("config/rbac.yaml", "resources: [\"null\"]\n");
+    has("config/apiservices.yaml", "    name: \"on\"\n    namespace: \"y\"\n");
+}
+
 #[test]
 fn a_wrong_argument_of_a_configuration_or_an_image_is_named() {
     let folder = Folder::project();
@@ -325,6 +351,7 @@ fn a_wrong_argument_of_a_configuration_or_an_image_is_named() {
         ("--name Yard", "--name \"Yard\": a name has at most 63"),
         ("--name yard-of-forty-five-letters-is-too-long-as-it-is", "--name"),
         ("--namespace a.b", "--namespace \"a.b\": "),
+        (&format!("--namespace {}", "n".repeat(60)), "--namespace"),
         ("--image Yard", "--image \"Yard\": the name of an image"),
         ("--etcd --etcd-image a@b", "--etcd-image \"a@b\": a digest is"),
         ("--storage-class Fast", "--storage-class \"Fast\": "),
@@ -344,7 +371,7 @@ fn a_wrong_argument_of_a_configuration_or_an_image_is_named() {
         ("a b", "unexpected argument"),
         ("A", "--image \"A\": the name of an image"),
         (&format!("a@sha256:{}", "0".repeat(64)), "an image that is built has no digest yet"),
-        ("a --target mips-unknown-linux-gnu", "--target \"mips-unknown-linux-gnu\": no image"),
+        ("a --target mips-unknown-linux-gnu", "--target \"mips-unknown-linux-gnu\": images have"),
         ("a --label x", "KEY=VALUE is needed"),
     ] {
         let error = folder.refused(&format!("build container --image {image}"));

@@ -1,16 +1,20 @@
 //! Tests of the controller of Sloop, each against a server in this process.
 
 use std::error::Error;
+use std::time::Duration;
 
 use apis::sails::v1beta1;
 use kindom_controller::Manager;
 use kindom_testing::TestServer;
 use kube::api::{Api, PostParams};
 use kube::runtime::wait::await_condition;
+use tokio::time::timeout;
 
 use super::SloopController;
 
 const SAMPLE: &str = include_str!("../samples/sails_v1beta1_sloop.yaml");
+/// A safety net: a call that fails is repeated for ever.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// True once the controller has acted on the latest spec.
 fn settled(object: Option<&v1beta1::Sloop>) -> bool {
@@ -29,7 +33,7 @@ async fn the_status_says_that_the_spec_was_seen() -> Result<(), Box<dyn Error>> 
     let name = sample.metadata.name.clone().ok_or("no name")?;
     let seen = async {
         api.create(&PostParams::default(), &sample).await?;
-        await_condition(api.clone(), &name, settled).await?;
+        timeout(LIMIT, await_condition(api.clone(), &name, settled)).await??;
         Ok::<(), Box<dyn Error>>(())
     };
     tokio::select! {

@@ -247,29 +247,30 @@ fn compare(
     }
 }
 
-/// Returns true for two ages as tables show them, `7s`, or `3 (7y5d ago)` after the same number: both of the test itself, or both of a
-/// time that a script names, years ago, which was nearer when the answer was recorded.
+/// Returns true for two ages as tables show them, `7s` or `7y5d`, or `3 (7y5d ago)` after the same number. Both are of the test itself, or
+/// both of a time that a script names, years ago: since the answer was recorded, that one has only become longer.
 fn are_ages(theirs: &str, ours: &str) -> bool {
-    #[derive(PartialEq)]
-    enum Since {
-        Now,
-        Years,
+    fn number(text: &str) -> Option<u32> {
+        text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
     }
-    fn since(text: &str) -> Option<Since> {
-        let (years, rest) = text.split_once('y').map_or(("0", text), |(years, days)| (years, days));
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        let fits = match years {
-            "0" => rest.strip_suffix(['s', 'm']).is_some_and(is_number),
-            _ => is_number(years) && (rest.is_empty() || rest.strip_suffix('d').is_some_and(is_number)),
-        };
-        fits.then(|| if years == "0" { Since::Now } else { Since::Years })
+    /// Years and days.
+    fn years(text: &str) -> Option<(u32, u32)> {
+        let (years, days) = text.split_once('y')?;
+        let days = if days.is_empty() { 0 } else { number(days.strip_suffix('d')?)? };
+        Some((number(years)?, days))
+    }
+    fn is_short(text: &str) -> bool {
+        text.strip_suffix(['s', 'm']).is_some_and(|digits| number(digits).is_some())
     }
     fn ago(text: &str) -> Option<(&str, &str)> {
         text.strip_suffix(" ago)")?.split_once(" (")
     }
     match (ago(theirs), ago(ours)) {
-        (Some((theirs, age)), Some((ours, other))) => theirs == ours && are_ages(age, other),
-        _ => since(theirs).is_some_and(|age| since(ours) == Some(age)),
+        (Some((theirs, recorded)), Some((ours, age))) => theirs == ours && are_ages(recorded, age),
+        _ => match (years(theirs), years(ours)) {
+            (Some(recorded), Some(age)) => age >= recorded,
+            _ => is_short(theirs) && is_short(ours),
+        },
     }
 }
 
@@ -638,7 +639,7 @@ mod tests {
             let ago = |age: &str| row(&format!("3 ({age} ago)"));
             assert!(differences(&ago("7y332d"), &ago(later)).is_empty(), "{later:?}");
         }
-        for wrong in ["0s", "y", "y5d", "7y5", "<unknown>", "3 (7y332d ago)"] {
+        for wrong in ["0s", "y", "y5d", "7y5", "7y331d", "6y364d", "<unknown>", "3 (7y332d ago)"] {
             assert_eq!(differences(&row("7y332d"), &row(wrong)).len(), 1, "{wrong:?}");
         }
         assert_eq!(differences(&row("3 (7y332d ago)"), &row("4 (7y332d ago)")).len(), 1);

@@ -10,6 +10,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
+use crate::support::eventually;
+
 /// The commands that make the example; docs/projects.md has them too.
 const COMMANDS: [&str; 4] = [
     "init repo --domain example.com",
@@ -146,11 +148,14 @@ impl Local {
         }
     }
 
-    /// The processes that it has started and that run.
-    fn children(&self) -> Vec<String> {
+    /// The API server and the controller manager; the latter starts after the former serves.
+    async fn children(&self) -> [String; 2] {
         let pid = self.process.id().unwrap();
-        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-        text.split_whitespace().map(str::to_owned).collect()
+        eventually("both programs run", async || {
+            let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+            Vec::from_iter(text.split_whitespace().map(str::to_owned)).try_into().ok()
+        })
+        .await
     }
 }
 
@@ -167,8 +172,8 @@ fn target() -> PathBuf {
     }
 }
 
-/// From nothing to a controller's status, from an edit to another answer, and to a cluster. It is one test, as cargo gives the programs
-/// of two projects one place.
+/// From nothing to a controller's status, from an edit to another answer, and to a cluster. It is one test, as cargo gives the
+/// programs of two projects one place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_project_lives_from_its_first_file_to_a_cluster() {
     let project = Project::make().await;
@@ -224,7 +229,7 @@ async fn served_and_edited(project: &Project) {
     user.kubectl(&["get", "sloop", "sloop-sample"]).await.unwrap();
 
     // One that ends by itself is reported, and comes again with the next change.
-    let [server, manager]: [String; 2] = local.children().try_into().unwrap();
+    let [server, manager] = local.children().await;
     signal("-KILL", &server).await;
     let line = local.line("kindom: apiserver ended").await;
     assert!(line.contains("SIGKILL"), "{line}");
@@ -232,13 +237,23 @@ async fn served_and_edited(project: &Project) {
     local.line("kindom serves ").await;
     assert!(!Path::new("/proc").join(&manager).exists(), "the controllers of before");
 
-    let children = local.children();
-    assert_eq!(children.len(), 2);
+    let children = local.children().await;
     signal("-TERM", &local.process.id().unwrap().to_string()).await;
     assert!(local.process.wait().await.unwrap().success());
-    for child in children {
-        assert!(!Path::new("/proc").join(child).exists());
-    }
+    assert!(children.iter().all(|pid| has_ended(pid)), "{children:?}");
+
+    // Nothing outlives it, however it ends.
+    let mut local = Local::start(project);
+    local.line("kindom serves ").await;
+    let children = local.children().await;
+    local.process.kill().await.unwrap();
+    eventually("the programs end", async || children.iter().all(|pid| has_ended(pid)).then_some(())).await;
+}
+
+/// True for a process that is gone, or has nobody who takes note of its end.
+fn has_ended(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.contains("State:") || status.contains("State:\tZ")
 }
 
 async fn tested(project: &Project) {
@@ -360,6 +375,18 @@ async fn behind_a_cluster(project: &Project) {
     let more = ["apiservice/v1beta1.sails.example.com", "apiservice/v1alpha1.ports.example.com"];
     let waited = admin.kubectl(&[&available[..], &more].concat()).await;
     waited.unwrap_or_else(|error| panic!("{error}: {}", log()));
+    // The server has registered nothing that build config has not, so that all of it goes again.
+    let ours = admin
+        .kubectl(&["get", "apiservices", "-l", "kindom.dev/registered-for=yard.sea", "-o", "name"])
+        .await
+        .unwrap();
+    let written = std::fs::read_to_string(folder.join("config/apiservices.yaml")).unwrap();
+    let written = written.lines().filter(|line| line.starts_with("  name: "));
+    let written: Vec<String> =
+        written.map(|line| line.replace("  name: ", "apiservice.apiregistration.k8s.io/")).collect();
+    let mut ours: Vec<String> = ours.lines().map(str::to_owned).collect();
+    ours.sort_by_key(|name| written.iter().position(|known| known == name));
+    assert_eq!(ours, written);
 
     let controllers = folder.join(".controllers.log");
     let mut manager = by_hand("controller-manager", &[], &accounts[1], &controllers);

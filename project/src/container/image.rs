@@ -1,6 +1,6 @@
 //! An image as an OCI layout (opencontainers/image-spec 1.1): the same programs give the same bytes.
 //!
-//! Its four documents are written here. The crate oci-spec has types for them, whose labels are hash maps, in another order each time.
+//! Its four documents are written here: the labels of the types of crate oci-spec are hash maps, in another order each time.
 
 use std::io::Write as _;
 
@@ -14,7 +14,7 @@ use crate::reference::Reference;
 
 /// A user that no system has.
 const USER: &str = "65532:65532";
-/// Of everything in the image: a build at another time gives the same.
+/// The time of everything in the image, so that a build at another time gives the same.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -65,7 +65,7 @@ impl Image {
             let platform = json!({ "architecture": self.architecture, "os": "linux" });
             // The first is what skopeo and podman ask for, the other what containerd loads the image as.
             let annotations = json!({
-                "io.containerd.image.name": self.reference.to_string(),
+                "io.containerd.image.name": self.reference.whole(),
                 "org.opencontainers.image.ref.name": self.reference.tag(),
             });
             entry.extend([("platform".to_owned(), platform), ("annotations".to_owned(), annotations)]);

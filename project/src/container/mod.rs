@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use object::Endianness;
 use object::elf::{FileHeader64, PT_INTERP};
@@ -32,8 +32,12 @@ pub(crate) fn run(folder: &Path, options: &BuildContainer, out: &mut dyn Write) 
         Some(target) => target.clone(),
         None => host(folder)?,
     };
-    let architecture = architecture(&target)
-        .ok_or_else(|| Error::refused(format!("--target {target:?}: no image can be of this platform")))?;
+    let architecture = architecture(&target).ok_or_else(|| {
+        Error::refused(format!("--target {target:?}: images have programs for Linux, on 64 bits"))
+    })?;
+    if options.output.file_name().is_none() {
+        return Err(Error::refused(format!("--output {:?}: a file is needed", options.output)));
+    }
     let mut programs = options.targets.clone();
     programs.sort_unstable();
     programs.dedup();
@@ -49,8 +53,8 @@ pub(crate) fn run(folder: &Path, options: &BuildContainer, out: &mut dyn Write) 
 fn host(folder: &Path) -> Result<String, Error> {
     let failed = |source| Error::Program { program: "rustc".to_owned(), source };
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let told = Command::new(rustc).arg("-vV").current_dir(folder).output().map_err(failed)?;
-    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    let version = Command::new(rustc).arg("-vV").current_dir(folder).output().map_err(failed)?;
+    let text = String::from_utf8_lossy(&version.stdout).into_owned();
     let host = text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned);
     host.ok_or_else(|| Error::refused("rustc -vV names no host: it is needed for the platform of the image"))
 }
@@ -72,23 +76,14 @@ fn architecture(target: &str) -> Option<&'static str> {
 }
 
 fn build(folder: &Path, programs: &[Program], target: &str) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
-    // Rather than by RUSTFLAGS, which would take the place of the project's own. A static program looks for random numbers in /dev
-    // unless the crate getrandom is told that the system has a call for them.
+    // Not by RUSTFLAGS, which would take the place of all that the project's .cargo/config.toml says; of that, only [build] rustflags
+    // are not used. A static program looks for random numbers in /dev unless the crate getrandom knows that the system has a call for
+    // them.
     let random = r#"getrandom_backend="linux_getrandom""#;
     let linked =
         format!("target.{target}.rustflags=['-C', 'target-feature=+crt-static', '--cfg', '{random}']");
-    let failed = |source| Error::Program { program: "cargo".to_owned(), source };
-    let built = Command::new(cargo::cargo())
-        .args(cargo::arguments(programs, &["--release", "--target", target, "--config", &linked]))
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(failed)?;
-    if !built.status.success() {
-        return Err(Error::refused(format!("the build failed ({})", built.status)));
-    }
-    let executables = cargo::executables(&built.stdout, programs)?;
+    let executables =
+        cargo::build(folder, programs, &["--release", "--target", target, "--config", &linked])?;
     let read = |(program, path): (&Program, &std::path::PathBuf)| {
         let executable = std::fs::read(path).map_err(Error::file("read", path))?;
         match is_static(&executable) {
@@ -116,11 +111,12 @@ fn is_static(executable: &[u8]) -> bool {
 /// Writes a file beside its place, and renames it.
 fn write(folder: &Path, path: &Path, content: &[u8]) -> Result<(), Error> {
     let place = folder.join(path);
-    let Some(name) = path.file_name() else {
-        return Err(Error::refused(format!("--output {}: the name of a file is needed", path.display())));
-    };
-    let new = place.with_file_name(format!(".{}.new", name.to_string_lossy()));
-    let written = std::fs::write(&new, content).and_then(|()| std::fs::rename(&new, &place));
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    let new = place.with_file_name(format!(".{name}.new"));
+    let parent = place.parent().unwrap_or(folder);
+    let written = std::fs::create_dir_all(parent)
+        .and_then(|()| std::fs::write(&new, content))
+        .and_then(|()| std::fs::rename(&new, &place));
     written.map_err(|error| {
         // The error that led here is the one to report.
         let _ = std::fs::remove_file(&new);

@@ -1,12 +1,11 @@
 //! Changes of a project's sources.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -19,55 +18,61 @@ const QUIET: Duration = Duration::from_millis(50);
 const OUTPUT: [&str; 2] = ["target", "bin"];
 
 pub(super) struct Changes {
+    root: PathBuf,
     watcher: RecommendedWatcher,
-    watched: BTreeSet<PathBuf>,
     changed: Arc<Notify>,
+    /// True from a change on until it was reported.
+    pending: bool,
 }
 
 impl Changes {
     pub(super) fn of(folder: &Path) -> Result<Self, Error> {
         let changed = Arc::new(Notify::new());
-        let told = Arc::clone(&changed);
+        let seen = Arc::clone(&changed);
         let root = folder.canonicalize().map_err(Error::file("watch", folder))?;
+        let watched = root.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            if event.map_or(true, |event| is_change(&root, &event)) {
-                told.notify_one();
+            // An error, like events that were lost, may have been a change.
+            if event.map_or(true, |event| event.need_rescan() || is_change(&watched, &event)) {
+                seen.notify_one();
             }
         });
         let watcher = watcher.map_err(|error| failed(folder, error))?;
-        Ok(Self { watcher, watched: BTreeSet::new(), changed })
+        Ok(Self { root, watcher, changed, pending: false })
     }
 
-    /// Forgets the changes so far, and watches folders that are new as well.
-    pub(super) fn forget(&mut self, folder: &Path) -> Result<(), Error> {
-        let root = folder.canonicalize().map_err(Error::file("watch", folder))?;
-        let entries = std::fs::read_dir(&root).map_err(Error::file("watch", folder))?;
-        let folders: BTreeSet<PathBuf> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.is_dir() && is_source(path))
-            .collect();
+    /// Forgets the changes so far, and watches the folders that there are now: one that was replaced is watched no more.
+    pub(super) fn forget(&mut self) -> Result<(), Error> {
+        let root = self.root.clone();
+        let entries = std::fs::read_dir(&root).map_err(Error::file("watch", &root))?;
+        let folders = entries.filter_map(|entry| Some(entry.ok()?.path()));
         self.watch(&root, RecursiveMode::NonRecursive)?;
-        for folder in &folders {
-            self.watch(folder, RecursiveMode::Recursive)?;
+        for folder in folders.filter(|path| path.is_dir() && is_source(path)) {
+            self.watch(&folder, RecursiveMode::Recursive)?;
         }
-        // A folder that comes again is watched anew.
-        self.watched.retain(|path| *path == root || folders.contains(path));
+        self.pending = false;
         // The permit of a change from before, if there is one.
         let _ = self.changed.notified().now_or_never();
         Ok(())
     }
 
     fn watch(&mut self, path: &Path, mode: RecursiveMode) -> Result<(), Error> {
-        if self.watched.insert(path.to_owned()) {
-            self.watcher.watch(path, mode).map_err(|error| failed(path, error))?;
+        match self.watcher.watch(path, mode) {
+            Ok(()) => Ok(()),
+            // It went in this moment, which the watch of the project's folder sees.
+            Err(error) if matches!(error.kind, ErrorKind::PathNotFound) => Ok(()),
+            Err(error) => Err(failed(path, error)),
         }
-        Ok(())
     }
 
-    /// Waits for a change, and until no other one follows.
+    /// Waits for a change, and until no other one follows. A wait that is dropped loses nothing.
     pub(super) async fn settled(&mut self) {
-        self.changed.notified().await;
+        if !self.pending {
+            self.changed.notified().await;
+            self.pending = true;
+        }
         while timeout(QUIET, self.changed.notified()).await.is_ok() {}
+        self.pending = false;
     }
 }
 
@@ -83,7 +88,10 @@ fn is_source(path: &Path) -> bool {
 /// True for what may give another build: cargo itself reads the sources, and writes its lock file.
 fn is_change(root: &Path, event: &Event) -> bool {
     let matters = |path: &PathBuf| match path.parent() == Some(root) {
-        true => path.is_dir() && is_source(path) || path.file_name().is_some_and(|name| name == "Cargo.toml"),
+        true => {
+            path.file_name().is_some_and(|name| name == "Cargo.toml")
+                || path.extension().is_none() && is_source(path)
+        }
         false => is_source(path),
     };
     !matches!(event.kind, EventKind::Access(_)) && event.paths.iter().any(matters)

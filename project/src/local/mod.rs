@@ -41,8 +41,9 @@ fn program(name: &str) -> impl FnOnce(std::io::Error) -> Error {
 /// The executables, each with the time of its build: of two that are equal, neither replaces the other.
 type Built = BTreeMap<Program, (PathBuf, Option<SystemTime>)>;
 
-/// The reason why a wait has ended.
+/// The next thing to do.
 enum Next {
+    Wait,
     Build,
     End,
 }
@@ -90,7 +91,7 @@ impl<'a> Session<'a> {
     async fn build_and_wait(&mut self) -> Result<(), Error> {
         loop {
             // A change from here on may be one that the build has not seen.
-            self.changes.forget(self.folder)?;
+            self.changes.forget()?;
             let build = build(self.folder, self.options, &self.programs);
             let built = tokio::select! {
                 built = build => built?,
@@ -101,8 +102,10 @@ impl<'a> Session<'a> {
                 Some(built) if built == self.built && self.running.is_some() => {}
                 Some(built) => {
                     self.built = built;
-                    if let Next::End = self.restart().await? {
-                        return Ok(());
+                    match self.restart().await? {
+                        Next::Wait => {}
+                        Next::Build => continue,
+                        Next::End => return Ok(()),
                     }
                 }
                 None => report(self.out, "kindom: the build failed; the next one follows a change")?,
@@ -118,6 +121,7 @@ impl<'a> Session<'a> {
         if let Some(running) = self.running.take() {
             running.end().await;
         }
+        keep_out_of_git(&self.folder.join(DATA))?;
         let running = self.running.insert(Running::default());
         for (program, (executable, _)) in &self.built {
             let mut command = Command::new(executable);
@@ -126,29 +130,32 @@ impl<'a> Session<'a> {
                 Program::Apiserver => {
                     command.arg("serve").arg("--data-dir").arg(DATA).arg("--end-with-stdin");
                     command.args(["--secure-port", &self.options.secure_port.to_string()]);
-                    // The end of this process, however it comes about, is the end of its input.
-                    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+                    command.stdout(Stdio::piped());
                 }
                 Program::ControllerManager => {
                     if self.built.contains_key(&Program::Apiserver) {
                         command.env("KUBECONFIG", Path::new(DATA).join("admin.kubeconfig"));
                     }
-                    command.stdin(Stdio::null());
+                    command.env("KINDOM_END_WITH_STDIN", "1");
                 }
             }
+            // The end of this process, however it comes about, is the end of their input.
+            command.stdin(Stdio::piped());
             running.start(*program, command)?;
             if *program == Program::Apiserver {
                 tokio::select! {
-                    line = running.first_line() => match line {
-                        Some(line) => report(self.out, &line)?,
+                    served = running.served(self.out) => match served? {
+                        true => {}
                         // Its end is reported by the wait that follows.
-                        None => return Ok(Next::Build),
+                        false => return Ok(Next::Wait),
                     },
+                    // It may be one without which the server never serves.
+                    () = self.changes.settled() => return Ok(Next::Build),
                     () = told_to_end(&mut self.terminate, &mut self.interrupt) => return Ok(Next::End),
                 }
             }
         }
-        Ok(Next::Build)
+        Ok(Next::Wait)
     }
 
     /// Waits for a change, and until it is whole.
@@ -169,6 +176,13 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Whatever the project's own .gitignore says: the folder holds the administrator's key.
+fn keep_out_of_git(data: &Path) -> Result<(), Error> {
+    let ignored = data.join(".gitignore");
+    let written = std::fs::create_dir_all(data).and_then(|()| std::fs::write(&ignored, "*\n"));
+    written.map_err(Error::file("write", &ignored))
+}
+
 async fn told_to_end(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
@@ -184,7 +198,6 @@ async fn build(folder: &Path, options: &RunLocal, programs: &[Program]) -> Resul
         .current_dir(folder)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
-        .process_group(0)
         .kill_on_drop(true)
         .output()
         .await
