@@ -114,7 +114,8 @@ fn is_size(text: &str) -> bool {
     digits.chars().all(|c| c.is_ascii_digit()) && is_positive && known.contains(&unit)
 }
 
-/// The versions of each group, the preferred one first, and the groups in which registrations come in: the server registers all of them.
+/// The versions of each group, the preferred one first, and the groups in which registrations come in: the server registers all of
+/// them.
 fn versions(manifest: &Manifest) -> Vec<Value> {
     let faces = [Face::ThirdPartyResource, Face::Aggregated];
     let mut groups: BTreeMap<String, Vec<&str>> =

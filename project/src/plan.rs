@@ -234,7 +234,8 @@ impl Language {
             .is_some_and(|(given, text)| given.trim_end() == self.digest(text))
     }
 
-    /// The first half of the SHA-256 of a text, hexadecimal; of Rust, without spaces, line breaks and commas, which rustfmt may change.
+    /// The first half of the SHA-256 of a text, hexadecimal; of Rust, without spaces, line breaks and commas, which rustfmt may
+    /// change.
     fn digest(self, text: &str) -> String {
         let counts = |c: &char| self == Self::Yaml || !c.is_whitespace() && *c != ',';
         let counted: String = text.chars().filter(counts).collect();

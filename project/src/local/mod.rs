@@ -104,7 +104,11 @@ impl<'a> Session<'a> {
                     self.built = built;
                     match self.restart().await? {
                         Next::Wait => {}
-                        Next::Build => continue,
+                        Next::Build => {
+                            // So that a build with the same outcome starts what has not started.
+                            self.built.clear();
+                            continue;
+                        }
                         Next::End => return Ok(()),
                     }
                 }
