@@ -309,11 +309,23 @@ async fn packed(project: &Project) {
     let pid = server.id().unwrap();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     assert!(status.contains("\nUid:\t65532\t65532\t65532\t65532\n"), "{status}");
+    let kubeconfig = scratch.path().join("admin.kubeconfig");
+    let field = |name: &str| ready[name].clone();
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "jail",
+        "clusters": [{"name": "jail", "cluster": {
+            "server": field("url"), "certificate-authority-data": field("certificate-authority-data"),
+        }}],
+        "users": [{"name": "jail", "user": {
+            "client-certificate-data": field("client-certificate-data"), "client-key-data": field("client-key-data"),
+        }}],
+        "contexts": [{"name": "jail", "context": {"cluster": "jail", "user": "jail"}}],
+    });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
     let home = tempfile::tempdir().unwrap();
-    let nobody = Caller::new(Path::new("/dev/null"), home.path(), home.path());
-    let url = ready["url"].as_str().unwrap();
-    let asked = ["get", "--raw", "/readyz", "--server", url, "--insecure-skip-tls-verify"];
-    assert_eq!(nobody.kubectl(&asked).await.unwrap(), "ok");
+    let user = Caller::new(&kubeconfig, home.path(), folder);
+    assert_eq!(user.kubectl(&["get", "--raw", "/readyz"]).await.unwrap(), "ok");
+    user.kubectl(&["apply", "-f", "samples/"]).await.unwrap();
     signal("-TERM", &pid.to_string()).await;
     assert!(server.wait().await.unwrap().success());
 }

@@ -4,7 +4,8 @@ use kindom_integration::{Answer, Client, Server};
 use serde_json::{Value, json};
 
 use crate::support::{
-    CRDS, condition, crd, names, object, refused, register, revision, until, until_gone, version,
+    CRDS, condition, crd, names, object, refused, register, revision, until, until_gone, until_unserved,
+    version,
 };
 
 const GROUP: &str = "reg.example.com";
@@ -516,7 +517,7 @@ async fn a_deleted_registration_drains_before_it_goes() {
     let open = json!({"metadata": {"finalizers": null}});
     client.merge_patch(&format!("{path}/held"), &open).await.unwrap().expect_status(200).unwrap();
     until_gone(&client, CRDS, &format!("rings.{GROUP}")).await;
-    assert_eq!(client.get(&path).await.unwrap().status, 404);
+    until_unserved(&client, &path).await;
 
     // The same kind can be registered again, and nothing old comes back.
     register(&client, &crd(GROUP, "rings", "Ring", "Namespaced")).await;
