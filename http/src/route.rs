@@ -28,8 +28,9 @@ pub(crate) async fn look_up(
         Verb::DeleteCollection => false,
         _ => true,
     };
+    // A type that is going may be gone, which a watch of registrations may have shown before the routes do.
     if may_guess
-        && let Some(found) = find(state, info)
+        && let Some(found) = find(state, info).filter(|(_, spec)| !spec.terminating())
         && let Ok(found) = route(found, info)
     {
         return Ok((Some(found), Knowledge::Guess));

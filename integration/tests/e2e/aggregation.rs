@@ -259,7 +259,6 @@ async fn a_type_is_registered_through_the_host() {
     assert_eq!(wrong.status, 400, "{}", wrong.text());
     as_jane("DELETE", &path).send().await.unwrap().expect_status(200).unwrap();
     crate::support::until_gone(&admin, crate::support::CRDS, "gadgets.example.com").await;
-    crate::support::until_unserved(&admin, &gadgets).await;
     assert_eq!(as_jane("GET", &gadgets).send().await.unwrap().status, 404);
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::support::{
     CRDS, condition, crd, names, namespace, object, refused, register, revision, store, stored, until,
-    until_gone, until_unserved,
+    until_gone,
 };
 
 const GROUP: &str = "drain.example.com";
@@ -372,7 +372,7 @@ async fn a_type_in_use_goes_to_its_last_object_whatever_falls() {
     }
     history.check().unwrap();
     assert!(counts.iter().all(|count| *count >= acknowledged));
-    until_unserved(&client, ALL).await;
+    assert_eq!(client.get(ALL).await.unwrap().status, 404);
 
     // Registered again at once, nothing old is there; and nothing is left in the store either.
     register(&client, &crd(GROUP, "pawns", "Pawn", "Namespaced")).await;

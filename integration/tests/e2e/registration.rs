@@ -4,8 +4,7 @@ use kindom_integration::{Answer, Client, Server};
 use serde_json::{Value, json};
 
 use crate::support::{
-    CRDS, condition, crd, names, object, refused, register, revision, until, until_gone, until_unserved,
-    version,
+    CRDS, condition, crd, names, object, refused, register, revision, until, until_gone, version,
 };
 
 const GROUP: &str = "reg.example.com";
@@ -517,7 +516,7 @@ async fn a_deleted_registration_drains_before_it_goes() {
     let open = json!({"metadata": {"finalizers": null}});
     client.merge_patch(&format!("{path}/held"), &open).await.unwrap().expect_status(200).unwrap();
     until_gone(&client, CRDS, &format!("rings.{GROUP}")).await;
-    until_unserved(&client, &path).await;
+    assert_eq!(client.get(&path).await.unwrap().status, 404);
 
     // The same kind can be registered again, and nothing old comes back.
     register(&client, &crd(GROUP, "rings", "Ring", "Namespaced")).await;

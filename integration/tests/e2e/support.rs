@@ -115,12 +115,6 @@ pub(crate) async fn until_gone(client: &Client, collection: &str, name: &str) {
     while watch.event().await.unwrap()["type"] != "DELETED" {}
 }
 
-/// Waits until a type is not served: its registration's watchers may hear of the removal before the registry has taken it in.
-pub(crate) async fn until_unserved(client: &Client, collection: &str) {
-    let unserved = async || (client.get(collection).await.unwrap().status == 404).then_some(());
-    eventually(&format!("{collection} is not served"), unserved).await;
-}
-
 /// Runs the binary with other arguments than `serve`, as a client of this server.
 pub(crate) async fn kindom(server: &Server, args: &[&str], stdin: &str) -> Output {
     let mut command = tokio::process::Command::new(tools::kindom().unwrap());
