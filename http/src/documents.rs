@@ -18,6 +18,7 @@ use crate::cost;
 use crate::discovery::{self, Group};
 use crate::groups::{generation, groups, remote};
 use crate::head::{Head, header_of};
+use crate::json_schemas::{self, Wanted};
 use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
 use crate::phase::Phase;
 use crate::respond::{PieceTurns, Reply, send, start};
@@ -58,7 +59,8 @@ pub(crate) async fn serve(
             | ["openapi", "v2"]
             | ["openapi", "v3", ..]
             | ["healthz" | "livez" | "readyz", ..]
-    ) || is_of_keys;
+    ) || is_of_keys
+        || matches!(segments.as_slice(), ["schemas", path @ ..] if Wanted::of(path).is_some());
     if !known {
         return Err(RequestError::NotFound.into());
     }
@@ -114,6 +116,10 @@ pub(crate) async fn serve(
         }
         ["openapi", "v3", "apis", group, version] => {
             openapi::v3(app, request, audience, query, (group, version), turns()).await
+        }
+        ["schemas", path @ ..] => {
+            let wanted = Wanted::of(path).ok_or(RequestError::NotFound)?;
+            json_schemas::serve(app, request, audience, wanted).await
         }
         _ => Err(RequestError::NotFound.into()),
     }

@@ -5,7 +5,7 @@
 //!
 //! # Flow
 //! `dispatch` reads the path ([`request_info`]), authenticates and authorizes ([`authn`]), finds the type (`route`), and
-//! hands the `call` to one of the `verbs`, or to `documents` and `openapi` for paths that name no resource. A write goes
+//! hands the `call` to one of the `verbs`, or to `documents`, `openapi` and `json_schemas` for paths that name no resource. A write goes
 //! from its verb through `writing`, which looks the type up again if it was a guess, to its answer.
 //!
 //! # Invariants
@@ -43,6 +43,7 @@ mod groups;
 mod head;
 mod identity;
 mod in_flight;
+mod json_schemas;
 mod metrics;
 pub mod negotiate;
 mod openapi;

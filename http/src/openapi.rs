@@ -39,8 +39,8 @@ const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+pro
 const V2_PROTOBUF_BEFORE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// A type and the versions of it that a document describes.
-struct Described {
-    spec: Arc<TypeSpec>,
+pub(crate) struct Described {
+    pub(crate) spec: Arc<TypeSpec>,
     versions: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Described {
     }
 
     /// The type's description in the document, for each version. `registration` is its stored registration, if it has one.
-    fn docs<'a>(
+    pub(crate) fn docs<'a>(
         &'a self,
         registration: &'a Value,
     ) -> impl Iterator<Item = (GroupVersionDoc<'a>, TypeDoc<'a>)> {
@@ -198,7 +198,7 @@ fn path(group: &str, version: &str) -> String {
 }
 
 /// The types of a group that serve a version, and that the audience sees.
-fn served(types: Option<&GroupRoutes>, version: &str, audience: Audience) -> Vec<Described> {
+pub(crate) fn served(types: Option<&GroupRoutes>, version: &str, audience: Audience) -> Vec<Described> {
     let specs = types.into_iter().flatten().filter_map(|(_, handle)| handle.spec());
     let specs = specs.filter(|spec| audience.sees(spec) && spec.version(version).is_some_and(|v| v.served));
     // Built-in types come first, as no registered type may define their schemas again.
@@ -207,7 +207,7 @@ fn served(types: Option<&GroupRoutes>, version: &str, audience: Audience) -> Vec
     types.map(|spec| Described { spec, versions: vec![version.to_owned()] }).collect()
 }
 
-fn hash(types: &[Described], remote: &[Arc<RemoteDoc>]) -> String {
+pub(crate) fn hash(types: &[Described], remote: &[Arc<RemoteDoc>]) -> String {
     let mut hasher = Sha512::new();
     types.iter().for_each(|described| described.hash_into(&mut hasher));
     remote.iter().for_each(|doc| hasher.update(doc.hash()));

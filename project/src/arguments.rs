@@ -83,6 +83,15 @@ pub enum Build {
     /// A folder for kubectl apply --server-side --force-conflicts -k. It has no certificate and no key: the server makes its own,
     /// and registers its authority.
     Config(BuildConfig),
+    /// Writes a JSON Schema of each kind, by which editors check and complete manifests.
+    ///
+    /// <output>/<group>/<version>/<kind>.json, of the project's kinds or of registrations in files. A first line
+    /// `# yaml-language-server: $schema=PATH` in a manifest names it.
+    Schemas(BuildSchemas),
+    /// Writes a site about each kind: its fields, their rules, and samples.
+    ///
+    /// Of the project's kinds or of registrations in files. A sample that its kind's schema refuses is an error.
+    Docs(BuildDocs),
 }
 
 /// The flags of `init repo`.
@@ -246,6 +255,36 @@ pub struct BuildConfig {
     pub(crate) controller_env: Vec<(String, String)>,
     /// The folder that gets the files.
     #[arg(long, default_value = "config")]
+    pub(crate) output: PathBuf,
+}
+
+/// The flags of `build schemas`.
+#[derive(Debug, Args)]
+pub struct BuildSchemas {
+    /// A file with registrations (CustomResourceDefinitions), or - for the standard input; any number of times. By default the
+    /// project in this folder is built, and describes its kinds.
+    #[arg(short, long)]
+    pub(crate) filename: Vec<PathBuf>,
+    /// The folder that gets the files.
+    #[arg(long, default_value = "schemas")]
+    pub(crate) output: PathBuf,
+}
+
+/// The flags of `build docs`.
+#[derive(Debug, Args)]
+pub struct BuildDocs {
+    /// A file with registrations (CustomResourceDefinitions), or - for the standard input; any number of times. By default the
+    /// project in this folder is built, and describes its kinds.
+    #[arg(short, long)]
+    pub(crate) filename: Vec<PathBuf>,
+    /// The folder with manifests to show.
+    #[arg(long, default_value = "samples")]
+    pub(crate) samples: PathBuf,
+    /// The title of the first page.
+    #[arg(long, default_value = "API reference")]
+    pub(crate) title: String,
+    /// The folder that gets the files.
+    #[arg(long, alias = "output-dir", default_value = "docs")]
     pub(crate) output: PathBuf,
 }
 

@@ -10,14 +10,17 @@ mod cargo;
 mod config;
 mod container;
 mod create;
+mod docs;
 mod error;
 mod executables;
 mod init;
+mod kinds;
 mod local;
 mod manifest;
 mod plan;
 mod reference;
 mod report;
+mod schemas;
 mod source;
 mod templates;
 #[cfg(test)]
@@ -34,7 +37,7 @@ use arguments::{Build, Create, Group, Init, Run, Version};
 /// Does what the arguments say, in the current folder, which is the project's.
 ///
 /// # Errors
-/// [`Error`]; `init`, `create` and `build config` have written nothing then.
+/// [`Error`]; `init`, `create`, and of `build` all but programs and images, have written nothing then.
 pub fn run(command: &Command) -> Result<(), Error> {
     run_in(Path::new("."), command, &mut std::io::stdout())
 }
@@ -50,5 +53,7 @@ fn run_in(folder: &Path, command: &Command, out: &mut dyn Write) -> Result<(), E
         Command::Build(Build::Executables(options)) => executables::run(folder, options, out),
         Command::Build(Build::Config(options)) => config::run(folder, options, out),
         Command::Build(Build::Container(options)) => container::run(folder, options, out),
+        Command::Build(Build::Schemas(options)) => schemas::run(folder, options, out),
+        Command::Build(Build::Docs(options)) => docs::run(folder, options, out),
     }
 }

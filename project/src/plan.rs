@@ -205,39 +205,50 @@ const SEAL: &str = " Written by kindom. Once edited, it is yours to keep up to d
 enum Language {
     Rust,
     Yaml,
+    Html,
+    /// An object that is written over several lines.
+    Json,
 }
 
 impl Language {
     fn of(path: &Path) -> Self {
-        match path.extension().is_some_and(|extension| extension == "rs") {
-            true => Self::Rust,
-            false => Self::Yaml,
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("rs") => Self::Rust,
+            Some("html") => Self::Html,
+            Some("json") => Self::Json,
+            _ => Self::Yaml,
         }
     }
 
-    fn comment(self) -> &'static str {
+    /// What stands before and behind the seal, and the beginning of the text in whose place they stand.
+    fn around(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Rust => "//",
-            Self::Yaml => "#",
+            Self::Rust => ("//", "\n", ""),
+            Self::Yaml => ("#", "\n", ""),
+            Self::Html => ("<!--", " -->\n", ""),
+            Self::Json => ("{\n  \"$comment\": \"", "\",\n", "{\n"),
         }
     }
 
     /// A generated text with its digest in front.
     fn sealed(self, text: &str) -> String {
-        format!("{}{SEAL}{}\n{text}", self.comment(), self.digest(text))
+        let (before, behind, start) = self.around();
+        let text = text.strip_prefix(start).unwrap_or(text);
+        format!("{before}{SEAL}{}{behind}{text}", self.digest(text))
     }
 
     /// True if a generated text is as it was written; of Rust, the layout does not count.
     fn is_sealed(self, text: &str) -> bool {
-        text.strip_prefix(self.comment())
-            .and_then(|rest| rest.strip_prefix(SEAL)?.split_once('\n'))
+        let (before, behind, _) = self.around();
+        text.strip_prefix(before)
+            .and_then(|rest| rest.strip_prefix(SEAL)?.split_once(behind))
             .is_some_and(|(given, text)| given.trim_end() == self.digest(text))
     }
 
     /// The first half of the SHA-256 of a text, hexadecimal; of Rust, without spaces, line breaks and commas, which rustfmt may
     /// change.
     fn digest(self, text: &str) -> String {
-        let counts = |c: &char| self == Self::Yaml || !c.is_whitespace() && *c != ',';
+        let counts = |c: &char| self != Self::Rust || !c.is_whitespace() && *c != ',';
         let counted: String = text.chars().filter(counts).collect();
         Sha256::digest(counted.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }

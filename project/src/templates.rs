@@ -22,13 +22,14 @@ macro_rules! template {
 }
 
 /// The texts with blanks, by the paths that most of them have in a project.
-const TEMPLATES: [(&str, &str); 26] = [
+const TEMPLATES: [(&str, &str); 29] = [
     template!("Cargo.toml"),
     template!("README.md"),
     template!("apis/Cargo.toml"),
     template!("apis/kind.rs"),
     template!("apis/kind_test.rs"),
     template!("apis/lib.rs"),
+    template!("apis/samples_test.rs"),
     template!("apis/version.rs"),
     template!("apis/version_test.rs"),
     template!("apiserver/Cargo.toml"),
@@ -47,6 +48,8 @@ const TEMPLATES: [(&str, &str); 26] = [
     template!("controllers/kind.rs"),
     template!("controllers/kind_test.rs"),
     template!("controllers/lib.rs"),
+    template!("docs/index.html"),
+    template!("docs/kind.html"),
     template!("gitignore"),
     template!("sample.yaml"),
 ];
@@ -66,8 +69,13 @@ impl Templates {
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
         environment.set_syntax(syntax.map_err(|error| broken(&error))?);
-        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        environment.set_auto_escape_callback(|name| match name.ends_with(".html") {
+            true => AutoEscape::Html,
+            false => AutoEscape::None,
+        });
         environment.add_filter("yaml", |text: String| yaml(&text));
+        environment.add_global("style", include_str!("../templates/docs/style.css"));
+        environment.add_filter("paragraphs", |text: String| paragraphs(&text));
         for (name, text) in TEMPLATES {
             environment.add_template(name, text).map_err(|error| broken(&error))?;
         }
@@ -96,6 +104,8 @@ impl Templates {
         ] {
             plan.add(name, self.fill(name, &blanks)?, Part::Needed);
         }
+        let samples_test = "apis/samples_test.rs";
+        plan.add(samples_test, self.fill(samples_test, &blanks)?, Part::Kept);
         plan.add("Cargo.lock", LOCK.to_owned(), Part::Kept);
         for (name, path) in [("README.md", "README.md"), ("gitignore", ".gitignore")] {
             plan.add(path, self.fill(name, &blanks)?, Part::Kept);
@@ -167,6 +177,12 @@ fn yaml(text: &str) -> String {
         true => Value::from(text).to_string(),
         false => text.to_owned(),
     }
+}
+
+/// The paragraphs of a doc comment, each on one line.
+fn paragraphs(text: &str) -> Vec<String> {
+    let one_line = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.split("\n\n").map(one_line).filter(|paragraph| !paragraph.is_empty()).collect()
 }
 
 fn test_of(source: &Path) -> std::path::PathBuf {

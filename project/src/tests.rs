@@ -88,6 +88,7 @@ fn a_project_has_a_file_for_each_thing() {
         "README.md",
         "apis/Cargo.toml",
         "apis/lib.rs",
+        "apis/samples_test.rs",
         "apiserver/Cargo.toml",
         "apiserver/main.rs",
         "ci",
@@ -402,4 +403,136 @@ fn a_project_depends_on_what_kindom_depends_on() {
         compared += 1;
     }
     assert!(compared > 8, "{compared}");
+}
+
+/// A registration with two versions, rules and text that would be markup.
+const SHIPS: &str = r#"apiVersion: v1
+kind: ConfigMap
+metadata: {name: another}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ships.sea.example.com}
+spec:
+  group: sea.example.com
+  scope: Namespaced
+  names: {plural: ships, kind: Ship, shortNames: [sh]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: "A ship. It <b>floats</b>."
+        properties:
+          spec:
+            type: object
+            required: [hull]
+            properties:
+              hull: {type: string, enum: [oak, steel], description: "What it is made of."}
+              crew: {type: integer, minimum: 1, default: 2}
+  - name: v1alpha1
+    served: true
+    storage: false
+    deprecated: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+  - name: v0
+    served: false
+    storage: false
+    schema: {openAPIV3Schema: {type: object}}
+"#;
+
+const SHIP: &str =
+    "apiVersion: sea.example.com/v1\nkind: Ship\nmetadata: {name: a}\nspec: {hull: oak} # & strong\n";
+
+#[test]
+fn registrations_in_files_are_described() {
+    let folder = Folder::new();
+    let write = |path: &str, text: &str| std::fs::write(folder.0.path().join(path), text).unwrap();
+    write("ships.yaml", SHIPS);
+    std::fs::create_dir(folder.0.path().join("samples")).unwrap();
+    write("samples/ship.yaml", SHIP);
+    folder.run("build docs -f ships.yaml").unwrap();
+    folder.run("build schemas -f ships.yaml").unwrap();
+    let made: Vec<String> = folder
+        .names()
+        .into_iter()
+        .filter(|name| name.starts_with("docs/") || name.starts_with("schemas/"))
+        .collect();
+    assert_eq!(
+        made,
+        [
+            "docs/index.html",
+            "docs/sea.example.com/v1/ship.html",
+            "docs/sea.example.com/v1alpha1/ship.html",
+            "schemas/sea.example.com/v1/ship.json",
+            "schemas/sea.example.com/v1alpha1/ship.json",
+        ]
+    );
+    let page = folder.read("docs/sea.example.com/v1/ship.html").replace("&#x2f;", "/");
+    for part in [
+        "It &lt;b&gt;floats&lt;/b&gt;.",
+        "<code>spec.crew</code>",
+        "<p>Default: <code>2</code></p>",
+        "at least 1",
+        "one of &quot;oak&quot;, &quot;steel&quot;",
+        "{hull: oak} # &amp; strong",
+        r#"<a href="../v1alpha1/ship.html">v1alpha1</a>"#,
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let older = folder.read("docs/sea.example.com/v1alpha1/ship.html");
+    assert!(older.contains("This version is deprecated.") && older.contains("Any fields."), "{older}");
+    let index = folder.read("docs/index.html");
+    assert!(index.contains("<td>A ship.</td>") && index.contains("v1alpha1</a> (deprecated)"), "{index}");
+    let schema: serde_json::Value =
+        serde_json::from_str(&folder.read("schemas/sea.example.com/v1/ship.json")).unwrap();
+    assert_eq!(schema["properties"]["apiVersion"]["enum"], serde_json::json!(["sea.example.com/v1"]));
+
+    // The same again; an edit stays.
+    let before = folder.files();
+    folder.run("build docs -f ships.yaml").unwrap();
+    folder.run("build schemas -f ships.yaml").unwrap();
+    assert_eq!(folder.files(), before);
+    let edited = folder.read("schemas/sea.example.com/v1/ship.json").replace("oak", "elm");
+    write("schemas/sea.example.com/v1/ship.json", &edited);
+    folder.run("build schemas -f ships.yaml").unwrap();
+    assert_eq!(folder.read("schemas/sea.example.com/v1/ship.json"), edited);
+}
+
+#[test]
+fn what_cannot_be_described_is_refused() {
+    let folder = Folder::new();
+    let write = |path: &str, text: &str| std::fs::write(folder.0.path().join(path), text).unwrap();
+    let refused = |registration: &str, line: &str| {
+        write("ships.yaml", registration);
+        folder.refused(line)
+    };
+    let error = refused(&SHIPS.replace("minimum: 1", "minimum: few"), "build schemas -f ships.yaml");
+    assert!(
+        error.starts_with("ships.yaml: document 2: CustomResourceDefinition \"ships.sea.example.com\": "),
+        "{error}"
+    );
+    let error = refused(&SHIPS.replace("kind: Ship", "kind: ../../Ship"), "build docs -f ships.yaml");
+    assert!(error.contains("spec.names.singular: Invalid value: \"../../ship\""), "{error}");
+    let error = refused(&SHIPS.replace("version", "\t"), "build docs -f ships.yaml");
+    assert!(error.starts_with("ships.yaml: "), "{error}");
+    let error = refused(&format!("{SHIPS}---\n{SHIPS}"), "build docs -f ships.yaml");
+    assert_eq!(error, "the kind Ship of sea.example.com is registered twice");
+    assert!(folder.refused("build docs").contains("this folder has no kindom.json"));
+    assert!(folder.refused("build docs -f none.yaml").starts_with("cannot read none.yaml: "));
+
+    write("ships.yaml", SHIPS);
+    std::fs::create_dir(folder.0.path().join("samples")).unwrap();
+    for (wrong, why) in [
+        ("{hull: elm}", "samples/ship.yaml: spec.hull: Unsupported value"),
+        ("{hull: oak, mast: 1}", "samples/ship.yaml: unknown field \"spec.mast\""),
+        ("{}", "samples/ship.yaml: spec.hull: Required value"),
+    ] {
+        write("samples/ship.yaml", &SHIP.replace("{hull: oak}", wrong));
+        let error = folder.refused("build docs -f ships.yaml");
+        assert!(error.starts_with(why), "{error}");
+    }
 }

@@ -34,6 +34,8 @@ pub(crate) enum Command {
     /// CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, converted. Other objects stay as they are, without
     /// comments and with their fields sorted. If a document cannot be converted, prints only the errors.
     Convert(Convert),
+    /// Prints the kinds that this program is compiled with as CustomResourceDefinitions.
+    Kinds,
     /// Creates the objects that `kubectl get -o yaml` has exported.
     ///
     /// Leaves out the fields that a server sets (uid, resourceVersion and so on). An object that is there already with the

@@ -99,6 +99,7 @@ fn own(kinds: &Kinds) -> Result<ExitCode, BoxError> {
         Command::Serve(options) => return Ok(serve(&options, kinds)),
         Command::Assets(options) => stand_in::assets(&options),
         Command::Convert(options) => convert::run(&options),
+        Command::Kinds => kinds.print(&mut std::io::stdout()),
         Command::Import(options) => import::run(&options),
         Command::Aggregation(Aggregation::Manifests(options)) => aggregation::run(&options),
         Command::Snapshot(command) => snapshot::run(&command),

@@ -7,6 +7,7 @@
 
 mod class;
 mod crates;
+mod ecma;
 mod go;
 mod sample;
 mod threads;
@@ -21,6 +22,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 use regex_automata::Input;
 use regex_automata::meta::Regex;
 
+pub use ecma::ecma;
 pub use sample::sample;
 use tree::{Id, Op, Tree};
 

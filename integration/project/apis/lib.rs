@@ -1,5 +1,9 @@
-// Written by kindom. Once edited, it is yours to keep up to date. 7f173dde5dbf1fecbe4f0855b2f040eb
+// Written by kindom. Once edited, it is yours to keep up to date. 3bbb133cdb91201422e5abd7801cbb1f
 //! The kinds of example.com.
+
+#[cfg(test)]
+#[path = "samples_test.rs"]
+mod tests;
 
 /// Kinds of ports.example.com.
 pub mod ports {

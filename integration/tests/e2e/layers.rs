@@ -38,7 +38,7 @@ fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
     Some(match krate {
         "api" | "storage-model" | "actor-kit" | "naming" | "controller" => BTreeSet::new(),
         "derive" => BTreeSet::from(["naming"]),
-        "project" => BTreeSet::from(["api", "naming"]),
+        "project" => BTreeSet::from(["api", "codec", "naming", "schema"]),
         "storage" => BTreeSet::from(["storage-model"]),
         "formats" | "codec" | "accounts" => BTreeSet::from(["api"]),
         "cel" => BTreeSet::from(["api", "formats"]),

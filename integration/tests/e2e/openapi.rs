@@ -3,7 +3,7 @@
 use kindom_integration::{Client, Server, count};
 use serde_json::{Value, json};
 
-use crate::support::{CRDS, condition, crd, object, register, version};
+use crate::support::{CRDS, condition, crd, object, register, until_gone, version};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const GROUP: &str = "described.example.com";
@@ -67,6 +67,60 @@ async fn kubectl_explains_built_in_types_and_registered_ones() {
         let text = explain(&["lamps.metadata.ownerReferences", output]).await;
         assert!(explained(&text).contains(&"uid <string> -required-".to_owned()), "{text}");
     }
+}
+
+/// Editors get the JSON Schema of any type, by either of two paths.
+#[tokio::test]
+async fn a_type_has_a_json_schema() {
+    let (server, client) = started().await;
+    register(&client, &crd(GROUP, "lamps", "Lamp", "Namespaced")).await;
+    let path = format!("/schemas/{GROUP}/v1/Lamp.json");
+    let answer = client.get(&path).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(answer.header("content-type"), "application/schema+json");
+    let schema = answer.json();
+    assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+    assert_eq!(schema["properties"]["apiVersion"]["enum"], json!([format!("{GROUP}/v1")]));
+    assert_eq!(schema["properties"]["spec"]["properties"]["size"]["type"], "integer");
+    assert_eq!(schema["properties"]["spec"]["additionalProperties"], false);
+    let by_kubectl =
+        server.kubectl(&["get", "--raw", &format!("/schemas/{GROUP}/lamp_v1.json")]).await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&by_kubectl).unwrap(), schema);
+    let known =
+        client.request("GET", &path).header("if-none-match", answer.header("etag")).send().await.unwrap();
+    assert_eq!((known.status, known.text()), (304, String::new()));
+
+    // Built-in types, too, with what they refer to.
+    let lease =
+        client.get("/schemas/coordination.k8s.io/v1/lease.json").await.unwrap().expect_status(200).unwrap();
+    let names = lease.json()["definitions"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert!(names.contains(&"io.k8s.api.coordination.v1.LeaseSpec".to_owned()), "{names:?}");
+    client.get("/schemas/core/v1/ConfigMap.json").await.unwrap().expect_status(200).unwrap();
+
+    for other in [
+        "",
+        "/",
+        "/v1",
+        "/coordination.k8s.io/v1/Lamp.json",
+        "/none/v1/Lamp.json",
+        "/coordination.k8s.io/v9/lease.json",
+        "/coordination.k8s.io/lease.json",
+    ] {
+        assert_eq!(client.get(&format!("/schemas{other}")).await.unwrap().status, 404, "{other}");
+    }
+    assert_eq!(client.request("POST", &path).json(&json!({})).send().await.unwrap().status, 405);
+    assert_eq!(server.anonymous().unwrap().get(&path).await.unwrap().status, 403);
+
+    // It follows the registration.
+    let name = format!("lamps.{GROUP}");
+    let size = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size";
+    let patch = json!([{"op": "add", "path": format!("{size}/maximum"), "value": 7}]);
+    client.json_patch(&format!("{CRDS}/{name}"), &patch).await.unwrap().expect_status(200).unwrap();
+    let changed =
+        client.request("GET", &path).header("if-none-match", answer.header("etag")).send().await.unwrap();
+    assert_eq!(changed.at("/properties/spec/properties/size/maximum"), 7);
+    client.delete(&format!("{CRDS}/{name}")).await.unwrap().expect_status(200).unwrap();
+    until_gone(&client, CRDS, &name).await;
+    assert_eq!(client.get(&path).await.unwrap().status, 404);
 }
 
 #[tokio::test]

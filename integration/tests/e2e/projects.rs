@@ -178,6 +178,7 @@ fn target() -> PathBuf {
 async fn a_project_lives_from_its_first_file_to_a_cluster() {
     let project = Project::make().await;
     served_and_edited(&project).await;
+    described(&project).await;
     if kindom_integration::full() {
         tested(&project).await;
         packed(&project).await;
@@ -254,6 +255,40 @@ async fn served_and_edited(project: &Project) {
 fn has_ended(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     !status.contains("State:") || status.contains("State:\tZ")
+}
+
+/// B-54: pages and JSON Schemas of the project's kinds, from its own program.
+async fn described(project: &Project) {
+    let folder = project.0.path();
+    for what in ["docs", "schemas"] {
+        let mut build = project.command(&format!("build {what}"));
+        let built = build.env("CARGO_TARGET_DIR", target()).output().await.unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    }
+    let page = std::fs::read_to_string(folder.join("docs/sails.example.com/v1beta1/sloop.html")).unwrap();
+    for part in [
+        "<code>spec.replicas</code>",
+        "The desired number of replicas; 1 unless it is given.",
+        "foo: example",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let schema = std::fs::read(folder.join("schemas/sails.example.com/v1/sloop.json")).unwrap();
+    let schema: Value = serde_json::from_slice(&schema).unwrap();
+    assert_eq!(schema["properties"]["spec"]["properties"]["replicas"]["type"], "integer");
+    std::fs::write(
+        folder.join("samples/wrong.yaml"),
+        "apiVersion: sails.example.com/v1\nkind: Sloop\nmetadata: {name: a}\nspec: {replicas: many}\n",
+    )
+    .unwrap();
+    let mut build = project.command("build docs");
+    let built = build.env("CARGO_TARGET_DIR", target()).output().await.unwrap();
+    let error = String::from_utf8_lossy(&built.stderr).into_owned();
+    assert!(
+        !built.status.success() && error.contains("samples/wrong.yaml: spec.replicas: Invalid value"),
+        "{error}"
+    );
+    std::fs::remove_file(folder.join("samples/wrong.yaml")).unwrap();
 }
 
 async fn tested(project: &Project) {

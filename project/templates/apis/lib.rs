@@ -1,4 +1,8 @@
 //! The kinds of {{ domain }}.
+
+#[cfg(test)]
+#[path = "samples_test.rs"]
+mod tests;
 {% for group in groups %}
 /// Kinds of {{ group.name }}.
 pub mod {{ group.module }} {

@@ -288,7 +288,7 @@ impl Document {
 }
 
 /// The schemas of a built-in type, as v3 has them; none for a registered one.
-fn own_schemas(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>, names: &Names) -> Map {
+pub(super) fn own_schemas(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>, names: &Names) -> Map {
     match doc.declaration {
         _ if !doc.built_in => Map::new(),
         Some(declaration) => declared::schemas(declaration),

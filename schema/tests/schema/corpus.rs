@@ -72,18 +72,18 @@ fn crd(document: &Value) -> Crd {
     Crd { versions: versions.collect(), storage_version }
 }
 
-struct Sample {
-    key: String,
-    file: String,
-    doc: usize,
-    group: String,
-    version: String,
-    kind: String,
-    answer: Value,
+pub(crate) struct Sample {
+    pub(crate) key: String,
+    pub(crate) file: String,
+    pub(crate) doc: usize,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) answer: Value,
 }
 
 /// The samples that the reference judged, by the file of their registration.
-fn samples(corpus: &Path) -> BTreeMap<String, Vec<Sample>> {
+pub(crate) fn samples(corpus: &Path) -> BTreeMap<String, Vec<Sample>> {
     let answers = std::fs::read_to_string(corpus.join("reference/samples-1.37.jsonl")).unwrap();
     let mut answers: HashMap<String, Value> = answers
         .lines()

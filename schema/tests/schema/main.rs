@@ -13,6 +13,7 @@ mod corpus;
 mod corpus_folder;
 mod differential;
 mod gnostic;
+mod json_schema;
 mod merge;
 mod openapi;
 mod properties;

@@ -1,11 +1,13 @@
 //! The registrations of a program's kinds, from its start on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::sync::Arc;
 
 use kindom_actor_kit::{Deadline, Woken};
 use kindom_api::crd::condition;
 use kindom_api::{Map, Value, json};
+use kindom_codec::yaml::to_yaml;
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::registration::CONVERSION_ANNOTATION;
 use kindom_objects::{PlanError, RuleContext, StoredRegistration, Strategy};
@@ -36,6 +38,18 @@ impl Kinds {
             }
         }
         Ok(Self(kinds))
+    }
+
+    /// Writes their registrations, as YAML that `kubectl apply` takes.
+    ///
+    /// # Errors
+    /// There are none, or they cannot be written.
+    pub(crate) fn print(&self, out: &mut dyn Write) -> Result<(), BoxError> {
+        if self.0.is_empty() {
+            return Err("this program is compiled with no kinds of its own".into());
+        }
+        let all: Vec<String> = self.0.values().map(|kind| to_yaml(&kind.registration)).collect();
+        Ok(out.write_all(all.join("---\n").as_bytes())?)
     }
 
     /// The names of their registrations.

@@ -1,0 +1,134 @@
+//! Expressions for programs that read them as ECMA-262 does, such as editors that check JSON Schemas.
+
+/// An expression that has the same meaning in ECMA-262, with the flag `u` and without; `None` if this cannot be said of it. Two
+/// differences are let pass, as no expression for names or versions depends on them: there `\s` and `.` know more characters that
+/// separate words and lines.
+///
+/// ```
+/// use kindom_formats::pattern::ecma;
+///
+/// assert_eq!(ecma(r"^(?P<major>\d+)\-[\w\-]+\z").as_deref(), Some(r"^(?<major>\d+)-[\w\-]+$"));
+/// assert_eq!(ecma("(?i)a"), None);
+/// ```
+#[must_use]
+pub fn ecma(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    let mut in_class = false;
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => escape(rest.next()?, in_class, &mut out)?,
+            // Go's names of classes, and a bracket that begins one as a character: neither is known there.
+            '[' if !in_class => {
+                let inner = rest.as_str().strip_prefix('^').unwrap_or(rest.as_str());
+                if inner.starts_with(']') {
+                    return None;
+                }
+                in_class = true;
+                out.push(c);
+            }
+            '[' if rest.as_str().starts_with(':') => return None,
+            '[' => out.push_str("\\["),
+            ']' => {
+                // Outside of a class it is a character.
+                out.push_str(if in_class { "]" } else { "\\]" });
+                in_class = false;
+            }
+            '(' if !in_class => {
+                out.push(c);
+                let Some(group) = rest.as_str().strip_prefix('?') else { continue };
+                rest = if let Some(group) = group.strip_prefix(':') {
+                    out.push_str("?:");
+                    group.chars()
+                } else if let Some(named) = group.strip_prefix("P<").or_else(|| group.strip_prefix('<')) {
+                    out.push_str("?<");
+                    named.chars()
+                } else {
+                    return None;
+                };
+            }
+            '{' | '}' if !in_class => brace(c, &mut rest, &mut out),
+            // With the flag these have to be escaped, without it they may be.
+            c => out.push(c),
+        }
+    }
+    Some(out)
+}
+
+/// A brace: the end or the beginning of a count, or a character.
+fn brace(c: char, rest: &mut std::str::Chars<'_>, out: &mut String) {
+    let count = (c == '{').then(|| rest.as_str().split_once('}')).flatten().filter(|(count, _)| {
+        let (least, most) = count.split_once(',').unwrap_or((count, ""));
+        let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        !least.is_empty() && digits(least) && digits(most)
+    });
+    match count {
+        Some((count, after)) => {
+            out.push_str(&format!("{{{count}}}"));
+            *rest = after.chars();
+        }
+        None => {
+            out.push('\\');
+            out.push(c);
+        }
+    }
+}
+
+/// What stands behind a backslash.
+fn escape(c: char, in_class: bool, out: &mut String) -> Option<()> {
+    match c {
+        'A' => out.push('^'),
+        'z' => out.push('$'),
+        'a' => out.push_str("\\x07"),
+        'd' | 'D' | 's' | 'S' | 'w' | 'W' | 'b' | 'B' | 'f' | 'n' | 'r' | 't' | 'v' => out.extend(['\\', c]),
+        // Hexadecimal, octal, Unicode classes, quotations.
+        c if c.is_ascii_alphanumeric() => return None,
+        '-' if in_class => out.push_str("\\-"),
+        c if "^$\\.*+?()[]{}|/".contains(c) => out.extend(['\\', c]),
+        c => out.push(c),
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ecma;
+
+    #[test]
+    fn what_both_read_alike_stays() {
+        for text in [
+            "",
+            "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+            r"a{2,3}b{4,}c{5}",
+            r"[^\]]\[",
+            "^(?:a|b)$",
+            r"[\-./]\/\$",
+        ] {
+            assert_eq!(ecma(text).as_deref(), Some(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_otherwise_there_is_translated() {
+        for (text, there) in [
+            (r"\Aa\z", "^a$"),
+            (r"\_\-\@", "_-@"),
+            ("a{,2}", r"a\{,2\}"),
+            ("${a}", r"$\{a\}"),
+            ("a]", r"a\]"),
+            ("[[a]", r"[\[a]"),
+            (r"\a", r"\x07"),
+        ] {
+            assert_eq!(ecma(text).as_deref(), Some(there), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_equal_is_left_out() {
+        for text in
+            ["(?i)a", "(?s:.)", "[[:alpha:]]", "[]a]", "[^]a]", r"\pL", r"\x{10}", r"\Qa\E", r"\123", "\\"]
+        {
+            assert_eq!(ecma(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What editors say of the samples.
+
+use std::error::Error;
+use std::path::Path;
+
+use kindom_testing::TestServer;
+use kube::api::{GetParams, Request};
+use serde_json::Value;
+
+/// Every sample fits the JSON Schema of its kind.
+#[tokio::test]
+async fn every_sample_fits_its_json_schema() -> Result<(), Box<dyn Error>> {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples");
+    if !samples.exists() {
+        return Ok(());
+    }
+    let server = TestServer::builder().group(crate::kinds()).start().await?;
+    for entry in std::fs::read_dir(samples)? {
+        let path = entry?.path();
+        let sample: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path)?)?;
+        let name = |field: &str| sample[field].as_str().unwrap_or_default();
+        let schemas = Request::new(format!("/schemas/{}", name("apiVersion")));
+        let request = schemas.get(&format!("{}.json", name("kind")), &GetParams::default())?;
+        let schema = server.client().request_text(request).await?;
+        let schema = jsonschema::validator_for(&serde_json::from_str(&schema)?)?;
+        let errors: Vec<String> =
+            schema.iter_errors(&sample).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(errors.is_empty(), "{}: {errors:?}", path.display());
+    }
+    server.stop().await?;
+    Ok(())
+}
