@@ -43,6 +43,29 @@ fn blocks(page: &str, heading: &str) -> Vec<Block> {
     found
 }
 
+/// The files that a page shows, by their paths: blocks in these languages, each with its path as the last `code` before it.
+pub(crate) fn files(page: &str, languages: &[&str]) -> Vec<(String, String)> {
+    let page = std::fs::read_to_string(tools::root().join(page)).unwrap();
+    let (mut path, mut found) = (None, Vec::new());
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        match line.strip_prefix("```") {
+            Some(language) => {
+                let body: Vec<&str> = lines.by_ref().take_while(|l| *l != "```").collect();
+                if languages.contains(&language) {
+                    let path: String = path.take().expect("a path stands before a file");
+                    found.push((path, format!("{}\n", body.join("\n"))));
+                }
+            }
+            None => {
+                let named = line.split('`').skip(1).step_by(2).filter(|code| code.contains('/'));
+                path = named.last().map(str::to_owned).or(path);
+            }
+        }
+    }
+    found
+}
+
 /// A page's blocks in a language, such as `go`.
 pub(crate) fn examples(page: &str, language: &str) -> Vec<String> {
     let page = std::fs::read_to_string(tools::root().join(page)).unwrap();
