@@ -9,6 +9,7 @@
 //! - Deletion is a change (B-42): with a [finalizer](Controller::FINALIZER), an object that is to go stays until
 //!   [`Controller::finalize`] has succeeded (B-43).
 //! - An object is in one call at a time. A call that failed is repeated, later each time, until one succeeds.
+//! - Of several managers with one Lease ([`Manager::elected`]), one acts at a time.
 //! - When the manager is told to end, no call begins, and those under way are waited for.
 //!
 //! # Example
@@ -43,6 +44,7 @@
 mod context;
 mod controller;
 mod delays;
+mod election;
 mod finalizers;
 mod manager;
 mod termination;

@@ -3,7 +3,7 @@
 use std::any::type_name;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use futures::future::try_join_all;
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::delays::Delays;
+use crate::election::Election;
 use crate::finalizers::call;
 use crate::{Error, Failed};
 
@@ -30,12 +31,37 @@ type Start = Box<dyn FnOnce(Context, watch::Receiver<bool>) -> Starting + Send>;
 pub struct Manager {
     context: Context,
     starts: Vec<Start>,
+    election: Option<Election>,
 }
+
+/// The name of a Lease, `namespace/name`.
+const LEASE: &str = "KINDOM_LEASE";
 
 impl Manager {
     /// A manager without controllers; `name` stands in the events that they report.
     pub fn new(name: &str, client: Client) -> Self {
-        Self { context: Context::new(name, client), starts: Vec::new() }
+        Self { context: Context::new(name, client), starts: Vec::new(), election: None }
+    }
+
+    /// Of the managers that name the same Lease, one acts at a time; the others wait until it ends.
+    pub fn elected(mut self, namespace: &str, name: &str) -> Self {
+        self.election = Some(Election::new(self.context.client(), namespace, name));
+        self
+    }
+
+    /// As [`elected`](Self::elected), with the Lease that the environment variable `KINDOM_LEASE` names as `namespace/name`, if it
+    /// is set.
+    ///
+    /// # Errors
+    /// It names no Lease.
+    pub fn elected_by_environment(self) -> Result<Self, Error> {
+        let Ok(lease) = std::env::var(LEASE) else { return Ok(self) };
+        match lease.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+                Ok(self.elected(namespace, name))
+            }
+            _ => Err(format!("{LEASE} {lease:?}: NAMESPACE/NAME is needed").into()),
+        }
     }
 
     /// Runs this controller, too.
@@ -47,8 +73,26 @@ impl Manager {
     /// Runs until `end`, and then until the calls under way have returned.
     ///
     /// # Errors
-    /// A controller could not be made; none runs then.
-    pub async fn run(self, end: impl Future<Output = ()>) -> Result<(), Error> {
+    /// A controller could not be made; none runs then. Or the Lease was lost: calls under way were given up, as another manager
+    /// may act now.
+    pub async fn run(mut self, end: impl Future<Output = ()>) -> Result<(), Error> {
+        let Some(mut election) = self.election.take() else { return self.work(end).await };
+        let mut end = pin!(end);
+        tokio::select! {
+            biased;
+            () = &mut end => return Ok(()),
+            () = election.acquire() => {}
+        }
+        let worked = tokio::select! {
+            biased;
+            worked = self.work(end) => worked,
+            () = election.keep() => return Err(format!("the {election} was lost").into()),
+        };
+        election.release().await;
+        worked
+    }
+
+    async fn work(self, end: impl Future<Output = ()>) -> Result<(), Error> {
         let (tell, ended) = watch::channel(false);
         let starting = self.starts.into_iter().map(|start| start(self.context.clone(), ended.clone()));
         let running = try_join_all(starting).await?;

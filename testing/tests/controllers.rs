@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
 use kindom_controller::{Action, Context, Controller, Error, Manager};
@@ -35,8 +36,11 @@ struct Running {
 
 impl Running {
     fn start<C: Controller>(client: Client) -> Self {
+        Self::of(Manager::new("test", client).controller::<C>())
+    }
+
+    fn of(manager: Manager) -> Self {
         let (end, ended) = oneshot::channel();
-        let manager = Manager::new("test", client).controller::<C>();
         let run = async move { manager.run(async { drop(ended.await) }).await.map_err(|e| e.to_string()) };
         Self { end, run: tokio::spawn(run) }
     }
@@ -238,4 +242,55 @@ async fn a_manager_ends_before_the_first_list() {
     tokio::task::yield_now().await;
     end.send(()).unwrap();
     run.await.unwrap().unwrap();
+}
+
+static MADE: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// Counts how often it is made.
+struct Candidate;
+
+impl Controller for Candidate {
+    type Resource = Sloop;
+
+    fn init(_: &Context) -> impl Future<Output = Result<Self, Error>> + Send {
+        MADE.send_modify(|made| *made += 1);
+        std::future::ready(Ok(Self))
+    }
+
+    async fn reconcile(&self, _: Arc<Sloop>) -> Result<Action, Error> {
+        Ok(Action::await_change())
+    }
+}
+
+/// Of two managers with one lease the second begins when the first has ended; one whose lease somebody takes stops at once.
+#[tokio::test]
+async fn one_of_several_managers_acts() {
+    let server = server().await;
+    let candidate =
+        || Manager::new("test", server.client()).controller::<Candidate>().elected("default", "captain");
+    let mut made = MADE.subscribe();
+    let first = Running::of(candidate());
+    made.wait_for(|made| *made == 1).await.unwrap();
+    let leases: Api<Lease> = Api::default_namespaced(server.client());
+    let holder = async || leases.get("captain").await.unwrap().spec.unwrap().holder_identity;
+    let holds_it = holder().await.unwrap();
+
+    let second = Running::of(candidate());
+    // The second tries every two seconds: after two renewals by the first it has tried.
+    for _ in 0..2 {
+        let before = leases.get("captain").await.unwrap().metadata.resource_version;
+        let renewed =
+            move |lease: Option<&Lease>| lease.is_some_and(|l| l.metadata.resource_version != before);
+        await_condition(leases.clone(), "captain", renewed).await.unwrap();
+    }
+    assert_eq!((*made.borrow_and_update(), holder().await.unwrap()), (1, holds_it.clone()));
+    first.end().await;
+    made.wait_for(|made| *made == 2).await.unwrap();
+    assert_ne!(holder().await.unwrap(), holds_it);
+
+    let taken = json!({ "spec": { "holderIdentity": "a pirate", "leaseDurationSeconds": 60 } });
+    leases.patch("captain", &PatchParams::default(), &Patch::Merge(taken)).await.unwrap();
+    let lost = second.run.await.unwrap().unwrap_err();
+    assert_eq!(lost, "the lease default/captain was lost");
+    server.stop().await.unwrap();
 }

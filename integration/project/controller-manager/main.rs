@@ -26,7 +26,8 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Error> {
     let client = kube::Client::try_default().await?;
-    let manager = Manager::new("controller-manager", client);
+    // Of several processes with one $KINDOM_LEASE, one acts at a time.
+    let manager = Manager::new("controller-manager", client).elected_by_environment()?;
     controllers::register(manager)
         .run(kindom_controller::termination()?)
         .await

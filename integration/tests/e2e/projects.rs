@@ -394,10 +394,11 @@ async fn packed(project: &Project) {
 }
 
 /// A program of a pod, started by hand.
-fn by_hand(program: &str, args: &[String], kubeconfig: &Path, log: &Path) -> Child {
+fn by_hand(program: &str, args: &[String], lease: Option<&str>, kubeconfig: &Path, log: &Path) -> Child {
     let log = std::fs::File::create(log).unwrap();
     let mut command = Command::new(target().join("debug").join(program));
     command.args(args).env("KUBECONFIG", kubeconfig).stderr(log).stdout(Stdio::null()).kill_on_drop(true);
+    command.envs(lease.map(|lease| ("KINDOM_LEASE", lease)));
     command.spawn().unwrap()
 }
 
@@ -443,7 +444,7 @@ async fn behind_a_cluster(project: &Project) {
     };
     let args: Vec<String> = args.into_iter().map(own).collect();
     let log = folder.join(".apiserver.log");
-    let _apiserver = by_hand("apiserver", &args, &accounts[0], &log);
+    let _apiserver = by_hand("apiserver", &args, None, &accounts[0], &log);
     let log = || std::fs::read_to_string(&log).unwrap();
     let available =
         ["wait", "--for=condition=Available", "--timeout=120s", "apiservice/v1.sails.example.com"];
@@ -464,13 +465,20 @@ async fn behind_a_cluster(project: &Project) {
     assert_eq!(ours, written);
 
     let controllers = folder.join(".controllers.log");
-    let mut manager = by_hand("controller-manager", &[], &accounts[1], &controllers);
+    let path = "jsonpath={.spec.template.spec.containers[0].env[?(@.name=='KINDOM_LEASE')].value}";
+    let lease = ["get", "deployment", "yard-controller-manager", "-n", "sea", "-o", path];
+    let lease = admin.kubectl(&lease).await.unwrap();
+    let mut manager = by_hand("controller-manager", &[], Some(&lease), &accounts[1], &controllers);
     // The host finds the groups in its own time.
     let found = async || admin.kubectl(&["get", "sloops"]).await.ok();
     eventually("the host serves the kind", found).await;
     pages::run_as(&admin, TUTORIAL, &["## With kubectl"], 0, &[]).await;
+    let (namespace, name) = lease.split_once('/').unwrap();
+    let lease = ["get", "lease", name, "-n", namespace, "-o", "jsonpath={.spec.holderIdentity}"];
+    assert_ne!(admin.kubectl(&lease).await.unwrap(), "", "it acts, so it holds its lease");
     signal("-TERM", &manager.id().unwrap().to_string()).await;
     assert!(manager.wait().await.unwrap().success());
+    assert_eq!(admin.kubectl(&lease).await.unwrap(), "", "its successor need not wait");
 }
 
 /// A kubeconfig with a token in the place of the client's certificate.
