@@ -16,6 +16,8 @@ pub fn ecma(text: &str) -> Option<String> {
     let mut rest = text.chars();
     let mut in_class = false;
     while let Some(c) = rest.next() {
+        let is_assertion = !in_class
+            && (matches!(c, '^' | '$') || c == '\\' && rest.as_str().starts_with(['A', 'z', 'b', 'B']));
         match c {
             '\\' => escape(rest.next()?, in_class, &mut out)?,
             // Go's names of classes, and a bracket that begins one as a character: neither is known there.
@@ -50,6 +52,11 @@ pub fn ecma(text: &str) -> Option<String> {
             '{' | '}' if !in_class => brace(c, &mut rest, &mut out),
             // With the flag these have to be escaped, without it they may be.
             c => out.push(c),
+        }
+        // Go lets an assertion repeat.
+        let repeats = matches!(rest.as_str().as_bytes(), [b'*' | b'+' | b'?', ..] | [b'{', b'0'..=b'9', ..]);
+        if is_assertion && repeats {
+            return None;
         }
     }
     Some(out)
@@ -125,9 +132,20 @@ mod tests {
 
     #[test]
     fn what_has_no_equal_is_left_out() {
-        for text in
-            ["(?i)a", "(?s:.)", "[[:alpha:]]", "[]a]", "[^]a]", r"\pL", r"\x{10}", r"\Qa\E", r"\123", "\\"]
-        {
+        for text in [
+            "(?i)a",
+            "(?s:.)",
+            "[[:alpha:]]",
+            "[]a]",
+            "[^]a]",
+            r"\pL",
+            r"\x{10}",
+            r"\Qa\E",
+            r"\123",
+            "\\",
+            "^*a",
+            r"\b{2}",
+        ] {
             assert_eq!(ecma(text), None, "{text}");
         }
     }
