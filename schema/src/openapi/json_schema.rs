@@ -15,13 +15,13 @@ use super::{
 const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 const DEFINITIONS: &str = "#/definitions/";
 
-/// The formats that mean the same in JSON Schema, or nothing: as a URI the server also takes a path, and a duration is Go's.
-const FORMATS: [&str; 13] = [
+/// The formats that mean the same in JSON Schema, or nothing: as a URI the server also takes a path, as an address one with its
+/// owner's name, as a UUID one without dashes, and a duration is Go's.
+const FORMATS: [&str; 11] = [
     "byte",
     "date",
     "date-time",
     "double",
-    "email",
     "float",
     "int-or-string",
     "int32",
@@ -29,7 +29,6 @@ const FORMATS: [&str; 13] = [
     "ipv4",
     "ipv6",
     "password",
-    "uuid",
 ];
 
 /// A JSON Schema of the manifests of a type: it accepts those that the server accepts, and of the others all that only the server
@@ -200,6 +199,7 @@ fn node(schema: &Map, unknown: Unknown, references: &mut References) -> Map {
             }
             ("format", Value::String(format)) if !is_known(format) => {}
             // What the client leaves out gets its default before it is missed.
+            ("minProperties", _) if is_pruned && has_defaults(schema) => {}
             ("required", Value::Array(names)) if is_pruned => {
                 let fields = schema.get("properties").and_then(Value::as_object);
                 let field = |name: &Value| name.as_str().and_then(|name| fields?.get(name));
@@ -233,6 +233,12 @@ fn node(schema: &Map, unknown: Unknown, references: &mut References) -> Map {
     if is("nullable") { or_null(out) } else { out }
 }
 
+/// True for the schema of an object that fields are added to.
+fn has_defaults(schema: &Map) -> bool {
+    let fields = schema.get("properties").and_then(Value::as_object);
+    fields.is_some_and(|fields| fields.values().any(|field| field.get("default").is_some()))
+}
+
 fn is_known(format: &str) -> bool {
     FORMATS.contains(&format)
 }
@@ -256,6 +262,7 @@ fn is_exact(rule: &Value, spine: &Map) -> bool {
         ("required", Value::Array(names)) => {
             names.iter().all(|name| !field(name.as_str().unwrap_or_default()).contains_key("default"))
         }
+        ("minProperties" | "maxProperties", _) => !has_defaults(spine),
         ("items" | "additionalProperties", rule) => is_exact(rule, of(keyword)),
         ("not" | "allOf" | "anyOf" | "oneOf", rules) => is_exact(rules, spine),
         ("pattern", Value::String(pattern)) => pattern::ecma(pattern).is_some(),

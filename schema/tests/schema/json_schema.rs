@@ -260,6 +260,20 @@ fn keywords_are_those_of_the_dialect() {
     ));
 }
 
+/// A rule about what a default may still change would refuse what the server accepts.
+#[test]
+fn defaults_come_before_rules() {
+    let schema = of(r#"{"type":"object","properties":{"spec":{"type":"object","minProperties":1,
+            "oneOf":[{"required":["a"]},{"required":["b"]}],"not":{"maxProperties":0},
+            "properties":{"a":{"type":"string","default":"x"},"b":{"type":"string"}}}}}"#);
+    let validator = validator(&schema);
+    let valid = |spec: &str| {
+        let ox = r#"{"apiVersion":"example.com/v1","kind":"Ox","metadata":{},"spec":SPEC}"#;
+        validator.is_valid(&serde_json::from_str(&ox.replace("SPEC", spec)).unwrap())
+    };
+    assert!(valid("{}") && !valid(r#"{"a":1}"#));
+}
+
 #[test]
 fn a_type_without_a_schema_takes_any_fields() {
     let validator = validator(&json_schema_of(&registration(object! { "name": "v1" }), "v1"));
